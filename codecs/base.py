@@ -1,0 +1,102 @@
+"""The seam between bytes and tables: what a codec does, and how one is found by name.
+
+A codec never reads Kafka, never writes Delta and never calls a registry. Adding a format is one new file in
+this folder and one line in `BUILT_IN`, or an entry point of the group `distributary.codecs` in another package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from distributary.codecs.wire_header import Frames
+from distributary.errors import UnknownCodec
+from distributary.registry.base import Schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+# Named, not imported: choosing one format must not need the libraries of another.
+BUILT_IN: Mapping[str, str] = {
+    "protobuf": "distributary.codecs.protobuf:ProtobufCodec",
+}
+
+# Which record type inside one schema a payload is: Protobuf's message index, () where a schema has only one.
+RecordPath = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One payload that could not be decoded: its place in the batch given, a reason code and a sentence.
+
+    The sentence never quotes the payload.
+    """
+
+    row: int
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What became of a batch of payloads: `rows.num_rows == len(source)`, `source[i]` is the payload of row i.
+
+    Every payload given is either in `source` or in `failures`, exactly once, and `source` ascends.
+    """
+
+    rows: pa.RecordBatch
+    source: npt.NDArray[np.int64]
+    failures: Sequence[Failure]
+
+
+class RecordReader(Protocol):
+    """Decodes records of one type of one schema. Lives in a worker; made by `Codec.reader`."""
+
+    name: str
+    """The record's full name, such as `games.v1.Event`."""
+
+    schema: pa.Schema
+    """The columns `decode` gives: only types that Delta can store, every field nullable, names as in the payload."""
+
+    def decode(self, payloads: pa.BinaryArray) -> Decoded:
+        """All payloads (bodies without any header, no nulls) as rows; the broken ones as failures."""
+        ...
+
+    def column(self, payload: Column) -> Column:
+        """A Spark expression giving the same columns as one struct, from a body without any header.
+
+        Raises DecoderUnavailable where Spark lacks the function.
+        """
+        ...
+
+
+class Codec(Protocol):
+    """Decodes one payload format."""
+
+    def split(self, values: pa.BinaryArray, header_ids: pa.BinaryArray | None) -> Frames:
+        """Each value's schema reference, record path and where its body starts, vectorised.
+
+        `header_ids` holds the record header `__value_schema_id`, null where there was none.
+        """
+        ...
+
+    def reader(self, schema: Schema, path: RecordPath) -> RecordReader:
+        """The reader for one record type of a schema. Raises BadSchema."""
+        ...
+
+
+def load_codec(name: str) -> Codec:
+    """The codec called `name`: built in, or from a package's `distributary.codecs` entry points."""
+    plugins = {point.name: point.value for point in entry_points(group="distributary.codecs")}
+    known = {**plugins, **BUILT_IN}
+    if name not in known:
+        raise UnknownCodec(f"no codec is called {name!r}; there are: {', '.join(sorted(known))}")
+    module, _, attribute = known[name].partition(":")
+    return cast("Codec", getattr(import_module(module), attribute)())

@@ -1,0 +1,67 @@
+"""What a schema registry is to the rest of distributary: schema ids, subjects, versions and references, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+SchemaType = Literal["AVRO", "PROTOBUF", "JSON"]
+
+# A record names its schema by the registry's id (header 0x00) or by a GUID (header 0x01).
+SchemaRef = int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One import of a schema: the name it is imported by, and the subject and version it stands for."""
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A registered schema with everything it needs to be compiled without asking the registry again.
+
+    `imports` maps each import name, transitive ones too, to its text, dependencies before dependants.
+    """
+
+    id: int
+    type: SchemaType
+    text: str
+    references: tuple[Reference, ...] = ()
+    imports: Mapping[str, str] = field(default_factory=dict)
+    guid: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectVersion:
+    """One version of a subject and the id of the schema it holds."""
+
+    subject: str
+    version: int
+    id: int
+
+
+class SchemaRegistry(Protocol):
+    """A Confluent-compatible registry. Every call may raise `RegistryUnavailable`; none decodes a record.
+
+    "Not found" is told apart from "does not answer": the former may turn a record into a quarantined one,
+    the latter never does.
+    """
+
+    def by_ref(self, ref: SchemaRef) -> Schema:
+        """The schema with this id or GUID, references resolved. Raises SchemaNotFound."""
+        ...
+
+    def versions(self, subject: str) -> Sequence[SubjectVersion]:
+        """All versions of a subject, oldest first. Raises SchemaNotFound for an unknown subject."""
+        ...
+
+    def register(
+        self, subject: str, text: str, schema_type: SchemaType, references: Sequence[Reference] = ()
+    ) -> int:
+        """The id of this schema under this subject, registering it if it is new. Raises BadSchema."""
+        ...

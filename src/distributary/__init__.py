@@ -1,0 +1,1 @@
+"""Schema-registry-aware ingestion: one Kafka topic in, one Delta table an entity out, in one pass."""

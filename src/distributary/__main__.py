@@ -1,0 +1,5 @@
+"""`python -m distributary` is the command line."""
+
+from distributary.cli import main
+
+main()

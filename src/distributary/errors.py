@@ -1,0 +1,115 @@
+"""Everything distributary raises on purpose.
+
+Each message says what happened, where, and what to do; none holds a payload or a secret.
+
+DistributaryError
+├── ConfigError               the settings cannot work; fix them before running           (exit code 2)
+├── SetupError                something outside is missing: Java, a jar, a port, disk     (exit code 2)
+├── CheckFailed               a verification did not hold                                 (exit code 3)
+├── SchemaError               a schema cannot be had or cannot be used
+│   ├── SchemaNotFound        the registry knows no such schema id, subject or version
+│   ├── RegistryUnavailable   the registry does not answer: wait, never quarantine
+│   └── BadSchema             the schema's text does not compile or cannot become a table
+├── CodecError                a codec cannot work at all
+│   ├── UnknownCodec          no codec goes by that name
+│   └── DecoderUnavailable    a decoder needs something that is not on the class path
+└── PipelineError             the run stops
+    ├── LeaseHeld             another run holds this checkpoint
+    ├── CheckpointMismatch    Spark's files, the manifests, the topic or the cluster disagree
+    ├── TablesOfAnotherRun    the tables were filled from another checkpoint
+    ├── EvolutionStopped      the schema changed and the settings say `fail`
+    ├── PolicyStopped         a record or a change met a policy that says `fail`
+    ├── SumsDisagree          what was read is not what was written: stopped before anything was visible
+    ├── CommitImpossible      a table cannot take its files any more; `distributary resolve` decides
+    └── BudgetSpent           too many failures, or too many evolution restarts, in their window
+"""
+
+from __future__ import annotations
+
+
+class DistributaryError(Exception):
+    """The root of everything distributary raises on purpose."""
+
+    exit_code = 1
+
+
+class ConfigError(DistributaryError, ValueError):
+    """The settings cannot work; the message says where and what to write instead."""
+
+    exit_code = 2
+
+
+class SetupError(DistributaryError, RuntimeError):
+    """Something outside of distributary is missing or in the way: Java, a jar, a port, disk, the network."""
+
+    exit_code = 2
+
+
+class CheckFailed(DistributaryError):
+    """A verification did not hold; the differences are in the message."""
+
+    exit_code = 3
+
+
+class SchemaError(DistributaryError):
+    """A schema cannot be had or cannot be used."""
+
+
+class SchemaNotFound(SchemaError, LookupError):
+    """The registry knows no such schema id, subject or version."""
+
+
+class RegistryUnavailable(SchemaError, ConnectionError):
+    """The registry does not answer; a reason to wait, never a bad record."""
+
+
+class BadSchema(SchemaError, ValueError):
+    """The schema's text does not compile, or it describes what no table can hold."""
+
+
+class CodecError(DistributaryError):
+    """A codec cannot work at all (one bad record is not an error but a failure in its result)."""
+
+
+class UnknownCodec(CodecError, LookupError):
+    """No codec goes by that name; the message lists those that exist."""
+
+
+class DecoderUnavailable(CodecError, RuntimeError):
+    """A decoder needs something that is not there, such as spark-protobuf on Spark's class path."""
+
+
+class PipelineError(DistributaryError):
+    """The run stops; the message says at which topic, partition, offset or table, and what to do."""
+
+
+class LeaseHeld(PipelineError):
+    """Another run, still alive, holds this checkpoint."""
+
+
+class CheckpointMismatch(PipelineError):
+    """Spark's checkpoint files, our manifests, the topic or the cluster do not belong together."""
+
+
+class TablesOfAnotherRun(PipelineError):
+    """The tables were filled from another checkpoint; the setting `start` says how to go on."""
+
+
+class EvolutionStopped(PipelineError):
+    """A schema changed and the setting `decode.evolution` says `fail`."""
+
+
+class PolicyStopped(PipelineError):
+    """A record or a change met a policy that says `fail`."""
+
+
+class SumsDisagree(PipelineError):
+    """What was read is not what was written; the run stopped before anything became visible."""
+
+
+class CommitImpossible(PipelineError):
+    """A table cannot take its files any more; `distributary resolve` decides what becomes of them."""
+
+
+class BudgetSpent(PipelineError):
+    """Too many failures, or too many evolution restarts, within their window."""
