@@ -1,0 +1,68 @@
+# Everything works from a fresh clone: a target sets up what it needs, and does so only once.
+#   PYTHON=python3.12   the interpreter for .venv (3.10 to 3.13)
+#   TESTS=tests/codecs  what `make test` runs
+#   ARGS="..."          more options for the program that a target runs
+
+SHELL := /bin/sh
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+FETCHED := .venv/.jars
+TESTS ?= tests
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint types format bench stack-up stack-down build lock changelog clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(INSTALLED) $(FETCHED) ## Make .venv from the lock and fetch the jars
+
+demo: setup ## Run the pipeline on simulated, evolving games with a real broker and registry, and prove the result
+	$(BIN)/distributary demo $(ARGS)
+
+test: setup ## Run the tests (TESTS= names some, ARGS= adds pytest options)
+	$(BIN)/python -m pytest $(TESTS) $(ARGS)
+
+lint: $(INSTALLED) ## Check style and spelling
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/codespell
+
+types: $(INSTALLED) ## Check types (mypy --strict)
+	$(BIN)/mypy
+
+format: $(INSTALLED) ## Format the code and fix what can be fixed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup ## Measure this way against the others and write benchmarks/results/demux.json (ARGS="--events 200000" for less)
+	$(BIN)/python benchmarks/bench_demux.py $(ARGS)
+
+stack-up: setup ## Start the local Kafka broker and schema registry
+	$(BIN)/distributary stack up $(ARGS)
+
+stack-down: $(INSTALLED) ## Stop them; topics and schemas stay for the next start
+	$(BIN)/distributary stack down
+
+build: $(INSTALLED) ## Build the sdist and the wheel into dist/
+	$(BIN)/python -m build --no-isolation
+
+lock: ## Renew requirements.lock from pyproject.toml (needs uv; ARGS=--upgrade takes newer versions)
+	uv pip compile --universal --python-version 3.10 --extra dev --generate-hashes --no-emit-index-url \
+		--custom-compile-command "make lock" --quiet --output-file requirements.lock $(ARGS) pyproject.toml
+
+changelog: $(INSTALLED) ## Show the changelog that the fragments make
+	$(BIN)/towncrier build --draft --version next
+
+clean: ## Remove .venv, caches and what was built (downloaded jars stay in the user's cache)
+	rm -rf .venv build dist demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(INSTALLED): requirements.lock pyproject.toml tools/setup.sh
+	@sh tools/setup.sh
+	@touch $@
+
+$(FETCHED): $(INSTALLED) $(wildcard ingest/*.lock producer_sim/*.lock)
+	@$(BIN)/distributary jars
+	@touch $@

@@ -1,0 +1,66 @@
+"""The command line: what each command is called and takes. The work is done elsewhere.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage or settings, 3 a check did not hold, 130 interrupted.
+Whatever is heavy (Spark, Delta) is imported inside the commands, so that `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import Annotated, NoReturn
+
+import typer
+
+from distributary import __version__
+from distributary.errors import DistributaryError
+from distributary.terminal import console, printable
+
+app = typer.Typer(
+    name="distributary",
+    help="One Kafka topic in, one Delta table an entity out, in one pass.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Runs the command line and ends the process with its exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        app(given, prog_name="distributary")
+    except DistributaryError as error:
+        if "--debug" in given:
+            traceback.print_exc()
+        lines = str(error).splitlines()
+        console().print("error:", "\n".join(printable(line) for line in lines), soft_wrap=True)
+        sys.exit(error.exit_code)
+    sys.exit(0)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"distributary {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
+) -> None:
+    """One Kafka topic in, one Delta table an entity out, in one pass."""
+
+
+@app.command()
+def jars() -> None:
+    """Fetch the jars of Spark, the broker and the registry into the user's cache, if they are not there."""
+    from distributary.ingest.artifacts import spark_jars
+    from distributary.ingest.java import find_java
+
+    find_java()
+    spark_jars()
