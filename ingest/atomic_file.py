@@ -1,0 +1,102 @@
+"""Files that are there whole or not at all, on a POSIX file system, through a crash at any instant."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from errno import ENOTSUP, EPERM
+from pathlib import Path
+
+from distributary.errors import SetupError
+
+# What link(2) answers on a file system that has no hard links.
+_NO_LINKS = (EPERM, ENOTSUP)
+
+_TEMPORARY = ".tmp"
+
+
+def write_once(path: Path, data: bytes) -> bool:
+    """Whether this call made the file; False when it was there already, which then stays as it is.
+
+    Among any number of threads and processes calling it at once for one path exactly one gets True.
+    """
+    with _temporary(path, data) as temporary:
+        made = _link(temporary, path)
+    # Also when another was first: a caller that goes on because the file is there relies on it staying there.
+    sync_folder(path.parent)
+    return made
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Put a file in the place of `path`; a reader sees the old one or the new one, never a mixture."""
+    with _temporary(path, data) as temporary:
+        os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+def sweep(folder: Path, older_than_seconds: float = 3600.0) -> int:
+    """How many leftovers of killed writers were removed from a folder.
+
+    With 0 seconds only for who knows that nobody is writing there, such as the holder of a lease.
+    """
+    newest = time.time() - older_than_seconds
+    return sum(_removed(file, newest) for file in folder.glob(f".*{_TEMPORARY}"))
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and what is missing above it, so that it survives a loss of power."""
+    if path.is_dir():
+        return
+    make_folder(path.parent)
+    path.mkdir(exist_ok=True)
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder durable: a file's own fsync does not cover its name."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _temporary(path: Path, data: bytes) -> Iterator[Path]:
+    """The data, durable, under a name in the same folder that is gone afterwards."""
+    make_folder(path.parent)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{_TEMPORARY}")
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _link(temporary: Path, path: Path) -> bool:
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        raise SetupError(
+            f"the file system under {path.parent} has no hard links ({error.strerror}); "
+            "put the checkpoint on a POSIX file system, such as a local disk or NFS"
+        ) from error
+    return True
+
+
+def _removed(file: Path, newest: float) -> bool:
+    with suppress(FileNotFoundError):
+        if file.stat().st_mtime <= newest:
+            file.unlink()
+            return True
+    return False

@@ -1,0 +1,147 @@
+"""Files that are whole or not there, under rivals and crashes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from errno import EPERM
+from pathlib import Path
+from threading import Barrier, Event
+
+import pytest
+
+from distributary.errors import SetupError
+from distributary.ingest import atomic_file
+from distributary.ingest.atomic_file import make_folder, replace, sweep, write_once
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.iterdir())
+
+
+def test_the_first_writer_wins_and_the_file_stays_his(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "er" / "file.json"
+    assert write_once(path, b"one")
+    assert not write_once(path, b"two")
+    assert path.read_bytes() == b"one"
+    assert names(path.parent) == ["file.json"]
+
+
+def test_replace_puts_the_new_content_in_place(tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    replace(path, b"one")
+    replace(path, b"two")
+    assert path.read_bytes() == b"two"
+    assert names(tmp_path) == ["file.json"]
+
+
+def test_of_many_threads_exactly_one_wins(tmp_path: Path) -> None:
+    path, threads = tmp_path / "file", 16
+    start = Barrier(threads)
+
+    def race(number: int) -> bool:
+        start.wait()
+        return write_once(path, str(number).encode() * 10_000)
+
+    with ThreadPoolExecutor(threads) as pool:
+        won = list(pool.map(race, range(threads)))
+    assert won.count(True) == 1
+    assert path.read_bytes() == str(won.index(True)).encode() * 10_000
+    assert names(tmp_path) == ["file"]
+
+
+RACER = """
+import sys
+from pathlib import Path
+from distributary.ingest.atomic_file import write_once
+print("ready", flush=True)
+sys.stdin.readline()
+print(write_once(Path(sys.argv[1]), sys.argv[2].encode() * 10_000))
+"""
+
+
+def test_of_many_processes_exactly_one_wins(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", RACER, str(path), str(number)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(4)
+    ]
+    for racer in racers:
+        assert racer.stdout is not None and racer.stdout.readline() == "ready\n"
+    won = []
+    for racer in racers:
+        assert racer.stdin is not None
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    for racer in racers:
+        answer, _ = racer.communicate(timeout=30)
+        won.append(answer.strip() == "True")
+    assert won.count(True) == 1
+    assert path.read_bytes() == str(won.index(True)).encode() * 10_000
+
+
+def test_a_reader_never_sees_half_a_replacement(tmp_path: Path) -> None:
+    path, done = tmp_path / "file", Event()
+    replace(path, b"0" * 100_000)
+
+    def write() -> None:
+        for number in range(50):
+            replace(path, str(number % 10).encode() * 100_000)
+        done.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        writer = pool.submit(write)
+        while not done.is_set() and not writer.done():
+            seen = path.read_bytes()
+            assert len(seen) == 100_000 and len(set(seen)) == 1
+        writer.result()
+
+
+@pytest.mark.parametrize("call", [write_once, replace])
+def test_a_disk_that_fills_up_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[[Path, bytes], object]
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        call(tmp_path / "file", b"data")
+    assert names(tmp_path) == []
+
+
+def test_a_file_system_without_hard_links_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(SetupError, match="no hard links"):
+        write_once(tmp_path / "file", b"data")
+    assert names(tmp_path) == []
+
+
+def test_leftovers_of_the_killed_are_swept_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / ".file.0123.tmp").write_bytes(b"half")
+    (tmp_path / ".0.crc").write_bytes(b"Spark's")
+    (tmp_path / "file").write_bytes(b"whole")
+    assert sweep(tmp_path) == 0, "a young one may still have a writer"
+    assert sweep(tmp_path, older_than_seconds=0) == 1
+    assert names(tmp_path) == [".0.crc", "file"]
+    assert sweep(tmp_path / "missing", older_than_seconds=0) == 0
+
+
+def test_each_new_folder_is_made_durable_in_its_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(atomic_file, "sync_folder", synced.append)
+    make_folder(tmp_path / "a" / "b")
+    assert synced == [tmp_path, tmp_path / "a"]
