@@ -1,14 +1,41 @@
-"""How a record names its schema on the wire, read for a whole Arrow batch at once."""
+"""How a record names its schema on the wire, read for a whole Arrow batch at once.
+
+Confluent's formats (https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html):
+0x00 and a 4-byte big-endian schema id, or 0x01 and a 16-byte GUID, either at the start of the value or in the
+record header `__value_schema_id`. Protobuf adds which message of the schema it is: see message_index.py.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from distributary.codecs import reasons
+from distributary.codecs.binary_rows import BinaryRows, Longs, Mask
+from distributary.codecs.message_index import read_message_indexes
 from distributary.registry.base import SchemaRef
+
+NO_USABLE_HEADER = -1
+TOMBSTONE = -2
+
+Kind = tuple[SchemaRef, tuple[int, ...]]
+
+# How the parser numbers a row's error; 0 is none.
+_REASONS = (
+    "",
+    reasons.NO_HEADER,
+    reasons.BAD_MAGIC,
+    reasons.GLUE_HEADER,
+    reasons.TRUNCATED_HEADER,
+    reasons.BAD_MESSAGE_INDEX,
+)
+_NO_HEADER, _BAD_MAGIC, _GLUE, _TRUNCATED, _BAD_INDEX = range(1, 6)
+# Ids are unsigned 32-bit numbers; a batch's GUIDs are numbered from here on.
+_IDS = 2**32
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +49,120 @@ class Frames:
     """
 
     kind: npt.NDArray[np.int32]
-    kinds: Sequence[tuple[SchemaRef, tuple[int, ...]]]
+    kinds: Sequence[Kind]
     start: npt.NDArray[np.int64]
     errors: Sequence[tuple[int, str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What one source of headers (the values, or the record headers) says; `size` is the header's own length."""
+
+    kind: npt.NDArray[np.int32]
+    kinds: list[Kind]
+    size: Longs
+    code: npt.NDArray[np.int8]
+
+
+def split(values: pa.Array, header_ids: pa.Array | None, *, message_index: bool) -> Frames:
+    """The frames of a batch; `message_index` says that the format has Protobuf's message index after the id.
+
+    A record header `__value_schema_id` wins over the value's own first bytes, and then the body is the whole value.
+    """
+    view = BinaryRows.of(values)
+    if header_ids is None or header_ids.null_count == len(header_ids):
+        found = _find(view, view.valid, message_index)
+        return _frames(view.valid, found, found.size, _errors(found.code))
+    borne = BinaryRows.of(header_ids)
+    inside = _find(view, view.valid & ~borne.valid, message_index)
+    beside = _find(borne, view.valid & borne.valid, message_index)
+    errors = _errors(inside.code) + _errors(beside.code, " (in the record header __value_schema_id)")
+    return _frames(view.valid, _merged(inside, beside), np.where(borne.valid, 0, inside.size), errors)
+
+
+def bodies(values: pa.Array, frames: Frames, rows: npt.NDArray[np.integer] | None = None) -> pa.BinaryArray:
+    """The bodies of these rows, which ascend (None: of all rows), as one array without nulls.
+
+    Copies each body once, and nothing where all rows are asked for and none has its header before its body.
+    """
+    plain = pa.types.is_binary(values.type) and values.null_count == 0
+    if plain and (rows is None or len(rows) == len(values)) and not frames.start.any():
+        return values
+    return BinaryRows.of(values).tails(frames.start, rows)
+
+
+def _find(view: BinaryRows, wanted: Mask, message_index: bool) -> _Found:
+    words = view.leading_words()
+    magic = (words >> np.uint64(56)).astype(np.uint8)
+    size = np.where(magic == 1, 17, 5)
+    code = _codes(magic, view.end - view.begin, size)
+    code[~wanted] = 0
+    good = wanted & (code == 0)
+    ref = ((words >> np.uint64(24)) & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    guids = _number_guids(view, np.flatnonzero(good & (magic == 1)), ref)
+    paths: Sequence[tuple[int, ...]] = [()]
+    if message_index:
+        found = read_message_indexes(view, view.begin + size, good)
+        code[found.truncated], code[found.invalid] = _TRUNCATED, _BAD_INDEX
+        good &= code == 0
+        paths, size = found.paths, size + found.size
+        ref = ref * len(paths) + found.path
+    kind, distinct = _distinct(ref, good)
+    refs = (
+        (guids[n - _IDS] if n >= _IDS else n, paths[path])
+        for n, path in (divmod(d, len(paths)) for d in distinct)
+    )
+    return _Found(kind, list(refs), size, code)
+
+
+def _codes(magic: npt.NDArray[np.uint8], length: Longs, size: Longs) -> npt.NDArray[np.int8]:
+    code = np.zeros(len(length), np.int8)
+    code[length < size] = _TRUNCATED
+    code[magic > 1] = _BAD_MAGIC
+    code[magic == 3] = _GLUE
+    code[length == 0] = _NO_HEADER
+    return code
+
+
+def _number_guids(view: BinaryRows, rows: Longs, ref: Longs) -> list[str]:
+    """The distinct GUIDs of these rows; their numbers, counted from where ids end, go into `ref`."""
+    if not len(rows):
+        return []
+    packed = np.ascontiguousarray(view.data[view.begin[rows][:, None] + np.arange(1, 17)])
+    encoded = pa.Array.from_buffers(
+        pa.binary(16), len(rows), [None, pa.py_buffer(packed)]
+    ).dictionary_encode()
+    ref[rows] = encoded.indices.to_numpy().astype(np.int64) + _IDS
+    return [_guid_text(guid.hex()) for guid in encoded.dictionary.to_pylist()]
+
+
+def _guid_text(digits: str) -> str:
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def _distinct(key: Longs, good: Mask) -> tuple[npt.NDArray[np.int32], list[int]]:
+    """Each good row's key as an index into the list of distinct keys; -1 for the others."""
+    kind = np.full(len(key), NO_USABLE_HEADER, np.int32)
+    encoded = pa.array(key[good]).dictionary_encode()
+    kind[good] = encoded.indices.to_numpy()
+    return kind, encoded.dictionary.to_pylist()
+
+
+def _merged(first: _Found, second: _Found) -> _Found:
+    """Both together, no kind twice; a row has a kind in at most one of them."""
+    index = {kind: place for place, kind in enumerate(first.kinds)}
+    places = [index.setdefault(kind, len(index)) for kind in second.kinds]
+    moved = np.array([*places, NO_USABLE_HEADER], np.int32)[second.kind]
+    return replace(first, kind=np.maximum(first.kind, moved), kinds=list(index))
+
+
+def _frames(valid: Mask, found: _Found, start: Longs, errors: list[tuple[int, str, str]]) -> Frames:
+    kind = found.kind
+    kind[~valid] = TOMBSTONE
+    return Frames(kind, found.kinds, np.where(kind >= 0, start, 0), sorted(errors))
+
+
+def _errors(code: npt.NDArray[np.int8], where: str = "") -> list[tuple[int, str, str]]:
+    rows = np.flatnonzero(code)
+    triples = [(reason, reasons.SENTENCES[reason] + where) if reason else ("", "") for reason in _REASONS]
+    return [(row, *triples[number]) for row, number in zip(rows.tolist(), code[rows].tolist(), strict=True)]

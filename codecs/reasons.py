@@ -1,0 +1,34 @@
+"""Why a record cannot be decoded: the closed list of reason codes, each with its sentence.
+
+The codes are data (they stand in the quarantine table), so they never change their meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+NO_HEADER: Final = "no_header"
+BAD_MAGIC: Final = "bad_magic"
+GLUE_HEADER: Final = "glue_header"
+TRUNCATED_HEADER: Final = "truncated_header"
+BAD_MESSAGE_INDEX: Final = "bad_message_index"
+MALFORMED: Final = "malformed"
+INVALID_UTF8: Final = "invalid_utf8"
+OUT_OF_RANGE: Final = "out_of_range"
+TOO_DEEP: Final = "too_deep"
+
+SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        NO_HEADER: "the value is empty: it has no schema header",
+        BAD_MAGIC: "the value starts with neither 0x00 nor 0x01: it is not in the Confluent wire format",
+        GLUE_HEADER: "the value starts with 0x03: it is in the wire format of the AWS Glue Schema Registry",
+        TRUNCATED_HEADER: "the value ends within its schema header",
+        BAD_MESSAGE_INDEX: "the Protobuf message index of the header is negative, too long or too large",
+        MALFORMED: "the payload does not fit the wire format of its schema's type",
+        INVALID_UTF8: "a string of the payload is not valid UTF-8",
+        OUT_OF_RANGE: "a Timestamp or Duration is outside of the range that Protobuf allows",
+        TOO_DEEP: "the payload is nested more deeply than decoders allow",
+    }
+)
