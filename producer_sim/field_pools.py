@@ -1,0 +1,121 @@
+"""Believable values for the fields of a game event, drawn once from a seed and then picked from, which is fast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from distributary.producer_sim.event_class import event_class
+from distributary.producer_sim.versions import TIMESTAMP, EventSchema, Field, arrow_schema
+
+POOL_SIZE = 512
+ABSENT_SHARE = 0.25
+EPOCH = datetime(2024, 1, 1, tzinfo=timezone.utc)
+
+WORDS: dict[str, Sequence[str]] = {
+    "event_type": ("kill", "death", "level_up", "purchase", "login", "logout", "match_start", "match_end"),
+    "device": ("ios", "android", "windows", "playstation", "xbox", "switch", ""),
+    "country": ("NL", "DE", "FR", "PL", "JP", "BR", "US", "IN", "KE", "NZ"),
+    "tags": ("ranked", "co-op", "noob", "ça va", "новичок", "初心者", "🏆", ""),
+    "inventory": ("gold", "gem", "sword", "elixir", "Schlüssel", "盾"),
+    "season": ("spring", "summer", "autumn", "winter", ""),
+    "name": ("Night Owls", "Żółwie", "龍の巣", "Los Ñandúes", "🐙🐙", 'O\'Neil "The" Guild'),
+    "achievements": ("first_blood", "untouchable", "hoarder", "pacifist", "épée d'or"),
+    "wallet": ("coins", "gems", "tickets", "кредиты"),
+    "item": ("sword", "shield", "potion", "mapa do tesouro", ""),
+}
+ANY_WORD: Sequence[str] = (
+    "alpha",
+    "beta",
+    "gamma",
+    "δέλτα",
+    "",
+    "a longer piece of text, with a comma",
+    "0",
+    "null",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Values of one field, twice: serialised on their own, and as a correct reader finds them.
+
+    A message is the concatenation of its serialised fields, so an event is joined from such fragments.
+    The last entry, reached as -1 too, leaves the field out.
+    """
+
+    fragments: list[bytes]
+    array: pa.Array
+
+    def take(self, picks: npt.NDArray[np.int64]) -> tuple[list[bytes], pa.Array]:
+        """The fragments and the values at these places."""
+        fragments = self.fragments
+        places = np.where(picks < 0, len(fragments) - 1, picks)
+        return [fragments[place] for place in places.tolist()], self.array.take(pa.array(places))
+
+
+def pool(field: Field, schema: EventSchema, seed: int) -> Pool:
+    """Values for one field; the same for the same seed, field and version."""
+    rng = np.random.default_rng([seed, schema.version, *field.name.encode()])
+    return pool_of([_value(field, schema, rng) for _ in range(POOL_SIZE)], field, schema)
+
+
+def pool_of(values: Sequence[Any], field: Field, schema: EventSchema) -> Pool:
+    """These values of a field, as the message class takes them."""
+    make = event_class(schema.version)
+    fragments = [make(**{field.name: value}).SerializeToString() for value in values]
+    pairs = [list(value.items()) for value in values] if field.type.startswith("map<") else list(values)
+    arrow_type = arrow_schema(schema.version).field(field.name).type
+    return Pool([*fragments, b""], pa.array([*pairs, None], arrow_type))
+
+
+def _value(field: Field, schema: EventSchema, rng: np.random.Generator) -> Any:
+    may_be_absent = field.label == "optional" or (not field.label and _is_message(field.type, schema))
+    if may_be_absent and rng.random() < ABSENT_SHARE:
+        return None
+    if field.label == "repeated":
+        return [_single(field, field.type, schema, rng) for _ in range(rng.integers(0, 5))]
+    if field.type.startswith("map<"):
+        kind = field.type.removesuffix(">").split(", ")[1]
+        words = WORDS.get(field.name, ANY_WORD)
+        keys = rng.choice(len(words), size=int(rng.integers(0, 4)), replace=False)
+        return {words[key]: _single(field, kind, schema, rng) for key in keys}
+    return _single(field, field.type, schema, rng)
+
+
+def _single(field: Field, kind: str, schema: EventSchema, rng: np.random.Generator) -> Any:
+    if kind in schema.messages:
+        return {inner.name: _value(inner, schema, rng) for inner in schema.messages[kind]}
+    if kind in schema.enums:
+        return str(rng.choice(schema.enums[kind]))
+    if kind == "string":
+        words = WORDS.get(field.name, ANY_WORD)
+        return words[rng.integers(0, len(words))]
+    return _number(kind, rng)
+
+
+def _number(kind: str, rng: np.random.Generator) -> Any:
+    """A value of a type without words; zero, the default that is not sent, is among them."""
+    if rng.random() < 0.1 and kind != TIMESTAMP:
+        return {"bool": False, "bytes": b"", "double": 0.0, "float": 0.0}.get(kind, 0)
+    ranges = {"int32": (-(2**31), 2**31), "int64": (-(2**63), 2**63 - 1), "uint32": (0, 2**32)}
+    if kind in ranges:
+        # Mostly small, as counts are, and now and then up to the edge of the type.
+        return int(rng.integers(*ranges[kind])) if rng.random() < 0.1 else int(rng.integers(0, 1000))
+    if kind == "bool":
+        return bool(rng.random() < 0.5)
+    if kind == "bytes":
+        return rng.bytes(int(rng.integers(1, 12)))
+    if kind == TIMESTAMP:
+        return EPOCH + timedelta(microseconds=int(rng.integers(-(10**15), 10**15)))
+    return float(np.float32(rng.normal() * 100)) if kind == "float" else float(rng.normal() * 100)
+
+
+def _is_message(kind: str, schema: EventSchema) -> bool:
+    return kind in schema.messages or kind == TIMESTAMP
