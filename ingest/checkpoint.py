@@ -1,0 +1,134 @@
+"""The checkpoint's folder: Spark's own files beside ours."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from distributary.errors import CheckpointMismatch
+from distributary.ingest.atomic_file import make_folder, sweep
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Where everything of a checkpoint is. Spark owns `offsets`, `commits`, `sources` and `metadata`.
+
+    manifests    what each batch decided, one file a batch: the point of no return
+    changes      changes of tables, written before they are made
+    pins         every schema ever used
+    aside        rows set aside during a batch, raw
+    stuck        commits that can never succeed
+    resolutions  what the user decided about them
+    lease        the locks that keep a second run out
+    """
+
+    folder: Path
+
+    @property
+    def offsets(self) -> Path:
+        """Spark's plan of each batch: the offsets at which it ends."""
+        return self.folder / "offsets"
+
+    @property
+    def commits(self) -> Path:
+        """Spark's marks of the batches that are done."""
+        return self.folder / "commits"
+
+    @property
+    def initial_offsets(self) -> Path:
+        """Where Spark's Kafka source wrote down where the very first batch starts."""
+        return self.folder / "sources" / "0" / "0"
+
+    @property
+    def metadata(self) -> Path:
+        """Spark's file with the id of the streaming query."""
+        return self.folder / "metadata"
+
+    @property
+    def manifests(self) -> Path:
+        """One file a batch, `<batch_id>.json`."""
+        return self.folder / "manifests"
+
+    @property
+    def changes(self) -> Path:
+        """Changes of tables, `<batch_id>-<n>.json`."""
+        return self.folder / "changes"
+
+    @property
+    def pins(self) -> Path:
+        """One file a schema."""
+        return self.folder / "pins"
+
+    @property
+    def aside(self) -> Path:
+        """Rows set aside during a batch."""
+        return self.folder / "aside"
+
+    @property
+    def stuck(self) -> Path:
+        """Commits that can never succeed and wait for `distributary resolve`."""
+        return self.folder / "stuck"
+
+    @property
+    def resolutions(self) -> Path:
+        """What the user decided about stuck commits."""
+        return self.folder / "resolutions"
+
+    @property
+    def lease(self) -> Path:
+        """The locks that keep a second run out."""
+        return self.folder / "lease"
+
+    @property
+    def generation_file(self) -> Path:
+        """Who this checkpoint is."""
+        return self.folder / "generation.json"
+
+    def make(self) -> None:
+        """Make our folders; nothing happens to those that are there."""
+        for folder in (self.manifests, self.changes, self.pins, self.aside, self.lease):
+            make_folder(folder)
+        for folder in (self.stuck, self.resolutions):
+            make_folder(folder)
+
+    def sweep(self) -> int:
+        """How many leftovers of killed writers were removed; only for the holder of the lease."""
+        folders = (
+            self.folder,
+            self.manifests,
+            self.changes,
+            self.pins,
+            self.stuck,
+            self.resolutions,
+            self.lease,
+        )
+        return sum(sweep(folder, older_than_seconds=0.0) for folder in folders)
+
+    def last_spark_batch(self) -> int | None:
+        """The newest batch that Spark has planned, done or not; None before the first."""
+        return max(numbered(self.offsets), default=None)
+
+    def last_committed_batch(self) -> int | None:
+        """The newest batch that Spark counts as done; None before the first."""
+        return max(numbered(self.commits), default=None)
+
+    def query_id(self) -> str | None:
+        """The id of Spark's streaming query; None before its first start."""
+        try:
+            return str(json.loads(self.metadata.read_bytes())["id"])
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointMismatch(
+                f"{self.metadata} is not what Spark wrote: it was cut off or edited; "
+                "restore the file, or go on with a new checkpoint and `start: from_tables`"
+            ) from error
+
+
+def numbered(folder: Path, suffix: str = "") -> list[int]:
+    """The numbers that are names of files in a folder, such as 0, 1, 2 or 0.json, ascending."""
+    if not folder.is_dir():
+        return []
+    stems = (file.name.removesuffix(suffix) for file in folder.iterdir() if file.name.endswith(suffix))
+    return sorted(int(stem) for stem in stems if stem.isascii() and stem.isdigit())

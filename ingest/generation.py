@@ -1,0 +1,171 @@
+"""Who a checkpoint is: born once, compared with the world at every start."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from typing import Any, Literal, get_args
+
+from distributary.errors import CheckpointMismatch
+from distributary.ingest.atomic_file import write_once
+from distributary.ingest.checkpoint import Checkpoint
+from distributary.ingest.offset_log import Positions, positions_from_json, positions_to_json
+
+FORMAT = 1
+
+StartMode = Literal["resume", "from_tables", "again"]
+
+# A topic id of a broker that has none (before Kafka 2.8) is not compared.
+UNKNOWN = ""
+
+_NEW_CHECKPOINT = "give this pipeline a new checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a checkpoint did at its birth about tables filled from another one.
+
+    offsets  where its first batch starts; None: where the settings say
+    already  per table folder: the offsets below this are in the table, committed by another generation
+    """
+
+    mode: StartMode = "resume"
+    offsets: Positions | None = None
+    already: Mapping[str, Positions] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What may not change while a checkpoint lives.
+
+    topics       name -> the topic's UUID, which changes when a topic is made anew
+    fingerprint  settings by their dotted names, as JSON values
+    """
+
+    cluster_id: str
+    topics: Mapping[str, str]
+    fingerprint: Mapping[str, Any]
+
+    def as_kept(self) -> World:
+        """The same through JSON, so that what is compared today is what will be read tomorrow."""
+        return World(self.cluster_id, dict(self.topics), json.loads(json.dumps(dict(self.fingerprint))))
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A checkpoint's identity. No two checkpoints share an id, so no transaction id is ever inherited."""
+
+    id: str
+    created_at: str
+    pipeline: str
+    world: World
+    start: Start = field(default_factory=Start)
+
+    def app_id(self, role: str) -> str:
+        """The application id of a table's transactions."""
+        return f"{self.id}/{role}"
+
+
+def born(checkpoint: Checkpoint, pipeline: str, world: World, start: Start | None = None) -> Generation:
+    """A new generation, written into the checkpoint. Raises CheckpointMismatch if one lives there already."""
+    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    generation = Generation(uuid.uuid4().hex, now, pipeline, world.as_kept(), start or Start())
+    if not write_once(checkpoint.generation_file, _to_bytes(generation)):
+        raise CheckpointMismatch(
+            f"{checkpoint.folder} has a generation already; resume it or {_NEW_CHECKPOINT}"
+        )
+    return generation
+
+
+def read_generation(checkpoint: Checkpoint) -> Generation | None:
+    """The generation that lives here; None in a new checkpoint. Raises CheckpointMismatch if its file is broken."""
+    path = checkpoint.generation_file
+    try:
+        return _from_json(json.loads(path.read_bytes()))
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointMismatch(
+            f"{path} was cut off or edited; restore it, or {_NEW_CHECKPOINT} and `start: from_tables`"
+        ) from error
+
+
+def check_same_world(generation: Generation, world: World) -> None:
+    """Raises CheckpointMismatch, naming every difference and its remedy, if this is not the checkpoint's world."""
+    before, now = generation.world, world.as_kept()
+    found = [
+        *_other_cluster(before.cluster_id, now.cluster_id),
+        *_other_topics(before.topics, now.topics),
+        *_other_settings(before.fingerprint, now.fingerprint),
+    ]
+    if found:
+        raise CheckpointMismatch(
+            f"the checkpoint of pipeline {generation.pipeline!r} (generation {generation.id}, born "
+            f"{generation.created_at}) cannot go on:\n" + "\n".join(f"- {line}" for line in found)
+        )
+
+
+def _other_cluster(before: str, now: str) -> list[str]:
+    if before == now:
+        return []
+    sentence = (
+        f"it belongs to the Kafka cluster {before!r}, source.kafka leads to {now!r}: offsets of one mean "
+        f"nothing in the other. Point source.kafka back, or {_NEW_CHECKPOINT} with `start: again`"
+    )
+    return [sentence]
+
+
+def _other_topics(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    found = []
+    if set(before) != set(now):
+        found.append(
+            f"source.topics was {', '.join(sorted(before))} and is {', '.join(sorted(now))}. "
+            f"Put it back, or {_NEW_CHECKPOINT} with `start: from_tables`"
+        )
+    return found + [
+        f"topic {name!r} was made anew: its id was {before[name]} and is {now[name]}, so the offsets kept here count "
+        f"other records. If that was meant, {_NEW_CHECKPOINT} with `start: again`"
+        for name in sorted(set(before) & set(now))
+        if before[name] != now[name] and UNKNOWN not in (before[name], now[name])
+    ]
+
+
+def _other_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    return [
+        f"the setting {name} was {_shown(before, name)} and is {_shown(now, name)}. Put it back, or {_NEW_CHECKPOINT} "
+        "(with `start: from_tables` if the tables stay the same)"
+        for name in sorted({*before, *now})
+        if _shown(before, name) != _shown(now, name)
+    ]
+
+
+def _shown(settings: Mapping[str, Any], name: str) -> str:
+    return json.dumps(settings[name], sort_keys=True) if name in settings else "not set"
+
+
+def _to_bytes(generation: Generation) -> bytes:
+    value = asdict(generation)
+    start = generation.start
+    value["start"] = {
+        "mode": start.mode,
+        "offsets": None if start.offsets is None else positions_to_json(start.offsets),
+        "already": {table: positions_to_json(ends) for table, ends in start.already.items()},
+    }
+    return json.dumps({"format": FORMAT, **value}, indent=1).encode()
+
+
+def _from_json(value: dict[str, Any]) -> Generation:
+    found = value.pop("format")
+    if found != FORMAT:
+        raise CheckpointMismatch(
+            f"the checkpoint's generation has format {found}, this version reads {FORMAT}; use the version that made it"
+        )
+    world, start = World(**value.pop("world")).as_kept(), value.pop("start")
+    if start["mode"] not in get_args(StartMode):
+        raise ValueError(start["mode"])
+    offsets = None if start["offsets"] is None else positions_from_json(start["offsets"])
+    already = {table: positions_from_json(ends) for table, ends in start["already"].items()}
+    return Generation(**value, world=world, start=Start(start["mode"], offsets, already))

@@ -1,0 +1,112 @@
+"""A checkpoint's identity, and what it notices about the world."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from distributary.errors import CheckpointMismatch
+from distributary.ingest.checkpoint import Checkpoint
+from distributary.ingest.generation import Generation, Start, World, born, check_same_world, read_generation
+
+TOPICS = {"events": "uuid-1", "more": "uuid-2"}
+FINGERPRINT = {
+    "route.field": "game_name",
+    "decode.format": "protobuf",
+    "sink.columns": {"b": 1, "a": ("x", "y")},
+}
+WORLD = World("cluster-1", TOPICS, FINGERPRINT)
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Checkpoint:
+    return Checkpoint(tmp_path / "games")
+
+
+@pytest.fixture
+def generation(checkpoint: Checkpoint) -> Generation:
+    return born(checkpoint, "games", WORLD)
+
+
+def test_a_new_checkpoint_has_no_generation(checkpoint: Checkpoint) -> None:
+    assert read_generation(checkpoint) is None
+
+
+def test_what_was_born_is_read_back(checkpoint: Checkpoint) -> None:
+    start = Start("from_tables", {"events": {0: 5, 1: 0}}, {"silver_a": {"events": {0: 7}}})
+    made = born(checkpoint, "games", WORLD, start)
+    assert read_generation(checkpoint) == made
+    assert made.start == start
+    assert made.app_id("silver_a") == f"{made.id}/silver_a"
+
+
+def test_no_two_are_alike(tmp_path: Path) -> None:
+    made = {born(Checkpoint(tmp_path / name), "games", WORLD).id for name in "ab"}
+    assert len(made) == 2
+
+
+def test_a_checkpoint_is_born_once(checkpoint: Checkpoint, generation: Generation) -> None:
+    with pytest.raises(CheckpointMismatch, match="has a generation already"):
+        born(checkpoint, "games", WORLD)
+    assert read_generation(checkpoint) == generation
+
+
+def test_the_same_world_is_accepted(generation: Generation) -> None:
+    check_same_world(generation, World("cluster-1", dict(reversed(TOPICS.items())), FINGERPRINT))
+
+
+def test_another_cluster_is_named(generation: Generation) -> None:
+    with pytest.raises(CheckpointMismatch, match=r"'cluster-1'.*'cluster-2'.*start: again"):
+        check_same_world(generation, World("cluster-2", TOPICS, FINGERPRINT))
+
+
+def test_a_topic_made_anew_is_named(generation: Generation) -> None:
+    with pytest.raises(
+        CheckpointMismatch, match=r"'more' was made anew.*uuid-2.*uuid-9.*start: again"
+    ) as caught:
+        check_same_world(generation, World("cluster-1", {**TOPICS, "more": "uuid-9"}, FINGERPRINT))
+    assert "'events'" not in str(caught.value)
+
+
+@pytest.mark.parametrize("now", [{"events": "uuid-1"}, {**TOPICS, "third": "uuid-3"}])
+def test_other_topics_are_named(generation: Generation, now: dict[str, str]) -> None:
+    with pytest.raises(
+        CheckpointMismatch, match=r"source\.topics was events, more and is .*start: from_tables"
+    ):
+        check_same_world(generation, World("cluster-1", now, FINGERPRINT))
+
+
+def test_topic_ids_an_old_broker_does_not_have_are_not_compared(generation: Generation) -> None:
+    check_same_world(generation, World("cluster-1", {"events": "", "more": ""}, FINGERPRINT))
+
+
+def test_every_changed_setting_is_named(generation: Generation) -> None:
+    now = {"route.field": "player", "decode.format": "protobuf", "sink.mode": "append", "sink.columns": {}}
+    with pytest.raises(CheckpointMismatch) as caught:
+        check_same_world(generation, World("cluster-1", TOPICS, now))
+    text = str(caught.value)
+    assert 'route.field was "game_name" and is "player"' in text
+    assert 'sink.mode was not set and is "append"' in text
+    assert "sink.columns" in text and "decode.format" not in text
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 2}', '{"format": 1, "id": "x"}', "\xff"])
+def test_a_broken_file_is_no_new_checkpoint(
+    checkpoint: Checkpoint, generation: Generation, text: str
+) -> None:
+    checkpoint.generation_file.write_text(text, encoding="latin-1")
+    with pytest.raises(CheckpointMismatch):
+        read_generation(checkpoint)
+
+
+def test_an_unknown_way_to_start_is_refused(checkpoint: Checkpoint, generation: Generation) -> None:
+    text = checkpoint.generation_file.read_text()
+    checkpoint.generation_file.write_text(text.replace('"resume"', '"sideways"'))
+    with pytest.raises(CheckpointMismatch, match="cut off or edited"):
+        read_generation(checkpoint)
+
+
+def test_a_generation_is_a_value(generation: Generation) -> None:
+    assert replace(generation) == generation
