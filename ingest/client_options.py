@@ -1,0 +1,105 @@
+"""Options handed on to Kafka's client and to Spark: kept as text, their secrets never shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
+
+from distributary.ingest.setting_problems import Misfits
+
+MASK = "**********"
+_SECRET = re.compile(
+    r"secret|password|jaas|token|credential|access[._]?key|keystore\.key|user\.info", re.IGNORECASE
+)
+_SECRET_INSIDE = re.compile(r"password|secret|token", re.IGNORECASE)
+# Names that speak of a secret without holding one.
+_NOT_ITSELF = re.compile(
+    r"(url|uri|class|provider|file|location|path|seconds|ms|enabled|type|claim\.name)$", re.IGNORECASE
+)
+
+
+class ClientOptions(Mapping[str, str]):
+    """A frozen mapping of option names to texts whose `repr` masks what looks like a secret."""
+
+    __slots__ = ("_options",)
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = dict(options)
+
+    def __getitem__(self, name: str) -> str:
+        return self._options[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._options)
+
+    def __len__(self) -> int:
+        return len(self._options)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._options.items()))
+
+    def __repr__(self) -> str:
+        return repr(self.masked())
+
+    def masked(self) -> dict[str, str]:
+        """The options with a mask in place of every value that may be a secret."""
+        return {name: MASK if _SECRET.search(name) else value for name, value in self._options.items()}
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Taken from a mapping with scalar values; dumped masked."""
+        return core_schema.no_info_plain_validator_function(
+            _options,
+            serialization=core_schema.plain_serializer_function_ser_schema(lambda options: options.masked()),
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Any names, scalar values."""
+        return {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
+
+
+def is_literal_secret(name: str, value: str) -> bool:
+    """Whether an option written out in the file is a secret that belongs into the environment."""
+    if not value or not _SECRET.search(name) or _NOT_ITSELF.search(name):
+        return False
+    # A login configuration may do without a secret (Kerberos with a key tab).
+    return bool(_SECRET_INSIDE.search(value)) if "jaas" in name.lower() else True
+
+
+def reject(options: ClientOptions, refused: Callable[[str, str], str | None]) -> ClientOptions:
+    """The options, if `refused` has no reason against any of them; Misfits with all reasons if it has."""
+    reasons = [((name,), reason) for name, value in options.items() if (reason := refused(name, value))]
+    if reasons:
+        raise Misfits(*reasons)
+    return options
+
+
+def _options(value: Any) -> ClientOptions:
+    if isinstance(value, ClientOptions):
+        return value
+    if not isinstance(value, Mapping):
+        raise Misfits(((), "write a mapping of option names to values"))
+    wrong = [
+        ((str(name),), "write one value, in quotes")
+        for name, option in value.items()
+        if not _is_plain(option)
+    ]
+    if wrong:
+        raise Misfits(*wrong)
+    return ClientOptions({str(name): _text(option) for name, option in value.items()})
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str | int | float)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,339 @@
+"""The groups of a pipeline's settings, each a frozen model that checks itself; `settings.py` puts them together."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
+
+from distributary.codecs.base import BUILT_IN
+from distributary.ingest import names
+from distributary.ingest.client_options import ClientOptions
+from distributary.ingest.kafka_options import check_kafka, check_spark, spark_options
+from distributary.ingest.quantities import Bytes, Seconds
+from distributary.ingest.setting_problems import Misfits
+from distributary.ingest.setting_types import EmptyIsNone, Folder, Group, Name, OptionalFile, Secret
+
+
+def _checked_topic(topic: str) -> str:
+    if not topic or len(topic) > 249 or topic in (".", "..") or not set(topic) <= _TOPIC_CHARACTERS:
+        raise ValueError(
+            "no topic can be called so: Kafka allows a-z, A-Z, 0-9, dot, _ and -, up to 249 characters"
+        )
+    return topic
+
+
+_TOPIC_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+
+class Source(Group):
+    """Where the events come from."""
+
+    kafka: Annotated[ClientOptions, AfterValidator(check_kafka)]
+    """Kafka client options by the names of Kafka's Java client, such as `bootstrap.servers` and `security.protocol`. `isolation.level` is `read_committed` unless given. Options that would break a promise are refused."""
+    topics: Annotated[tuple[Annotated[str, AfterValidator(_checked_topic)], ...], Field(min_length=1)]
+    """The topics to read."""
+    starting_offsets: Literal["earliest", "latest"] = "earliest"
+    """Where a new checkpoint begins to read a topic."""
+    headers: bool = True
+    """Whether the record header `__value_schema_id` is read, where newer producers name the schema."""
+
+    @field_validator("topics")
+    @classmethod
+    def _distinct(cls, topics: tuple[str, ...]) -> tuple[str, ...]:
+        twice = [
+            ((n,), "this topic is written twice; keep one") for n, t in enumerate(topics) if t in topics[:n]
+        ]
+        if twice:
+            raise Misfits(*twice)
+        return topics
+
+    def spark_options(self) -> dict[str, str]:
+        """The client options as Spark's Kafka source spells them."""
+        return spark_options(self.kafka)
+
+
+class Registry(Group):
+    """The schema registry, and how long its answers are believed."""
+
+    url: Name
+    """The registry's address, with the path of its Confluent-compatible API if it has one."""
+    subjects: tuple[Name, ...] = ()
+    """The subjects whose versions are watched; by default `<topic>-value` of each topic."""
+    user: Annotated[str | None, EmptyIsNone] = None
+    """User for basic authentication."""
+    password: Secret = None
+    """Password for basic authentication; only through `${VAR}`."""
+    bearer_token: Secret = None
+    """A static bearer token in place of user and password; only through `${VAR}`."""
+    ca_file: OptionalFile = None
+    """PEM file with the authorities that the registry's certificate is checked against."""
+    certificate_file: OptionalFile = None
+    """PEM file with this client's certificate, for mutual TLS."""
+    key_file: OptionalFile = None
+    """PEM file with the key of `certificate_file`."""
+    key_password: Secret = None
+    """Password of `key_file`; only through `${VAR}`."""
+    timeout_seconds: Annotated[Seconds, Field(gt=0)] = 10.0
+    """How long one request may take."""
+    latest_cache_seconds: Seconds = 30.0
+    """How long the list of a subject's versions is believed."""
+    unknown_id_wait_seconds: Seconds = 3.0
+    """For how long an unknown schema id is asked for again before it is believed to be unknown."""
+    unknown_id_cache_seconds: Seconds = 300.0
+    """For how long an id found unknown is not asked for again."""
+    max_unknown_ids: Annotated[int, Field(ge=0)] = 100
+    """How many distinct unknown ids are asked for in one batch; records with further ones go to quarantine."""
+
+    @field_validator("url")
+    @classmethod
+    def _plain_http(cls, url: str) -> str:
+        try:
+            parts = urlsplit(url)
+            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            usable = False
+        if not usable:
+            raise ValueError("it is no http or https address; write for example http://127.0.0.1:8081")
+        if parts.username is not None or parts.password is not None:
+            raise ValueError(
+                "addresses get logged: take user and password out of it and write registry.user and .password"
+            )
+        return url.rstrip("/")
+
+    @model_validator(mode="after")
+    def _one_way_to_log_in(self) -> Registry:
+        wrong: list[tuple[tuple[str], str]] = []
+        if self.user is not None and self.password is None:
+            wrong.append((("user",), "a user needs a password; write password: ${REGISTRY_PASSWORD}"))
+        if self.password is not None and self.user is None:
+            wrong.append((("password",), "a password needs a user; write user as well"))
+        if self.bearer_token is not None and (self.user or self.password):
+            wrong.append((("bearer_token",), "choose one: the token, or user and password"))
+        if self.key_file is not None and self.certificate_file is None:
+            wrong.append((("key_file",), "a key needs its certificate; write certificate_file as well"))
+        if wrong:
+            raise Misfits(*wrong)
+        return self
+
+
+class Decode(Group):
+    """How payloads become rows, and what happens when their schema changes."""
+
+    format: Name = "protobuf"
+    """The codec: a built-in one, or one that an installed package offers."""
+    evolution: Literal["restart", "inline", "fail", "ignore"] = "restart"
+    """What a schema that changes a table does: `restart` gives the attempt up and starts the query again with the new schema; `inline` goes on with it in the same batch; `fail` stops; `ignore` leaves the tables as they are and rescues new values."""
+    engine: Literal["arrow"] = "arrow"
+    """What decodes: `arrow` is the native decoder in the workers."""
+
+    @field_validator("format")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        known = _known_formats()
+        if name not in known:
+            raise ValueError(f"no codec goes by this name; there are: {', '.join(known)}")
+        return name
+
+
+class Route(Group):
+    """How a record finds its table."""
+
+    by: Literal["field"] = "field"
+    """What a record is routed by: `field`, a field of its payload."""
+    field: Name
+    """The payload field that names the entity; dotted if it is nested."""
+    table: str = "{entity}"
+    """The tables' names: `{entity}` once, and around it a-z, 0-9 and _. An entity's name that is not made of those gets a hash appended."""
+    max_tables: Annotated[int, Field(ge=1)] = 1000
+    """How many entity tables there may be; records of further entities go to quarantine."""
+    fold_case: bool = True
+    """Whether entities that differ only by case are one."""
+
+    @field_validator("table")
+    @classmethod
+    def _usable(cls, template: str) -> str:
+        names.check_template(template)
+        return template
+
+    @field_validator("field")
+    @classmethod
+    def _whole_path(cls, path: str) -> str:
+        if not all(path.split(".")):
+            raise ValueError("a part between dots is empty; write for example header.game_name")
+        return path
+
+
+class Columns(Group):
+    """The names of the columns that every entity's table has beside its payload's."""
+
+    kafka_topic: Name = "kafka_topic"
+    """The record's topic."""
+    kafka_partition: Name = "kafka_partition"
+    """The record's partition."""
+    kafka_offset: Name = "kafka_offset"
+    """The record's offset."""
+    kafka_ts: Name = "kafka_ts"
+    """The record's timestamp in Kafka."""
+    kafka_key: Name = "kafka_key"
+    """The record's key, as bytes."""
+    schema_id: Name = "schema_id"
+    """The id of the schema it was decoded with."""
+    rescued: Name = "_rescued_data"
+    """JSON text of the values that its table has no place for."""
+
+    @model_validator(mode="after")
+    def _distinct_and_valid(self) -> Columns:
+        wrong: list[tuple[tuple[str], str]] = []
+        taken: list[str] = [*names.RESERVED_COLUMNS]
+        for role, name in self:
+            if names.column_name(name, ()) != name:
+                wrong.append(((role,), "Delta takes no column of this name; use letters, digits and _"))
+            elif names.column_name(name, taken) != name:
+                wrong.append(
+                    ((role,), "another column, or Delta itself, has this name (case aside); choose another")
+                )
+            taken.append(name)
+        if wrong:
+            raise Misfits(*wrong)
+        return self
+
+    def reserved(self) -> frozenset[str]:
+        """The names that no payload column may have."""
+        return frozenset(name for _, name in self)
+
+
+class Sink(Group):
+    """Where the tables are."""
+
+    root: Folder
+    """The folder of all tables, seen by driver and workers under the same path. Relative to the settings file; no URI."""
+    mode: Literal["append"] = "append"
+    """How rows land: `append` adds each record as a row."""
+    columns: Columns = Columns()
+    """Names of the columns added to every row."""
+
+
+class Trigger(Group):
+    """When batches run."""
+
+    available_now: bool = False
+    """Whether the run ends once everything that was there at its start is ingested."""
+    interval_seconds: Seconds = 0.0
+    """The least time between the starts of two batches; 0 starts each as soon as the last is done."""
+
+
+class Limits(Group):
+    """Bounds on what a batch and a worker take at once."""
+
+    batch_rows: Annotated[int, Field(ge=1)] = 500_000
+    """At most how many Kafka offsets one batch covers."""
+    worker_bytes: Bytes = 192 * 2**20
+    """About how much a Python worker may hold in rows not yet written, as bytes or as `192 MiB`."""
+    arrow_rows: Annotated[int, Field(ge=1)] = 20_000
+    """How many rows a worker is given at once."""
+    commit_threads: Annotated[int, Field(ge=1, le=256)] = 8
+    """How many tables are committed side by side."""
+
+
+class NamedTable(Group):
+    """One table, named by the user."""
+
+    table: str
+    """The table's name."""
+
+    @field_validator("table")
+    @classmethod
+    def _usable(cls, name: str) -> str:
+        names.check_table(name)
+        return name
+
+
+NoEntity = Annotated[
+    Annotated[Literal["quarantine", "drop", "fail"], Tag("word")] | Annotated[NamedTable, Tag("named")],
+    Discriminator(lambda value: "named" if isinstance(value, dict | NamedTable) else "word"),
+]
+
+
+class Policies(Group):
+    """What happens to what does not fit."""
+
+    new_field: Literal["add", "rescue", "fail", "ignore"] = "add"
+    """A payload field that the table lacks: `add` a column, `rescue` its values into the rescued column, `fail`, or `ignore` it."""
+    wider_type: Literal["rescue", "quarantine", "fail"] = "rescue"
+    """A field whose type is wider than its column's. Values that fit are stored; of the others, `rescue` stores the value as text in the rescued column, `quarantine` sets the record aside. `fail` stops as soon as the type is met."""
+    incompatible_type: Literal["quarantine", "rescue", "fail"] = "quarantine"
+    """A field whose type does not go into its column's: records that have a value there go to `quarantine`, or their value is rescued (`rescue`), or the run stops (`fail`)."""
+    new_entity: Literal["create", "quarantine", "fail"] = "create"
+    """An entity that has no table yet: `create` it, `quarantine` its records, or `fail`."""
+    no_entity: NoEntity = "quarantine"
+    """A record without a value in the routing field: `quarantine`, `drop` (counted), `fail`, or `{table: name}` to collect such records in one table."""
+    undecodable: Literal["quarantine", "fail"] = "quarantine"
+    """A record that cannot be decoded."""
+
+
+class Budget(Group):
+    """How often something may happen within a window, and the waits in between, which double up to the longest."""
+
+    max: Annotated[int, Field(ge=0)]
+    """How many within the window; one more ends the run."""
+    window_seconds: Annotated[Seconds, Field(gt=0)] = 600.0
+    """The window's length."""
+    first_wait_seconds: Seconds
+    """The wait after the first."""
+    longest_wait_seconds: Seconds
+    """The longest wait."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Budget:
+        if self.longest_wait_seconds < self.first_wait_seconds:
+            raise Misfits(
+                (("longest_wait_seconds",), "it is less than first_wait_seconds; write at least as much")
+            )
+        return self
+
+
+class Failures(Budget):
+    """Restarts after failures."""
+
+    max: Annotated[int, Field(ge=0)] = 5
+    """How many within the window; one more ends the run."""
+    first_wait_seconds: Seconds = 1.0
+    """The wait after the first."""
+    longest_wait_seconds: Seconds = 60.0
+    """The longest wait."""
+
+
+class Evolutions(Budget):
+    """Restarts because a schema evolved."""
+
+    max: Annotated[int, Field(ge=0)] = 20
+    """How many within the window; one more ends the run."""
+    first_wait_seconds: Seconds = 0.0
+    """The wait after the first."""
+    longest_wait_seconds: Seconds = 5.0
+    """The longest wait."""
+
+
+class Supervisor(Group):
+    """How often the query is started again by itself before the run gives up."""
+
+    failures: Failures = Failures()
+    """Restarts after a failure."""
+    evolutions: Evolutions = Evolutions()
+    """Restarts because a schema evolved; they count apart from failures."""
+
+
+class Spark(Group):
+    """The Spark session; what `spark-submit` sets wins."""
+
+    master: Name = "local[*]"
+    """Spark's master."""
+    conf: Annotated[ClientOptions, AfterValidator(check_spark)] = ClientOptions({})
+    """Further Spark settings by their own names."""
+
+
+def _known_formats() -> list[str]:
+    return sorted({*BUILT_IN, *(point.name for point in entry_points(group="distributary.codecs"))})

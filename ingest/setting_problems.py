@@ -1,0 +1,64 @@
+"""What is wrong with settings: where, and what to write instead; all of it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from distributary.errors import ConfigError
+
+# The keys that lead to a setting, from the top of the file.
+Keys = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in a file, counted from 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong: at which setting, and a sentence that ends in the remedy."""
+
+    keys: Keys
+    message: str
+    place: Place
+
+
+class Misfits(ValueError):
+    """Raised by a validator that knows which of the settings below its own are wrong."""
+
+    def __init__(self, *found: tuple[Keys, str]) -> None:
+        super().__init__(*found)
+        self.found = found
+
+    def __str__(self) -> str:
+        return "; ".join(f"{dotted(keys)}: {message}" if keys else message for keys, message in self.found)
+
+
+def dotted(keys: Keys) -> str:
+    """Keys as users write them: `source.topics[0]`."""
+    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
+    return text.removeprefix(".")
+
+
+def as_error(path: Path, problems: Sequence[Problem]) -> ConfigError:
+    """One error that names every problem, in the file's order."""
+    ordered = sorted(problems, key=lambda problem: (problem.place.line, problem.place.column))
+    lines = [_line(path, problem) for problem in ordered]
+    if len(lines) == 1:
+        return ConfigError(lines[0])
+    return ConfigError("\n  ".join([f"{len(lines)} settings in {path} cannot work:", *lines]))
+
+
+def _line(path: Path, problem: Problem) -> str:
+    where = f"{path}:{problem.place.line}:{problem.place.column}"
+    return (
+        f"{where}: {dotted(problem.keys)}: {problem.message}"
+        if problem.keys
+        else f"{where}: {problem.message}"
+    )

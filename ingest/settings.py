@@ -1,0 +1,129 @@
+"""A pipeline's settings: one YAML file, checked whole before anything runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from distributary.ingest import names
+from distributary.ingest.setting_groups import (
+    Decode,
+    Limits,
+    NamedTable,
+    Policies,
+    Registry,
+    Route,
+    Sink,
+    Source,
+    Spark,
+    Supervisor,
+    Trigger,
+)
+from distributary.ingest.setting_problems import Misfits, as_error
+from distributary.ingest.setting_types import Folder, Group
+from distributary.ingest.settings_check import add_problems, refuse_literal_secrets
+from distributary.ingest.settings_file import read
+
+
+class Settings(Group):
+    """Everything one pipeline is told. Relative paths are relative to the settings file's folder."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9_-]+$", max_length=100)]
+    """The pipeline's name: a-z, 0-9, _ and -."""
+    source: Source
+    """Where the events come from."""
+    registry: Registry
+    """The schema registry."""
+    decode: Decode = Decode()
+    """How payloads become rows."""
+    route: Route
+    """How a record finds its table."""
+    sink: Sink
+    """Where the tables are."""
+    checkpoint: Folder
+    """The folder of everything that the pipeline remembers; by default `checkpoints/<name>`. Not inside `sink.root`; no URI."""
+    start: Literal["resume", "from_tables", "again"] = "resume"
+    """What a new checkpoint does about tables filled from another one: `resume` refuses, `from_tables` goes on from the offsets kept in the tables, `again` reads everything once more."""
+    trigger: Trigger = Trigger()
+    """When batches run."""
+    limits: Limits = Limits()
+    """Bounds on what a batch and a worker take at once."""
+    policies: Policies = Policies()
+    """What happens to what does not fit."""
+    supervisor: Supervisor = Supervisor()
+    """How often the query is started again by itself."""
+    spark: Spark = Spark()
+    """The Spark session."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_checkpoint(cls, given: Any) -> Any:
+        if (
+            isinstance(given, Mapping)
+            and given.get("checkpoint") is None
+            and isinstance(given.get("name"), str)
+        ):
+            return {**given, "checkpoint": f"checkpoints/{given['name']}"}
+        return given
+
+    @field_validator("checkpoint", mode="after")
+    @classmethod
+    def _not_a_root(cls, folder: Path) -> Path:
+        if folder == folder.parent:
+            raise ValueError("it is the file system's root; write a folder of its own")
+        return folder
+
+    @model_validator(mode="after")
+    def _apart(self) -> Settings:
+        root, checkpoint = self.sink.root, self.checkpoint
+        if checkpoint == root or root in checkpoint.parents or checkpoint in root.parents:
+            raise Misfits(
+                (("checkpoint",), "checkpoint and sink.root lie in each other; give each a folder of its own")
+            )
+        named = self.policies.no_entity
+        if isinstance(named, NamedTable) and names.may_be_an_entity(self.route.table, named.table):
+            raise Misfits(
+                (
+                    ("policies", "no_entity", "table"),
+                    f"an entity's table could have this name too (route.table is {self.route.table}); choose another",
+                )
+            )
+        return self
+
+    def subjects(self) -> tuple[str, ...]:
+        """The subjects to watch: those given, or `<topic>-value` of each topic."""
+        return self.registry.subjects or tuple(f"{topic}-value" for topic in self.source.topics)
+
+    def effective(self) -> dict[str, Any]:
+        """All settings, defaults included, as plain JSON values; secrets are masked."""
+        return self.model_dump(mode="json")
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What may not change on a living checkpoint, as plain JSON values by dotted name."""
+        route = {f"route.{key}": value for key, value in self.route if key != "max_tables"}
+        return {
+            "source.topics": sorted(self.source.topics),
+            **route,
+            "decode.format": self.decode.format,
+            "sink.root": str(self.sink.root),
+            **{f"sink.columns.{role}": name for role, name in self.sink.columns},
+        }
+
+
+def load(path: Path, environment: Mapping[str, str] | None = None) -> Settings:
+    """The settings in a file, `${VAR}` filled in from the environment. Raises one ConfigError with all problems."""
+    document = read(path, os.environ if environment is None else environment)
+    refuse_literal_secrets(document, Settings)
+    settings: Settings | None = None
+    try:
+        folder = Path(os.path.abspath(path)).parent
+        settings = Settings.model_validate(document.settings, context={"folder": folder})
+    except ValidationError as error:
+        add_problems(document, Settings, error)
+    if settings is None or document.problems:
+        raise as_error(path, document.problems)
+    return settings
