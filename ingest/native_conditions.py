@@ -1,0 +1,142 @@
+"""Whether delta-rs may append to a Delta table as it is, and which conditions the table puts on its rows.
+
+`create_write_transaction` looks at no data: what it would let through although Spark would not is refused here
+(column mapping, constraints, NOT NULL, generated columns, partitions, and every feature not known to be harmless).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+DeltaType = str | Mapping[str, Any]
+"""A type as Delta's schema JSON spells it: https://github.com/delta-io/delta/blob/master/PROTOCOL.md#schema-serialization-format"""
+
+# Harmless to an append, or in force only where the schema or the configuration says so, which is looked at below.
+_HARMLESS_FEATURES = frozenset(
+    {"appendOnly", "changeDataFeed", "deletionVectors", "timestampNtz", "v2Checkpoint"}
+    | {"invariants", "checkConstraints", "generatedColumns", "columnMapping"}
+)
+_CONSTRAINT = "delta.constraints."
+_GENERATED = "delta.generationExpression"
+_INVARIANT = "delta.invariants"
+_CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
+# Writer version 6 implies identity columns, which delta-rs refuses to write.
+_NEWEST_HARMLESS_VERSION = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a Delta log says about a table: protocol, partitioning, configuration and the schema as Delta's JSON."""
+
+    fields: Sequence[Mapping[str, Any]]
+    configuration: Mapping[str, str]
+    partition_columns: Sequence[str]
+    writer_version: int
+    features: frozenset[str]
+
+
+def why_not_native(table: Definition) -> str:
+    """In words why delta-rs must not append to this table; empty when it may."""
+    return "; ".join(_reasons(table))
+
+
+def _reasons(table: Definition) -> Iterator[str]:
+    if table.partition_columns:
+        yield f"partitioned by {', '.join(table.partition_columns)}"
+    if table.configuration.get("delta.columnMapping.mode", "none") != "none":
+        yield "column mapping"
+    for name in sorted(_constraints(table)):
+        yield f"CHECK constraint {name}"
+    for field in table.fields:
+        yield from _field_reasons(field)
+    if table.writer_version < 7 and table.writer_version > _NEWEST_HARMLESS_VERSION:
+        yield f"writer version {table.writer_version}"
+    if unknown := sorted(table.features - _HARMLESS_FEATURES):
+        yield f"table features {', '.join(unknown)}"
+
+
+def _field_reasons(field: Mapping[str, Any]) -> Iterator[str]:
+    metadata = field["metadata"]
+    if _GENERATED in metadata:
+        yield f"generated column {field['name']}"
+    if _INVARIANT in metadata:
+        yield f"invariant on column {field['name']}"
+    if _CHAR_VARCHAR in metadata:
+        yield f"column {field['name']} is {metadata[_CHAR_VARCHAR]}"
+    if any(True for _ in _null_checks(field)):
+        yield f"NOT NULL in column {field['name']}"
+
+
+def generated_columns(table: Definition) -> dict[str, str]:
+    """Top-level generated columns and the SQL expression of each."""
+    return {f["name"]: f["metadata"][_GENERATED] for f in table.fields if _GENERATED in f["metadata"]}
+
+
+def checks(table: Definition) -> tuple[str, ...]:
+    """SQL booleans over a row; the table takes the row only if each of them is true (not false, not NULL)."""
+    return tuple(_all_checks(table))
+
+
+def _all_checks(table: Definition) -> Iterator[str]:
+    for field in table.fields:
+        yield from _null_checks(field)
+        yield from _invariants(field["metadata"])
+        yield from _length_checks(field)
+    for name, expression in generated_columns(table).items():
+        yield f"{_quoted(name)} <=> ({expression})"
+    yield from (expression for _, expression in sorted(_constraints(table).items()))
+
+
+def _constraints(table: Definition) -> dict[str, str]:
+    found = {k: v for k, v in table.configuration.items() if k.startswith(_CONSTRAINT)}
+    return {k.removeprefix(_CONSTRAINT): v for k, v in found.items()}
+
+
+def _invariants(metadata: Mapping[str, Any]) -> Iterator[str]:
+    if _INVARIANT in metadata:
+        yield str(json.loads(metadata[_INVARIANT])["expression"]["expression"])
+
+
+def _length_checks(field: Mapping[str, Any]) -> Iterator[str]:
+    declared = str(field["metadata"].get(_CHAR_VARCHAR, ""))
+    if declared.startswith(("varchar(", "char(")):
+        length = declared.partition("(")[2].rstrip(")")
+        yield f"coalesce(char_length(rtrim({_quoted(field['name'])})) <= {length}, true)"
+
+
+def _null_checks(field: Mapping[str, Any]) -> Iterator[str]:
+    yield from _nullability(field, _quoted(field["name"]), depth=0)
+
+
+def _nullability(field: Mapping[str, Any], place: str, depth: int) -> Iterator[str]:
+    if not field["nullable"]:
+        yield f"{place} IS NOT NULL"
+    for inner in _inside(field["type"], place, depth):
+        yield f"({place} IS NULL OR {inner})"
+
+
+def _inside(dtype: DeltaType, place: str, depth: int) -> Iterator[str]:
+    """Conditions on what is inside of a value of this type that is not null itself."""
+    if isinstance(dtype, str):
+        return
+    if dtype["type"] == "struct":
+        for child in dtype["fields"]:
+            yield from _nullability(child, f"{place}.{_quoted(child['name'])}", depth)
+    elif dtype["type"] == "array":
+        yield from _each(dtype["elementType"], dtype["containsNull"], place, depth)
+    elif dtype["type"] == "map":
+        yield from _each(dtype["keyType"], True, f"map_keys({place})", depth)
+        yield from _each(dtype["valueType"], dtype["valueContainsNull"], f"map_values({place})", depth)
+
+
+def _each(element: DeltaType, nullable: bool, array: str, depth: int) -> Iterator[str]:
+    variable = f"_e{depth}"
+    for condition in _nullability({"nullable": nullable, "type": element}, variable, depth + 1):
+        yield f"forall({array}, {variable} -> {condition})"
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,200 @@
+"""The Delta tables as they are now: reading their state, creating them, adding columns.
+
+delta-rs does it in milliseconds a table; Spark does it for tables whose features ask for it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake import Schema as DeltaSchema
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
+
+from distributary.errors import CommitImpossible, PipelineError
+from distributary.ingest import native_conditions, spark_tables
+from distributary.ingest.native_conditions import Definition
+from distributary.ingest.table_schema import Misfit, misfits, storable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Path = str | os.PathLike[str]
+
+# delta-rs checkpoints every 100 commits by default; opening a table then costs 15 ms after 100 commits instead of 3.
+_CREATED_WITH = {"delta.checkpointInterval": "10"}
+# Key of the Delta field metadata that holds the payload's own name of a renamed column.
+_SOURCE = "distributary.source"
+_ATTEMPTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """One Delta table at one version.
+
+    path               the table's folder
+    layout             all columns, the Kafka ones included; metadata `distributary.source` where a column was renamed
+    native             delta-rs may append to it
+    why_not            in words why it may not; empty when native
+    checks             SQL booleans; the table takes a row only if each is true (a NULL is a violation)
+    version            the Delta version this was read at
+    generated          generated columns and their SQL expressions
+    partition_columns  names of the partition columns, in order
+    properties         the table's configuration, such as `distributary.entity`
+    """
+
+    path: str
+    layout: pa.Schema
+    native: bool
+    why_not: str
+    checks: tuple[str, ...]
+    version: int
+    generated: Mapping[str, str]
+    partition_columns: tuple[str, ...]
+    properties: Mapping[str, str]
+
+
+def read_state(path: Path, spark: SparkSession | None = None) -> TableState | None:
+    """The table's state now; None where there is no table.
+
+    Raises PipelineError for a table that delta-rs cannot open when no `spark` is given to read it with.
+    """
+    try:
+        return state_of(DeltaTable(path))
+    except TableNotFoundError:
+        return None
+    except DeltaError as error:
+        if spark is None:
+            raise PipelineError(
+                f"table {path}: delta-rs cannot open it ({error}); it needs Spark to be read"
+            ) from error
+        version, definition = spark_tables.definition(spark, os.fspath(path))
+        reason = native_conditions.why_not_native(definition) or "delta-rs cannot open it"
+        return _state(path, version, definition, reason)
+
+
+def state_of(handle: DeltaTable) -> TableState:
+    """The state of the very version that `handle` holds."""
+    metadata, protocol = handle.metadata(), handle.protocol()
+    definition = Definition(
+        fields=json.loads(handle.schema().to_json())["fields"],
+        configuration=metadata.configuration,
+        partition_columns=tuple(metadata.partition_columns),
+        writer_version=protocol.min_writer_version,
+        features=frozenset((protocol.writer_features or []) + (protocol.reader_features or [])),
+    )
+    path = handle.table_uri.removeprefix("file://").rstrip("/")
+    return _state(path, handle.version(), definition, native_conditions.why_not_native(definition))
+
+
+def _state(path: Path, version: int, definition: Definition, why_not: str) -> TableState:
+    return TableState(
+        path=os.fspath(path),
+        layout=_layout(definition),
+        native=not why_not,
+        why_not=why_not,
+        checks=native_conditions.checks(definition),
+        version=version,
+        generated=native_conditions.generated_columns(definition),
+        partition_columns=tuple(definition.partition_columns),
+        properties=dict(definition.configuration),
+    )
+
+
+def _layout(definition: Definition) -> pa.Schema:
+    plain = {"type": "struct", "fields": [_without_foreign_metadata(field) for field in definition.fields]}
+    return pa.schema(DeltaSchema.from_json(json.dumps(plain)).to_arrow())
+
+
+def _without_foreign_metadata(part: Any) -> Any:
+    """The field or type with everything nullable and no metadata but ours: a layout compares by names and types."""
+    if not isinstance(part, dict):
+        return part
+    kept = dict(part)
+    for key in ("type", "elementType", "keyType", "valueType"):
+        kept[key] = _without_foreign_metadata(part[key]) if key in part else None
+    if "fields" in part:
+        kept["fields"] = [_without_foreign_metadata(field) for field in part["fields"]]
+    if "metadata" in part:
+        kept["metadata"] = {k: v for k, v in part["metadata"].items() if k == _SOURCE}
+    kept |= {key: True for key in ("nullable", "containsNull", "valueContainsNull") if key in part}
+    return {key: value for key, value in kept.items() if value is not None}
+
+
+def create(path: Path, schema: pa.Schema, properties: Mapping[str, str]) -> None:
+    """A table with these columns, all nullable, and this configuration; one that is there gets the columns it lacks.
+
+    Raises BadSchema where Delta cannot store the schema, CommitImpossible where the table there contradicts it.
+    """
+    wanted = storable(schema)
+    if not DeltaTable.is_deltatable(os.fspath(path)):
+        try:
+            # Keys of ours are unknown to Delta, which refuses them unless told otherwise.
+            DeltaTable.create(
+                path, wanted, configuration={**_CREATED_WITH, **properties}, raise_if_key_not_exists=False
+            )
+            return
+        except DeltaError:  # one that appeared meanwhile is as good as ours
+            if not DeltaTable.is_deltatable(os.fspath(path)):
+                raise
+    evolve(path, schema)
+
+
+@retry(
+    retry=retry_if_exception_type(CommitFailedError),
+    stop=stop_after_attempt(_ATTEMPTS),
+    wait=wait_random(0, 0.05),
+    reraise=True,
+)
+def evolve(path: Path, schema: pa.Schema, spark: SparkSession | None = None) -> tuple[str, ...]:
+    """Adds what `schema` has and the table lacks, in structs, list elements and map values too.
+
+    Returns the dotted paths added; nothing is done where nothing lacks, and nothing is ever removed or changed.
+    Raises CommitImpossible where a column of the table has another type than in `schema`, or the table is gone.
+    """
+    wanted = storable(schema)
+    state = read_state(path, spark)
+    if state is None:
+        raise CommitImpossible(
+            f"table {path} is gone, so no column can be added; `distributary resolve` decides"
+        )
+    lacking = _lacking(state, wanted)
+    if not lacking:
+        return ()
+    if state.native:
+        _add_natively(state, wanted, lacking)
+    elif spark is not None:
+        merged = pa.unify_schemas([state.layout, wanted], promote_options="permissive")
+        spark_tables.add_columns(spark, state.path, merged)
+    else:
+        raise PipelineError(
+            f"table {path} needs Spark to take the columns {_paths(lacking)}: {state.why_not}"
+        )
+    return tuple(misfit.path for misfit in lacking)
+
+
+def _lacking(state: TableState, wanted: pa.Schema) -> list[Misfit]:
+    found = list(misfits(state.layout, wanted))
+    if contradictions := [str(misfit) for misfit in found if misfit.have is not None]:
+        raise CommitImpossible(
+            f"table {state.path} cannot take the columns wanted: {'; '.join(contradictions)}; it was altered by "
+            "another hand. Change it back, or let `distributary resolve` decide"
+        )
+    return found
+
+
+def _add_natively(state: TableState, wanted: pa.Schema, lacking: list[Misfit]) -> None:
+    handle = DeltaTable(state.path)
+    tops = {misfit.path.partition(".")[0] for misfit in lacking}
+    columns = pa.schema([field for field in wanted if field.name in tops])
+    handle.alter.add_columns(DeltaSchema.from_arrow(columns).fields)
+
+
+def _paths(lacking: list[Misfit]) -> str:
+    return ", ".join(misfit.path for misfit in lacking)
