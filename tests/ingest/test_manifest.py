@@ -1,0 +1,289 @@
+"""Manifests: their sums, their text and the folder they are kept in."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from threading import Barrier
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distributary.errors import CheckpointMismatch, SumsDisagree
+from distributary.ingest.checkpoint import Checkpoint
+from distributary.ingest.data_file import DataFile
+from distributary.ingest.manifest import BatchPins, Counts, Manifest, Role, SpanRead, TableFiles, check_sums
+from distributary.ingest.manifest_store import KEPT, ManifestStore
+from distributary.ingest.manifest_text import from_bytes, to_bytes
+from distributary.ingest.offset_log import Offsets
+
+LAYOUT = pa.schema(
+    [
+        pa.field("score", pa.int64(), metadata={b"distributary.source": b"Score"}),
+        pa.field("where", pa.struct([pa.field("x", pa.float64(), metadata={b"distributary.source": b"X "})])),
+        pa.field("inventory", pa.map_(pa.string(), pa.list_(pa.timestamp("us", tz="UTC")))),
+    ]
+)
+OTHER_LAYOUT = pa.schema([("level", pa.int32()), ("exact", pa.decimal128(20, 0))])
+
+
+def files(folder: str, rows: list[int]) -> tuple[DataFile, ...]:
+    return tuple(DataFile(folder, f"part-{n}.parquet", r, r * 10, "{}") for n, r in enumerate(rows))
+
+
+def table(folder: str, rows: list[int], role: Role = "events", layout: pa.Schema = LAYOUT) -> TableFiles:
+    return TableFiles(folder, role, f"g1/{folder}", layout, True, files(folder, rows))
+
+
+# Ten offsets of each of two partitions, one of them without a record.
+def manifest(batch_id: int = 7, offsets: Offsets | None = None, counts: Counts | None = None) -> Manifest:
+    return Manifest(
+        batch_id,
+        "g1",
+        "2026-01-01T00:00:00+00:00",
+        "0.1.0",
+        offsets or {"events": {0: (10, 20), 1: (0, 10)}},
+        BatchPins({1: "aa", "1": "bb"}, "cc", {"denied": ["x"]}),
+        {"a": "silver_a", "b": "silver_b"},
+        (
+            table("silver_a", [5, 4]),
+            table("silver_b", [3], layout=OTHER_LAYOUT),
+            table("quarantine", [2], "quarantine"),
+            table("ledger_batches", [1], "batches"),
+        ),
+        counts or sums(),
+    )
+
+
+def sums(**changed: object) -> Counts:
+    values: dict[str, object] = {
+        "read": {"events": {0: SpanRead(10, 10, 19), 1: SpanRead(9, 0, 9)}},
+        "rows": {"silver_a": 9, "silver_b": 3},
+        "quarantined": {"undecodable": 2},
+        "dropped": {"tombstone": 1},
+        "already": 4,
+    }
+    return Counts(**{**values, **changed})  # type: ignore[arg-type]
+
+
+name = st.text(min_size=1, max_size=8)
+count = st.integers(0, 2**40)
+spans = st.one_of(
+    st.just(SpanRead(0, None, None)),
+    st.tuples(st.integers(0, 2**60), st.integers(1, 2**40)).map(
+        lambda t: SpanRead(t[1], t[0], t[0] + t[1] - 1)
+    ),
+)
+data_files = st.builds(DataFile, name, name, count, count, st.text(max_size=30))
+layouts = st.sampled_from([LAYOUT, OTHER_LAYOUT, pa.schema(LAYOUT), pa.schema([])])
+tables = st.builds(
+    TableFiles,
+    name,
+    st.sampled_from(["events", "quarantine", "batches", "changes"]),
+    name,
+    layouts,
+    st.booleans(),
+    st.lists(data_files, max_size=3).map(tuple),
+)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | name,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(name, inner, max_size=3),
+    max_leaves=5,
+)
+manifests = st.builds(
+    Manifest,
+    batch_id=count,
+    generation=name,
+    created_at=name,
+    code_version=name,
+    offsets=st.dictionaries(name, st.dictionaries(count, st.tuples(count, count), max_size=3), max_size=2),
+    pins=st.builds(
+        BatchPins,
+        st.dictionaries(st.integers(0, 2**31) | name, name, max_size=3),
+        name,
+        st.dictionaries(name, json_values, max_size=2),
+    ),
+    entities=st.dictionaries(name, name, max_size=3),
+    tables=st.lists(tables, max_size=4).map(tuple),
+    counts=st.builds(
+        Counts,
+        st.dictionaries(name, st.dictionaries(count, spans, max_size=3), max_size=2),
+        st.dictionaries(name, count, max_size=2),
+        st.dictionaries(name, count, max_size=2),
+        st.dictionaries(name, count, max_size=2),
+        count,
+    ),
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ManifestStore:
+    return ManifestStore(Checkpoint(tmp_path))
+
+
+def same(left: Manifest, right: Manifest) -> bool:
+    """Equal, and so are the layouts' metadata, which pyarrow's == leaves out."""
+    pairs = zip(left.tables, right.tables, strict=True)
+    return left == right and all(one.layout.equals(other.layout, check_metadata=True) for one, other in pairs)
+
+
+@given(manifests)
+def test_every_manifest_survives_its_text(value: Manifest) -> None:
+    assert same(from_bytes(to_bytes(value)), value)
+
+
+def test_a_layout_shared_by_many_tables_is_kept_once() -> None:
+    many = replace(manifest(), tables=tuple(table(f"t{n}", [1], layout=pa.schema(LAYOUT)) for n in range(50)))
+    kept = json.loads(to_bytes(many))
+    assert len(kept["layouts"]) == 1
+    assert same(from_bytes(to_bytes(many)), many)
+
+
+def test_sums_that_agree_are_let_through() -> None:
+    check_sums(manifest())
+    assert manifest().gaps == {"events": {1: 1}}
+    assert manifest().counts.total_read == 19
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        (
+            sums(rows={"silver_a": 8, "silver_b": 3}),
+            "table silver_a: its files hold 9 rows, the workers reported 8",
+        ),
+        (sums(rows={"silver_a": 9}), "table silver_b: its files hold 3 rows, the workers reported 0"),
+        (sums(rows={"silver_a": 9, "silver_b": 3, "x": 0, "y": 1}), "table y: its files hold 0 rows"),
+        (sums(quarantined={"a": 1, "b": 2}), "the quarantine's files hold 2 rows, the workers reported 3"),
+        (
+            sums(dropped={}),
+            "19 records were read, 18 are accounted for: 12 in tables, 2 in quarantine, 0 dropped",
+        ),
+        (sums(already=5), "19 records were read, 20 are accounted for"),
+        (sums(already=-1, dropped={"x": 6}), "a count is negative: there already"),
+        (sums(read={"events": {0: SpanRead(19, 10, 19)}}), "events/0: 19 records were read"),
+        (sums(read={"events": {0: SpanRead(10, 9, 19), 1: SpanRead(9, 0, 9)}}), "the first at 9"),
+        (sums(read={"events": {0: SpanRead(10, 10, 20), 1: SpanRead(9, 0, 9)}}), "from 10 to before 20"),
+        (sums(read={"events": {0: SpanRead(10, 10, 18), 1: SpanRead(9, 0, 9)}}), "the last at 18"),
+        (
+            sums(read={"events": {0: SpanRead(10, 10, 19), 2: SpanRead(9, 0, 9)}}),
+            "the batch has no such partition",
+        ),
+        (sums(read={"events": {0: SpanRead(10, None, 19), 1: SpanRead(9, 0, 9)}}), "the first at None"),
+        (sums(read={"events": {0: SpanRead(10, None, None), 1: SpanRead(9, 0, 9)}}), "the first at None"),
+        (
+            sums(read={"events": {0: SpanRead(0, 10, 10), 1: SpanRead(9, 0, 9)}}),
+            "0 records were read, the first",
+        ),
+    ],
+)
+def test_sums_that_do_not_agree_are_named(counts: Counts, said: str, store: ManifestStore) -> None:
+    wrong = manifest(counts=counts)
+    with pytest.raises(SumsDisagree) as caught:
+        store.write(wrong)
+    assert said in str(caught.value)
+    assert store.read(7) is None, "nothing may be written"
+
+
+def test_a_batch_without_a_record_agrees() -> None:
+    read = {"events": {0: SpanRead(0, None, None)}}
+    empty = replace(manifest(counts=Counts(read)), tables=())
+    check_sums(empty)
+    assert empty.gaps == {"events": {0: 10, 1: 10}}
+
+
+def test_what_was_written_is_read_back(store: ManifestStore) -> None:
+    assert store.last() is None and store.last_batch() is None and store.read(7) is None
+    store.write(manifest())
+    found = store.read(7)
+    assert found is not None and same(found, manifest())
+    assert store.last() == found
+
+
+def test_the_last_one_is_the_highest_number(store: ManifestStore) -> None:
+    for batch_id in (9, 10):
+        store.write(manifest(batch_id))
+    last = store.last()
+    assert last is not None and last.batch_id == 10
+
+
+def test_a_batch_is_decided_once(store: ManifestStore) -> None:
+    store.write(manifest())
+    with pytest.raises(CheckpointMismatch, match="another run decided this batch"):
+        store.write(replace(manifest(), generation="g2"))
+    assert store.read(7) == manifest()
+
+
+def test_of_rivals_one_decides(store: ManifestStore) -> None:
+    start = Barrier(8)
+
+    def decide(number: int) -> bool:
+        start.wait()
+        try:
+            store.write(replace(manifest(), generation=str(number)))
+        except CheckpointMismatch:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        won = list(pool.map(decide, range(8)))
+    found = store.read(7)
+    assert won.count(True) == 1
+    assert found is not None and found.generation == str(won.index(True))
+
+
+def test_old_manifests_go_and_the_newest_stay(store: ManifestStore) -> None:
+    for batch_id in (0, 1, 2):
+        store.write(manifest(batch_id))
+    store.write(manifest(KEPT + 1))
+    assert [store.read(n) is not None for n in (0, 1, 2, KEPT + 1)] == [False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda text: "",
+        lambda text: text[:-20],
+        lambda text: "[]",
+        lambda text: "{}",
+        lambda text: text.replace('"format":1', '"format":2'),
+        lambda text: text.replace('"role":"events"', '"role":"other"'),
+        lambda text: text.replace('"layout":"', '"layout":"0'),
+        lambda text: text.replace('"layouts":{', '"layouts":{"x":"AAAA",'),
+        lambda text: text.replace('"batch_id":7', '"batch_id":8'),
+    ],
+)
+def test_a_manifest_that_was_edited_is_not_taken_for_none(
+    store: ManifestStore, edit: Callable[[str], str]
+) -> None:
+    store.write(manifest())
+    path = store.path(7)
+    path.write_text(edit(path.read_text()))
+    with pytest.raises(CheckpointMismatch, match=r"7\.json"):
+        store.read(7)
+
+
+def test_a_thousand_tables_take_little_time(store: ManifestStore) -> None:
+    statistics = json.dumps({"numRecords": 5, "minValues": {f"column_{n}": n for n in range(100)}})
+    assert 1_500 < len(statistics) < 2_500
+
+    def big(number: int) -> TableFiles:
+        folder = f"silver_{number}_events"
+        parts = tuple(DataFile(folder, f"part-{n}.parquet", 5, 4_096, statistics) for n in range(2))
+        return TableFiles(folder, "events", f"g1/{folder}", LAYOUT, True, parts)
+
+    tables = tuple(big(number) for number in range(1_000))
+    counts = Counts({"events": {0: SpanRead(10_000, 0, 9_999)}}, {one.folder: 10 for one in tables})
+    value = replace(manifest(counts=counts, offsets={"events": {0: (0, 10_000)}}), tables=tables)
+    began = time.perf_counter()
+    store.write(value)
+    written = time.perf_counter()
+    assert store.read(7) == value
+    # Ten times what it takes on a quiet machine.
+    assert written - began < 2.0 and time.perf_counter() - written < 2.0
