@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from distributary import __version__
+from distributary import __version__, commands_stack
 from distributary.errors import DistributaryError
 from distributary.terminal import console, printable
 
@@ -24,6 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.add_typer(commands_stack.app, name="stack")
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
@@ -58,9 +59,14 @@ def options(
 
 @app.command()
 def jars() -> None:
-    """Fetch the jars of Spark, the broker and the registry into the user's cache, if they are not there."""
-    from distributary.ingest.artifacts import spark_jars
+    """Fetch what Spark, the broker and the registry need into the user's cache."""
+    from distributary.ingest.artifact_list import read_artifact_list
+    from distributary.ingest.artifacts import resolve, spark_jars
     from distributary.ingest.java import find_java
+    from distributary.producer_sim.apicurio import REGISTRY_ARCHIVE
+    from distributary.producer_sim.kafka_broker import BROKER_JARS
 
     find_java()
     spark_jars()
+    for wanted in (BROKER_JARS, REGISTRY_ARCHIVE):
+        resolve(read_artifact_list(wanted))

@@ -75,7 +75,7 @@ class LineProgress:
         self._rows += rows
         so_far = f"{self._rows:,}" if total_known is None else f"{self._rows:,} of {total_known:,}"
         self._say(
-            f"batch {batch_id}: {rows:,} rows to {tables} tables in {seconds:.1f} s ({_rate(rows, seconds)}), {so_far}"
+            f"batch {batch_id}: {rows:,} rows to {_count(tables, 'table')} in {seconds:.1f} s ({_rate(rows, seconds)}), {so_far}"
         )
 
     def evolution(self, changes: Sequence[str], met_at: float, decoding_at: float) -> None:
@@ -95,10 +95,10 @@ class LineProgress:
     def finished(self, summary: Summary) -> None:
         """The sums."""
         self._say(
-            f"finished: {summary.rows:,} rows in {summary.batches} batches, {summary.seconds:.1f} s"
-            f" ({_rate(summary.rows, summary.seconds)}): {summary.written:,} to {summary.tables} tables,"
+            f"finished: {summary.rows:,} rows in {_count(summary.batches, 'batch', 'es')}, {summary.seconds:.1f} s"
+            f" ({_rate(summary.rows, summary.seconds)}): {summary.written:,} to {_count(summary.tables, 'table')},"
             f" {summary.quarantined:,} to quarantine, {summary.dropped:,} dropped;"
-            f" {summary.evolutions} evolutions, {summary.failures} failures"
+            f" {_count(summary.evolutions, 'evolution')}, {_count(summary.failures, 'failure')}"
         )
 
     def _say(self, line: str) -> None:
@@ -195,6 +195,10 @@ def _line_printer(screen: Console) -> Callable[[str], None]:
 
 def _rate(rows: int, seconds: float) -> str:
     return f"{rows / seconds:,.0f} rows/s" if seconds > 0 else "instantly"
+
+
+def _count(number: int, what: str, plural: str = "s") -> str:
+    return f"{number:,} {what}{'' if number == 1 else plural}"
 
 
 def _shortened(changes: Sequence[str], longest: int = 8) -> str:

@@ -1,0 +1,68 @@
+"""`distributary stack`: the local broker and registry."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from distributary.producer_sim.stack import StackStatus
+
+app = typer.Typer(help="A real Kafka broker and schema registry on this machine.", no_args_is_help=True)
+
+Folder = Annotated[
+    Path | None,
+    typer.Option("--folder", help="Where topics, schemas and logs are kept (default: one a user)."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the state as JSON.")]
+
+
+@app.command()
+def up(
+    folder: Folder = None,
+    broker_port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="The broker's port (default: as last time, or a free one)."),
+    ] = None,
+    registry_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="The registry's port (default: likewise).")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Start what does not run yet, and wait until both can be used."""
+    from distributary.producer_sim.stack import Stack
+
+    _show(Stack(folder, broker_port, registry_port).up(), as_json)
+
+
+@app.command()
+def down(
+    folder: Folder = None,
+    wipe: Annotated[bool, typer.Option("--wipe", help="Delete the topics, schemas and logs too.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """End both; what they hold stays for the next start."""
+    from distributary.producer_sim.stack import Stack
+
+    _show(Stack(folder).down(wipe), as_json)
+
+
+@app.command()
+def status(folder: Folder = None, as_json: AsJson = False) -> None:
+    """Say what runs, and where."""
+    from distributary.producer_sim.stack import Stack
+
+    _show(Stack(folder).status(), as_json)
+
+
+def _show(state: StackStatus, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(asdict(state), indent=2))
+        return
+    for service in (state.broker, state.registry):
+        what = f"runs at {service.address} (process {service.pid})" if service.running else "does not run"
+        typer.echo(f"{service.name}: {what}; log: {service.log}")

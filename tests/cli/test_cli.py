@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from distributary import __version__, cli
+from distributary.errors import CheckFailed, ConfigError, DistributaryError, LeaseHeld
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "distributary", *arguments], capture_output=True, text=True, check=False
+    )
+
+
+def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    """Makes the command `jars` fail at its first step, as a machine without Java would."""
+
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr("distributary.ingest.java.find_java", fail)
+
+
+def exit_code(*arguments: str) -> object:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(list(arguments))
+    return ended.value.code
+
+
+def test_version_is_the_packages() -> None:
+    assert run("--version").stdout == f"distributary {__version__}\n"
+
+
+def test_help_needs_neither_spark_nor_delta() -> None:
+    program = (
+        "import sys\n"
+        "from distributary.cli import main\n"
+        "try:\n    main(['--help'])\n"
+        "except SystemExit:\n    sys.exit(len({'pyspark', 'deltalake', 'pyarrow', 'numpy'} & set(sys.modules)))\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--nope"], ["no-such-command"], ["stack", "up", "--broker-port", "70000"], []]
+)
+def test_wrong_usage_ends_with_2_and_a_hint(arguments: list[str]) -> None:
+    ended = run(*arguments)
+    assert ended.returncode == 2
+    assert "Usage: distributary" in ended.stdout + ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(DistributaryError, 1), (LeaseHeld, 1), (ConfigError, 2), (CheckFailed, 3)]
+)
+def test_an_error_of_ours_is_a_sentence_and_an_exit_code(
+    error: type[DistributaryError],
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    raising(monkeypatch, error("the thing [bold]at fault[/bold]; do this"))
+    assert exit_code("jars") == code
+    assert capsys.readouterr() == ("", "error: the thing [bold]at fault[/bold]; do this\n")
+
+
+def test_debug_adds_the_stack_trace(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raising(monkeypatch, ConfigError("wrong"))
+    assert exit_code("--debug", "jars") == 2
+    said = capsys.readouterr().err
+    assert "Traceback" in said
+    assert said.endswith("error: wrong\n")
+
+
+def test_an_error_cannot_steer_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raising(monkeypatch, ConfigError("table \x1b[2Jx\n  second line"))
+    assert exit_code("jars") == 2
+    assert capsys.readouterr().err == "error: table \N{REPLACEMENT CHARACTER}[2Jx\n  second line\n"
+
+
+def test_an_interrupt_ends_with_130_and_says_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raising(monkeypatch, KeyboardInterrupt())
+    assert exit_code("jars") == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_closed_pipe_is_no_stack_trace() -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with os.fdopen(write_end, "wb") as closed:
+        ended = subprocess.run(
+            [sys.executable, "-m", "distributary", "--help"],
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert "Traceback" not in ended.stderr
+
+
+def test_main_ends_with_0_when_all_went_well() -> None:
+    assert exit_code("--version") == 0
