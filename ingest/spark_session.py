@@ -1,0 +1,131 @@
+"""A Spark session that has what distributary needs: on this machine, on a standalone cluster, in spark-submit."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from distributary.errors import SetupError
+from distributary.ingest.artifacts import spark_jars
+from distributary.ingest.java import find_java
+from distributary.ingest.spark_settings import (
+    DELTA_CATALOG,
+    DELTA_EXTENSION,
+    laid_over,
+    on_this_machine,
+    retrying,
+    settings,
+)
+from distributary.ingest.spark_versions import check_installed, check_running
+
+KAFKA_SOURCE = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+_SUBMIT_WITH = 'spark-submit --jars "$(python -m distributary.ingest.artifacts)"'
+
+
+def spark_session(
+    name: str, master: str | None = None, conf: Mapping[str, str] | None = None
+) -> SparkSession:
+    """The session of this process, made if there is none. Raises SetupError.
+
+    A session that exists already (a notebook's, say) is checked and used; then `master` is not considered, and
+    of `conf` only what can change in a running session. Inside spark-submit, its master and settings win
+    over ours, and `conf` over both. `master` is `local[*]` if nobody says otherwise; local tasks are retried.
+    """
+    if os.environ.get("SPARK_REMOTE"):
+        raise SetupError("SPARK_REMOTE is set, but distributary needs a classic session: unset SPARK_REMOTE")
+    check_installed()
+    if SparkContext._active_spark_context is not None:
+        return _existing(conf or {})
+    return _submitted(name, master, conf or {}) if _in_spark_submit() else _launched(name, master, conf or {})
+
+
+def _existing(conf: Mapping[str, str]) -> SparkSession:
+    session = SparkSession.builder.getOrCreate()
+    _check(session)
+    for key, value in conf.items():
+        if session.conf.isModifiable(key):
+            session.conf.set(key, value)
+    return session
+
+
+def _in_spark_submit() -> bool:
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _submitted(name: str, master: str | None, conf: Mapping[str, str]) -> SparkSession:
+    # Ask the JVM that spark-submit started what it was given. Jars added now would reach the executors but not
+    # the driver, so none are: `_check` says how to submit them.
+    SparkContext._ensure_initialized()
+    given = dict(SparkConf().getAll())
+    chosen = given.get("spark.master") or retrying(master or "local[*]")
+    ours = {key: value for key, value in settings(chosen, []).items() if value}
+    return _made({"spark.app.name": name, "spark.master": chosen}, laid_over(laid_over(ours, given), conf))
+
+
+def _launched(name: str, master: str | None, conf: Mapping[str, str]) -> SparkSession:
+    chosen = retrying(conf.get("spark.master") or master or "local[*]")
+    find_java()
+    if on_this_machine(chosen):
+        # Without it Spark looks its own host name up, which fails on many laptops and containers.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        # Workers get this interpreter and so this environment, not whatever `python3` is first on PATH.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    ours = laid_over(settings(chosen, spark_jars()), conf)
+    return _made({"spark.app.name": name}, ours | {"spark.master": chosen})
+
+
+def _made(identity: Mapping[str, str], settings: Mapping[str, str]) -> SparkSession:
+    try:
+        session = SparkSession.builder.config(map={**identity, **settings}).getOrCreate()
+    except (PySparkRuntimeError, Py4JError, OSError) as error:
+        raise SetupError(f"Spark does not start ({_reason(error)}); what it wrote above says why") from error
+    try:
+        _check(session)
+    except SetupError:
+        session.stop()
+        raise
+    return session
+
+
+def _reason(error: Exception) -> str:
+    java = getattr(error, "java_exception", None)
+    lines = str(java.toString() if java is not None else error).splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _check(session: SparkSession) -> None:
+    jvm: Any = session.sparkContext._jvm
+    scala = jvm.scala.util.Properties.versionNumberString()
+    check_running(session.version, scala, os.environ.get("SPARK_HOME", "PySpark's own folder"))
+    for wanted, kind in ((DELTA_EXTENSION, "Delta"), (KAFKA_SOURCE, "Spark's Kafka source")):
+        if not _loadable(jvm, wanted):
+            raise SetupError(
+                f"{kind} is not on the class path of this Spark session: start it with {_SUBMIT_WITH}"
+            )
+    extensions = session.conf.get("spark.sql.extensions", "") or ""
+    if DELTA_EXTENSION not in extensions.split(","):
+        raise SetupError(_missing("spark.sql.extensions", DELTA_EXTENSION))
+    if session.conf.get("spark.sql.catalog.spark_catalog", "") != DELTA_CATALOG:
+        raise SetupError(_missing("spark.sql.catalog.spark_catalog", DELTA_CATALOG))
+
+
+def _missing(key: str, value: str) -> str:
+    return (
+        f"this Spark session was made without {key}={value}, which Delta needs: make it with"
+        " distributary.ingest.spark_session.spark_session, or set that before the session is made"
+    )
+
+
+def _loadable(jvm: Any, class_name: str) -> bool:
+    try:
+        jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(class_name)
+    except Py4JError:
+        return False
+    return True

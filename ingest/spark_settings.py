@@ -1,0 +1,70 @@
+"""The Spark settings that distributary depends on, and how they give way to the user's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+LOG_SETTINGS = Path(__file__).with_name("spark_log4j2.xml")
+
+# Spark's own expression overlooks logins of registries and JAAS strings without the word "password".
+REDACTED = r"(?i)secret|password|passwd|token|access[._-]?key|jaas|credential|user[._]info|authorization"
+_TASK_ATTEMPTS = 4
+_LISTS = {"spark.jars": ",", "spark.sql.extensions": ",", "spark.driver.extraJavaOptions": " "}
+
+
+def retrying(master: str) -> str:
+    """The master with tasks that are tried again: in plain `local[…]` the first failure ends the query."""
+    match = re.fullmatch(r"local(?:\[([^,\]]+)\])?", master)
+    return f"local[{match[1] or 1},{_TASK_ATTEMPTS}]" if match else master
+
+
+def on_this_machine(master: str) -> bool:
+    """Whether driver and workers all run here, so that nothing needs to leave the loopback interface."""
+    return re.match(r"local\b|spark://(127\.0\.0\.1|localhost)[:,]", master) is not None
+
+
+def settings(master: str, jars: Sequence[Path]) -> dict[str, str]:
+    """What a session of ours is made with, before the user's own settings are laid over it."""
+    everywhere = {
+        "spark.jars": ",".join(str(jar) for jar in jars),
+        "spark.sql.extensions": DELTA_EXTENSION,
+        "spark.sql.catalog.spark_catalog": DELTA_CATALOG,
+        # Timestamps mean the same on every machine.
+        "spark.sql.session.timeZone": "UTC",
+        # 50 tasks to read one small table's log is Delta's default.
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+        # Workers are warm after the first batch, and say where a native decoder died.
+        "spark.python.worker.reuse": "true",
+        "spark.python.worker.faulthandler.enabled": "true",
+        "spark.redaction.regex": REDACTED,
+        "spark.sql.redaction.options.regex": f"{REDACTED}|url",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG_SETTINGS.resolve().as_uri()}",
+    }
+    return everywhere | (_SMALL if on_this_machine(master) else {})
+
+
+# On one machine: loopback only, and no more partitions than a laptop has use for.
+_SMALL = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.default.parallelism": "4",
+}
+
+
+def laid_over(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
+    """`ours` with `theirs` winning, except that jars, extensions and Java options are joined, not replaced."""
+    result = {**ours, **theirs}
+    for key, separator in _LISTS.items():
+        if ours.get(key) and theirs.get(key):
+            parts = [*ours[key].split(separator), *theirs[key].split(separator)]
+            result[key] = separator.join(dict.fromkeys(parts))
+    return result
