@@ -1,0 +1,125 @@
+"""The local stack: a real Kafka broker and a real schema registry on this machine, without Docker."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from distributary.ingest.artifacts import Report, to_stderr
+from distributary.ingest.file_lock import file_lock
+from distributary.producer_sim.apicurio import ApicurioRegistry
+from distributary.producer_sim.kafka_broker import KafkaBroker
+from distributary.producer_sim.service import ServiceStatus
+
+
+@dataclass(frozen=True, slots=True)
+class StackStatus:
+    """What `distributary stack status` says; `dataclasses.asdict` makes it JSON."""
+
+    folder: str
+    running: bool
+    broker: ServiceStatus
+    registry: ServiceStatus
+
+
+def default_folder() -> Path:
+    """Where the user's stack keeps topics, schemas and logs unless he names a folder."""
+    return platformdirs.user_state_path("distributary") / "stack"
+
+
+class Stack:
+    """The broker and the registry of one folder; what they hold stays across `down` and `up`.
+
+    Both run on after this object, and after this program, until `down` ends them. `broker` and `registry`
+    can be stopped and started alone; they come back on the same port.
+    """
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        broker_port: int | None = None,
+        registry_port: int | None = None,
+        report: Report = to_stderr,
+    ) -> None:
+        """Manage the stack of this folder.
+
+        Ports: None is the one used last time, or else a free one; 0 is a free one.
+        """
+        self.folder = (folder or default_folder()).expanduser().absolute()
+        self.broker = KafkaBroker(self.folder / "broker", broker_port, report)
+        self.registry = ApicurioRegistry(self.folder / "registry", registry_port, report)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What Kafka clients take as `bootstrap.servers`."""
+        return self.broker.bootstrap_servers
+
+    @property
+    def registry_url(self) -> str:
+        """What Confluent's registry clients take as `url`."""
+        return self.registry.url
+
+    def up(self) -> StackStatus:
+        """Start what does not run yet and wait until both can be used. Raises SetupError.
+
+        Servers that an earlier run of ours left behind are adopted. When one cannot start, the one that
+        was started with it is ended again.
+        """
+        with self._alone():
+            self.broker.prepare()
+            self.registry.prepare()
+            started: list[KafkaBroker | ApicurioRegistry] = []
+            try:
+                started += [service for service in self._services if service.launch()]
+                for service in self._services:
+                    service.wait_ready()
+            except BaseException:
+                for service in started:
+                    service.stop()
+                raise
+        return self.status()
+
+    def down(self, wipe: bool = False) -> StackStatus:
+        """End both in good order; `wipe` also deletes their topics, schemas and logs."""
+        with self._alone():
+            for service in self._services:
+                service.stop()
+                if wipe:
+                    shutil.rmtree(service.folder, ignore_errors=True)
+        return self.status()
+
+    def status(self) -> StackStatus:
+        """What runs now, where, and where the logs are."""
+        broker, registry = self.broker.status(), self.registry.status()
+        return StackStatus(str(self.folder), broker.running and registry.running, broker, registry)
+
+    @property
+    def _services(self) -> tuple[KafkaBroker, ApicurioRegistry]:
+        return self.broker, self.registry
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        # Two `up` at the same time would start two brokers over one folder.
+        with file_lock(self.folder / "stack.lock"):
+            yield
+
+
+@contextmanager
+def local_stack(
+    folder: Path | None = None,
+    broker_port: int | None = None,
+    registry_port: int | None = None,
+    report: Report = to_stderr,
+) -> Iterator[Stack]:
+    """A running stack inside the `with` block; it is ended afterwards, its topics and schemas stay."""
+    stack = Stack(folder, broker_port, registry_port, report)
+    stack.up()
+    try:
+        yield stack
+    finally:
+        stack.down()
