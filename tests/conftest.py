@@ -1,0 +1,92 @@
+"""What tests share: one Spark session, one real broker and registry, and fresh topics."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
+
+from distributary.ingest.spark_session import spark_session
+from distributary.producer_sim.stack import Stack, local_stack
+
+# Warnings are errors (pyproject.toml), except for what PySpark and Py4J do in their own code.
+FOREIGN_WARNINGS = (
+    # Py4J leaves the closing of its sockets to the garbage collector, PySpark the JVM's handle.
+    r"ignore:unclosed <socket\.socket:ResourceWarning",
+    r"ignore:subprocess \d+ is still running:ResourceWarning",
+    r"ignore::DeprecationWarning:pyspark\.",
+    r"ignore::DeprecationWarning:py4j\.",
+    r"ignore::FutureWarning:pyspark\.",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for line in FOREIGN_WARNINGS:
+        config.addinivalue_line("filterwarnings", line)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The one Spark session of the run: two slots, tasks retried, Delta and Kafka on the class path."""
+    session = spark_session(
+        "tests",
+        "local[2,4]",
+        {
+            "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+            "spark.driver.memory": "2g",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.default.parallelism": "2",
+        },
+    )
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A real broker and registry on free ports. A test that stops one of them starts it again before it ends."""
+    with local_stack(tmp_path_factory.mktemp("stack"), broker_port=0, registry_port=0) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def admin(stack: Stack) -> AdminClient:
+    """An admin client of the broker."""
+    return AdminClient({"bootstrap.servers": stack.bootstrap_servers})
+
+
+MakeTopic = Callable[[int], str]
+
+
+@pytest.fixture
+def make_topic(admin: AdminClient, request: pytest.FixtureRequest) -> MakeTopic:
+    """Makes an empty topic with so many partitions, and returns its name; every call makes another one."""
+    prefix = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower())[:40].strip("-")
+
+    def make(partitions: int) -> str:
+        name = f"{prefix}-{uuid.uuid4().hex[:8]}"
+        admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=1)])[name].result(
+            30
+        )
+        return name
+
+    return make
+
+
+@pytest.fixture
+def topic(make_topic: MakeTopic) -> str:
+    """The name of an empty topic of this test alone, with two partitions."""
+    return make_topic(2)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """An empty folder for tables."""
+    folder = tmp_path / "lake"
+    folder.mkdir()
+    return folder
