@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
+
+from distributary.errors import BadSchema, SchemaNotFound
 
 SchemaType = Literal["AVRO", "PROTOBUF", "JSON"]
 
@@ -25,7 +27,12 @@ class Reference:
 class Schema:
     """A registered schema with everything it needs to be compiled without asking the registry again.
 
+    `id` is 0 where the schema was asked for by GUID and the registry did not say which id that is.
     `imports` maps each import name, transitive ones too, to its text, dependencies before dependants.
+    `text` and the imports of a Protobuf schema may be base64 FileDescriptorProtos: some registries hand back
+    what a serializer registered (`registry/protobuf_text.py` takes both).
+    `rules` names the data rules the registry keeps beside the schema, such as `ENCRYPT`: fields that such a
+    rule touches arrive transformed, and no decoder here undoes that.
     """
 
     id: int
@@ -34,6 +41,7 @@ class Schema:
     references: tuple[Reference, ...] = ()
     imports: Mapping[str, str] = field(default_factory=dict)
     guid: str | None = None
+    rules: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,10 @@ class SubjectVersion:
     id: int
 
 
+# What one of several references came to: BadSchema is a schema of a kind that nobody here can read.
+Answer = Schema | SchemaNotFound | BadSchema
+
+
 class SchemaRegistry(Protocol):
     """A Confluent-compatible registry. Every call may raise `RegistryUnavailable`; none decodes a record.
 
@@ -53,7 +65,11 @@ class SchemaRegistry(Protocol):
     """
 
     def by_ref(self, ref: SchemaRef) -> Schema:
-        """The schema with this id or GUID, references resolved. Raises SchemaNotFound."""
+        """The schema with this id or GUID, references resolved. Raises SchemaNotFound or BadSchema."""
+        ...
+
+    def by_refs(self, refs: Iterable[SchemaRef]) -> Mapping[SchemaRef, Answer]:
+        """What each of these came to, all within one bounded wait; how many are asked is the caller's to cap."""
         ...
 
     def versions(self, subject: str) -> Sequence[SubjectVersion]:

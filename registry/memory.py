@@ -1,0 +1,120 @@
+"""A registry in this process, for tests, drills and notebooks: the same contract as a real one, and bad days on demand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from threading import RLock
+from uuid import NAMESPACE_URL, uuid5
+
+from distributary.errors import BadSchema, RegistryUnavailable, SchemaNotFound
+from distributary.registry.base import Answer, Reference, Schema, SchemaRef, SchemaType, SubjectVersion
+from distributary.registry.protobuf_text import compile_text
+from distributary.registry.references import resolve
+
+
+class MemoryRegistry:
+    """Ids from 1 on, the same text under two subjects has the same id, GUIDs are made from the text.
+
+    `down = True` makes every call raise RegistryUnavailable; `answer_late` makes a schema known only after a
+    while; `asked` lists every reference that was asked for, in order. Nothing is checked for compatibility.
+    """
+
+    def __init__(self) -> None:
+        self.down = False
+        self.asked: list[SchemaRef] = []
+        self._lock = RLock()
+        self._schemas: dict[int, Schema] = {}
+        self._guids: dict[str, int] = {}
+        self._subjects: dict[str, list[int]] = {}
+        self._denials: dict[SchemaRef, int] = {}
+
+    def answer_late(self, ref: SchemaRef, denials: int) -> None:
+        """Deny this id or GUID for the next `denials` times it is asked for, as registries do after a restart."""
+        with self._lock:
+            self._denials[ref] = denials
+
+    def by_ref(self, ref: SchemaRef) -> Schema:
+        """The schema with this id or GUID, references resolved. Raises SchemaNotFound."""
+        with self._lock:
+            self._check_up()
+            self.asked.append(ref)
+            left = self._denials.get(ref, 0)
+            self._denials[ref] = max(0, left - 1)
+            found = self._guids.get(ref) if isinstance(ref, str) else ref
+            if left or found not in self._schemas:
+                raise SchemaNotFound(f"the registry in memory does not know schema {ref}; register it first")
+            return self._schemas[found]
+
+    def by_refs(self, refs: Iterable[SchemaRef]) -> dict[SchemaRef, Answer]:
+        """What each of these came to; nothing is waited for."""
+        answers: dict[SchemaRef, Answer] = {}
+        for ref in dict.fromkeys(refs):
+            try:
+                answers[ref] = self.by_ref(ref)
+            except SchemaNotFound as unknown:
+                answers[ref] = unknown
+        return answers
+
+    def versions(self, subject: str) -> Sequence[SubjectVersion]:
+        """All versions of a subject, oldest first. Raises SchemaNotFound for an unknown subject."""
+        with self._lock:
+            self._check_up()
+            if subject not in self._subjects:
+                raise SchemaNotFound(
+                    f"the registry in memory has no subject {subject!r}; register a schema first"
+                )
+            ids = self._subjects[subject]
+            return tuple(SubjectVersion(subject, number, held) for number, held in enumerate(ids, start=1))
+
+    def register(
+        self, subject: str, text: str, schema_type: SchemaType, references: Sequence[Reference] = ()
+    ) -> int:
+        """The id of this schema under this subject, registering it if it is new. Raises BadSchema."""
+        with self._lock:
+            self._check_up()
+            guid = _guid(text, schema_type, references)
+            if guid not in self._guids:
+                self._add(guid, text, schema_type, tuple(references))
+            schema_id = self._guids[guid]
+            versions = self._subjects.setdefault(subject, [])
+            if schema_id not in versions:
+                versions.append(schema_id)
+            return schema_id
+
+    def _add(self, guid: str, text: str, schema_type: SchemaType, references: tuple[Reference, ...]) -> None:
+        imports = resolve(references, self._referenced)
+        schema_id = len(self._schemas) + 1
+        schema = Schema(schema_id, schema_type, text, references, imports, guid)
+        _check(schema)
+        self._schemas[schema_id] = schema
+        self._guids[guid] = schema_id
+
+    def _referenced(self, reference: Reference) -> tuple[str, Sequence[Reference]]:
+        ids = self._subjects.get(reference.subject, [])
+        if not 1 <= reference.version <= len(ids):
+            raise BadSchema(
+                f"the import {reference.name!r} refers to version {reference.version} of subject "
+                f"{reference.subject!r}, which the registry in memory does not have; register it first"
+            )
+        held = self._schemas[ids[reference.version - 1]]
+        return held.text, held.references
+
+    def _check_up(self) -> None:
+        if self.down:
+            raise RegistryUnavailable("the registry in memory is down; set `down = False`")
+
+
+def _guid(text: str, schema_type: SchemaType, references: Sequence[Reference]) -> str:
+    whole = [schema_type, text, *([item.name, item.subject, item.version] for item in references)]
+    return str(uuid5(NAMESPACE_URL, json.dumps(whole)))
+
+
+def _check(schema: Schema) -> None:
+    if schema.type == "PROTOBUF":
+        compile_text(schema.text, schema.imports)
+        return
+    try:
+        json.loads(schema.text)
+    except (ValueError, RecursionError) as error:
+        raise BadSchema(f"the {schema.type} schema is not JSON: {error}") from None

@@ -1,0 +1,124 @@
+"""Protobuf schemas as a registry keeps them, turned into the descriptors that decoders take."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
+
+from distributary.errors import BadSchema
+from distributary.registry import protoc
+from distributary.registry.bounded_cache import BoundedCache
+from distributary.registry.import_names import checked_import_name
+from distributary.registry.references import MAX_IMPORTS
+
+MAX_BYTES = 4 * 1024 * 1024
+
+_compiled: BoundedCache[bytes, bytes] = BoundedCache(1_000)
+
+# What a .proto file of more than an empty statement cannot do without, and base64 never has.
+_NO_BASE64 = re.compile(r"[^A-Za-z0-9+/=\s]")
+
+
+def compile_text(text: str, imports: Mapping[str, str] | None = None) -> bytes:
+    """A serialized FileDescriptorSet of the schema: dependencies before dependants, the schema's own file last.
+
+    Text and imports may be .proto text (proto2, proto3, editions) or a base64 FileDescriptorProto. The
+    well-known types, `google/type` and Confluent's own imports need not be given. Raises BadSchema with
+    protoc's own message; the schema's own file is called `schema.proto` there.
+    """
+    imports = imports or {}
+    key = _digest(text, imports)
+    compiled = _compiled.get(key)
+    if compiled is None:
+        compiled = _compile(text, imports).SerializeToString()
+        _compiled.put(key, compiled)
+    return compiled
+
+
+def _compile(text: str, imports: Mapping[str, str]) -> FileDescriptorSet:
+    _check_size(text, imports)
+    for name in imports:
+        checked_import_name(name)
+    descriptors = {name: file for name, body in imports.items() if (file := _descriptor(body, name))}
+    texts = {name: body for name, body in imports.items() if name not in descriptors}
+    own_name = _free_name(imports)
+    own = _descriptor(text, own_name)
+    if own is None:
+        files = protoc.compile_files(own_name, {**texts, own_name: text}, descriptors)
+    else:
+        files = _around(own, texts, descriptors)
+    _check_links(files)
+    return files
+
+
+def _around(
+    own: FileDescriptorProto, texts: Mapping[str, str], descriptors: Mapping[str, FileDescriptorProto]
+) -> FileDescriptorSet:
+    """A descriptor with what it depends on: compiled as the imports of a file that holds nothing else."""
+    for name in own.dependency:
+        checked_import_name(name)
+    lines = ['syntax = "proto3";', *(f'import "{name}";' for name in own.dependency if '"' not in name)]
+    root = _free_name({**texts, **descriptors, own.name: ""})
+    files = protoc.compile_files(root, {**texts, root: "\n".join(lines)}, descriptors)
+    del files.file[-1]
+    files.file.append(own)
+    return files
+
+
+def _descriptor(text: str, name: str) -> FileDescriptorProto | None:
+    """The FileDescriptorProto that this is the base64 form of, under the given name; None for .proto text.
+
+    The name inside is the producer's own or missing, while dependants know the file by its import name.
+    """
+    if not text.strip() or _NO_BASE64.search(text):
+        return None
+    try:
+        file = FileDescriptorProto.FromString(base64.b64decode("".join(text.split()), validate=True))
+    except (binascii.Error, DecodeError) as error:
+        raise BadSchema(f"{name} is neither .proto text nor a base64 FileDescriptorProto: {error}") from None
+    file.name = name
+    return file
+
+
+def _check_links(files: FileDescriptorSet) -> None:
+    """Refuse what a decoder could not load: protoc vouches for texts, nobody for base64 descriptors."""
+    pool = DescriptorPool()
+    for file in files.file:
+        try:
+            pool.Add(file)
+            pool.FindFileByName(file.name)
+        except (TypeError, KeyError) as error:
+            raise BadSchema(f"{file.name} does not fit together with its imports: {error}") from None
+
+
+def _check_size(text: str, imports: Mapping[str, str]) -> None:
+    if len(imports) > MAX_IMPORTS:
+        raise BadSchema(f"the schema has {len(imports)} imports; at most {MAX_IMPORTS} are compiled")
+    size = len(text) + sum(map(len, imports.values()))
+    if size > MAX_BYTES:
+        raise BadSchema(
+            f"the schema and its imports have {size} characters; at most {MAX_BYTES} are compiled"
+        )
+
+
+def _free_name(taken: Mapping[str, object]) -> str:
+    name = "schema.proto"
+    while name in taken:
+        name = f"own_{name}"
+    return name
+
+
+def _digest(text: str, imports: Mapping[str, str]) -> bytes:
+    digest = sha256()
+    for part in (text, *(part for item in sorted(imports.items()) for part in item)):
+        # Lengths between the parts, so that no two schemas run together to the same bytes.
+        encoded = part.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:" % len(encoded) + encoded)
+    return digest.digest()
