@@ -74,7 +74,9 @@ def test_make_help_lists_every_target() -> None:
 def test_every_make_target_named_in_the_docs_exists() -> None:
     targets = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-    named = [re.findall(r"(?:^ {4}|`)make ([a-z -]+)", page.read_text("utf-8"), re.MULTILINE) for page in pages]
+    named = [
+        re.findall(r"(?:^ {4}|`)make ([a-z -]+)", page.read_text("utf-8"), re.MULTILINE) for page in pages
+    ]
     ci = re.findall(r"^make (.+)$", (ROOT / ".ci/run").read_text("utf-8"), re.MULTILINE)
     words = {word for line in [*ci, *(line for lines in named for line in lines)] for word in line.split()}
     assert {"demo", "test", "lint", "types"} <= words <= targets
@@ -82,7 +84,9 @@ def test_every_make_target_named_in_the_docs_exists() -> None:
 
 def test_fragments_have_a_kind_that_the_changelog_knows() -> None:
     kinds = {kind["directory"] for kind in PROJECT["tool"]["towncrier"]["type"]}
-    fragments = [path for path in (ROOT / "changelog.d").iterdir() if path.suffix == ".md"]
+    fragments = [
+        path for path in (ROOT / "changelog.d").iterdir() if path.suffix == ".md" and path.stem != "README"
+    ]
     assert [path.name for path in fragments if path.name.split(".")[-2] not in kinds] == []
 
 
