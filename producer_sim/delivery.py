@@ -1,0 +1,139 @@
+"""Records sent to one topic, each confirmed by all replicas, with the offsets where they came to lie."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from distributary.errors import SetupError
+from distributary.producer_sim.corruption import value_digest
+from distributary.producer_sim.simulation import Simulation
+from distributary.producer_sim.truth import Corrupt, Place, joined
+
+log = logging.getLogger(__name__)
+
+ANSWER_SECONDS = 15.0
+TOPIC_EXISTS = "TOPIC_ALREADY_EXISTS"
+
+
+def make_topic(settings: Simulation) -> None:
+    """The topic is there afterwards; one that was there before keeps its partitions."""
+    admin = AdminClient(_client_options(settings), logger=log)
+    try:
+        known = admin.list_topics(timeout=ANSWER_SECONDS).topics
+        if settings.topic not in known:
+            topic = NewTopic(settings.topic, num_partitions=settings.partitions)
+            admin.create_topics([topic], request_timeout=ANSWER_SECONDS)[settings.topic].result()
+    except KafkaException as error:
+        if error.args[0].name() != TOPIC_EXISTS:  # another producer may have been faster
+            raise SetupError(
+                f"no topic {settings.topic!r} at {settings.bootstrap_servers}: {error.args[0].str()}; "
+                "is the broker running? `distributary stack up` starts a local one"
+            ) from error
+
+
+class Delivery:
+    """Sends records and keeps where they lie; `finish` or the end of a `with` waits until all are confirmed."""
+
+    def __init__(self, settings: Simulation) -> None:
+        self.corrupt: dict[Place, Corrupt] = {}
+        self.tombstones: set[Place] = set()
+        self._runs: dict[int, list[tuple[int, int]]] = {}
+        self._failures = 0
+        self._first_failure = ""
+        self._topic = settings.topic
+        self._producer = Producer(_producer_options(settings), logger=log)
+
+    @property
+    def offsets(self) -> dict[int, tuple[tuple[int, int], ...]]:
+        """The stretches of offsets that the records fill, by partition."""
+        return {partition: joined(runs) for partition, runs in sorted(self._runs.items())}
+
+    def send(self, key: bytes, value: bytes) -> None:
+        """Sends a good record."""
+        self._produce(key, value, self._delivered)
+
+    def send_corrupt(self, key: bytes, value: bytes, kind: str) -> None:
+        """Sends a record of which the truth keeps kind, place and digest."""
+        self._produce(key, value, partial(self._corrupt_delivered, Corrupt(kind, value_digest(value))))
+
+    def send_tombstone(self, key: bytes) -> None:
+        """Sends a null value."""
+        self._produce(key, None, self._tombstone_delivered)
+
+    def poll(self) -> None:
+        """Takes in what the broker confirmed so far. Raises SetupError if it refused a record."""
+        self._producer.poll(0)
+        if self._failures:
+            raise SetupError(
+                f"{self._failures} records did not get into topic {self._topic!r}: {self._first_failure}; "
+                "the topic now holds records that no truth tells of, so simulate into a new one"
+            )
+
+    def finish(self) -> None:
+        """Waits until every record sent is confirmed. Raises SetupError if one was refused."""
+        while self._producer.flush(1.0):
+            self.poll()
+        self.poll()
+
+    def _produce(self, key: bytes, value: bytes | None, confirmed: Callable[[Any, Any], None]) -> None:
+        while True:
+            try:
+                self._producer.produce(self._topic, key=key, value=value, on_delivery=confirmed)
+            except BufferError:
+                self._producer.poll(0.1)  # the queue is full: let the broker catch up
+            else:
+                return
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        self._lies(error, message)
+
+    def _corrupt_delivered(self, about: Corrupt, error: Any, message: Any) -> None:
+        if self._lies(error, message):
+            self.corrupt[Place(message.partition(), message.offset())] = about
+
+    def _tombstone_delivered(self, error: Any, message: Any) -> None:
+        if self._lies(error, message):
+            self.tombstones.add(Place(message.partition(), message.offset()))
+
+    def _lies(self, error: Any, message: Any) -> bool:
+        """Whether the record is in the topic at a known place, which is then kept."""
+        if error is not None:
+            return self._failed(error.str())
+        offset = message.offset()
+        if offset is None or offset < 0:  # after some retries the broker only says that it has the record
+            return self._failed("the broker confirmed it without telling its offset")
+        runs = self._runs.setdefault(message.partition(), [])
+        if runs and runs[-1][1] == offset:
+            runs[-1] = (runs[-1][0], offset + 1)
+        else:
+            runs.append((offset, offset + 1))
+        return True
+
+    def _failed(self, why: str) -> bool:
+        self._failures += 1
+        self._first_failure = self._first_failure or why
+        return False
+
+
+def _client_options(settings: Simulation) -> dict[str, str | int | float | bool]:
+    return {**settings.kafka, "bootstrap.servers": settings.bootstrap_servers}
+
+
+def _producer_options(settings: Simulation) -> dict[str, str | int | float | bool]:
+    return {
+        "linger.ms": 20,
+        "batch.num.messages": 10_000,
+        "queue.buffering.max.messages": 200_000,
+        "delivery.timeout.ms": 120_000,
+        "partitioner": "murmur2_random",  # as Java's producers do: one gamer, one partition
+        "compression.type": settings.compression,
+        **_client_options(settings),
+        "enable.idempotence": True,
+        "acks": "all",
+    }

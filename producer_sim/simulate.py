@@ -1,0 +1,104 @@
+"""Sends game events whose schema grows in the middle of the stream, and tells the truth about what was sent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from distributary.producer_sim.delivery import Delivery, make_topic
+from distributary.producer_sim.simulation import Simulation
+from distributary.producer_sim.traffic import Record, Traffic
+from distributary.producer_sim.truth import Truth
+from distributary.producer_sim.versions import schema_text
+from distributary.registry.base import SchemaRegistry
+
+PACES_A_SECOND = 20
+RECORDS_A_POLL = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a simulation is: the newest version, records sent, records in all, and seconds since it began."""
+
+    version: int
+    sent: int
+    total: int
+    seconds: float
+
+
+def simulate(
+    settings: Simulation,
+    registry: SchemaRegistry,
+    on_progress: Callable[[Progress], None] | None = None,
+    stop: Callable[[], bool] | None = None,
+) -> Truth:
+    """Sends everything the settings ask for and returns the truth about it, once every record is confirmed.
+
+    A version is registered under `<topic>-value` when the last event of the one before is confirmed. `stop` is
+    asked once a second or every ten thousand records; when it says yes, the truth covers what was sent until
+    then. Raises SetupError if the broker does not take the records.
+    """
+    make_topic(settings)
+    traffic, delivery = Traffic(settings), Delivery(settings)
+    pace, began, sent = _Pace(settings.rate), time.monotonic(), 0
+    for version in range(1, settings.versions + 1):
+        subject = f"{settings.topic}-value"
+        traffic.introduce(version, registry.register(subject, schema_text(version), "PROTOBUF"))
+        if version < settings.first_version:
+            continue
+        for records in traffic.stage(version):
+            _send(records, delivery, pace)
+            sent += len(records)
+            if on_progress is not None:
+                on_progress(Progress(version, sent, settings.total, time.monotonic() - began))
+            if stop is not None and stop():
+                return _truth(settings, traffic, delivery)
+        delivery.finish()
+    return _truth(settings, traffic, delivery)
+
+
+def _send(records: list[Record], delivery: Delivery, pace: _Pace) -> None:
+    step = pace.step
+    for first in range(0, len(records), step):
+        for key, value, corruption in records[first : first + step]:
+            if value is None:
+                delivery.send_tombstone(key)
+            elif corruption is not None:
+                delivery.send_corrupt(key, value, corruption)
+            else:
+                delivery.send(key, value)
+        delivery.poll()
+        pace.keep(min(step, len(records) - first))
+
+
+def _truth(settings: Simulation, traffic: Traffic, delivery: Delivery) -> Truth:
+    delivery.finish()
+    return Truth(
+        topic=settings.topic,
+        sent=traffic.sent(),
+        corrupt=delivery.corrupt,
+        tombstones=frozenset(delivery.tombstones),
+        offsets=delivery.offsets,
+        runs=(settings.for_truth(),),
+    )
+
+
+class _Pace:
+    """Keeps to so many records a second, or to none."""
+
+    def __init__(self, rate: float | None) -> None:
+        self._rate = rate
+        self._began = time.monotonic()
+        self._count = 0
+
+    @property
+    def step(self) -> int:
+        """How many records go out between two looks at the clock."""
+        return RECORDS_A_POLL if self._rate is None else max(1, int(self._rate / PACES_A_SECOND))
+
+    def keep(self, count: int) -> None:
+        """Waits until it is time for the records after these `count`."""
+        self._count += count
+        if self._rate is not None:
+            time.sleep(max(0.0, self._began + self._count / self._rate - time.monotonic()))

@@ -1,0 +1,92 @@
+"""The settings of a simulation, checked when they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from distributary.errors import ConfigError
+from distributary.producer_sim.corruption import KINDS
+from distributary.producer_sim.events import Population, game_names
+
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Simulation:
+    """What to send, where, and how fast.
+
+    first_version      where to begin: 2 with `versions=2` sends only the events of version 2
+    versions           the last version sent; each version's events follow those of the one before
+    events             records of each version, the corrupt ones and the tombstones among them
+    rate               records a second; None for as fast as it goes
+    game_skew, gamer_skew   0 spreads evenly, 1 is Zipf's law
+    corrupt, tombstones     shares of the records, from 0 to 1
+    old_producers      share of the events that keep an older version once there is a newer one
+    kafka              more options of the Kafka client, such as its security; never written to the truth
+    """
+
+    bootstrap_servers: str
+    topic: str
+    partitions: int = 4
+    games: int = 10
+    game_names: tuple[str, ...] = ()
+    gamers: int = 5_000
+    game_skew: float = 0.0
+    gamer_skew: float = 0.0
+    first_version: int = 1
+    versions: int = 1
+    events: int = 10_000
+    rate: float | None = None
+    corrupt: float = 0.0
+    corrupt_kinds: tuple[str, ...] = KINDS
+    tombstones: float = 0.0
+    old_producers: float = 0.0
+    seed: int = 0
+    compression: str = "lz4"
+    kafka: Mapping[str, str | int | float | bool] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        _check(bool(self.bootstrap_servers), "bootstrap_servers is empty; write for example 127.0.0.1:9092")
+        _check(bool(self.topic), "topic is empty")
+        for name in ("partitions", "gamers", "first_version", "versions"):
+            _check(getattr(self, name) >= 1, f"{name} must be at least 1")
+        _check(self.games >= 1 or bool(self.game_names), "games must be at least 1")
+        _check(self.events >= 0, "events must not be negative")
+        _check(self.seed >= 0, "seed must not be negative")
+        _check(self.game_skew >= 0 and self.gamer_skew >= 0, "a skew must not be negative")
+        _check(self.rate is None or self.rate > 0, "rate must be above 0; leave it out for full speed")
+        for name in ("corrupt", "tombstones", "old_producers"):
+            _check(0 <= getattr(self, name) <= 1, f"{name} is a share and must lie between 0 and 1")
+        _check(self.corrupt + self.tombstones <= 1, "corrupt and tombstones together must not exceed 1")
+        _check(self.first_version <= self.versions, "first_version must not be above versions")
+        _check(self.compression in COMPRESSIONS, f"compression must be one of: {', '.join(COMPRESSIONS)}")
+        unknown = sorted({*self.corrupt_kinds} - {*KINDS})
+        _check(not unknown, f"corrupt_kinds {', '.join(unknown)}: there are only {', '.join(KINDS)}")
+        _check(bool(self.corrupt_kinds) or not self.corrupt, "corrupt_kinds is empty, so corrupt must be 0")
+        _check(all(self.game_names), "a game must have a name: without one its events would be corrupt")
+
+    @property
+    def total(self) -> int:
+        """Records that the whole simulation sends."""
+        return self.events * (self.versions - self.first_version + 1)
+
+    @property
+    def population(self) -> Population:
+        """Who plays what."""
+        return Population(
+            games=self.game_names or game_names(self.games),
+            gamers=self.gamers,
+            game_skew=self.game_skew,
+            gamer_skew=self.gamer_skew,
+        )
+
+    def for_truth(self) -> dict[str, Any]:
+        """The settings as the truth keeps them: without client options, which may hold secrets."""
+        return {name: value for name, value in asdict(self).items() if name != "kafka"}
+
+
+def _check(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise ConfigError(f"simulation: {otherwise}")

@@ -1,0 +1,204 @@
+"""The ground truth: what a simulation sent, in one JSON file that verification reads.
+
+docs/reference/truth-file.md describes the file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from distributary.errors import ConfigError
+from distributary.ingest.atomic_file import replace
+from distributary.producer_sim.checksum import MASK
+
+FORMAT = 1
+
+
+class Group(NamedTuple):
+    """Events that belong together: of one game, written with one schema."""
+
+    game: str
+    schema_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """How many good events of a group were sent, the schema's version, and the checksum of their rows."""
+
+    version: int
+    rows: int
+    checksum: int
+
+
+class Place(NamedTuple):
+    """A record's coordinates in its topic."""
+
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Corrupt:
+    """A record that must end in quarantine: its kind, and the digest of its value's bytes (`value_digest`)."""
+
+    kind: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """Everything sent to one topic.
+
+    `offsets` holds, for each partition, the stretches [first, one past the last] that the sent records fill;
+    `runs` the settings of each simulation that added to this truth.
+    """
+
+    topic: str
+    sent: Mapping[Group, Sent] = field(default_factory=dict)
+    corrupt: Mapping[Place, Corrupt] = field(default_factory=dict)
+    tombstones: frozenset[Place] = frozenset()
+    offsets: Mapping[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    runs: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def good(self) -> int:
+        """Events that must end in the tables."""
+        return sum(sent.rows for sent in self.sent.values())
+
+    @property
+    def records(self) -> int:
+        """Records sent, of whatever kind."""
+        return sum(end - start for runs in self.offsets.values() for start, end in runs)
+
+    def corrupt_by_kind(self) -> dict[str, int]:
+        """How many corrupt records of each kind."""
+        kinds = [record.kind for record in self.corrupt.values()]
+        return {kind: kinds.count(kind) for kind in sorted(set(kinds))}
+
+    def merged(self, later: Truth) -> Truth:
+        """Both together. Raises ConfigError if they are about different topics."""
+        if self.topic != later.topic:
+            raise ConfigError(
+                f"one truth is about topic {self.topic!r}, the other about {later.topic!r}; "
+                "keep one truth file a topic"
+            )
+        sent = dict(self.sent)
+        for group, more in later.sent.items():
+            sent[group] = _added(sent[group], more) if group in sent else more
+        partitions = {*self.offsets, *later.offsets}
+        return Truth(
+            topic=self.topic,
+            sent=sent,
+            corrupt={**self.corrupt, **later.corrupt},
+            tombstones=self.tombstones | later.tombstones,
+            offsets={
+                partition: joined([*self.offsets.get(partition, ()), *later.offsets.get(partition, ())])
+                for partition in sorted(partitions)
+            },
+            runs=(*self.runs, *later.runs),
+        )
+
+
+def save(truth: Truth, path: Path, *, append: bool = False) -> Truth:
+    """What the file says afterwards: written whole or not at all, with `append` added to what is there."""
+    if append and path.exists():
+        truth = load(path).merged(truth)
+    replace(path, _text(_as_json(truth)).encode())
+    return truth
+
+
+def load(path: Path) -> Truth:
+    """The truth in a file. Raises ConfigError if there is none that can be read."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigError(f"there is no truth file at {path}; `distributary simulate` writes one") from error
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"the truth file {path} cannot be read: {error}") from error
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise ConfigError(
+            f"{path} is not a truth file of format {FORMAT}; write it anew with `distributary simulate`"
+        )
+    try:
+        return _from_json(found)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(f"the truth file {path} was altered or cut: {error!r}") from error
+
+
+def joined(runs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """These stretches in order, those that touch made one."""
+    result: list[tuple[int, int]] = []
+    for start, end in sorted(runs):
+        if result and start <= result[-1][1]:
+            result[-1] = (result[-1][0], max(end, result[-1][1]))
+        else:
+            result.append((start, end))
+    return tuple(result)
+
+
+def _added(one: Sent, other: Sent) -> Sent:
+    return Sent(one.version, one.rows + other.rows, (one.checksum + other.checksum) & MASK)
+
+
+def _text(found: Mapping[str, Any]) -> str:
+    """JSON with a line for each thing that a reader may look for, and not one for each number."""
+    lines = []
+    for name, value in found.items():
+        text = json.dumps(value, ensure_ascii=False)
+        if name in ("sent", "runs"):
+            rows = ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in value)
+            text = f"[\n  {rows}\n ]"
+        lines.append(f" {json.dumps(name)}: {text}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _as_json(truth: Truth) -> dict[str, Any]:
+    kinds: dict[str, list[list[int | str]]] = defaultdict(list)
+    for place, record in sorted(truth.corrupt.items()):
+        kinds[record.kind].append([*place, record.digest])
+    return {
+        "format": FORMAT,
+        "topic": truth.topic,
+        "records": truth.records,
+        "offsets": {str(partition): runs for partition, runs in truth.offsets.items()},
+        "sent": [
+            {
+                **group._asdict(),
+                "version": sent.version,
+                "rows": sent.rows,
+                "checksum": f"{sent.checksum:016x}",
+            }
+            for group, sent in sorted(truth.sent.items())
+        ],
+        "corrupt": {
+            kind: {"count": len(records), "records": records} for kind, records in sorted(kinds.items())
+        },
+        "tombstones": sorted(truth.tombstones),
+        "runs": list(truth.runs),
+    }
+
+
+def _from_json(found: Mapping[str, Any]) -> Truth:
+    return Truth(
+        topic=found["topic"],
+        sent={
+            Group(row["game"], row["schema_id"]): Sent(row["version"], row["rows"], int(row["checksum"], 16))
+            for row in found["sent"]
+        },
+        corrupt={
+            Place(partition, offset): Corrupt(kind, digest)
+            for kind, records in found["corrupt"].items()
+            for partition, offset, digest in records["records"]
+        },
+        tombstones=frozenset(Place(*place) for place in found["tombstones"]),
+        offsets={
+            int(partition): tuple((start, end) for start, end in runs)
+            for partition, runs in found["offsets"].items()
+        },
+        runs=tuple(found["runs"]),
+    )
