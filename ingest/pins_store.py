@@ -1,0 +1,114 @@
+"""Every schema a checkpoint has ever used, kept so that a restart needs no registry and old records stay readable."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from distributary.errors import CheckpointMismatch
+from distributary.ingest.atomic_file import write_once
+from distributary.ingest.checkpoint import Checkpoint
+from distributary.ingest.pins import RecordKey
+from distributary.registry.base import Reference, Schema
+
+FORMAT = 1
+
+# Whether two schemas that were given for one reference decode these records alike: pinned, then offered.
+Same = Callable[[RecordKey, Schema, Schema], bool]
+
+_PLAIN_NAME = re.compile(r"[a-z0-9.-]{1,100}")
+
+
+class PinsStore:
+    """The pinned record types of a checkpoint, one file each, written once."""
+
+    def __init__(self, checkpoint: Checkpoint, same: Same | None = None) -> None:
+        """`same` is asked where texts differ in more than layout: a codec may know that they mean the same."""
+        self._folder = checkpoint.pins
+        self._same = same or _never
+        self._kept: dict[RecordKey, Schema] | None = None
+
+    def read(self) -> list[tuple[RecordKey, Schema]]:
+        """All that is pinned. Raises CheckpointMismatch for a file that was edited."""
+        return list(self._pinned().items())
+
+    def write(self, key: RecordKey, schema: Schema) -> None:
+        """Pin a record type; nothing happens if it is pinned already.
+
+        Raises CheckpointMismatch if another schema is pinned by the same reference: the registry was emptied or
+        replaced, and records already written under this reference mean what the pinned one says.
+        """
+        pinned = self._pinned()
+        for (ref, _), known in pinned.items():
+            if ref == key[0]:
+                self._check_same(key, known, schema)
+        if key not in pinned:
+            self._write_new(key, schema)
+            pinned[key] = schema
+
+    def _write_new(self, key: RecordKey, schema: Schema) -> None:
+        path = self._folder / _file_name(key)
+        if not write_once(path, _to_bytes(key, schema)):
+            self._check_same(key, _read(path)[1], schema)
+
+    def _never(key: RecordKey, pinned: Schema, offered: Schema) -> bool:
+    return False
+
+
+def _digest(schema: Schema) -> str:
+    return hashlib.sha256(repr(_essence(schema)).encode()).hexdigest()[:12]
+
+
+def _file_name(key: RecordKey) -> str:
+    ref, path = key
+    name = f"{'id' if isinstance(ref, int) else 'guid'}-{ref}" + "".join(f".{index}" for index in path)
+    # A GUID comes from a record: whatever is not plain gets no say in a file's name.
+    if not _PLAIN_NAME.fullmatch(name):
+        name = f"sha256-{hashlib.sha256(name.encode()).hexdigest()}"
+    return f"{name}.json"
+
+
+def _to_bytes(key: RecordKey, schema: Schema) -> bytes:
+    value = {
+        "format": FORMAT,
+        "ref": key[0],
+        "path": list(key[1]),
+        "id": schema.id,
+        "type": schema.type,
+        "guid": schema.guid,
+        "rules": list(schema.rules),
+        "references": [[one.name, one.subject, one.version] for one in schema.references],
+        # As pairs: dependencies come before dependants, and JSON promises no order of keys.
+        "imports": [list(pair) for pair in schema.imports.items()],
+        "text": schema.text,
+    }
+    return json.dumps(value, indent=1).encode()
+
+
+def _read(path: Path) -> tuple[RecordKey, Schema]:
+    try:
+        return _from_json(json.loads(path.read_bytes()))
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointMismatch(
+            f"the pinned schema {path} was cut off, edited, or written by another version; restore it, or remove it to "
+            "have the registry asked again"
+        ) from error
+
+
+def _from_json(value: dict[str, Any]) -> tuple[RecordKey, Schema]:
+    if value["format"] != FORMAT or not isinstance(value["ref"], int | str):
+        raise ValueError(value["format"])
+    schema = Schema(
+        id=value["id"],
+        type=value["type"],
+        text=value["text"],
+        references=tuple(Reference(*one) for one in value["references"]),
+        imports=dict(value["imports"]),
+        guid=value["guid"],
+        rules=tuple(value["rules"]),
+    )
+    return (value["ref"], tuple(int(index) for index in value["path"])), schema

@@ -1,0 +1,84 @@
+"""The log of changes to tables."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from distributary.errors import CheckpointMismatch
+from distributary.ingest.changes import ChangeLog, TableChange
+from distributary.ingest.checkpoint import Checkpoint
+
+CREATED = TableChange("silver_a", "created")
+ADDED = TableChange("silver_a", "added", "position.x", "double", "schema 7")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> ChangeLog:
+    return ChangeLog(Checkpoint(tmp_path))
+
+
+def changes(log: ChangeLog, batch_id: int) -> list[TableChange]:
+    return [logged.change for logged in log.read(batch_id)]
+
+
+def test_an_empty_log_has_nothing(log: ChangeLog) -> None:
+    assert log.all() == [] and log.read(0) == []
+
+
+def test_what_was_written_is_read_back_in_order(log: ChangeLog) -> None:
+    assert log.write(7, [CREATED, ADDED]) == (CREATED, ADDED)
+    (first, second) = log.read(7)
+    assert (first.batch_id, first.change, second.change) == (7, CREATED, ADDED)
+    assert first.at == second.at and first.at.endswith("+00:00")
+
+
+def test_an_attempt_that_is_repeated_adds_nothing(log: ChangeLog, tmp_path: Path) -> None:
+    log.write(7, [CREATED, CREATED])
+    assert log.write(7, [CREATED]) == ()
+    assert changes(log, 7) == [CREATED]
+    assert len(list((tmp_path / "changes").iterdir())) == 1
+
+
+def test_a_later_attempt_adds_only_what_is_new(log: ChangeLog) -> None:
+    log.write(7, [CREATED])
+    assert log.write(7, [CREATED, ADDED]) == (ADDED,)
+    assert changes(log, 7) == [CREATED, ADDED]
+
+
+def test_nothing_to_write_makes_no_file(log: ChangeLog, tmp_path: Path) -> None:
+    assert log.write(7, []) == ()
+    assert not (tmp_path / "changes").exists()
+
+
+def test_batches_are_told_apart_and_sorted_as_numbers(log: ChangeLog) -> None:
+    for batch_id in (10, 1, 2):
+        log.write(batch_id, [CREATED])
+    assert [logged.batch_id for logged in log.all()] == [1, 2, 10]
+    assert changes(log, 1) == [CREATED] and changes(log, 0) == []
+
+
+def test_more_than_ten_attempts_keep_their_order(log: ChangeLog) -> None:
+    expected = [TableChange("t", "added", f"c{n}") for n in range(12)]
+    for change in expected:
+        log.write(7, [change])
+    assert changes(log, 7) == expected
+
+
+def test_rivals_lose_nothing(log: ChangeLog) -> None:
+    expected = [TableChange("t", "added", f"c{n}") for n in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda change: log.write(7, [change]), expected))
+    assert sorted(changes(log, 7), key=lambda change: change.column) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"format":9}', '{"format":1,"batch_id":8,"at":"","changes":[]}']
+)
+def test_an_edited_file_is_named(log: ChangeLog, tmp_path: Path, text: str) -> None:
+    log.write(7, [CREATED])
+    (tmp_path / "changes" / "7-0.json").write_text(text)
+    with pytest.raises(CheckpointMismatch, match=r"7-0\.json"):
+        log.all()

@@ -1,0 +1,121 @@
+"""Pinned schemas, kept across restarts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distributary.errors import CheckpointMismatch
+from distributary.ingest.checkpoint import Checkpoint
+from distributary.ingest.pins_store import PinsStore, same_schema
+from distributary.registry.base import Reference, Schema
+
+PROTOBUF = Schema(
+    7,
+    "PROTOBUF",
+    'syntax = "proto3";\nmessage Event { string name = 1; }\n',
+    (Reference("z.proto", "z-value", 2),),
+    {"z.proto": 'syntax = "proto3";', "a.proto": 'import "z.proto";'},
+    "0e5d2b7a-2a3f-4a5e-9f43-53a1cf39e6f1",
+    ("ENCRYPT",),
+)
+AVRO = Schema(8, "AVRO", '{"type": "string", "name": "x"}')
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Checkpoint:
+    return Checkpoint(tmp_path)
+
+
+def test_a_new_checkpoint_has_no_pins(checkpoint: Checkpoint) -> None:
+    assert PinsStore(checkpoint).read() == []
+
+
+def test_pins_outlive_the_process_in_full(checkpoint: Checkpoint) -> None:
+    store = PinsStore(checkpoint)
+    expected = {(7, (0,)): PROTOBUF, (7, (1, 2)): PROTOBUF, (8, ()): AVRO, ("7", ()): replace(AVRO, guid="7")}
+    for key, schema in expected.items():
+        store.write(key, schema)
+    found = dict(PinsStore(checkpoint).read())
+    assert found == expected == dict(store.read())
+    assert list(found[7, (0,)].imports) == ["z.proto", "a.proto"], "dependencies come first"
+
+
+def test_pinning_twice_changes_nothing(checkpoint: Checkpoint) -> None:
+    PinsStore(checkpoint).write((8, ()), AVRO)
+    before = {file.name: file.stat().st_mtime_ns for file in checkpoint.pins.iterdir()}
+    again = PinsStore(checkpoint)
+    again.write((8, ()), AVRO)
+    again.write((8, ()), replace(AVRO, text='{"name":"x","type":"string"}'))
+    assert {file.name: file.stat().st_mtime_ns for file in checkpoint.pins.iterdir()} == before
+
+
+@pytest.mark.parametrize("path", [(0,), (1,)])
+def test_another_schema_by_the_same_id_is_refused(checkpoint: Checkpoint, path: tuple[int, ...]) -> None:
+    PinsStore(checkpoint).write((7, (0,)), PROTOBUF)
+    other = replace(PROTOBUF, text='syntax = "proto3"; message Other { int32 secret_name = 1; }')
+    with pytest.raises(CheckpointMismatch, match="another schema for 7") as caught:
+        PinsStore(checkpoint).write((7, path), other)
+    assert "secret_name" not in str(caught.value)
+    assert dict(PinsStore(checkpoint).read()) == {(7, (0,)): PROTOBUF}
+
+
+def test_a_rival_who_was_first_is_compared_with(checkpoint: Checkpoint) -> None:
+    late = PinsStore(checkpoint)
+    assert late.read() == []
+    PinsStore(checkpoint).write((8, ()), AVRO)
+    late.write((8, ()), AVRO)
+    latest = PinsStore(checkpoint)
+    late_again = PinsStore(checkpoint)
+    assert late_again.read() == [((8, ()), AVRO)]
+    latest.write((9, ()), AVRO)
+    with pytest.raises(CheckpointMismatch):
+        late_again.write((9, ()), PROTOBUF)
+
+
+def test_schemas_are_compared_by_what_they_say() -> None:
+    assert same_schema(
+        PROTOBUF, replace(PROTOBUF, text=PROTOBUF.text.replace("\n", " \n  "), id=0, guid=None)
+    )
+    assert same_schema(AVRO, replace(AVRO, text='{"name":"x",\n"type":"string"}'))
+    assert not same_schema(AVRO, replace(AVRO, text='{"name":"y","type":"string"}'))
+    assert not same_schema(AVRO, replace(AVRO, type="JSON"))
+    assert not same_schema(PROTOBUF, replace(PROTOBUF, imports={**PROTOBUF.imports, "z.proto": "other"}))
+
+
+@pytest.mark.parametrize("ref", ["../../outside", "A" * 4000, "\0", "", "x/y", "CON", "é"])
+def test_a_reference_from_data_never_names_a_file(checkpoint: Checkpoint, ref: str) -> None:
+    PinsStore(checkpoint).write((ref, (0,)), AVRO)
+    (file,) = checkpoint.pins.iterdir()
+    assert file.name.isascii() and len(file.name) < 120
+    assert PinsStore(checkpoint).read() == [((ref, (0,)), AVRO)]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format":9}', "\xff"])
+def test_an_edited_pin_is_named(checkpoint: Checkpoint, text: str) -> None:
+    PinsStore(checkpoint).write((8, ()), AVRO)
+    (checkpoint.pins / "id-8.json").write_text(text, encoding="latin-1")
+    with pytest.raises(CheckpointMismatch, match=r"id-8\.json"):
+        PinsStore(checkpoint).read()
+
+
+def test_a_codec_may_know_that_other_words_mean_the_same(checkpoint: Checkpoint) -> None:
+    reworded = replace(PROTOBUF, text="in base64, say")
+    PinsStore(checkpoint).write((7, (0,)), PROTOBUF)
+    PinsStore(checkpoint, same=lambda key, pinned, offered: True).write((7, (0,)), reworded)
+    assert dict(PinsStore(checkpoint).read()) == {(7, (0,)): PROTOBUF}
+    with pytest.raises(CheckpointMismatch):
+        PinsStore(checkpoint, same=lambda key, pinned, offered: False).write((7, (0,)), reworded)
+
+
+texts = st.text("ab{}=; \n")
+
+
+@given(texts, texts)
+def test_only_layout_may_differ(left: str, right: str) -> None:
+    same = same_schema(replace(PROTOBUF, text=left), replace(PROTOBUF, text=right))
+    assert same == ("".join(left.split()) == "".join(right.split()))
