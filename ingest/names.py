@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from itertools import count
 
 from distributary.errors import ConfigError
@@ -82,20 +82,19 @@ def may_be_an_entity(template: str, name: str) -> bool:
     return len(name) > len(prefix + suffix) and name.startswith(prefix) and name.endswith(suffix)
 
 
-def column_name(source: str, taken: Iterable[str]) -> str:
-    """The column of a payload field called `source`, beside columns already called `taken`.
+def column_name(source: str, taken: AbstractSet[str]) -> str:
+    """The column of a payload field called `source`, beside columns already called `taken` (each as `fold` gives it).
 
     The field's own name if Delta takes it and no taken name equals it, case aside; else a clean form of it with
     a hash of the original, the hash being renewed until the name is free.
     """
-    folded = {fold(name) for name in taken}
-    if _is_clean_column(source) and fold(source) not in folded:
+    if _is_clean_column(source) and fold(source) not in taken:
         return source
     clean = "".join("_" if _is_unsafe(character) else character for character in source) or "field"
     clean = clean[: COLUMN_NAME_LENGTH - _COLUMN_DIGITS - 1]
     attempts = (_digest(source + "\0" * attempt, _COLUMN_DIGITS) for attempt in count())
     names = (f"{clean}_{digest}" for digest in attempts)
-    return next(name for name in names if fold(name) not in folded)
+    return next(name for name in names if fold(name) not in taken)
 
 
 def fold(name: str) -> str:

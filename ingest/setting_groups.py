@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import AfterValidator, Discriminator, Field, SecretStr, Tag, field_validator, model_validator
 
 from distributary.codecs.base import BUILT_IN
 from distributary.ingest import names
@@ -15,6 +16,7 @@ from distributary.ingest.kafka_options import check_kafka, check_spark, spark_op
 from distributary.ingest.quantities import Bytes, Seconds
 from distributary.ingest.setting_problems import Misfits
 from distributary.ingest.setting_types import EmptyIsNone, Folder, Group, Name, OptionalFile, Secret
+from distributary.registry.options import RegistryOptions
 
 
 def _checked_topic(topic: str) -> str:
@@ -59,7 +61,7 @@ class Registry(Group):
     """The schema registry, and how long its answers are believed."""
 
     url: Name
-    """The registry's address, with the path of its Confluent-compatible API if it has one."""
+    """The registry's address, with the path of its Confluent-compatible API if it has one; several addresses of one registry separated by commas."""
     subjects: tuple[Name, ...] = ()
     """The subjects whose versions are watched; by default `<topic>-value` of each topic."""
     user: Annotated[str | None, EmptyIsNone] = None
@@ -78,6 +80,8 @@ class Registry(Group):
     """Password of `key_file`; only through `${VAR}`."""
     timeout_seconds: Annotated[Seconds, Field(gt=0)] = 10.0
     """How long one request may take."""
+    retry_seconds: Seconds = 15.0
+    """For how long a request that fails is tried again before the registry counts as not answering."""
     latest_cache_seconds: Seconds = 30.0
     """How long the list of a subject's versions is believed."""
     unknown_id_wait_seconds: Seconds = 3.0
@@ -90,18 +94,14 @@ class Registry(Group):
     @field_validator("url")
     @classmethod
     def _plain_http(cls, url: str) -> str:
-        try:
-            parts = urlsplit(url)
-            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            usable = False
-        if not usable:
+        addresses = [address.strip().rstrip("/") for address in url.split(",")]
+        if not all(map(_is_web_address, addresses)):
             raise ValueError("it is no http or https address; write for example http://127.0.0.1:8081")
-        if parts.username is not None or parts.password is not None:
+        if "@" in url:
             raise ValueError(
                 "addresses get logged: take user and password out of it and write registry.user and .password"
             )
-        return url.rstrip("/")
+        return ",".join(addresses)
 
     @model_validator(mode="after")
     def _one_way_to_log_in(self) -> Registry:
@@ -117,6 +117,24 @@ class Registry(Group):
         if wrong:
             raise Misfits(*wrong)
         return self
+
+    def options(self) -> RegistryOptions:
+        """The same as the registry client takes it, secrets in clear. Raises ConfigError for a file that is not there."""
+        return RegistryOptions(
+            url=self.url,
+            user=self.user,
+            password=_clear(self.password),
+            bearer_token=_clear(self.bearer_token),
+            ca_file=_text(self.ca_file),
+            certificate_file=_text(self.certificate_file),
+            key_file=_text(self.key_file),
+            key_password=_clear(self.key_password),
+            timeout_seconds=self.timeout_seconds,
+            retry_seconds=self.retry_seconds,
+            latest_cache_seconds=self.latest_cache_seconds,
+            unknown_id_wait_seconds=self.unknown_id_wait_seconds,
+            unknown_id_cache_seconds=self.unknown_id_cache_seconds,
+        )
 
 
 class Decode(Group):
@@ -187,15 +205,15 @@ class Columns(Group):
     @model_validator(mode="after")
     def _distinct_and_valid(self) -> Columns:
         wrong: list[tuple[tuple[str], str]] = []
-        taken: list[str] = [*names.RESERVED_COLUMNS]
+        taken = set(map(names.fold, names.RESERVED_COLUMNS))
         for role, name in self:
-            if names.column_name(name, ()) != name:
+            if names.column_name(name, frozenset()) != name:
                 wrong.append(((role,), "Delta takes no column of this name; use letters, digits and _"))
             elif names.column_name(name, taken) != name:
                 wrong.append(
                     ((role,), "another column, or Delta itself, has this name (case aside); choose another")
                 )
-            taken.append(name)
+            taken.add(names.fold(name))
         if wrong:
             raise Misfits(*wrong)
         return self
@@ -333,6 +351,23 @@ class Spark(Group):
     """Spark's master."""
     conf: Annotated[ClientOptions, AfterValidator(check_spark)] = ClientOptions({})
     """Further Spark settings by their own names."""
+
+
+def _clear(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _is_web_address(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+        plain = not parts.query and not parts.fragment
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and plain
+    except ValueError:
+        return False
 
 
 def _known_formats() -> list[str]:
