@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from distributary import __version__, commands_stack
+from distributary import __version__, commands_settings, commands_simulate, commands_stack
 from distributary.errors import DistributaryError
 from distributary.terminal import console, printable
 
@@ -25,6 +25,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(commands_stack.app, name="stack")
+app.add_typer(commands_settings.app, name="settings")
+app.command()(commands_simulate.simulate)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:

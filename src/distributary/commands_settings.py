@@ -1,0 +1,33 @@
+"""`distributary settings`: what a pipeline's file may say, and whether one can work."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(help="Check settings files, and help editors to.", no_args_is_help=True)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of the settings file, for editors."""
+    from distributary.ingest.settings import Settings
+
+    typer.echo(json.dumps(Settings.model_json_schema(), indent=2))
+
+
+@app.command()
+def check(
+    file: Annotated[Path, typer.Argument(help="The pipeline's settings (YAML).")],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print all settings, defaults included, secrets masked.")
+    ] = False,
+) -> None:
+    """Say whether the settings can work; every problem is named with its line and remedy."""
+    from distributary.ingest.settings import load
+
+    settings = load(file)
+    typer.echo(json.dumps(settings.effective(), indent=2) if as_json else f"{file}: {settings.name} can run")

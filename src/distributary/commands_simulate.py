@@ -1,0 +1,179 @@
+"""`distributary simulate`: game events with evolving schemas, and the truth about what was sent."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from distributary.errors import ConfigError, SetupError
+from distributary.ingest.progress import Bars
+from distributary.terminal import bars
+
+if TYPE_CHECKING:
+    from distributary.ingest.settings import Settings
+    from distributary.producer_sim.simulate import Progress
+    from distributary.producer_sim.truth import Truth
+    from distributary.registry.options import RegistryOptions
+
+
+def simulate(
+    truth: Annotated[Path, typer.Option(help="Where the truth about what was sent is written, for verify.")],
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="A pipeline's settings: its broker, first topic and registry are used."),
+    ] = None,
+    bootstrap_servers: Annotated[str, typer.Option(help="The broker (default: the local stack's).")] = "",
+    registry: Annotated[str, typer.Option(help="The registry's address (default: the local stack's).")] = "",
+    topic: Annotated[str, typer.Option(help="The topic to send to (default: game-events).")] = "",
+    kafka: Annotated[
+        list[str] | None, typer.Option(help="A librdkafka option, NAME=VALUE; repeatable.")
+    ] = None,
+    partitions: Annotated[int, typer.Option(min=1, help="Partitions of a topic that is not there yet.")] = 4,
+    games: Annotated[int, typer.Option(min=1, help="How many games.")] = 10,
+    gamers: Annotated[int, typer.Option(min=1, help="How many gamers, whose ids are the keys.")] = 5_000,
+    versions: Annotated[int, typer.Option(min=1, help="The last schema version.")] = 1,
+    first_version: Annotated[int, typer.Option(min=1, help="The schema version to begin with.")] = 1,
+    events: Annotated[int, typer.Option(min=0, help="Records of each version.")] = 10_000,
+    rate: Annotated[
+        float | None, typer.Option(help="Records a second (default: as fast as it goes).")
+    ] = None,
+    game_skew: Annotated[float, typer.Option(min=0.0, help="0: games are alike, 1: Zipf's law.")] = 0.0,
+    gamer_skew: Annotated[float, typer.Option(min=0.0, help="0: gamers are alike, 1: Zipf's law.")] = 0.0,
+    corrupt: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of corrupt records.")] = 0.0,
+    tombstones: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of tombstones.")] = 0.0,
+    old_producers: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Share of events that keep an older version.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed sends the same events.")] = 0,
+    append: Annotated[bool, typer.Option("--append", help="Add to the truth that is there.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what was sent as JSON, and no progress.")
+    ] = False,
+) -> None:
+    """Send game events whose schema evolves in the middle of the stream."""
+    from distributary.producer_sim.simulate import simulate as send
+    from distributary.producer_sim.simulation import Simulation
+    from distributary.producer_sim.truth import save
+    from distributary.registry.confluent import ConfluentRegistry
+
+    pipeline = _pipeline(file)
+    settings = Simulation(
+        bootstrap_servers=bootstrap_servers or _broker(pipeline),
+        topic=topic or (pipeline.source.topics[0] if pipeline else "game-events"),
+        partitions=partitions,
+        games=games,
+        gamers=gamers,
+        game_skew=game_skew,
+        gamer_skew=gamer_skew,
+        first_version=first_version,
+        versions=versions,
+        events=events,
+        rate=rate,
+        corrupt=corrupt,
+        tombstones=tombstones,
+        old_producers=old_producers,
+        seed=seed,
+        kafka=dict(_option(text) for text in kafka or ()),
+    )
+    if truth.exists() and not append:
+        raise ConfigError(
+            f"there is a truth at {truth} already; add to it with --append, or name another file"
+        )
+    client = ConfluentRegistry(_registry_options(registry, pipeline))
+    with bars(silent=as_json) as make_bar, _interrupts() as interrupted:
+        told = send(settings, client, _mover(make_bar, settings.topic, settings.total), interrupted)
+        save(told, truth, append=append)
+    _report(told, truth, as_json)
+    if interrupted():
+        raise typer.Exit(130)
+
+
+def _pipeline(file: Path | None) -> Settings | None:
+    from distributary.ingest.settings import load
+
+    return load(file) if file else None
+
+
+def _broker(pipeline: Settings | None) -> str:
+    if pipeline:
+        return pipeline.source.kafka["bootstrap.servers"]
+    return _local("--bootstrap-servers")[0]
+
+
+def _registry_options(address: str, pipeline: Settings | None) -> RegistryOptions:
+    from distributary.registry.options import RegistryOptions
+
+    if not address and pipeline:
+        return pipeline.registry.options()
+    return RegistryOptions(url=address or _local("--registry")[1])
+
+
+def _local(option: str) -> tuple[str, str]:
+    """The addresses of the local stack's broker and registry."""
+    from distributary.producer_sim.stack import Stack
+
+    stack = Stack()
+    if not stack.status().running:
+        raise SetupError(
+            f"the local stack does not run; start it with `distributary stack up`, or give {option}"
+        )
+    return stack.bootstrap_servers, stack.registry_url
+
+
+def _option(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        # The text may hold a secret, so it is not repeated.
+        raise ConfigError("--kafka takes NAME=VALUE, such as --kafka security.protocol=SSL")
+    return name, value
+
+
+def _mover(make_bar: Bars, topic: str, total: int) -> Callable[[Progress], None]:
+    advance = make_bar(total, f"sending to {topic}")
+    sent = 0
+
+    def move(progress: Progress) -> None:
+        nonlocal sent
+        advance(progress.sent - sent)
+        sent = progress.sent
+
+    return move
+
+
+@contextmanager
+def _interrupts() -> Iterator[Callable[[], bool]]:
+    """Whether somebody asked to stop; asking ends the sending in good order, so that the truth covers what was sent."""
+    asked = threading.Event()
+    before = {
+        number: signal.signal(number, lambda *_: asked.set()) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield asked.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _report(told: Truth, path: Path, as_json: bool) -> None:
+    sums = {
+        "topic": told.topic,
+        "records": told.records,
+        "good": told.good,
+        "corrupt": told.corrupt_by_kind(),
+        "tombstones": len(told.tombstones),
+        "truth": str(path),
+    }
+    if as_json:
+        typer.echo(json.dumps(sums))
+        return
+    typer.echo(
+        f"{told.topic}: {told.records:,} records, {told.good:,} of them good events, {len(told.corrupt):,} corrupt,"
+        f" {len(told.tombstones):,} tombstones; the truth is in {path}"
+    )
