@@ -60,6 +60,7 @@ def _can_listen(port: int) -> bool:
 def _holder(port: int) -> str:
     with suppress(psutil.Error):
         for connection in psutil.net_connections("tcp"):
-            if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
+            listens = connection.status == psutil.CONN_LISTEN and connection.laddr[1] == port
+            if listens and connection.pid:
                 return f" by {psutil.Process(connection.pid).name()} (process {connection.pid})"
     return ""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import platformdirs
 
+from distributary.errors import SetupError
 from distributary.ingest.artifacts import Report, to_stderr
 from distributary.ingest.file_lock import file_lock
 from distributary.producer_sim.apicurio import ApicurioRegistry
@@ -105,8 +106,14 @@ class Stack:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         # Two `up` at the same time would start two brokers over one folder.
-        with file_lock(self.folder / "stack.lock"):
-            yield
+        try:
+            with file_lock(self.folder / "stack.lock"):
+                yield
+        except OSError as error:
+            raise SetupError(
+                f"cannot use the stack's folder {self.folder}: {error.strerror or error};"
+                " make it writable or name another one with --folder"
+            ) from error
 
 
 @contextmanager
