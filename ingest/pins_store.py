@@ -55,7 +55,41 @@ class PinsStore:
         if not write_once(path, _to_bytes(key, schema)):
             self._check_same(key, _read(path)[1], schema)
 
-    def _never(key: RecordKey, pinned: Schema, offered: Schema) -> bool:
+    def _check_same(self, key: RecordKey, pinned: Schema, offered: Schema) -> None:
+        if same_schema(pinned, offered) or self._same(key, pinned, offered):
+            return
+        raise CheckpointMismatch(
+            f"the registry now gives another schema for {key[0]!r} than the one this checkpoint has used (SHA-256 "
+            f"{_digest(pinned)} pinned, {_digest(offered)} given): it was emptied or replaced, or registry.url leads "
+            "to another one. Point registry.url back to the registry the records were written with, or give this "
+            "pipeline a new checkpoint with `start: from_tables`"
+        )
+
+    def _pinned(self) -> dict[RecordKey, Schema]:
+        if self._kept is None:
+            self._kept = dict(_read(path) for path in sorted(self._folder.glob("*.json")))
+        return self._kept
+
+
+def same_schema(left: Schema, right: Schema) -> bool:
+    """Whether two texts are one schema: registries rewrite layout, spaces and the order of JSON's keys."""
+    return left.type == right.type and _essence(left) == _essence(right)
+
+
+def _essence(schema: Schema) -> tuple[str, dict[str, str]]:
+    return _without_layout(schema.text), {
+        name: _without_layout(text) for name, text in schema.imports.items()
+    }
+
+
+def _without_layout(text: str) -> str:
+    try:
+        return json.dumps(json.loads(text), sort_keys=True)
+    except (ValueError, RecursionError):
+        return "".join(text.split())
+
+
+def _never(key: RecordKey, pinned: Schema, offered: Schema) -> bool:
     return False
 
 
