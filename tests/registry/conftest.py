@@ -1,0 +1,139 @@
+"""A real HTTP server that gives the answers it is told, so that dialects, outages and TLS meet the real client."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Lock, Thread
+from typing import Any
+
+import pytest
+
+from distributary.registry.confluent import ConfluentRegistry
+from distributary.registry.options import RegistryOptions
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One HTTP answer; a `hold` keeps it back until the event is set."""
+
+    status: int
+    body: bytes
+    content_type: str = "application/vnd.schemaregistry.v1+json"
+    hold: Event | None = None
+
+
+def reply(body: object, status: int = 200) -> Reply:
+    return Reply(status, json.dumps(body).encode())
+
+
+def unknown(code: int = 40403) -> Reply:
+    return reply({"error_code": code, "message": "not found"}, 404)
+
+
+class AnswerServer(ThreadingHTTPServer):
+    """Answers each path with the replies given for it, one after another, the last one for ever."""
+
+    daemon_threads = True
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_side=True)
+        self.url = f"http{'s' if tls else ''}://127.0.0.1:{self.server_address[1]}"
+        self.seen: list[tuple[str, str, dict[str, str], bytes]] = []
+        self._replies: dict[str, list[Reply]] = {"/schemas/types": [reply(["AVRO", "JSON", "PROTOBUF"])]}
+        self._lock = Lock()
+
+    def on(self, path: str, *replies: Reply) -> None:
+        with self._lock:
+            self._replies[path] = list(replies)
+
+    def answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Reply:
+        with self._lock:
+            self.seen.append((method, path, headers, body))
+            replies = self._replies.get(path.partition("?")[0])
+            if not replies:
+                return Reply(404, b'"Not Found"')
+            return replies.pop(0) if len(replies) > 1 else replies[0]
+
+    def calls(self, path: str) -> int:
+        with self._lock:
+            return sum(seen.partition("?")[0] == path for _, seen, _, _ in self.seen)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Stay quiet: a client that gives up, or distrusts the certificate, is what some tests are about."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: AnswerServer
+
+    def do_GET(self) -> None:
+        self._reply()
+
+    def do_POST(self) -> None:
+        self._reply()
+
+    def _reply(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        answer = self.server.answer(self.command, self.path, headers, body)
+        if answer.hold is not None:
+            answer.hold.wait(30)
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.content_type)
+        self.send_header("Content-Length", str(len(answer.body)))
+        self.end_headers()
+        self.wfile.write(answer.body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is http.server's
+        """Say nothing on standard error."""
+
+
+def _serving(tls: ssl.SSLContext | None) -> Iterator[AnswerServer]:
+    with AnswerServer(tls) as server:
+        thread = Thread(target=lambda: server.serve_forever(poll_interval=0.01))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def server() -> Iterator[AnswerServer]:
+    yield from _serving(None)
+
+
+@pytest.fixture
+def serve_tls() -> Iterator[Callable[[ssl.SSLContext], AnswerServer]]:
+    running = []
+
+    def start(tls: ssl.SSLContext) -> AnswerServer:
+        running.append(_serving(tls))
+        return next(running[-1])
+
+    yield start
+    for serving in running:
+        next(serving, None)
+
+
+Connect = Callable[..., ConfluentRegistry]
+
+
+@pytest.fixture
+def connect() -> Iterator[Connect]:
+    """Makes registry clients of little patience, and closes them after the test."""
+    made: list[ConfluentRegistry] = []
+
+    def make(url: str, **options: Any) -> ConfluentRegistry:
+        impatient = {"timeout_seconds": 5.0, "retry_seconds": 0.0, "unknown_id_wait_seconds": 0.0}
+        made.append(ConfluentRegistry(RegistryOptions(url=url, **{**impatient, **options})))
+        return made[-1]
+
+    yield make
+    for registry in made:
+        registry.close()

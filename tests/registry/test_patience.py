@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from itertools import count
+from time import monotonic
+
+import pytest
+
+from distributary.errors import BadSchema, ConfigError, RegistryUnavailable, SchemaNotFound
+from distributary.registry.patience import Patience
+
+
+def test_a_no_is_believed_only_after_its_time() -> None:
+    asked = count(1)
+
+    def question(key: str) -> str:
+        raise SchemaNotFound(f"{key} {next(asked)}")
+
+    began = monotonic()
+    answer = Patience(retry_seconds=0, unknown_seconds=0.2).ask(["k"], question)["k"]
+    assert isinstance(answer, SchemaNotFound)
+    assert monotonic() - began >= 0.2
+    assert next(asked) > 2
+
+
+def test_a_no_that_turns_into_an_answer_in_time_is_that_answer() -> None:
+    asked = count(1)
+
+    def question(key: str) -> str:
+        if next(asked) < 3:
+            raise SchemaNotFound(key)
+        return "found"
+
+    assert Patience(retry_seconds=0, unknown_seconds=30).ask(["k"], question) == {"k": "found"}
+
+
+def test_silence_is_asked_again_and_then_raised() -> None:
+    asked = count(1)
+
+    def question(key: str) -> str:
+        next(asked)
+        raise RegistryUnavailable(key)
+
+    with pytest.raises(RegistryUnavailable):
+        Patience(retry_seconds=0.1, unknown_seconds=0).ask(["k"], question)
+    assert next(asked) > 2
+
+
+def test_a_no_after_a_silence_gets_its_whole_time() -> None:
+    """A registry that comes back denies what it knows; the time it was away must not count against it."""
+    asked = count(1)
+    answers = {1: RegistryUnavailable("away"), 2: SchemaNotFound("just back"), 3: SchemaNotFound("still")}
+
+    def question(key: str) -> str:
+        error = answers.get(next(asked))
+        if error is not None:
+            raise error
+        return "found"
+
+    assert Patience(retry_seconds=30, unknown_seconds=30).ask(["k"], question) == {"k": "found"}
+
+
+def test_many_unknown_keys_share_one_wait() -> None:
+    began = monotonic()
+
+    def question(key: int) -> int:
+        if key % 2:
+            raise SchemaNotFound(str(key))
+        return key
+
+    answers = Patience(retry_seconds=0, unknown_seconds=0.3).ask(range(100), question)
+    assert [key for key, answer in answers.items() if answer == key] == list(range(0, 100, 2))
+    assert monotonic() - began < 5
+
+
+def test_one_silence_ends_the_round_for_all() -> None:
+    asked = count(1)
+
+    def question(key: int) -> int:
+        next(asked)
+        raise RegistryUnavailable(str(key))
+
+    with pytest.raises(RegistryUnavailable):
+        Patience(retry_seconds=0, unknown_seconds=0).ask(range(1_000), question)
+    assert next(asked) < 100
+
+
+def test_a_bad_schema_is_an_answer_and_other_errors_are_raised_at_once() -> None:
+    def bad(key: str) -> str:
+        raise BadSchema(key)
+
+    def refused(key: str) -> str:
+        raise ConfigError(key)
+
+    patience = Patience(retry_seconds=30, unknown_seconds=30)
+    assert isinstance(patience.ask(["k"], bad)["k"], BadSchema)
+    with pytest.raises(ConfigError):
+        patience.ask(["k"], refused)

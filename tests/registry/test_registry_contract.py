@@ -1,0 +1,132 @@
+"""What every registry does alike: the real one and the double that stands in for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import uuid4
+
+import pytest
+
+from distributary.errors import BadSchema, SchemaNotFound
+from distributary.registry.base import Reference, SchemaRegistry
+from distributary.registry.confluent import ConfluentRegistry
+from distributary.registry.memory import MemoryRegistry
+
+# Apicurio takes a JSON Schema only if it says that it is one.
+JSON_SCHEMA = '{"$schema":"http://json-schema.org/draft-07/schema#","type":"object"}'
+AVRO = '{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}'
+
+
+def proto(message: str, imports: str = "", fields: str = "int32 a = 1;") -> str:
+    return f'syntax = "proto3"; package p; {imports} message {message} {{ {fields} }}'
+
+
+@pytest.fixture(params=["memory", pytest.param("real", marks=pytest.mark.stack)])
+def registry(request: pytest.FixtureRequest, connect: Callable[..., ConfluentRegistry]) -> SchemaRegistry:
+    if request.param == "memory":
+        return MemoryRegistry()
+    return connect(
+        request.getfixturevalue("stack").registry_url,
+        retry_seconds=10.0,
+        unknown_id_wait_seconds=0.2,
+        latest_cache_seconds=0.0,
+    )
+
+
+@pytest.fixture
+def subject() -> str:
+    return f"contract {uuid4().hex}/ü%+-value"
+
+
+def test_a_registered_schema_is_found_by_its_id(registry: SchemaRegistry, subject: str) -> None:
+    schema_id = registry.register(subject, proto("A"), "PROTOBUF")
+    schema = registry.by_ref(schema_id)
+    assert (schema.id, schema.type, schema.text) == (schema_id, "PROTOBUF", proto("A"))
+    assert (schema.references, dict(schema.imports), schema.rules) == ((), {}, ())
+
+
+@pytest.mark.parametrize(("schema_type", "text"), [("AVRO", AVRO), ("JSON", JSON_SCHEMA)])
+def test_avro_and_json_schemas_keep_their_type(
+    registry: SchemaRegistry, subject: str, schema_type: str, text: str
+) -> None:
+    found = registry.by_ref(registry.register(subject, text, schema_type))  # type: ignore[arg-type]
+    assert found.type == schema_type
+
+
+def test_registering_again_gives_the_same_id_and_no_new_version(
+    registry: SchemaRegistry, subject: str
+) -> None:
+    first = registry.register(subject, proto("A"), "PROTOBUF")
+    assert registry.register(subject, proto("A"), "PROTOBUF") == first
+    assert [version.id for version in registry.versions(subject)] == [first]
+
+
+def test_the_same_text_under_two_subjects_has_one_id(registry: SchemaRegistry, subject: str) -> None:
+    first = registry.register(subject, proto("A"), "PROTOBUF")
+    assert registry.register(f"{subject}-2", proto("A"), "PROTOBUF") == first
+
+
+def test_versions_are_listed_oldest_first_and_seen_as_soon_as_they_are_registered(
+    registry: SchemaRegistry, subject: str
+) -> None:
+    ids = [registry.register(subject, proto("A"), "PROTOBUF")]
+    assert [version.version for version in registry.versions(subject)] == [1]
+    ids.append(registry.register(subject, proto("A", fields="int32 a = 1; int32 b = 2;"), "PROTOBUF"))
+    listed = registry.versions(subject)
+    assert [(version.subject, version.version) for version in listed] == [(subject, 1), (subject, 2)]
+    assert [version.id for version in listed] == ids
+
+
+def test_transitive_references_come_dependencies_first(registry: SchemaRegistry, subject: str) -> None:
+    inner, middle, outer = f"{subject}-inner", f"{subject}-middle", subject
+    registry.register(inner, proto("C"), "PROTOBUF")
+    text = proto("B", 'import "c.proto";', "C c = 1;")
+    registry.register(middle, text, "PROTOBUF", [Reference("c.proto", inner, 1)])
+    references = (Reference("b.proto", middle, 1),)
+    own = proto("A", 'import "b.proto";', "B b = 1;")
+    schema = registry.by_ref(registry.register(outer, own, "PROTOBUF", references))
+    assert schema.references == references
+    assert list(schema.imports.items()) == [("c.proto", proto("C")), ("b.proto", text)]
+
+
+def test_avro_references_are_resolved_as_well(registry: SchemaRegistry, subject: str) -> None:
+    registry.register(f"{subject}-r", AVRO, "AVRO")
+    own = '{"type":"record","name":"S","fields":[{"name":"r","type":"R"}]}'
+    schema_id = registry.register(subject, own, "AVRO", [Reference("R", f"{subject}-r", 1)])
+    assert list(registry.by_ref(schema_id).imports) == ["R"]
+
+
+def test_unknown_ids_guids_and_subjects_are_not_found(registry: SchemaRegistry, subject: str) -> None:
+    for ref in (2_000_000_000, -1, 2**40, str(uuid4()), "../subjects"):
+        with pytest.raises(SchemaNotFound):
+            registry.by_ref(ref)
+    with pytest.raises(SchemaNotFound):
+        registry.versions(subject)
+
+
+def test_many_refs_are_answered_each_by_itself(registry: SchemaRegistry, subject: str) -> None:
+    known = registry.register(subject, proto("A"), "PROTOBUF")
+    guid = str(uuid4())
+    answers = registry.by_refs([known, 2_000_000_000, guid, known])
+    assert list(answers) == [known, 2_000_000_000, guid]
+    assert answers[known] == registry.by_ref(known)
+    assert isinstance(answers[2_000_000_000], SchemaNotFound)
+    assert isinstance(answers[guid], SchemaNotFound)
+
+
+def test_no_refs_are_no_question(registry: SchemaRegistry) -> None:
+    assert dict(registry.by_refs([])) == {}
+
+
+@pytest.mark.parametrize("schema_type", ["AVRO", "PROTOBUF", "JSON"])
+def test_a_text_that_is_no_schema_is_refused(
+    registry: SchemaRegistry, subject: str, schema_type: str
+) -> None:
+    with pytest.raises(BadSchema):
+        registry.register(subject, "{nope", schema_type)  # type: ignore[arg-type]
+
+
+def test_a_reference_to_what_is_not_there_is_refused(registry: SchemaRegistry, subject: str) -> None:
+    text = proto("A", 'import "b.proto";', "B b = 1;")
+    with pytest.raises(BadSchema):
+        registry.register(subject, text, "PROTOBUF", [Reference("b.proto", f"{subject}-none", 1)])
