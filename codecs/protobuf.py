@@ -1,0 +1,106 @@
+"""The Protobuf codec: schemas compiled at run time, records decoded to Arrow, or by Spark's `from_protobuf`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from google.protobuf.descriptor import Descriptor, FileDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+
+from distributary.codecs import wire_header
+from distributary.codecs.base import Decoded, RecordPath
+from distributary.codecs.bisect import decode_each
+from distributary.codecs.protobuf_arrow import ArrowDecoder
+from distributary.codecs.protobuf_json import JsonWriter
+from distributary.codecs.protobuf_types import Column, Shape, columns_of, schema_of
+from distributary.codecs.protobuf_upb import UpbDecoder
+from distributary.codecs.protobuf_wire import has_groups, wire_message
+from distributary.codecs.wire_header import Frames
+from distributary.errors import BadSchema
+from distributary.registry.base import Schema
+from distributary.registry.protobuf_text import compile_text
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+
+# Readers hold compiled types; a process meets few schemas, but nothing bounds how many it could meet.
+MAX_READERS = 256
+
+
+class ProtobufReader:
+    """Decodes records of one message type. Made by `ProtobufCodec.reader`."""
+
+    def __init__(self, descriptors: bytes, path: RecordPath) -> None:
+        pool, file = _load(descriptors)
+        message = _message_at(file, path)
+        columns = columns_of(message)
+        json = {name: JsonWriter(pool.FindMessageTypeByName(name), pool) for name in _json_types(columns)}
+        self.name = str(message.full_name)
+        self.schema = schema_of(columns)
+        self._descriptors = descriptors
+        self._columns = columns
+        self._exact = UpbDecoder(columns, json)
+        # ptars loses groups without a word.
+        slow = has_groups(columns) or not columns
+        self._fast = None if slow else ArrowDecoder(columns, wire_message(columns, exact=False), json)
+
+    def decode(self, payloads: pa.BinaryArray) -> Decoded:
+        """All payloads (bodies without any header, no nulls) as rows; the broken ones as failures."""
+        together = self._exact.batch if self._fast is None else self._fast.batch
+        return decode_each(payloads, together, self._exact.one, pa.RecordBatch.from_pylist([], self.schema))
+
+    def column(self, payload: SparkColumn) -> SparkColumn:
+        """A Spark expression giving the same columns as one struct. Raises DecoderUnavailable without spark-protobuf."""
+        from distributary.codecs.protobuf_spark import spark_column  # noqa: PLC0415 (workers need no Spark session)
+
+        return spark_column(payload, self.name, self._descriptors, self._columns)
+
+
+class ProtobufCodec:
+    """Protobuf in the Confluent wire format, with schemas as .proto text or as descriptors."""
+
+    def split(self, values: pa.BinaryArray, header_ids: pa.BinaryArray | None) -> Frames:
+        """Each value's schema reference, message path and where its body starts."""
+        return wire_header.split(values, header_ids, message_index=True)
+
+    def reader(self, schema: Schema, path: RecordPath) -> ProtobufReader:
+        """The reader for one message type of a schema, such as (0,) for the first. Raises BadSchema."""
+        return _reader(schema.text, tuple(sorted(schema.imports.items())), tuple(path))
+
+
+@lru_cache(maxsize=MAX_READERS)
+def _reader(text: str, imports: tuple[tuple[str, str], ...], path: RecordPath) -> ProtobufReader:
+    return ProtobufReader(compile_text(text, dict(imports)), path)
+
+
+def _load(descriptors: bytes) -> tuple[DescriptorPool, FileDescriptor]:
+    pool = DescriptorPool()
+    files = FileDescriptorSet.FromString(descriptors).file
+    for file in files:
+        pool.Add(file)
+    return pool, pool.FindFileByName(files[-1].name)
+
+
+def _message_at(file: FileDescriptor, path: RecordPath) -> Descriptor:
+    level = list(file.message_types_by_name.values())
+    found: Descriptor | None = None
+    for index in path:
+        if index >= len(level):
+            break
+        found = level[index]
+        level = list(found.nested_types)
+    else:
+        if found is not None and not found.GetOptions().map_entry:
+            return found
+    raise BadSchema(f"the schema has no message at index {list(path)}, which the record's header names")
+
+
+def _json_types(columns: tuple[Column, ...]) -> set[str]:
+    return {name for column in columns for name in _json_types_of(column)}
+
+
+def _json_types_of(column: Column) -> set[str]:
+    return {column.message} if column.shape is Shape.JSON else _json_types(column.children)

@@ -1,0 +1,152 @@
+"""The fast way: ptars decodes a batch to Arrow, and whole columns are then turned into what they should be.
+
+What ptars gets wrong without saying so is found in its result, and the batch refused (`Suspect`): two members of
+one oneof, a key twice in one map, a map's value that is missing, a time out of range. The exact way then decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import ptars
+import pyarrow as pa
+import pyarrow.compute as pc
+from google.protobuf.descriptor import Descriptor
+
+from distributary.codecs.protobuf_json import JsonWriter
+from distributary.codecs.protobuf_times import LIMITS, SECOND
+from distributary.codecs.protobuf_types import Column, Many, Shape, schema_of
+from distributary.codecs.protobuf_upb import enum_text
+
+# Above this many entries in one map, keys are compared by hashing instead of each with each.
+_FEW_KEYS = 8
+
+
+class Suspect(Exception):
+    """The result may not be what Protobuf says; decode the records one by one."""
+
+
+class ArrowDecoder:
+    """Decodes batches of records of these columns; `wire` is the plainer type of protobuf_wire.py."""
+
+    def __init__(self, columns: tuple[Column, ...], wire: Descriptor, json: Mapping[str, JsonWriter]) -> None:
+        self._columns = columns
+        self._schema = schema_of(columns)
+        config = ptars.PtarsConfig(list_nullable=True, map_nullable=True)
+        self._handler = ptars.HandlerPool([wire.file], config).get_for_message(wire)
+        self._json = json
+
+    def batch(self, payloads: pa.BinaryArray) -> pa.RecordBatch:
+        """All payloads as rows. Raises whatever ptars does, or Suspect, if a single one is not right."""
+        raw = self._handler.array_to_record_batch(payloads)
+        arrays = self._fields(self._columns, raw.columns)
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _fields(self, columns: tuple[Column, ...], raw: list[pa.Array]) -> list[pa.Array]:
+        _refuse_twofold_oneofs(columns, raw)
+        return [self._column(column, array) for column, array in zip(columns, raw, strict=True)]
+
+    def _column(self, column: Column, raw: pa.Array) -> pa.Array:
+        if column.many is Many.LIST:
+            return _rebuilt(column.type, raw, [self._values(column, raw.values)])
+        if column.many is Many.MAP:
+            return self._map(column, raw)
+        if column.shape is Shape.JSON:
+            return self._json_of_parts(column, raw)
+        values = self._values(column, raw)
+        if column.default is None:
+            return values
+        default = enum_text(column, column.default) if column.shape is Shape.ENUM else column.default
+        return values.fill_null(pa.scalar(default, column.type))
+
+    def _map(self, column: Column, raw: pa.MapArray) -> pa.Array:
+        if raw.items.null_count or _has_a_key_twice(raw):
+            raise Suspect
+        keys = raw.keys.cast(column.type.key_type)
+        entries = pa.StructArray.from_arrays(
+            [keys, self._values(column, raw.items)], fields=[column.type.key_field, column.type.item_field]
+        )
+        return _rebuilt(column.type, raw, [entries])
+
+    def _values(self, column: Column, raw: pa.Array) -> pa.Array:
+        shape = column.shape
+        if shape is Shape.SCALAR:
+            return raw if raw.type == column.value_type else raw.cast(column.value_type)
+        if shape is Shape.ENUM:
+            return _enum_names(column, raw)
+        if shape is Shape.STRUCT:
+            children = self._fields(column.children, [raw.field(i) for i in range(raw.type.num_fields)])
+            return _rebuilt(column.value_type, raw, children)
+        if shape is Shape.EMPTY:
+            return pc.if_else(raw.is_valid(), True, pa.scalar(None, pa.bool_()))
+        if shape is Shape.JSON:
+            return self._texts(column, raw.to_pylist())
+        whole = _times(column, raw) if shape in LIMITS else raw.field(0).cast(column.value_type)
+        return whole if not raw.null_count else pc.if_else(raw.is_valid(), whole, pa.scalar(None, whole.type))
+
+    def _json_of_parts(self, column: Column, raw: pa.ListArray) -> pa.Array:
+        if not len(raw.values):
+            return pa.nulls(len(raw), pa.string())
+        return self._texts(column, [b"".join(parts) if parts else None for parts in raw.to_pylist()])
+
+    def _texts(self, column: Column, payloads: list[bytes | None]) -> pa.Array:
+        writer = self._json[column.message]
+        return pa.array([None if p is None else writer.text(p) for p in payloads], pa.string())
+
+
+def _rebuilt(kind: pa.DataType, raw: pa.Array, children: list[pa.Array]) -> pa.Array:
+    """The nested array with the same shape as `raw` around other children."""
+    buffers = raw.buffers()[: 1 if pa.types.is_struct(kind) else 2]
+    return pa.Array.from_buffers(kind, len(raw), buffers, raw.null_count, raw.offset, children)
+
+
+def _refuse_twofold_oneofs(columns: tuple[Column, ...], raw: list[pa.Array]) -> None:
+    seen: dict[str, Any] = {}
+    for column, array in zip(columns, raw, strict=True):
+        if column.oneof is None:
+            continue
+        is_set = pc.list_value_length(array) if column.shape is Shape.JSON else array.is_valid()
+        member = is_set.fill_null(0).to_numpy(zero_copy_only=False).astype(bool)
+        if column.oneof in seen and (seen[column.oneof] & member).any():
+            raise Suspect
+        seen[column.oneof] = seen[column.oneof] | member if column.oneof in seen else member
+
+
+def _has_a_key_twice(raw: pa.MapArray) -> bool:
+    sizes = np.diff(raw.offsets.to_numpy())
+    most = int(sizes.max(initial=0))
+    if most <= 1:
+        return False
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    keys = raw.keys.slice(raw.offsets[0].as_py(), len(owner))
+    if most > _FEW_KEYS:
+        codes = keys.dictionary_encode()
+        pairs = owner * len(codes.dictionary) + codes.indices.to_numpy()
+        return pc.count_distinct(pa.array(pairs)).as_py() != len(pairs)
+    for step in range(1, most):
+        same = pc.equal(keys[step:], keys[:-step]).to_numpy(zero_copy_only=False)
+        if (same & (owner[step:] == owner[:-step])).any():
+            return True
+    return False
+
+
+def _enum_names(column: Column, raw: pa.Array) -> pa.Array:
+    numbers, names = zip(*column.names, strict=True)
+    found = pc.index_in(raw, value_set=pa.array(numbers, pa.int32()))
+    named = pa.array(names, pa.string()).take(found)
+    return named if named.null_count == raw.null_count else pc.coalesce(named, raw.cast(pa.string()))
+
+
+def _times(column: Column, raw: pa.StructArray) -> pa.Array:
+    """Microseconds since the epoch, or long, of (seconds, nanoseconds); nanoseconds are cut off towards zero."""
+    seconds = raw.field(0).fill_null(0).to_numpy()
+    nanos = raw.field(1).fill_null(0).to_numpy().astype(np.int64)
+    low, high = LIMITS[column.shape]
+    if len(seconds) and (seconds.min() < low // SECOND - 3 or seconds.max() > high // SECOND + 3):
+        raise Suspect
+    micros = seconds * SECOND + np.sign(nanos) * (np.abs(nanos) // 1_000)
+    if len(micros) and (micros.min() < low or micros.max() > high):
+        raise Suspect
+    return pa.array(micros).cast(column.value_type)

@@ -1,0 +1,123 @@
+"""Protobuf messages as JSON text: what becomes of Any, Struct and messages that can contain themselves.
+
+Protobuf's own JSON mapping (https://protobuf.dev/programming-guides/json/), with the fields' own names, and
+two additions, so that nothing is lost: an Any of an unknown type keeps its bytes, and numbers that JSON lacks
+(NaN, Infinity) are text inside of Struct too.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from typing import Any
+
+from google.protobuf import json_format
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+# How deeply Any may be nested in Any; each holds a message that is parsed on its own.
+MAX_ANYS = 100
+
+_PLAIN = {
+    f"google.protobuf.{name}"
+    for name in (
+        *("Timestamp", "Duration", "FieldMask", "Empty"),
+        *(
+            f"{n}Value"
+            for n in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+        ),
+    )
+}
+_DYNAMIC = {f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue")}
+_AS_TEXT = (FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT64)
+
+
+class JsonWriter:
+    """Writes messages of one type as JSON text; an Any is looked up among the schema's own types."""
+
+    def __init__(self, message: Descriptor, pool: DescriptorPool) -> None:
+        self._class = GetMessageClass(message)
+        self._pool = pool
+
+    def text(self, payload: bytes) -> str:
+        """The JSON text of a serialized message. Raises DecodeError, or ValueError for an impossible time."""
+        return json.dumps(
+            self._value(self._class.FromString(payload), MAX_ANYS), separators=(",", ":"), ensure_ascii=False
+        )
+
+    def _value(self, message: Message, anys: int) -> Any:
+        name = message.DESCRIPTOR.full_name
+        if name == "google.protobuf.Any":
+            return self._any(message, anys)
+        if name in _DYNAMIC:
+            return _dynamic(message)
+        if name in _PLAIN:
+            return json_format.MessageToDict(message)
+        set_fields = [(field, value) for field, value in message.ListFields() if not field.is_extension]
+        return {field.name: self._field(field, value, anys) for field, value in set_fields}
+
+    def _field(self, field: FieldDescriptor, value: Any, anys: int) -> Any:
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            item = field.message_type.fields_by_name["value"]
+            # Sorted, because a map comes in no particular order and equal records should give equal text.
+            return {_key(key): self._one(item, value[key], anys) for key in sorted(value)}
+        if field.is_repeated:
+            return [self._one(field, one, anys) for one in value]
+        return self._one(field, value, anys)
+
+    def _one(self, field: FieldDescriptor, value: Any, anys: int) -> Any:
+        if field.message_type is not None:
+            return self._value(value, anys)
+        if field.enum_type is not None:
+            known = field.enum_type.values_by_number.get(value)
+            return known.name if known else value
+        if field.cpp_type in _AS_TEXT:
+            return str(value)
+        if isinstance(value, bytes):
+            return base64.b64encode(value).decode()
+        return _number(value) if isinstance(value, float) else value
+
+    def _any(self, message: Message, anys: int) -> Any:
+        packed: Any = message
+        if not anys:
+            raise RecursionError("Any is nested too deeply")
+        try:
+            inner = self._pool.FindMessageTypeByName(packed.type_url.rpartition("/")[2])
+        except KeyError:
+            return {"@type": packed.type_url, "value": base64.b64encode(packed.value).decode()}
+        value = self._value(GetMessageClass(inner).FromString(packed.value), anys - 1)
+        if (
+            inner.full_name in _PLAIN
+            or inner.full_name in _DYNAMIC
+            or inner.full_name == "google.protobuf.Any"
+        ):
+            return {"@type": packed.type_url, "value": value}
+        return {"@type": packed.type_url, **value}
+
+
+def _dynamic(message: Any) -> Any:
+    """The JSON that a Struct, ListValue or Value holds."""
+    name = message.DESCRIPTOR.name
+    if name == "Struct":
+        return {key: _dynamic(message.fields[key]) for key in sorted(message.fields)}
+    if name == "ListValue":
+        return [_dynamic(value) for value in message.values]
+    kind = message.WhichOneof("kind")
+    if kind in ("struct_value", "list_value"):
+        return _dynamic(getattr(message, kind))
+    if kind == "number_value":
+        return _number(message.number_value)
+    return None if kind in (None, "null_value") else getattr(message, kind)
+
+
+def _number(value: float) -> float | str:
+    if math.isnan(value):
+        return "NaN"
+    return value if math.isfinite(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _key(key: Any) -> str:
+    return str(key).lower() if isinstance(key, bool) else str(key)

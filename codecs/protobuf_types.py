@@ -1,0 +1,253 @@
+"""Which columns a Protobuf message becomes: the one place where Protobuf's types meet Arrow's.
+
+docs/reference/protobuf.md has the table. Every field is nullable, every type is one that Delta can store.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from distributary.errors import BadSchema
+
+# A few types that name each other many times describe more columns than any table can hold.
+MAX_FIELDS = 5_000
+MAX_DEPTH = 64
+
+MICROSECONDS = pa.timestamp("us", tz="UTC")
+UNSIGNED = pa.decimal128(20, 0)
+
+
+class Shape(Enum):
+    """What one value of a field is, once lists and maps are taken apart."""
+
+    SCALAR = "scalar"
+    ENUM = "enum"
+    TIMESTAMP = "timestamp"
+    DURATION = "duration"
+    WRAPPER = "wrapper"
+    JSON = "json"
+    EMPTY = "empty"
+    STRUCT = "struct"
+
+
+class Many(Enum):
+    """How many values a field holds."""
+
+    ONE = "one"
+    LIST = "list"
+    MAP = "map"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One field of a message and the column it becomes.
+
+    scalar        the Protobuf type on the wire (FieldDescriptor.TYPE_*) of a scalar, or of a wrapper's value
+    default       what proto2 says stands for an absent value; None in all other cases
+    has_presence  whether "absent" differs from zero; always false for lists and maps
+    oneof         names the group of fields of which at most one is set
+    message       the full name of the message type, if it is one
+    names         an enum's numbers and names
+    key           the Protobuf type of a map's keys
+    """
+
+    name: str
+    number: int
+    shape: Shape
+    many: Many = Many.ONE
+    type: pa.DataType
+    scalar: int = 0
+    default: Any = None
+    has_presence: bool = False
+    oneof: str | None = None
+    message: str = ""
+    names: tuple[tuple[int, str], ...] = ()
+    key: int = 0
+    is_group: bool = False
+    children: tuple[Column, ...] = ()
+
+    @property
+    def field(self) -> pa.Field:
+        """The column as Arrow knows it."""
+        return pa.field(self.name, self.type, nullable=True)
+
+    @property
+    def wire_name(self) -> str:
+        """The field's name in the plainer type of protobuf_wire.py."""
+        return f"f{self.number}"
+
+    @property
+    def value_type(self) -> pa.DataType:
+        """The type of one value: of the element where the column is a list, of the map's values where it is one."""
+        if self.many is Many.ONE:
+            return self.type
+        return self.type.value_type if self.many is Many.LIST else self.type.item_type
+
+
+_SCALARS: dict[int, pa.DataType] = {
+    FieldDescriptor.TYPE_DOUBLE: pa.float64(),
+    FieldDescriptor.TYPE_FLOAT: pa.float32(),
+    FieldDescriptor.TYPE_INT64: pa.int64(),
+    FieldDescriptor.TYPE_SINT64: pa.int64(),
+    FieldDescriptor.TYPE_SFIXED64: pa.int64(),
+    FieldDescriptor.TYPE_INT32: pa.int32(),
+    FieldDescriptor.TYPE_SINT32: pa.int32(),
+    FieldDescriptor.TYPE_SFIXED32: pa.int32(),
+    FieldDescriptor.TYPE_UINT32: pa.int64(),
+    FieldDescriptor.TYPE_FIXED32: pa.int64(),
+    FieldDescriptor.TYPE_UINT64: UNSIGNED,
+    FieldDescriptor.TYPE_FIXED64: UNSIGNED,
+    FieldDescriptor.TYPE_BOOL: pa.bool_(),
+    FieldDescriptor.TYPE_STRING: pa.string(),
+    FieldDescriptor.TYPE_BYTES: pa.binary(),
+}
+_MESSAGES = (FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_GROUP)
+_WRAPPERS = {
+    f"google.protobuf.{name}Value"
+    for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+}
+_AS_JSON = {f"google.protobuf.{name}" for name in ("Any", "Struct", "Value", "ListValue")}
+_TIMES = {"google.protobuf.Timestamp": Shape.TIMESTAMP, "google.protobuf.Duration": Shape.DURATION}
+_FIXED_TYPES = {
+    Shape.ENUM: pa.string(),
+    Shape.TIMESTAMP: MICROSECONDS,
+    Shape.DURATION: pa.int64(),
+    Shape.JSON: pa.string(),
+    Shape.EMPTY: pa.bool_(),
+}
+
+
+def columns_of(message: Descriptor) -> tuple[Column, ...]:
+    """The columns of a message, in the order of its fields. Raises BadSchema where they would be too many."""
+    return _Mapping(message.full_name).columns(message, 1)
+
+
+def schema_of(columns: tuple[Column, ...]) -> pa.Schema:
+    """The Arrow schema of these columns."""
+    return pa.schema([column.field for column in columns])
+
+
+@functools.cache
+def is_recursive(message: Descriptor) -> bool:
+    """Whether a message of this type can contain another one of its own type, at any depth."""
+    seen: set[str] = set()
+    waiting = [message]
+    while waiting:
+        for field in waiting.pop().fields:
+            inner = field.message_type
+            if inner is None or inner.full_name in seen:
+                continue
+            if inner.full_name == message.full_name:
+                return True
+            seen.add(inner.full_name)
+            waiting.append(inner)
+    return False
+
+
+class _Mapping:
+    """Maps one message type, counting fields so that no schema can make it run for ever."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.fields = 0
+
+    def columns(self, message: Descriptor, depth: int) -> tuple[Column, ...]:
+        self.fields += len(message.fields)
+        if self.fields > MAX_FIELDS or depth > MAX_DEPTH:
+            raise BadSchema(
+                f"{self.name} describes more than {MAX_FIELDS} fields or {MAX_DEPTH} levels, which no table can hold"
+            )
+        return tuple(self.column(field, depth) for field in message.fields)
+
+    def column(self, field: FieldDescriptor, depth: int) -> Column:
+        entry = field.message_type if _is_map(field) else None
+        value = entry.fields_by_name["value"] if entry else field
+        key = entry.fields_by_name["key"].type if entry else 0
+        shape = _shape(value)
+        children = (
+            self.columns(value.message_type, depth + 1) if shape is Shape.STRUCT else _parts(value, shape)
+        )
+        scalar = _wire_scalar(value, shape)
+        one = _value_type(shape, scalar, children)
+        many = Many.MAP if entry else Many.LIST if field.is_repeated else Many.ONE
+        oneof = field.containing_oneof
+        return Column(
+            name=field.name,
+            number=field.number,
+            shape=shape,
+            many=many,
+            type=_many_type(many, one, key),
+            scalar=scalar,
+            default=field.default_value if field.has_default_value else None,
+            has_presence=field.has_presence,
+            oneof=oneof.name if oneof is not None and len(oneof.fields) > 1 else None,
+            message=value.message_type.full_name if value.message_type else "",
+            names=_enum_names(value),
+            key=key,
+            is_group=value.type == FieldDescriptor.TYPE_GROUP,
+            children=children,
+        )
+
+
+def _is_map(field: FieldDescriptor) -> bool:
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
+
+
+def _shape(value: FieldDescriptor) -> Shape:
+    if value.type == FieldDescriptor.TYPE_ENUM:
+        return Shape.ENUM
+    if value.type not in _MESSAGES:
+        return Shape.SCALAR
+    message = value.message_type
+    if message.full_name in _TIMES:
+        return _TIMES[message.full_name]
+    if message.full_name in _WRAPPERS:
+        return Shape.WRAPPER
+    if message.full_name in _AS_JSON or is_recursive(message):
+        return Shape.JSON
+    return Shape.STRUCT if message.fields else Shape.EMPTY
+
+
+def _wire_scalar(value: FieldDescriptor, shape: Shape) -> int:
+    if shape is Shape.WRAPPER:
+        return int(value.message_type.fields_by_name["value"].type)
+    return int(value.type) if shape is Shape.SCALAR else 0
+
+
+def _parts(value: FieldDescriptor, shape: Shape) -> tuple[Column, ...]:
+    """The fields of those messages that become one plain value."""
+    if shape in (Shape.TIMESTAMP, Shape.DURATION):
+        return plain_column(1, FieldDescriptor.TYPE_INT64), plain_column(2, FieldDescriptor.TYPE_INT32)
+    if shape is Shape.WRAPPER:
+        return (plain_column(1, int(value.message_type.fields_by_name["value"].type)),)
+    return ()
+
+
+def _value_type(shape: Shape, scalar: int, children: tuple[Column, ...]) -> pa.DataType:
+    if shape is Shape.STRUCT:
+        return pa.struct([child.field for child in children])
+    return _SCALARS[scalar] if scalar else _FIXED_TYPES[shape]
+
+
+def _many_type(many: Many, one: pa.DataType, key: int) -> pa.DataType:
+    if many is Many.LIST:
+        return pa.list_(pa.field("element", one, nullable=True))
+    return pa.map_(_SCALARS[key], one) if many is Many.MAP else one
+
+
+def _enum_names(value: FieldDescriptor) -> tuple[tuple[int, str], ...]:
+    if value.enum_type is None:
+        return ()
+    # Of several names for one number the first counts.
+    return tuple({number.number: number.name for number in reversed(value.enum_type.values)}.items())
+
+
+def plain_column(number: int, scalar: int) -> Column:
+    """A scalar without presence, as the parts of Timestamp, Duration and the wrappers are."""
+    return Column(name=f"f{number}", number=number, shape=Shape.SCALAR, type=_SCALARS[scalar], scalar=scalar)

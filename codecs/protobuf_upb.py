@@ -1,0 +1,110 @@
+"""The exact way: one record at a time through Google's own parser. For records and types that the fast way refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
+
+from distributary.codecs import reasons
+from distributary.codecs.bisect import Undecodable
+from distributary.codecs.protobuf_json import JsonWriter
+from distributary.codecs.protobuf_times import LIMITS, SECOND
+from distributary.codecs.protobuf_types import Column, Many, Shape, schema_of
+from distributary.codecs.protobuf_wire import wire_message
+
+
+class _OutOfRange(ValueError):
+    """A time that Protobuf does not allow."""
+
+
+class UpbDecoder:
+    """Decodes records of these columns one by one; `json` writes the messages that become JSON text."""
+
+    def __init__(self, columns: tuple[Column, ...], json: Mapping[str, JsonWriter]) -> None:
+        self._columns = columns
+        self._schema = schema_of(columns)
+        self._class = GetMessageClass(wire_message(columns, exact=True))
+        self._json = json
+
+    def one(self, payload: bytes) -> pa.RecordBatch:
+        """One payload as a batch of one row. Raises Undecodable."""
+        return self._rows([self.row(payload)])
+
+    def batch(self, payloads: pa.BinaryArray) -> pa.RecordBatch:
+        """All payloads as rows. Raises Undecodable if a single one is broken."""
+        return self._rows([self.row(payload) for payload in payloads.to_pylist()])
+
+    def _rows(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
+        if not self._columns:
+            return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), len(rows), [None]))
+        return pa.RecordBatch.from_pylist(rows, self._schema)
+
+    def row(self, payload: bytes) -> dict[str, Any]:
+        """One payload as what pyarrow makes a row of. Raises Undecodable."""
+        try:
+            return self._struct(self._columns, self._class.FromString(payload))
+        except _OutOfRange:
+            raise _undecodable(reasons.OUT_OF_RANGE) from None
+        except UnicodeError:
+            raise _undecodable(reasons.INVALID_UTF8) from None
+        except RecursionError:
+            raise _undecodable(reasons.TOO_DEEP) from None
+        except (DecodeError, ValueError) as error:
+            raise _undecodable(_reason(str(error))) from None
+
+    def _struct(self, columns: tuple[Column, ...], message: Any) -> dict[str, Any]:
+        return {column.name: self._column(column, message) for column in columns}
+
+    def _column(self, column: Column, message: Any) -> Any:
+        value = getattr(message, column.wire_name)
+        if column.many is Many.LIST:
+            return [self._one(column, one) for one in value]
+        if column.many is Many.MAP:
+            return [(key, self._one(column, value[key])) for key in sorted(value)]
+        if column.has_presence and not message.HasField(column.wire_name):
+            value = column.default
+            return value if value is None or column.shape is not Shape.ENUM else enum_text(column, value)
+        return self._one(column, value)
+
+    def _one(self, column: Column, value: Any) -> Any:
+        return self._readers[column.shape](self, column, value)
+
+    def _time(self, column: Column, value: Any) -> int:
+        micros = value.f1 * SECOND + int(value.f2 / 1_000)
+        low, high = LIMITS[column.shape]
+        if not low <= micros <= high:
+            raise _OutOfRange
+        return int(micros)
+
+    def _text(self, column: Column, value: Any) -> str:
+        return self._json[column.message].text(value.SerializeToString())
+
+    _readers: Mapping[Shape, Callable[[UpbDecoder, Column, Any], Any]] = {
+        Shape.SCALAR: lambda _, __, value: value,
+        Shape.ENUM: lambda _, column, value: enum_text(column, value),
+        Shape.TIMESTAMP: _time,
+        Shape.DURATION: _time,
+        Shape.WRAPPER: lambda _, __, value: value.f1,
+        Shape.JSON: _text,
+        Shape.EMPTY: lambda _, __, ___: True,
+        Shape.STRUCT: lambda self, column, value: self._struct(column.children, value),
+    }
+
+
+def enum_text(column: Column, number: int) -> str:
+    """An enum's name; the number itself, as text, where the schema has none for it."""
+    return dict(column.names).get(number, str(number))
+
+
+def _reason(parser_message: str) -> str:
+    if "UTF-8" in parser_message:
+        return reasons.INVALID_UTF8
+    return reasons.TOO_DEEP if "MaxDepth" in parser_message else reasons.MALFORMED
+
+
+def _undecodable(reason: str) -> Undecodable:
+    return Undecodable(reason, reasons.SENTENCES[reason])
