@@ -1,8 +1,12 @@
-"""One Parquet file written for a table and not yet committed to it."""
+"""One Parquet file written for a table and not yet committed to it, and the name that says whose it is."""
 
 from __future__ import annotations
 
+import re
+import uuid
 from dataclasses import dataclass
+
+_NAME = re.compile(r"(?P<generation>[0-9a-f]{8})-(?P<batch>\d{10,})-[0-9a-f]{32}\.zstd\.parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +25,19 @@ class DataFile:
     rows: int
     bytes: int
     statistics: str
+
+
+def file_name(generation: str, batch_id: int) -> str:
+    """A name that no other file has, made for this batch of this generation (a UUID in hex)."""
+    return f"{generation_mark(generation)}-{batch_id:010d}-{uuid.uuid4().hex}.zstd.parquet"
+
+
+def generation_mark(generation: str) -> str:
+    """The part of a generation that its files' names carry."""
+    return generation.replace("-", "").lower()[:8]
+
+
+def owner(name: str) -> tuple[str, int] | None:
+    """The generation's mark and the batch that a file was made for; None for a file not named by `file_name`."""
+    found = _NAME.fullmatch(name)
+    return (found["generation"], int(found["batch"])) if found else None

@@ -88,7 +88,7 @@ def _opened(path: Path, batch_id: int) -> DeltaTable:
 
 
 def _require_fit(table: DeltaTable, schema: pa.Schema, path: Path, batch_id: int) -> None:
-    state = state_of(table)
+    state = state_of(table, path)
     if not state.native:
         raise impossible(path, batch_id, f"it does not take files as they are any more ({state.why_not})")
     require_columns(path, state.layout, schema, batch_id)

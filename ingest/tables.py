@@ -66,7 +66,7 @@ def read_state(path: Path, spark: SparkSession | None = None) -> TableState | No
     Raises PipelineError for a table that delta-rs cannot open when no `spark` is given to read it with.
     """
     try:
-        return state_of(DeltaTable(path))
+        return state_of(DeltaTable(path), path)
     except TableNotFoundError:
         return None
     except DeltaError as error:
@@ -79,7 +79,7 @@ def read_state(path: Path, spark: SparkSession | None = None) -> TableState | No
         return _state(path, version, definition, reason)
 
 
-def state_of(handle: DeltaTable) -> TableState:
+def state_of(handle: DeltaTable, path: Path) -> TableState:
     """The state of the very version that `handle` holds."""
     metadata, protocol = handle.metadata(), handle.protocol()
     definition = Definition(
@@ -89,7 +89,6 @@ def state_of(handle: DeltaTable) -> TableState:
         writer_version=protocol.min_writer_version,
         features=frozenset((protocol.writer_features or []) + (protocol.reader_features or [])),
     )
-    path = handle.table_uri.removeprefix("file://").rstrip("/")
     return _state(path, handle.version(), definition, native_conditions.why_not_native(definition))
 
 

@@ -1,0 +1,181 @@
+"""The tables that keep the record: every batch, every change of a table's columns, every record in quarantine."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from distributary.ingest.data_file import DataFile, file_name
+from distributary.ingest.statistics import statistics
+
+BATCHES_TABLE = "ledger_batches"
+CHANGES_TABLE = "ledger_changes"
+QUARANTINE_TABLE = "quarantine"
+
+_INSTANT = pa.timestamp("us", "UTC")
+
+BATCHES_SCHEMA = pa.schema(
+    [
+        ("pipeline", pa.string()),
+        ("generation", pa.string()),
+        ("batch_id", pa.int64()),
+        ("started_at", _INSTANT),
+        ("ended_at", _INSTANT),
+        ("seconds", pa.float64()),
+        ("attempts", pa.int32()),
+        ("rows_read", pa.int64()),
+        ("rows_tables", pa.int64()),
+        ("rows_quarantined", pa.int64()),
+        ("rows_dropped", pa.int64()),
+        ("rows_already", pa.int64()),
+        ("rows_by_reason", pa.string()),
+        ("tables", pa.int64()),
+        ("files", pa.int64()),
+        ("bytes", pa.int64()),
+        ("offsets", pa.string()),
+        ("gaps", pa.string()),
+        ("schema_ids", pa.string()),
+    ]
+)
+"""One row a batch; `rows_by_reason`, `offsets`, `gaps` and `schema_ids` are JSON text."""
+
+CHANGES_SCHEMA = pa.schema(
+    [
+        ("pipeline", pa.string()),
+        ("generation", pa.string()),
+        ("batch_id", pa.int64()),
+        ("at", _INSTANT),
+        ("table", pa.string()),
+        ("entity", pa.string()),
+        ("schema_id", pa.int64()),
+        ("kind", pa.string()),
+        ("column", pa.string()),
+        ("type", pa.string()),
+        ("decision", pa.string()),
+        ("detail", pa.string()),
+        ("kafka_topic", pa.string()),
+        ("kafka_partition", pa.int32()),
+        ("kafka_offset", pa.int64()),
+    ]
+)
+"""One row a change of a table; the Kafka columns are the first record that brought it, where known."""
+
+QUARANTINE_SCHEMA = pa.schema(
+    [
+        ("kafka_topic", pa.string()),
+        ("kafka_partition", pa.int32()),
+        ("kafka_offset", pa.int64()),
+        ("kafka_ts", _INSTANT),
+        ("kafka_key", pa.binary()),
+        ("value", pa.binary()),
+        ("header_schema_id", pa.binary()),
+        ("schema_id", pa.int64()),
+        ("schema_guid", pa.string()),
+        ("reason", pa.string()),
+        ("detail", pa.string()),
+        ("entity", pa.string()),
+        ("batch_id", pa.int64()),
+        ("generation", pa.string()),
+    ]
+)
+"""One row a record that has no place in an entity's table: its bytes as they came, and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRow:
+    """A batch as `ledger_batches` keeps it.
+
+    attempts        how often the batch was begun until it was decided
+    rows_already    records left out because an earlier generation had committed them
+    rows_by_reason  records quarantined or dropped, by reason
+    offsets         topic -> partition -> (start, end), end exclusive
+    gaps            topic -> partition -> offsets without a record
+    schema_ids      ids of the schemas that records were decoded with
+    """
+
+    pipeline: str
+    generation: str
+    batch_id: int
+    started_at: datetime
+    ended_at: datetime
+    seconds: float
+    attempts: int
+    rows_read: int
+    rows_tables: int
+    rows_quarantined: int
+    rows_dropped: int
+    rows_already: int
+    rows_by_reason: Mapping[str, int]
+    tables: int
+    files: int
+    bytes: int
+    offsets: Mapping[str, Mapping[int, Sequence[int]]]
+    gaps: Mapping[str, Mapping[int, int]]
+    schema_ids: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeRow:
+    """A change of a table's columns, or one that was not made, as `ledger_changes` keeps it.
+
+    kind      what the records brought, such as "added" or "wider_type"
+    decision  what was done about it, such as "add" or "rescue"
+    detail    more in words, such as the reference of the schema that brought it
+    """
+
+    pipeline: str
+    generation: str
+    batch_id: int
+    at: datetime
+    table: str
+    entity: str | None
+    schema_id: int | None
+    kind: str
+    column: str
+    type: str
+    decision: str
+    detail: str = ""
+    kafka_topic: str | None = None
+    kafka_partition: int | None = None
+    kafka_offset: int | None = None
+
+
+def batch_file(root: str | os.PathLike[str], row: BatchRow) -> DataFile:
+    """The batch's row as a file in `ledger_batches`, not yet committed."""
+    plain = {name: _as_text(value) for name, value in asdict(row).items()}
+    return _write(root, BATCHES_TABLE, [plain], BATCHES_SCHEMA, row.generation, row.batch_id)
+
+
+def changes_file(root: str | os.PathLike[str], rows: Sequence[ChangeRow]) -> DataFile:
+    """One batch's changes (at least one) as a file in `ledger_changes`, not yet committed."""
+    plain = [asdict(row) for row in rows]
+    return _write(root, CHANGES_TABLE, plain, CHANGES_SCHEMA, rows[0].generation, rows[0].batch_id)
+
+
+def _as_text(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, Mapping | list | tuple) else value
+
+
+def _write(  # noqa: PLR0913, PLR0917
+    root: str | os.PathLike[str],
+    table: str,
+    rows: list[dict[str, Any]],
+    schema: pa.Schema,
+    generation: str,
+    batch_id: int,
+) -> DataFile:
+    folder = Path(root, table)
+    folder.mkdir(parents=True, exist_ok=True)
+    name = file_name(generation, batch_id)
+    with pq.ParquetWriter(folder / name, schema, compression="zstd") as writer:
+        writer.write_table(pa.Table.from_pylist(rows, schema))
+    text = statistics(writer.writer.metadata, schema)
+    return DataFile(table, name, len(rows), (folder / name).stat().st_size, text)

@@ -1,0 +1,194 @@
+"""Delta's per-file statistics, taken from a Parquet file's footer.
+
+They are never too tight, or readers would skip rows that are there: timestamps are rounded outwards to milliseconds,
+long strings are cut so that they still enclose, and where a bound is not certain it is left out.
+https://github.com/delta-io/delta/blob/master/PROTOCOL.md#per-file-statistics
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.types as pat
+
+# As long as Spark's own.
+_PREFIX = 32
+_HIGHEST = "\U0010ffff"
+_EPOCH = datetime(1970, 1, 1)
+_EPOCH_DAY = date(1970, 1, 1)
+
+Path = tuple[str, ...]
+# A bound as JSON text, from Parquet's physical value and the column's type; None where it is not certain.
+Bound = Callable[[Any, pa.DataType], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """A column over all row groups: raw bounds are None where any row group lacks them."""
+
+    nulls: int | None
+    low: Any
+    high: Any
+
+
+def statistics(metadata: pq.FileMetaData, schema: pa.Schema) -> str:
+    """The statistics of a file with this footer, written with this schema, as Delta's JSON text.
+
+    Without what lists and maps hold, without bounds for booleans and binaries, and without the upper bound of
+    floating-point columns: Parquet's footer hides NaN, which Spark holds to be greater than everything.
+    """
+    leaves = [leaf for field in schema for leaf in _leaves(field.type, (field.name,))]
+    if len(leaves) != metadata.num_columns:
+        raise ValueError(f"the schema has {len(leaves)} columns and the Parquet file {metadata.num_columns}")
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    low: dict[str, Any] = {}
+    high: dict[str, Any] = {}
+    nulls: dict[str, Any] = {}
+    for place, (path, dtype) in enumerate(leaves):
+        if path is None:
+            continue
+        found = _range([group.column(place).statistics for group in groups], dtype)
+        _put(nulls, path, None if found.nulls is None else str(found.nulls))
+        lowest, highest = _bounds(dtype)
+        _put(low, path, None if found.low is None else lowest(found.low, dtype))
+        _put(high, path, None if found.high is None else highest(found.high, dtype))
+    counted = {"numRecords": str(metadata.num_rows), "minValues": low, "maxValues": high, "nullCount": nulls}
+    return _text(counted)
+
+
+def _leaves(dtype: pa.DataType, path: Path | None) -> Iterator[tuple[Path | None, pa.DataType]]:
+    """Parquet's columns in their order; the path is None for what a list or a map holds."""
+    if pat.is_struct(dtype):
+        for child in dtype:
+            yield from _leaves(child.type, None if path is None else (*path, child.name))
+    elif pat.is_map(dtype):
+        yield from _leaves(dtype.key_type, None)
+        yield from _leaves(dtype.item_type, None)
+    elif pat.is_list(dtype) or pat.is_large_list(dtype):
+        yield from _leaves(dtype.value_type, None)
+    else:
+        yield path, dtype
+
+
+def _range(groups: Sequence[Any], dtype: pa.DataType) -> _Range:
+    if not groups or any(group is None for group in groups):
+        return _Range(None, None, None)
+    counted = all(group.has_null_count for group in groups)
+    # `num_values` counts what is not null: a row group of nulls alone has no bounds and needs none.
+    filled = [group for group in groups if group.num_values or group.has_min_max]
+    bounded = bool(filled) and all(group.has_min_max for group in filled)
+    return _Range(
+        sum(group.null_count for group in groups) if counted else None,
+        min(_comparable(group.min_raw, dtype) for group in filled) if bounded else None,
+        max(_comparable(group.max_raw, dtype) for group in filled) if bounded else None,
+    )
+
+
+def _comparable(raw: Any, dtype: pa.DataType) -> Any:
+    """Bytes of strings compare as their characters do; those of decimals are signed numbers."""
+    return (
+        int.from_bytes(raw, "big", signed=True) if pat.is_decimal(dtype) and isinstance(raw, bytes) else raw
+    )
+
+
+def _bounds(dtype: pa.DataType) -> tuple[Bound, Bound]:
+    for fits, bounds in _BY_TYPE:
+        if fits(dtype):
+            return bounds
+    return _nothing, _nothing
+
+
+def _nothing(_raw: Any, _dtype: pa.DataType) -> None:
+    return None
+
+
+def _integer(raw: Any, _dtype: pa.DataType) -> str:
+    return str(raw)
+
+
+def _float(raw: Any, _dtype: pa.DataType) -> str | None:
+    return json.dumps(raw) if math.isfinite(raw) else None
+
+
+def _decimal(unscaled: Any, dtype: pa.DataType) -> str:
+    digits = tuple(map(int, str(abs(unscaled))))
+    return f"{Decimal((int(unscaled < 0), digits, -dtype.scale)):f}"
+
+
+def _day(raw: Any, _dtype: pa.DataType) -> str | None:
+    try:
+        return json.dumps((_EPOCH_DAY + timedelta(days=raw)).isoformat())
+    except OverflowError:  # years that no reader agrees on how to write
+        return None
+
+
+def _instant(milliseconds: int, dtype: pa.DataType) -> str | None:
+    try:
+        moment = _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return None
+    return json.dumps(moment.isoformat(timespec="milliseconds") + ("Z" if dtype.tz else ""))
+
+
+def _instant_low(raw: Any, dtype: pa.DataType) -> str | None:
+    return _instant(raw // _per_millisecond(dtype), dtype)
+
+
+def _instant_high(raw: Any, dtype: pa.DataType) -> str | None:
+    return _instant(-(-raw // _per_millisecond(dtype)), dtype)
+
+
+def _per_millisecond(dtype: pa.DataType) -> int:
+    return {"us": 1_000, "ns": 1_000_000}[dtype.unit]
+
+
+def _string_low(raw: bytes, _dtype: pa.DataType) -> str | None:
+    text = _decoded(raw)
+    return None if text is None else json.dumps(text[:_PREFIX])
+
+
+def _string_high(raw: bytes, _dtype: pa.DataType) -> str | None:
+    text = _decoded(raw)
+    if text is None or text[_PREFIX : _PREFIX + 1] == _HIGHEST:
+        return None
+    # Whatever follows the prefix comes before the highest of all characters.
+    return json.dumps(text if len(text) <= _PREFIX else text[:_PREFIX] + _HIGHEST)
+
+
+def _decoded(raw: bytes) -> str | None:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+_BY_TYPE: Sequence[tuple[Callable[[pa.DataType], bool], tuple[Bound, Bound]]] = (
+    (pat.is_string, (_string_low, _string_high)),
+    (pat.is_signed_integer, (_integer, _integer)),
+    (pat.is_timestamp, (_instant_low, _instant_high)),
+    (pat.is_floating, (_float, _nothing)),
+    (pat.is_date32, (_day, _day)),
+    (pat.is_decimal128, (_decimal, _decimal)),
+)
+
+
+def _put(tree: dict[str, Any], path: Path, text: str | None) -> None:
+    if text is None:
+        return
+    for name in path[:-1]:
+        tree = tree.setdefault(name, {})
+    tree[path[-1]] = text
+
+
+def _text(tree: dict[str, Any]) -> str:
+    """JSON of nested dictionaries whose leaves are JSON already: a decimal must not pass through a float."""
+    inner = (f"{json.dumps(k)}:{v if isinstance(v, str) else _text(v)}" for k, v in tree.items())
+    return "{" + ",".join(inner) + "}"

@@ -1,0 +1,50 @@
+"""Deleting what a crash left behind: files written for a batch that never came to its manifest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container, Iterator
+from pathlib import Path
+from urllib.parse import unquote
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from distributary.ingest.data_file import generation_mark, owner
+
+
+def sweep(root: str | os.PathLike[str], generation: str, decided: Container[int]) -> list[Path]:
+    """Deletes this generation's files of batches that are not in `decided` (those with a manifest); returns them.
+
+    Only while no batch is under way. Files with other names, of other generations, or named by their table's Delta log
+    stay, and so does everything in a table whose log cannot be read.
+    """
+    gone = []
+    for folder in sorted(entry for entry in Path(root).iterdir() if entry.is_dir()):
+        for file in _unnamed(folder, list(_left_behind(folder, generation, decided))):
+            file.unlink(missing_ok=True)
+            gone.append(file)
+    return gone
+
+
+def _left_behind(folder: Path, generation: str, decided: Container[int]) -> Iterator[Path]:
+    mark = generation_mark(generation)
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            made_for = owner(entry.name)
+            if made_for is not None and made_for[0] == mark and made_for[1] not in decided:
+                yield folder / entry.name
+
+
+def _unnamed(folder: Path, candidates: list[Path]) -> list[Path]:
+    """Those that no version of the table names, old versions included: time travel must go on working."""
+    if not candidates:
+        return []
+    try:
+        current = {unquote(uri).rpartition("/")[2] for uri in DeltaTable(folder).file_uris()}
+    except TableNotFoundError:
+        current = set()
+    except DeltaError:
+        return []
+    past = "".join(commit.read_text() for commit in sorted((folder / "_delta_log").glob("*.json")))
+    return [file for file in candidates if file.name not in current and file.name not in past]

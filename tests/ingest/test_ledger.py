@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from distributary.ingest import ledger
+from distributary.ingest.data_file import owner
+from distributary.ingest.native_commit import commit_native
+from distributary.ingest.table_schema import storable
+from distributary.ingest.tables import create
+
+NOW = datetime(2024, 5, 6, 7, 8, 9, 123_456, tzinfo=timezone.utc)
+
+
+def batch_row() -> ledger.BatchRow:
+    return ledger.BatchRow(
+        pipeline="games",
+        generation="c" * 32,
+        batch_id=4,
+        started_at=NOW,
+        ended_at=NOW + timedelta(seconds=2),
+        seconds=2.0,
+        attempts=1,
+        rows_read=12,
+        rows_tables=9,
+        rows_quarantined=2,
+        rows_dropped=1,
+        rows_already=0,
+        rows_by_reason={"undecodable": 2, "tombstone": 1},
+        tables=3,
+        files=4,
+        bytes=5_000,
+        offsets={"game-events": {0: (10, 20), 1: (0, 2)}},
+        gaps={},
+        schema_ids=[1, 7],
+    )
+
+
+def change_row(column: str) -> ledger.ChangeRow:
+    return ledger.ChangeRow(
+        pipeline="games",
+        generation="c" * 32,
+        batch_id=4,
+        at=NOW,
+        table="silver_chess_events",
+        entity="chess",
+        schema_id=7,
+        kind="added",
+        column=column,
+        type="int64",
+        decision="add",
+    )
+
+
+def test_a_batch_is_one_row_that_can_be_read_back(tmp_path: Path) -> None:
+    create(tmp_path / ledger.BATCHES_TABLE, ledger.BATCHES_SCHEMA, {})
+    file = ledger.batch_file(tmp_path, batch_row())
+    assert owner(file.name) == ("c" * 8, 4)
+    assert commit_native(tmp_path / file.table, [file], ledger.BATCHES_SCHEMA, "app", 4, {})
+    [row] = DeltaTable(tmp_path / file.table).to_pyarrow_table().to_pylist()
+    assert row["started_at"] == NOW
+    assert json.loads(row["offsets"]) == {"game-events": {"0": [10, 20], "1": [0, 2]}}
+    assert json.loads(row["rows_by_reason"]) == {"undecodable": 2, "tombstone": 1}
+    assert (row["rows_read"], json.loads(row["schema_ids"]), json.loads(row["gaps"])) == (12, [1, 7], {})
+
+
+def test_changes_are_one_row_each(tmp_path: Path) -> None:
+    create(tmp_path / ledger.CHANGES_TABLE, ledger.CHANGES_SCHEMA, {})
+    file = ledger.changes_file(tmp_path, [change_row("elo"), change_row("board.size")])
+    assert commit_native(tmp_path / file.table, [file], ledger.CHANGES_SCHEMA, "app", 4, {})
+    rows = DeltaTable(tmp_path / file.table).to_pyarrow_table().to_pylist()
+    assert [(row["column"], row["kafka_offset"]) for row in rows] == [("elo", None), ("board.size", None)]
+
+
+@pytest.mark.parametrize("schema", [ledger.BATCHES_SCHEMA, ledger.CHANGES_SCHEMA, ledger.QUARANTINE_SCHEMA])
+def test_delta_stores_the_schemas_as_they_are(schema: object) -> None:
+    assert storable(schema) == schema
+
+
+@pytest.mark.parametrize(
+    ("row", "schema"),
+    [(ledger.BatchRow, ledger.BATCHES_SCHEMA), (ledger.ChangeRow, ledger.CHANGES_SCHEMA)],
+)
+def test_rows_have_the_columns_of_their_table(row: type, schema: object) -> None:
+    assert sorted(row.__dataclass_fields__) == sorted(schema.names)  # type: ignore[attr-defined]

@@ -1,0 +1,254 @@
+from __future__ import annotations
+
+import json
+import math
+import string
+import time
+from collections.abc import Callable
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from distributary.ingest.data_file import DataFile, file_name
+from distributary.ingest.native_commit import commit_native
+from distributary.ingest.statistics import statistics
+from distributary.ingest.tables import create
+
+
+def stats_of(table: pa.Table, rows_a_group: int = 1_000) -> dict[str, Any]:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, row_group_size=rows_a_group)
+    text = statistics(pq.read_metadata(pa.BufferReader(sink.getvalue())), table.schema)
+    parsed: dict[str, Any] = json.loads(text, parse_float=Decimal)
+    return parsed
+
+
+def column(values: list[Any], dtype: pa.DataType, rows_a_group: int = 1_000) -> tuple[Any, Any]:
+    found = stats_of(pa.table({"c": pa.array(values, dtype)}), rows_a_group)
+    return found["minValues"].get("c"), found["maxValues"].get("c")
+
+
+def test_counts_rows_and_nulls_over_row_groups() -> None:
+    found = stats_of(pa.table({"c": pa.array([1, None, 3, None, None], pa.int64())}), rows_a_group=2)
+    assert found == {
+        "numRecords": 5,
+        "minValues": {"c": 1},
+        "maxValues": {"c": 3},
+        "nullCount": {"c": 3},
+    }
+
+
+def test_structs_are_nested_objects_and_lists_and_maps_are_left_out() -> None:
+    rows = [{"x": 4, "y": {"z": "q"}, "l": [1]}, None, {"x": None, "y": None, "l": None}]
+    inner = pa.struct(
+        [("x", pa.int32()), ("y", pa.struct([("z", pa.string())])), ("l", pa.list_(pa.int32()))]
+    )
+    table = pa.table(
+        {
+            "m": pa.array(
+                [[("k", {"v": 1})], None, []], pa.map_(pa.string(), pa.struct([("v", pa.int64())]))
+            ),
+            "s": pa.array(rows, inner),
+            "after": pa.array([7, 8, 9], pa.int64()),
+        }
+    )
+    found = stats_of(table)
+    assert found["minValues"] == {"s": {"x": 4, "y": {"z": "q"}}, "after": 7}
+    assert found["nullCount"] == {"s": {"x": 2, "y": {"z": 2}}, "after": 0}
+
+
+def test_a_dot_in_a_name_is_no_nesting() -> None:
+    table = pa.table(
+        {"a.b": pa.array([1], pa.int64()), "a": pa.array([{"b": 2}], pa.struct([("b", pa.int64())]))}
+    )
+    assert stats_of(table)["minValues"] == {"a.b": 1, "a": {"b": 2}}
+
+
+def test_timestamps_are_rounded_outwards() -> None:
+    assert column([1, 1_999], pa.timestamp("us", "UTC")) == (
+        "1970-01-01T00:00:00.000Z",
+        "1970-01-01T00:00:00.002Z",
+    )
+    assert column([-1], pa.timestamp("us")) == ("1969-12-31T23:59:59.999", "1970-01-01T00:00:00.000")
+
+
+def test_timestamps_and_dates_that_cannot_be_written_are_left_out() -> None:
+    assert column([-(2**62), 2**62], pa.timestamp("us", "UTC")) == (None, None)
+    assert column([-800_000, 3_000_000], pa.date32()) == (None, None)
+
+
+def test_a_file_that_may_hold_nan_has_no_upper_bound() -> None:
+    assert column([0.5, math.nan], pa.float64()) == (Decimal("0.5"), None)
+    assert column([math.nan], pa.float64()) == (None, None)
+    assert column([-math.inf, 1.0], pa.float32()) == (None, None)
+
+
+def test_long_strings_are_cut_so_that_they_enclose() -> None:
+    low, high = column(["b" * 40, "b" * 50], pa.string())
+    assert (low, high) == ("b" * 32, "b" * 32 + "\U0010ffff")
+    assert column(["b" * 32 + "\U0010ffff" * 2], pa.string()) == ("b" * 32, None)
+    assert column(["short"], pa.string()) == ("short", "short")
+
+
+def test_decimals_are_exact_numbers() -> None:
+    sink = pa.BufferOutputStream()
+    values = [Decimal("-0.01"), Decimal("123456789012345678901234567890.12")]
+    table = pa.table({"c": pa.array(values, pa.decimal128(38, 2))})
+    pq.write_table(table, sink, row_group_size=1)
+    text = statistics(pq.read_metadata(pa.BufferReader(sink.getvalue())), table.schema)
+    assert '"minValues":{"c":-0.01},"maxValues":{"c":123456789012345678901234567890.12}' in text
+
+
+@pytest.mark.parametrize("dtype", [pa.bool_(), pa.binary()])
+def test_booleans_and_binaries_have_no_bounds(dtype: pa.DataType) -> None:
+    found = stats_of(pa.table({"c": pa.array([None, None], dtype)}))
+    assert (found["minValues"], found["maxValues"], found["nullCount"]) == ({}, {}, {"c": 2})
+
+
+def test_a_schema_of_another_file_is_refused() -> None:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"a": [1]}), sink)
+    with pytest.raises(ValueError, match="2 columns and the Parquet file 1"):
+        statistics(
+            pq.read_metadata(pa.BufferReader(sink.getvalue())),
+            pa.schema([("a", pa.int64()), ("b", pa.int64())]),
+        )
+
+
+# As Spark reads a bound back: JSON to the column's own type.
+READ: dict[str, Callable[[Any], Any]] = {
+    "tz": lambda text: datetime.strptime(text, "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=timezone.utc),
+    "ntz": datetime.fromisoformat,
+    "day": date.fromisoformat,
+}
+
+
+def as_is(bound: Any) -> Any:
+    return bound
+
+
+ANY_TEXT = (
+    st.text(max_size=80)
+    | st.text(alphabet="ab\U0010ffff", min_size=30, max_size=70)
+    | st.text(string.printable)
+)
+MOMENTS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999_999))
+KINDS: list[tuple[pa.DataType, st.SearchStrategy[Any], Callable[[Any], Any]]] = [
+    (pa.int8(), st.integers(-(2**7), 2**7 - 1), as_is),
+    (pa.int64(), st.integers(-(2**63), 2**63 - 1), as_is),
+    (pa.float64(), st.floats(), float),
+    (pa.float32(), st.floats(width=32), float),
+    (pa.string(), ANY_TEXT, as_is),
+    (pa.date32(), st.dates(), READ["day"]),
+    (pa.timestamp("us"), MOMENTS, READ["ntz"]),
+    (pa.timestamp("us", "UTC"), MOMENTS.map(lambda m: m.replace(tzinfo=timezone.utc)), READ["tz"]),
+    (pa.decimal128(20, 0), st.integers(-(10**20) + 1, 10**20 - 1).map(Decimal), Decimal),
+    (pa.decimal128(12, 3), st.decimals(-(10**9) + 1, 10**9 - 1, places=3), Decimal),
+]
+
+
+def spark_order(value: Any) -> Any:
+    """Spark: NaN is greater than every number, zeros are equal, strings compare by their UTF-8 bytes."""
+    if isinstance(value, float):
+        return (1, 0.0) if math.isnan(value) else (0, value)
+    return value.encode() if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values", "read"), KINDS, ids=lambda v: str(v) if isinstance(v, pa.DataType) else ""
+)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_every_value_lies_within_the_bounds(
+    dtype: pa.DataType, values: st.SearchStrategy[Any], read: Callable[[Any], Any], data: st.DataObject
+) -> None:
+    rows = data.draw(st.lists(st.none() | values, min_size=1, max_size=30))
+    low, high = column(rows, dtype, data.draw(st.integers(1, 30)))
+    for value in (row for row in rows if row is not None):
+        assert low is None or spark_order(read(low)) <= spark_order(value)
+        assert high is None or spark_order(value) <= spark_order(read(high))
+
+
+def test_twenty_five_columns_cost_well_under_a_millisecond() -> None:
+    table = pa.table(
+        {f"c{i}": pa.array([f"value {i}", "b"]) if i % 2 else pa.array([i, 2]) for i in range(25)}
+    )
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    metadata = pq.read_metadata(pa.BufferReader(sink.getvalue()))
+    best = min(_seconds(lambda: statistics(metadata, table.schema)) for _ in range(20))
+    assert best < 0.001
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+@pytest.mark.spark
+def test_spark_skips_files_by_them_and_never_rows_that_are_there(spark: Any, tmp_path: Path) -> None:
+    schema = pa.schema(
+        [
+            ("n", pa.int64()),
+            ("ts", pa.timestamp("us", "UTC")),
+            ("day", pa.date32()),
+            ("text", pa.string()),
+            ("money", pa.decimal128(20, 0)),
+            ("f", pa.float64()),
+            ("s", pa.struct([("x", pa.int32())])),
+        ]
+    )
+    start = datetime(2024, 1, 1, tzinfo=timezone.utc)
+    path = tmp_path / "t"
+    create(path, schema, {})
+    files = []
+    for i in range(8):
+        row = {
+            "n": i,
+            "ts": start + timedelta(hours=i, microseconds=1_234 + i),
+            "day": date(2024, 1, 1 + i),
+            "text": "p" * 31 + chr(ord("a") + i) * 9,
+            "money": Decimal(10**19 + i),
+            "f": math.nan if i == 7 else float(i),
+            "s": {"x": i},
+        }
+        files.append(written(path, pa.Table.from_pylist([row], schema)))
+    assert commit_native(path, files, schema, "test", 0, {})
+
+    frame = spark.read.format("delta").load(str(path))
+    for i in range(8):
+        moment = (start + timedelta(hours=i, microseconds=1_234 + i)).strftime("%Y-%m-%d %H:%M:%S.%f")
+        exactly = {
+            "n": f"n = {i}",
+            "ts": f"ts = timestamp'{moment} UTC'",
+            "day": f"day = date'2024-01-0{1 + i}'",
+            "text": f"text = '{'p' * 31 + chr(ord('a') + i) * 9}'",
+            "money": f"money = {10**19 + i}BD",
+            "s": f"s.x = {i}",
+        }
+        for name, condition in exactly.items():
+            found = frame.where(condition)
+            assert [row["n"] for row in found.collect()] == [i], (name, condition)
+            assert files_read(found) == 1, (name, condition)
+    assert [row["n"] for row in frame.where("f > 6").collect()] == [7]
+
+
+def written(path: Path, rows: pa.Table) -> DataFile:
+    name = file_name("0" * 32, 0)
+    pq.write_table(rows, path / name)
+    text = statistics(pq.read_metadata(path / name), rows.schema)
+    return DataFile(path.name, name, rows.num_rows, (path / name).stat().st_size, text)
+
+
+def files_read(frame: Any) -> int:
+    """How many files the frame, collected before, was read from: `inputFiles` looks at no filters."""
+    scan = frame._jdf.queryExecution().executedPlan().collectLeaves().head()
+    return int(scan.metrics().apply("numFiles").value())

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from distributary.ingest.data_file import DataFile, file_name
+from distributary.ingest.native_commit import commit_native
+from distributary.ingest.sweep import sweep
+from distributary.ingest.tables import create
+
+GENERATION, OTHER = "a" * 32, "b" * 32
+SCHEMA = pa.schema([("n", pa.int64())])
+
+
+def left(folder: Path, generation: str, batch_id: int) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / file_name(generation, batch_id)
+    path.write_bytes(b"rows")
+    return path
+
+
+def test_only_our_files_of_undecided_batches_go(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    create(table, SCHEMA, {})
+    orphan, decided = left(table, GENERATION, 3), left(table, GENERATION, 2)
+    foreign, named_otherwise = left(table, OTHER, 3), table / "part-0.parquet"
+    named_otherwise.write_bytes(b"rows")
+    assert sweep(tmp_path, GENERATION, {1, 2}) == [orphan]
+    assert {path.name for path in table.glob("*.parquet")} == {
+        decided.name,
+        foreign.name,
+        named_otherwise.name,
+    }
+
+
+def test_files_of_a_table_never_created_go_too(tmp_path: Path) -> None:
+    orphan = left(tmp_path / "new", GENERATION, 0)
+    assert sweep(tmp_path, GENERATION, ()) == [orphan]
+
+
+def test_a_file_that_a_log_names_stays_even_when_its_manifest_is_lost(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    create(table, SCHEMA, {})
+    kept = left(table, GENERATION, 5)
+    commit_native(table, [DataFile("t", kept.name, 1, 4, '{"numRecords":1}')], SCHEMA, "app", 5, {})
+    assert sweep(tmp_path, GENERATION, ()) == []
+    assert kept.exists()
+
+
+def test_a_file_that_only_an_old_version_names_stays(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    create(table, SCHEMA, {})
+    kept = left(table, GENERATION, 5)
+    log = table / "_delta_log"
+    commit_native(table, [DataFile("t", kept.name, 1, 4, '{"numRecords":1}')], SCHEMA, "app", 5, {})
+    remove = f'{{"remove":{{"path":"{kept.name}","deletionTimestamp":1,"dataChange":true}}}}'
+    (log / "00000000000000000002.json").write_text(remove)
+    assert sweep(tmp_path, GENERATION, ()) == []
+    assert kept.exists()
+
+
+@pytest.mark.parametrize("broken", ["{", '{"metaData":{}}'])
+def test_a_table_whose_log_cannot_be_read_is_left_alone(tmp_path: Path, broken: str) -> None:
+    kept = left(tmp_path / "t", GENERATION, 1)
+    (tmp_path / "t" / "_delta_log").mkdir()
+    (tmp_path / "t" / "_delta_log" / "00000000000000000000.json").write_text(broken)
+    assert sweep(tmp_path, GENERATION, ()) == []
+    assert kept.exists()
