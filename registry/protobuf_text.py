@@ -81,8 +81,8 @@ def _descriptor(text: str, name: str) -> FileDescriptorProto | None:
         return None
     try:
         file = FileDescriptorProto.FromString(base64.b64decode("".join(text.split()), validate=True))
-    except (binascii.Error, DecodeError) as error:
-        raise BadSchema(f"{name} is neither .proto text nor a base64 FileDescriptorProto: {error}") from None
+    except (binascii.Error, DecodeError):
+        return None  # protoc says what is wrong with it, if it is needed at all
     file.name = name
     return file
 
