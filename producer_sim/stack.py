@@ -76,7 +76,9 @@ class Stack:
             self.registry.prepare()
             started: list[KafkaBroker | ApicurioRegistry] = []
             try:
-                started += [service for service in self._services if service.launch()]
+                for service in self._services:
+                    if service.launch():
+                        started.append(service)
                 for service in self._services:
                     service.wait_ready()
             except BaseException:
