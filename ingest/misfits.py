@@ -1,0 +1,133 @@
+"""Values that a table has no place for: which field they are of, where they were, and what is done with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from distributary.errors import PolicyStopped
+from distributary.ingest.exact_values import Mask
+from distributary.ingest.rescued_json import json_values
+
+Kind = Literal["new_field", "wider_type", "incompatible_type"]
+Done = Literal["rescued", "rejected", "ignored"]
+_DONE: dict[str, Done] = {
+    "add": "rescued",
+    "rescue": "rescued",
+    "ignore": "ignored",
+    "quarantine": "rejected",
+}
+_LONGEST_TYPE = 120
+
+
+class FitPolicies(Protocol):
+    """What is done about fields that do not fit; `Policies` of the settings is one."""
+
+    @property
+    def new_field(self) -> str:
+        """About a field that the table lacks: add (here: rescue) | rescue | ignore | fail."""
+        ...
+
+    @property
+    def wider_type(self) -> str:
+        """About a value too wide for its column: rescue | quarantine | fail."""
+        ...
+
+    @property
+    def incompatible_type(self) -> str:
+        """About a field whose type does not go into its column's: quarantine | rescue | fail."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A field that does not fit its table, at least for some values.
+
+    column  dotted path in the payload's names; a list's elements are `element`, a map's keys and values `key`, `value`
+    record  the type in the record
+    table   the type in the table; empty for a new field
+    """
+
+    column: str
+    kind: Kind
+    record: str
+    table: str
+    done: Done
+
+    def sentence(self) -> str:
+        """What is the matter, without any value."""
+        if self.kind == "new_field":
+            return f"{self.column}: the table has no such column (the record has {self.record})"
+        return f"{self.column}: {self.record} in the record does not go into the column's {self.table}"
+
+
+def trouble(
+    column: str, kind: Kind, record: pa.DataType, table: pa.DataType | None, policies: FitPolicies
+) -> Trouble:
+    """The trouble with a field, as the policy of its kind has it. Raises PolicyStopped where that is `fail`."""
+    policy: str = getattr(policies, kind)
+    found = Trouble(
+        column, kind, _short(record), "" if table is None else _short(table), _DONE.get(policy, "rejected")
+    )
+    if policy == "fail":
+        raise PolicyStopped(
+            f"{found.sentence()}, and policies.{kind} is `fail`; change the schema, the table or the policy"
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """The values of one trouble in an array: each one's row, its path from there, and the value as JSON has it."""
+
+    trouble: Trouble
+    rows: npt.NDArray[np.int64]
+    paths: Sequence[str]
+    values: Sequence[Any]
+
+    def under(self, prefixes: Sequence[str], rows: npt.NDArray[np.int64]) -> Misfit:
+        """The same, seen from an array around: each one's row there and what its path begins with."""
+        paths = [
+            f"{prefix}.{path}" if path else prefix for prefix, path in zip(prefixes, self.paths, strict=True)
+        ]
+        return Misfit(self.trouble, rows, paths, self.values)
+
+    def under_field(self, name: str) -> Misfit:
+        """The same, seen from the struct that has the array as its field `name`."""
+        return self.under([part(name)] * len(self.paths), self.rows)
+
+    def only(self, rows: Mask) -> Misfit:
+        """Those whose row is among `rows`."""
+        keep = rows[self.rows]
+        if keep.all():
+            return self
+        kept = np.flatnonzero(keep)
+        return Misfit(
+            self.trouble, self.rows[kept], [self.paths[i] for i in kept], [self.values[i] for i in kept]
+        )
+
+
+def misfit(found: Trouble, values: pa.Array, where: Mask) -> list[Misfit]:
+    """The values at `where` as one misfit; none if there are none, or none that anybody wants to know of."""
+    rows = np.flatnonzero(where)
+    if not len(rows) or found.done == "ignored":
+        return []
+    # A rejected record is kept whole elsewhere: its values are not needed here.
+    kept = json_values(values.take(pa.array(rows))) if found.done == "rescued" else [None] * len(rows)
+    return [Misfit(found, rows, [""] * len(rows), kept)]
+
+
+def part(name: str) -> str:
+    """A field's name as a part of a dotted path, in backticks where it would be mistaken for several."""
+    plain = name and "." not in name and "`" not in name
+    return name if plain else "`{}`".format(name.replace("`", "``"))
+
+
+def _short(of: pa.DataType) -> str:
+    text = str(of)
+    return text if len(text) <= _LONGEST_TYPE else f"{text[:_LONGEST_TYPE]}…"
