@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from distributary import __version__, commands_settings, commands_simulate, commands_stack
+from distributary import __version__, commands_settings, commands_simulate, commands_stack, commands_verify
 from distributary.errors import DistributaryError
 from distributary.terminal import console, printable
 
@@ -27,6 +27,7 @@ app = typer.Typer(
 app.add_typer(commands_stack.app, name="stack")
 app.add_typer(commands_settings.app, name="settings")
 app.command()(commands_simulate.simulate)
+app.command()(commands_verify.verify)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:

@@ -1,0 +1,68 @@
+"""`distributary verify`: whether a pipeline's tables hold what was sent, once and with its values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from distributary.errors import CheckFailed
+from distributary.ingest.progress import Advance, Bars
+from distributary.terminal import bars
+
+if TYPE_CHECKING:
+    from distributary.producer_sim.verdict import Verdict
+    from distributary.producer_sim.verify import Progress
+
+
+def verify(
+    file: Annotated[Path, typer.Argument(help="The pipeline's settings (YAML).")],
+    truth: Annotated[
+        Path | None,
+        typer.Option(help="The truth that simulate wrote; without it only the pipeline's own sums."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the verdict as JSON, and no progress.")
+    ] = False,
+) -> None:
+    """Compare tables, quarantine and ledger with what was sent; exit code 3 if they do not agree."""
+    from distributary.ingest.settings import load
+    from distributary.producer_sim import truth as truth_file
+    from distributary.producer_sim.lake import Lake
+    from distributary.producer_sim.verify import verify as compare
+
+    lake = Lake.of(load(file))
+    told = truth_file.load(truth) if truth else None
+    with bars(silent=as_json) as make_bar:
+        verdict = compare(lake, told, _mover(make_bar))
+    if as_json:
+        typer.echo(json.dumps({"holds": verdict.holds, **asdict(verdict)}, indent=2))
+        raise typer.Exit(0 if verdict.holds else CheckFailed.exit_code)
+    verdict.check()
+    typer.echo(_sentence(verdict))
+
+
+def _mover(make_bar: Bars) -> Callable[[Progress], None]:
+    advance: Advance | None = None
+
+    def move(progress: Progress) -> None:
+        nonlocal advance
+        # Told when it turns to a table: the ones before are done.
+        if advance is None:
+            advance = make_bar(progress.total, "verifying tables")
+        else:
+            advance(1)
+
+    return move
+
+
+def _sentence(verdict: Verdict) -> str:
+    against = "" if verdict.sent is None else f" of {verdict.sent:,} records sent"
+    return (
+        f"holds: {verdict.rows_in_tables:,} rows in {len(verdict.tables)} tables, {verdict.rows_quarantined:,} in"
+        f" quarantine, {verdict.rows_dropped:,} dropped{against}; the sums of {verdict.batches} batches agree"
+    )
