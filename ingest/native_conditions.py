@@ -62,6 +62,8 @@ def _field_reasons(field: Mapping[str, Any]) -> Iterator[str]:
     metadata = field["metadata"]
     if _GENERATED in metadata:
         yield f"generated column {field['name']}"
+    if _is_identity(field):
+        yield f"identity column {field['name']}"
     if _INVARIANT in metadata:
         yield f"invariant on column {field['name']}"
     if _CHAR_VARCHAR in metadata:
@@ -75,6 +77,15 @@ def generated_columns(table: Definition) -> dict[str, str]:
     return {f["name"]: f["metadata"][_GENERATED] for f in table.fields if _GENERATED in f["metadata"]}
 
 
+def identity_columns(table: Definition) -> tuple[str, ...]:
+    """Columns that the writer numbers itself."""
+    return tuple(field["name"] for field in table.fields if _is_identity(field))
+
+
+def _is_identity(field: Mapping[str, Any]) -> bool:
+    return any(key.startswith("delta.identity.") for key in field["metadata"])
+
+
 def checks(table: Definition) -> tuple[str, ...]:
     """SQL booleans over a row; the table takes the row only if each of them is true (not false, not NULL)."""
     return tuple(_all_checks(table))
@@ -85,8 +96,10 @@ def _all_checks(table: Definition) -> Iterator[str]:
         yield from _null_checks(field)
         yield from _invariants(field["metadata"])
         yield from _length_checks(field)
+    for name in identity_columns(table):
+        yield f"{quoted(name)} IS NULL"
     for name, expression in generated_columns(table).items():
-        yield f"{_quoted(name)} <=> ({expression})"
+        yield f"{quoted(name)} <=> ({expression})"
     yield from (expression for _, expression in sorted(_constraints(table).items()))
 
 
@@ -104,11 +117,11 @@ def _length_checks(field: Mapping[str, Any]) -> Iterator[str]:
     declared = str(field["metadata"].get(_CHAR_VARCHAR, ""))
     if declared.startswith(("varchar(", "char(")):
         length = declared.partition("(")[2].rstrip(")")
-        yield f"coalesce(char_length(rtrim({_quoted(field['name'])})) <= {length}, true)"
+        yield f"coalesce(char_length(rtrim({quoted(field['name'])})) <= {length}, true)"
 
 
 def _null_checks(field: Mapping[str, Any]) -> Iterator[str]:
-    yield from _nullability(field, _quoted(field["name"]), depth=0)
+    yield from _nullability(field, quoted(field["name"]), depth=0)
 
 
 def _nullability(field: Mapping[str, Any], place: str, depth: int) -> Iterator[str]:
@@ -124,7 +137,7 @@ def _inside(dtype: DeltaType, place: str, depth: int) -> Iterator[str]:
         return
     if dtype["type"] == "struct":
         for child in dtype["fields"]:
-            yield from _nullability(child, f"{place}.{_quoted(child['name'])}", depth)
+            yield from _nullability(child, f"{place}.{quoted(child['name'])}", depth)
     elif dtype["type"] == "array":
         yield from _each(dtype["elementType"], dtype["containsNull"], place, depth)
     elif dtype["type"] == "map":
@@ -138,5 +151,6 @@ def _each(element: DeltaType, nullable: bool, array: str, depth: int) -> Iterato
         yield f"forall({array}, {variable} -> {condition})"
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A column's name as SQL spells it."""
     return "`" + name.replace("`", "``") + "`"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -47,7 +48,7 @@ def spark_schema(schema: pa.Schema) -> StructType:
     return StructType.fromJson(json.loads(DeltaSchema.from_arrow(schema).to_json()))
 
 
-def add_columns(spark: SparkSession, path: str, merged: pa.Schema) -> None:
+def add_columns(spark: SparkSession, path: str, merged: pa.Schema, identity: Collection[str]) -> None:
     """Makes `merged`, which holds all the table has, the table's schema.
 
     An empty append that merges schemas: ALTER TABLE would lose the field metadata. Identity columns, which no writer

@@ -18,16 +18,28 @@ _TIMES = (pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"))
 _PRIMITIVES = frozenset(
     {*_INTEGERS, *_TIMES, pa.float32(), pa.float64(), pa.bool_(), pa.string(), pa.binary()}
 )
+# Each type holds every value of those before it.
+_FAMILIES = (_INTEGERS, (pa.float32(), pa.float64()), (*_INTEGERS[:3], pa.float64()))
 _REFUSED_IN_NAMES = re.compile(r"[ ,;{}()\n\t=]")
+
+
+_Difference = tuple[str, pa.DataType | None, pa.DataType]
 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """One place where files and table differ: `path` is dotted; `have` (the table's type) is None where it has no such field."""
+    """One place where files and table differ.
+
+    path  dotted, with `element`, `key` and `value` for what lists and maps hold
+    have  the table's type; None where the table has no such field
+    want  the files' type
+    top   the top-level column it is in, whose name may hold dots itself
+    """
 
     path: str
     have: pa.DataType | None
     want: pa.DataType
+    top: str
 
     def __str__(self) -> str:
         if self.have is None:
@@ -37,27 +49,50 @@ class Misfit:
 
 def misfits(table: pa.Schema, wanted: pa.Schema) -> Iterator[Misfit]:
     """What of `wanted` the table lacks or holds with another type; the table may have more."""
-    return _struct_misfits(pa.struct(table), pa.struct(wanted), "")
+    known = {field.name: field.type for field in table}
+    for field in wanted:
+        for path, have, want in _differences(known.get(field.name), field.type, field.name):
+            yield Misfit(path, have, want, field.name)
 
 
-def _struct_misfits(have: pa.StructType, want: pa.StructType, path: str) -> Iterator[Misfit]:
-    known = {field.name: field.type for field in have}
-    for field in want:
-        yield from _type_misfits(known.get(field.name), field.type, f"{path}{field.name}")
-
-
-def _type_misfits(have: pa.DataType | None, want: pa.DataType, path: str) -> Iterator[Misfit]:
+def _differences(have: pa.DataType | None, want: pa.DataType, path: str) -> Iterator[_Difference]:
     if have is None:
-        yield Misfit(path, None, want)
+        yield path, None, want
     elif pat.is_struct(have) and pat.is_struct(want):
-        yield from _struct_misfits(have, want, f"{path}.")
+        known = {field.name: field.type for field in have}
+        for field in want:
+            yield from _differences(known.get(field.name), field.type, f"{path}.{field.name}")
     elif pat.is_list(have) and pat.is_list(want):
-        yield from _type_misfits(have.value_type, want.value_type, f"{path}.element")
+        yield from _differences(have.value_type, want.value_type, f"{path}.element")
     elif pat.is_map(have) and pat.is_map(want):
-        yield from _type_misfits(have.key_type, want.key_type, f"{path}.key")
-        yield from _type_misfits(have.item_type, want.item_type, f"{path}.value")
+        yield from _differences(have.key_type, want.key_type, f"{path}.key")
+        yield from _differences(have.item_type, want.item_type, f"{path}.value")
     elif not have.equals(want):
-        yield Misfit(path, have, want)
+        yield path, have, want
+
+
+def only_wider(misfit: Misfit) -> bool:
+    """Whether the table's type holds every value of the files' type."""
+    return misfit.have is not None and any(
+        _rank(family, misfit.want) < _rank(family, misfit.have) and misfit.have in family
+        for family in _FAMILIES
+    )
+
+
+def _rank(family: tuple[pa.DataType, ...], dtype: pa.DataType) -> int:
+    return family.index(dtype) if dtype in family else len(family)
+
+
+def retyped(files: pa.DataType, table: pa.DataType) -> pa.DataType:
+    """The files' type with the table's type wherever both have a value, and the files' fields only."""
+    if pat.is_struct(files):
+        known = {field.name: field.type for field in table}
+        return pa.struct([field.with_type(retyped(field.type, known[field.name])) for field in files])
+    if pat.is_list(files):
+        return pa.list_(retyped(files.value_type, table.value_type))
+    if pat.is_map(files):
+        return pa.map_(retyped(files.key_type, table.key_type), retyped(files.item_type, table.item_type))
+    return table
 
 
 def storable(schema: pa.Schema) -> pa.Schema:

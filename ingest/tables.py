@@ -20,7 +20,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 from distributary.errors import CommitImpossible, PipelineError
 from distributary.ingest import native_conditions, spark_tables
 from distributary.ingest.native_conditions import Definition
-from distributary.ingest.table_schema import Misfit, misfits, storable
+from distributary.ingest.table_schema import Misfit, misfits, only_wider, storable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,6 +45,7 @@ class TableState:
     checks             SQL booleans; the table takes a row only if each is true (a NULL is a violation)
     version            the Delta version this was read at
     generated          generated columns and their SQL expressions
+    identity           columns that the writer numbers itself
     partition_columns  names of the partition columns, in order
     properties         the table's configuration, such as `distributary.entity`
     """
@@ -56,6 +57,7 @@ class TableState:
     checks: tuple[str, ...]
     version: int
     generated: Mapping[str, str]
+    identity: tuple[str, ...]
     partition_columns: tuple[str, ...]
     properties: Mapping[str, str]
 
@@ -101,6 +103,7 @@ def _state(path: Path, version: int, definition: Definition, why_not: str) -> Ta
         checks=native_conditions.checks(definition),
         version=version,
         generated=native_conditions.generated_columns(definition),
+        identity=native_conditions.identity_columns(definition),
         partition_columns=tuple(definition.partition_columns),
         properties=dict(definition.configuration),
     )
@@ -157,20 +160,23 @@ def evolve(path: Path, schema: pa.Schema, spark: SparkSession | None = None) -> 
     Returns the dotted paths added; nothing is done where nothing lacks, and nothing is ever removed or changed.
     Raises CommitImpossible where a column of the table has another type than in `schema`, or the table is gone.
     """
-    wanted = storable(schema)
     state = read_state(path, spark)
     if state is None:
         raise CommitImpossible(
             f"table {path} is gone, so no column can be added; `distributary resolve` decides"
         )
-    lacking = _lacking(state, wanted)
+    lacking = _lacking(state, schema)
     if not lacking:
         return ()
+    tops = {misfit.top for misfit in lacking}
+    # Only these: names that Delta refuses elsewhere are fine in a table with column mapping.
+    new = storable(pa.schema([field for field in schema if field.name in tops]))
+    merged = pa.unify_schemas([state.layout, new], promote_options="permissive")
     if state.native:
-        _add_natively(state, wanted, lacking)
+        columns = pa.schema([merged.field(name) for name in new.names])
+        DeltaTable(path).alter.add_columns(DeltaSchema.from_arrow(columns).fields)
     elif spark is not None:
-        merged = pa.unify_schemas([state.layout, wanted], promote_options="permissive")
-        spark_tables.add_columns(spark, state.path, merged)
+        spark_tables.add_columns(spark, state.path, merged, state.identity)
     else:
         raise PipelineError(
             f"table {path} needs Spark to take the columns {_paths(lacking)}: {state.why_not}"
@@ -180,19 +186,14 @@ def evolve(path: Path, schema: pa.Schema, spark: SparkSession | None = None) -> 
 
 def _lacking(state: TableState, wanted: pa.Schema) -> list[Misfit]:
     found = list(misfits(state.layout, wanted))
-    if contradictions := [str(misfit) for misfit in found if misfit.have is not None]:
+    if contradictions := [
+        str(misfit) for misfit in found if misfit.have is not None and not only_wider(misfit)
+    ]:
         raise CommitImpossible(
             f"table {state.path} cannot take the columns wanted: {'; '.join(contradictions)}; it was altered by "
             "another hand. Change it back, or let `distributary resolve` decide"
         )
-    return found
-
-
-def _add_natively(state: TableState, wanted: pa.Schema, lacking: list[Misfit]) -> None:
-    handle = DeltaTable(state.path)
-    tops = {misfit.path.partition(".")[0] for misfit in lacking}
-    columns = pa.schema([field for field in wanted if field.name in tops])
-    handle.alter.add_columns(DeltaSchema.from_arrow(columns).fields)
+    return [misfit for misfit in found if misfit.have is None]
 
 
 def _paths(lacking: list[Misfit]) -> str:

@@ -1,0 +1,119 @@
+"""Committing the files of many tables at once, each table on its own way, with nobody left out because another failed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from distributary.errors import CommitImpossible
+from distributary.ingest.data_file import DataFile
+from distributary.ingest.native_commit import commit_native
+from distributary.ingest.writer_commit import commit_by_writer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TableCommit:
+    """One table's part of a batch.
+
+    table     the table's folder, relative to the sink's root
+    path      that folder from the root of the file system
+    files     what becomes part of the table
+    schema    the files' schema
+    app_id    with batch_id the transaction that makes a repeat harmless
+    metadata  what the commit says of itself
+    native    by delta-rs, not by Spark's writer
+    """
+
+    table: str
+    path: str
+    files: Sequence[DataFile]
+    schema: pa.Schema
+    app_id: str
+    batch_id: int
+    metadata: Mapping[str, str]
+    native: bool
+
+
+def commit_tables(
+    spark: SparkSession | None,
+    commits: Sequence[TableCommit],
+    threads: int,
+    on_commit: Callable[[TableCommit], None] | None = None,
+) -> dict[str, bool]:
+    """Commits every table and answers for each whether it was new (False: it was in already).
+
+    `on_commit` is called after each table, in the caller's thread; an error of its own ends the work. A table that
+    fails keeps no other from its commit. Then CommitImpossible is raised if there is one, naming every table
+    concerned; else the first error, to be tried again.
+    """
+    done: dict[str, bool] = {}
+    errors: list[Exception] = []
+    work = _Worker(spark)
+    with ThreadPoolExecutor(max(threads, 1), thread_name_prefix="commit") as pool:
+        running = {pool.submit(work.commit, commit): commit for commit in commits}
+        try:
+            for future in as_completed(running):
+                _note(future, running[future], done, errors, on_commit)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+    _raise_worst(errors)
+    return done
+
+
+class _Worker:
+    """Commits a table in whatever thread it is called, with one Spark session a thread: sessions share settings."""
+
+    def __init__(self, spark: SparkSession | None) -> None:
+        self._spark, self._own = spark, threading.local()
+
+    def commit(self, one: TableCommit) -> bool:
+        rest = (one.path, one.files, one.schema, one.app_id, one.batch_id, one.metadata)
+        return commit_native(*rest) if one.native else commit_by_writer(self._session(one), *rest)
+
+    def _session(self, one: TableCommit) -> SparkSession:
+        if self._spark is None:
+            raise ValueError(
+                f"table {one.table} is committed by Spark's writer, and no Spark session was given"
+            )
+        if not hasattr(self._own, "spark"):
+            self._own.spark = self._spark.newSession()
+        session: SparkSession = self._own.spark
+        return session
+
+
+def _note(
+    future: Future[bool],
+    commit: TableCommit,
+    done: dict[str, bool],
+    errors: list[Exception],
+    on_commit: Callable[[TableCommit], None] | None,
+) -> None:
+    error = future.exception()
+    if error is None:
+        done[commit.table] = future.result()
+        if on_commit is not None:
+            on_commit(commit)
+    elif isinstance(error, Exception):
+        _log.error("table %s, batch %s: %s", commit.table, commit.batch_id, error)
+        errors.append(error)
+    else:
+        raise error
+
+
+def _raise_worst(errors: Sequence[Exception]) -> None:
+    lasting = [error for error in errors if isinstance(error, CommitImpossible)]
+    if len(lasting) > 1:
+        raise CommitImpossible("\n".join(str(error) for error in lasting)) from lasting[0]
+    for error in [*lasting, *errors]:
+        raise error

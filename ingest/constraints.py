@@ -1,0 +1,72 @@
+"""Which rows of files not yet committed a table's own conditions refuse: CHECK, NOT NULL, generated columns, lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import functions as sql
+
+from distributary.ingest.data_file import DataFile
+from distributary.ingest.native_conditions import quoted
+from distributary.ingest.spark_tables import spark_schema
+from distributary.ingest.table_rows import rows_for_table
+from distributary.ingest.tables import TableState
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+KAFKA_PLACE = ("kafka_topic", "kafka_partition", "kafka_offset")
+"""The columns that say where a row came from, unless the settings name them otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offender:
+    """A record that its table refuses; `detail` names the conditions it does not meet and no values."""
+
+    topic: str
+    partition: int
+    offset: int
+    detail: str
+
+
+def offenders(
+    spark: SparkSession,
+    path: str,
+    files: Sequence[DataFile],
+    state: TableState,
+    place: tuple[str, str, str] = KAFKA_PLACE,
+) -> list[Offender]:
+    """The rows of these files that the table's `checks` refuse. A condition that gives NULL refuses, as in Delta."""
+    if not files or not state.checks:
+        return []
+    failed = sql.array_compact(sql.array([_if_failed(check) for check in state.checks]))
+    where = [sql.col(quoted(name)) for name in place]
+    rows = _whole_rows(spark, state, files, path).select(*where, failed.alias("failed"))
+    found = rows.where(sql.size("failed") > 0).collect()
+    return [Offender(row[0], row[1], row[2], f"the table refuses it: {'; '.join(row[3])}") for row in found]
+
+
+def _if_failed(check: str) -> Column:
+    return sql.when(sql.coalesce(sql.expr(check), sql.lit(False)), None).otherwise(sql.lit(check))
+
+
+def _whole_rows(spark: SparkSession, state: TableState, files: Sequence[DataFile], path: str) -> DataFrame:
+    """The files' rows with every column of the table, NULL where the files have none."""
+    schema = pa.unify_schemas(
+        [pq.read_schema(f"{path}/{file.name}") for file in files], promote_options="permissive"
+    )
+    known = pa.schema([field for field in schema if field.name in state.layout.names])
+    frame = rows_for_table(spark, state, files, known)
+    return frame.select(
+        "*", *(_absent(state, field) for field in state.layout if field.name not in frame.columns)
+    )
+
+
+def _absent(state: TableState, field: pa.Field) -> Column:
+    dtype = spark_schema(pa.schema([field]))[0].dataType
+    value = sql.expr(state.generated[field.name]) if field.name in state.generated else sql.lit(None)
+    return value.cast(dtype).alias(field.name)
