@@ -90,15 +90,69 @@ def test_fragments_have_a_kind_that_the_changelog_knows() -> None:
     assert [path.name for path in fragments if path.name.split(".")[-2] not in kinds] == []
 
 
-def test_setup_refuses_a_python_that_is_not_there(tmp_path: Path) -> None:
-    setup = subprocess.run(
+def setup(folder: Path, python: str = "", path: str = "/usr/bin:/bin") -> tuple[int, str]:
+    """The exit code and the words of tools/setup.sh, run in a folder of its own."""
+    done = subprocess.run(
         ["sh", str(ROOT / "tools/setup.sh")],
-        cwd=tmp_path,
-        env={"PATH": "/usr/bin:/bin", "PYTHON": "python-that-is-not-there"},
+        cwd=folder,
+        env={"PATH": path, "PYTHON": python},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert setup.returncode == 2
-    assert setup.stderr.startswith("error: PYTHON=python-that-is-not-there is not a program")
-    assert setup.stderr.count("\n") == 1
+    return done.returncode, done.stderr
+
+
+def program(path: Path, script: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_setup_refuses_a_python_that_is_not_there(tmp_path: Path) -> None:
+    code, said = setup(tmp_path, python="python-that-is-not-there")
+    assert (code, said.count("\n")) == (2, 1)
+    assert said.startswith("error: PYTHON=python-that-is-not-there is not a program")
+
+
+def test_setup_refuses_a_python_of_another_version(tmp_path: Path) -> None:
+    old = program(tmp_path / "python3.9", 'test "$1" = --version && echo Python 3.9.1 || exit 1')
+    code, said = setup(tmp_path, python=str(old))
+    assert (code, said.count("\n")) == (2, 1)
+    assert "is not a Python 3.10 to 3.13 (Python 3.9.1)" in said
+
+
+def test_setup_tells_of_a_missing_venv_module(tmp_path: Path) -> None:
+    bare = program(tmp_path / "python3", 'case "$2" in *ensurepip*) exit 1;; esac')
+    code, said = setup(tmp_path, python=str(bare))
+    assert (code, said.count("\n")) == (2, 1)
+    assert "has no venv module; install it" in said
+
+
+def test_setup_tells_of_a_full_disk_before_it_begins(tmp_path: Path) -> None:
+    python = program(tmp_path / "python3", "exit 0")
+    program(tmp_path / "bin/df", "echo head; echo disk 1 2 100 3%")
+    code, said = setup(tmp_path, python=str(python), path=f"{tmp_path}/bin:/usr/bin:/bin")
+    assert (code, said.count("\n")) == (2, 1)
+    assert said.startswith("error: 100 MiB are free")
+
+
+@pytest.mark.parametrize(
+    ("pip_says", "sentence"),
+    [
+        ("OSError: [Errno 28] No space left on device", "the disk is full"),
+        ("WARNING: Retrying after connection broken by 'NewConnectionError(...)'", "index cannot be reached"),
+        ("Could not fetch URL: connection error: refused - skipping", "index cannot be reached"),
+        ("ERROR: No matching distribution found for ptars==0.0.25", "lacks a locked package"),
+        ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES", "not the one in requirements.lock"),
+        ("something new", "something new\nerror: pip could not install"),
+    ],
+)
+def test_setup_says_why_pip_gave_up(pip_says: str, sentence: str, tmp_path: Path) -> None:
+    program(tmp_path / ".venv/bin/python", f'test "$1" != -m || {{ echo "{pip_says}"; exit 1; }}')
+    program(tmp_path / "bin/df", "echo head; echo disk 1 2 100000 3%")
+    code, said = setup(tmp_path, path=f"{tmp_path}/bin:/usr/bin:/bin")
+    assert code == 2
+    assert sentence in said
+    assert "setup.log" in said

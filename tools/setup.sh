@@ -60,7 +60,7 @@ explain_pip() {
         fail "the disk is full; make room and run make setup again (details: $log)"
     elif grep -q 'DO NOT MATCH THE HASHES' "$log"; then
         fail "the package index served a file that is not the one in requirements.lock; clear pip's cache (pip cache purge) or use another index (details: $log)"
-    elif grep -qE 'NewConnectionError|NameResolutionError|ConnectTimeoutError|ReadTimeoutError|ProxyError|SSLError|Connection (refused|reset|aborted)' "$log"; then
+    elif grep -qE 'NewConnectionError|NameResolutionError|ConnectTimeoutError|ReadTimeoutError|ProxyError|SSLError|Could not fetch URL|Connection (refused|reset|aborted)' "$log"; then
         fail "the package index cannot be reached; check the network, or name your index in PIP_INDEX_URL, and run make setup again (details: $log)"
     elif grep -qE 'No matching distribution|Could not find a version' "$log"; then
         fail "your package index lacks a locked package: $(grep -m 1 -oE 'No matching distribution found for [^ ]+' "$log" || true); use another index (PIP_INDEX_URL) or renew the lock with make lock (details: $log)"
