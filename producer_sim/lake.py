@@ -1,0 +1,83 @@
+"""The tables that a pipeline fills, seen from outside: which there are, and their rows in a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, DeltaProtocolError
+
+from distributary.ingest.names import RESERVED_TABLES, table_name
+from distributary.ingest.setting_groups import Columns
+from distributary.ingest.settings import Settings
+
+# Together they bound what is read ahead of the one batch that is looked at.
+BATCH_ROWS = 50_000
+BATCHES_AHEAD = 2
+
+# What reading a broken table may raise.
+READ_ERRORS = (DeltaError, OSError, pa.ArrowException)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lake:
+    """Where the tables of a pipeline lie, what they are called, and by which field they were routed."""
+
+    root: Path
+    template: str
+    route_field: str = "game_name"
+    fold_case: bool = True
+    columns: Columns = field(default_factory=Columns)
+
+    @classmethod
+    def of(cls, settings: Settings) -> Lake:
+        """The tables that a pipeline with these settings fills."""
+        return cls(
+            root=settings.sink.root,
+            template=settings.route.table,
+            route_field=settings.route.field,
+            fold_case=settings.route.fold_case,
+            columns=settings.sink.columns,
+        )
+
+    def table_of(self, entity: str) -> str:
+        """The folder of an entity's table."""
+        return table_name(self.template, entity, self.fold_case)
+
+    def open(self, name: str) -> DeltaTable | None:
+        """A table by the name of its folder; None where there is none."""
+        path = self.root / name
+        return DeltaTable(str(path)) if (path / "_delta_log").is_dir() else None
+
+    def entity_tables(self) -> list[str]:
+        """The folders of all entities' tables: those whose rows say where in Kafka they come from."""
+        if not self.root.is_dir():
+            return []
+        folders = sorted(path.parent.name for path in self.root.glob("*/_delta_log") if path.is_dir())
+        return [name for name in folders if name not in RESERVED_TABLES and self._has_coordinates(name)]
+
+    def _has_coordinates(self, name: str) -> bool:
+        try:
+            table = self.open(name)
+        except DeltaError:
+            return True  # let reading it fail, and be reported
+        there = {part.name for part in table.schema().fields} if table is not None else set()
+        return {self.columns.kafka_topic, self.columns.kafka_partition, self.columns.kafka_offset} <= there
+
+
+def batches(table: DeltaTable, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """A table's rows, a bounded number at a time, in columns of its newest schema."""
+    chosen = None if columns is None else list(columns)
+    try:
+        dataset = table.to_pyarrow_dataset()
+    except DeltaProtocolError:
+        # Column mapping and deletion vectors: only the slower reader knows them.
+        for batch in table.scan(columns=chosen):
+            yield pa.record_batch(batch)
+        return
+    yield from dataset.to_batches(
+        columns=chosen, batch_size=BATCH_ROWS, batch_readahead=BATCHES_AHEAD, fragment_readahead=1
+    )

@@ -1,0 +1,152 @@
+"""Whether the ledger's sums agree with each other and with what the tables hold."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from distributary.ingest.ledger import BATCHES_TABLE
+from distributary.producer_sim.coverage import Coverage, Partition
+from distributary.producer_sim.lake import Lake, batches
+from distributary.producer_sim.truth import joined
+from distributary.producer_sim.verdict import Difference, named
+
+# Generation and batch id.
+BatchKey = tuple[str, int]
+
+SUMS = ("rows_read", "rows_tables", "rows_quarantined", "rows_dropped", "rows_already")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch as the ledger tells it; `ranges` are the offsets it covers, `gaps` those of them without a record."""
+
+    generation: str
+    batch_id: int
+    rows_read: int
+    rows_tables: int
+    rows_quarantined: int
+    rows_dropped: int
+    rows_already: int
+    ranges: Mapping[Partition, tuple[int, int]]
+    gaps: int
+
+    def __str__(self) -> str:
+        return f"batch {self.batch_id} of generation {self.generation}"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What was found outside of the ledger: offsets in tables and in quarantine, and quarantined rows by batch."""
+
+    tables: Coverage
+    quarantine: Coverage
+    quarantined: Counter[BatchKey]
+
+
+def read_ledger(lake: Lake) -> list[Batch] | None:
+    """All batches in their order; None if there is no ledger."""
+    table = lake.open(BATCHES_TABLE)
+    if table is None:
+        return None
+    wanted = ["generation", "batch_id", *SUMS, "offsets", "gaps"]
+    rows = [row for batch in batches(table, wanted) for row in batch.to_pylist()]
+    found = [
+        Batch(
+            generation=row["generation"],
+            batch_id=row["batch_id"],
+            **{name: row[name] for name in SUMS},
+            ranges={
+                (topic, int(number)): (start, end)
+                for topic, partitions in json.loads(row["offsets"]).items()
+                for number, (start, end) in partitions.items()
+            },
+            gaps=sum(sum(found.values()) for found in json.loads(row["gaps"] or "{}").values()),
+        )
+        for row in rows
+    ]
+    return sorted(found, key=lambda batch: (batch.generation, batch.batch_id))
+
+
+def check_ledger(ledger: list[Batch], held: Held) -> Iterator[Difference]:
+    """Everything in which the ledger disagrees with itself or with what the tables hold."""
+    for batch in ledger:
+        yield from _check_sums(batch)
+        yield from _check_rows(batch, held)
+    yield from _check_repeats(ledger)
+    yield from _check_succession(ledger)
+    yield from _check_rest(ledger, held)
+
+
+def _check_sums(batch: Batch) -> Iterator[Difference]:
+    ends = batch.rows_tables + batch.rows_quarantined + batch.rows_dropped + batch.rows_already
+    if ends != batch.rows_read:
+        detail = (
+            f"{batch.rows_read:,} rows read, but {batch.rows_tables:,} in tables, {batch.rows_quarantined:,} "
+            f"in quarantine, {batch.rows_dropped:,} dropped and {batch.rows_already:,} there already"
+        )
+        yield Difference("ledger_sum", str(batch), detail)
+    covered = sum(end - start for start, end in batch.ranges.values())
+    if covered - batch.gaps != batch.rows_read:
+        detail = f"{batch.rows_read:,} rows read from {covered:,} offsets, of which {batch.gaps:,} without a record"
+        yield Difference("ledger_sum", str(batch), detail)
+
+
+def _check_rows(batch: Batch, held: Held) -> Iterator[Difference]:
+    """Rows that an earlier generation had committed lie in the same offsets and count as well."""
+    in_tables, in_quarantine = _within(held.tables, batch), _within(held.quarantine, batch)
+    said = batch.rows_tables + batch.rows_quarantined + batch.rows_already
+    if batch.rows_already and in_tables + in_quarantine != said:
+        detail = f"its offsets have {in_tables + in_quarantine:,} rows, the ledger says {said:,}"
+        yield Difference("ledger_rows", str(batch), detail)
+    if not batch.rows_already and in_tables != batch.rows_tables:
+        detail = f"its offsets have {in_tables:,} rows in the tables, the ledger says {batch.rows_tables:,}"
+        yield Difference("ledger_rows", str(batch), detail)
+    quarantined = held.quarantined[batch.generation, batch.batch_id]
+    if quarantined != batch.rows_quarantined:
+        detail = f"{quarantined:,} rows in quarantine are its own, the ledger says {batch.rows_quarantined:,}"
+        yield Difference("ledger_rows", str(batch), detail)
+
+
+def _check_repeats(ledger: list[Batch]) -> Iterator[Difference]:
+    for (generation, number), count in Counter((b.generation, b.batch_id) for b in ledger).items():
+        if count > 1:
+            where = f"batch {number} of generation {generation}"
+            yield Difference("ledger_sum", where, f"the ledger has it {count} times")
+
+
+def _check_succession(ledger: list[Batch]) -> Iterator[Difference]:
+    """Within a generation each batch goes on where the one before it ended."""
+    history: dict[tuple[str, Partition], list[tuple[int, int, Batch]]] = defaultdict(list)
+    for batch in ledger:
+        for partition, (start, end) in batch.ranges.items():
+            history[batch.generation, partition].append((start, end, batch))
+    for (_, partition), steps in history.items():
+        for (_, end, before), (start, _, after) in pairwise(steps):
+            if start != end:
+                what = "skips" if start > end else "repeats"
+                detail = f"{after} begins at {start}, {before} ended at {end}: it {what} {abs(start - end):,} offsets"
+                yield Difference("ledger_offsets", named(partition), detail)
+
+
+def _check_rest(ledger: list[Batch], held: Held) -> Iterator[Difference]:
+    """No row may lie where no batch read."""
+    covered: dict[Partition, list[tuple[int, int]]] = defaultdict(list)
+    for batch in ledger:
+        for partition, span in batch.ranges.items():
+            covered[partition].append(span)
+    for what, coverage in (("the tables", held.tables), ("quarantine", held.quarantine)):
+        for partition in coverage.partitions():
+            spans = joined(covered[partition])
+            inside = sum(coverage.within(partition, start, end) for start, end in spans)
+            outside = coverage.total(partition) - inside
+            if outside:
+                detail = f"{outside:,} rows in {what} lie at offsets that no batch in the ledger read"
+                yield Difference("ledger_rows", named(partition), detail)
+
+
+def _within(coverage: Coverage, batch: Batch) -> int:
+    return sum(coverage.within(partition, start, end) for partition, (start, end) in batch.ranges.items())

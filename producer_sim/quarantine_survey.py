@@ -1,0 +1,68 @@
+"""One pass over the quarantine: where its records came from, by which batch, and whether their bytes are the ones sent."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from distributary.ingest.ledger import QUARANTINE_TABLE
+from distributary.producer_sim.corruption import value_digest
+from distributary.producer_sim.coverage import Coverage
+from distributary.producer_sim.lake import Lake, batches
+from distributary.producer_sim.table_survey import count_offsets
+from distributary.producer_sim.truth import Place, Truth
+from distributary.producer_sim.verdict import EXAMPLES
+
+COORDINATES = ("kafka_topic", "kafka_partition", "kafka_offset")
+
+
+@dataclass(slots=True)
+class QuarantineSurvey:
+    """What the quarantine holds.
+
+    by_batch    rows by generation and batch id
+    altered     corrupt records of the truth whose bytes are not the ones sent
+    unexpected  records that the truth holds for good: how many by reason, and the first of each
+    """
+
+    rows: int = 0
+    strays: int = 0
+    coverage: Coverage = field(default_factory=Coverage)
+    by_batch: Counter[tuple[str, int]] = field(default_factory=Counter)
+    altered: list[Place] = field(default_factory=list)
+    unexpected: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[Place]] = field(default_factory=dict)
+
+
+def survey_quarantine(lake: Lake, truth: Truth | None) -> QuarantineSurvey:
+    """Reads the quarantine; one that is not there is empty."""
+    survey = QuarantineSurvey()
+    table = lake.open(QUARANTINE_TABLE)
+    if table is None:
+        return survey
+    for batch in batches(table, [*COORDINATES, "generation", "batch_id", "value", "reason"]):
+        survey.rows += batch.num_rows
+        survey.strays += count_offsets(*(batch.column(name) for name in COORDINATES), survey.coverage)
+        pairs = zip(batch["generation"].to_pylist(), batch["batch_id"].to_pylist(), strict=True)
+        survey.by_batch.update(pairs)
+        if truth is not None:
+            _compare(batch, truth, survey)
+    return survey
+
+
+def _compare(batch: pa.RecordBatch, truth: Truth, survey: QuarantineSurvey) -> None:
+    columns = [batch[name].to_pylist() for name in (*COORDINATES, "value", "reason")]
+    for topic, partition, offset, value, reason in zip(*columns, strict=True):
+        if topic != truth.topic:
+            continue
+        place = Place(partition, offset)
+        corrupt = truth.corrupt.get(place)
+        if corrupt is None:
+            survey.unexpected[reason] += 1
+            first = survey.examples.setdefault(reason, [])
+            if len(first) < EXAMPLES:
+                first.append(place)
+        elif value is None or value_digest(value) != corrupt.digest:
+            survey.altered.append(place)

@@ -1,0 +1,136 @@
+"""One pass over the entities' tables: where each row came from, and what each group of rows adds up to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from distributary.ingest.ledger import QUARANTINE_TABLE
+from distributary.ingest.setting_groups import Columns
+from distributary.producer_sim.checksum import SOURCE_NAME, GroupSums, Sum, row_hashes
+from distributary.producer_sim.coverage import Coverage, Partition
+from distributary.producer_sim.lake import READ_ERRORS, Lake, batches
+from distributary.producer_sim.verdict import Difference, TableCount
+
+# Table, topic, routing value, schema id.
+GroupKey = tuple[str, str, str | None, int | None]
+
+
+@dataclass(slots=True)
+class Survey:
+    """What the entities' tables hold: offsets in `coverage`, rows and checksums by group."""
+
+    coverage: Coverage = field(default_factory=Coverage)
+    groups: dict[GroupKey, Sum] = field(default_factory=dict)
+    tables: list[TableCount] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+
+
+def survey_table(lake: Lake, name: str, survey: Survey) -> None:
+    """Reads one table into the survey; one that cannot be read is a difference."""
+    try:
+        _read(lake, name, survey)
+    except READ_ERRORS as error:
+        survey.differences.append(Difference("table_unreadable", name, str(error)))
+
+
+def holders(
+    lake: Lake, names: Sequence[str], partition: Partition, offsets: npt.NDArray[np.int64]
+) -> list[str]:
+    """Which of these tables hold which of the offsets, as text, such as `silver_golf_events (offset 7, 2 times)`."""
+    found = []
+    for name in names:
+        counts = Counter[int]()
+        for batch in _coordinates(lake, name):
+            topics, numbers, places = batch.columns
+            at = pc.and_(pc.equal(topics, partition[0]), pc.equal(numbers, partition[1]))
+            counts.update(places.filter(pc.and_(at, pc.is_in(places, pa.array(offsets)))).to_pylist())
+        found += [f"{name} (offset {offset}, {count} times)" for offset, count in sorted(counts.items())]
+    return found
+
+
+def _coordinates(lake: Lake, name: str) -> Iterator[pa.RecordBatch]:
+    table, columns = lake.open(name), lake.columns if name != QUARANTINE_TABLE else Columns()
+    if table is not None:
+        wanted = [columns.kafka_topic, columns.kafka_partition, columns.kafka_offset]
+        yield from (batch.select(wanted) for batch in batches(table, wanted))
+
+
+def _read(lake: Lake, name: str, survey: Survey) -> None:
+    table = lake.open(name)
+    if table is None:
+        return
+    sums, rows, strays = GroupSums(), 0, 0
+    for batch in batches(table):
+        rows += batch.num_rows
+        strays += _count_coordinates(lake, batch, survey.coverage)
+        sums.add(_keys(lake, batch), row_hashes(batch, lake.columns.reserved()))
+    for (topic, entity, schema_id), total in sums.groups.items():
+        survey.groups[name, topic, entity, schema_id] = total
+    if strays:
+        detail = f"{strays:,} rows have no topic, partition or offset"
+        survey.differences.append(Difference("record_without_coordinates", name, detail))
+    survey.tables.append(_counted(name, table, rows, sums))
+
+
+def _counted(name: str, table: DeltaTable, rows: int, sums: GroupSums) -> TableCount:
+    ids = {schema_id for (_, _, schema_id) in sums.groups if schema_id is not None}
+    return TableCount(name, rows, len(table.schema().fields), tuple(sorted(ids)))
+
+
+def count_offsets(topics: pa.Array, partitions: pa.Array, offsets: pa.Array, coverage: Coverage) -> int:
+    """Counts these coordinates; how many of the rows lack them."""
+    complete = pc.and_(pc.and_(topics.is_valid(), partitions.is_valid()), offsets.is_valid())
+    strays = len(topics) - pc.sum(complete).as_py() if len(topics) else 0
+    if strays:
+        topics, partitions, offsets = (part.filter(complete) for part in (topics, partitions, offsets))
+    numbers, places = partitions.to_numpy(), offsets.to_numpy()
+    names = topics.dictionary_encode()
+    codes = names.indices.to_numpy()
+    for code, topic in enumerate(names.dictionary.to_pylist()):
+        of_topic = codes == code
+        for number in np.unique(numbers[of_topic]).tolist():
+            coverage.add((topic, number), places[of_topic & (numbers == number)])
+    return strays
+
+
+def _count_coordinates(lake: Lake, batch: pa.RecordBatch, coverage: Coverage) -> int:
+    names = lake.columns
+    wanted = (names.kafka_topic, names.kafka_partition, names.kafka_offset)
+    return count_offsets(*(batch.column(name) for name in wanted), coverage)
+
+
+def _keys(lake: Lake, batch: pa.RecordBatch) -> list[pa.Array]:
+    """Topic, routing value and schema id of each row."""
+    names = lake.columns
+    return [batch.column(names.kafka_topic), _entity(lake, batch), batch.column(names.schema_id)]
+
+
+def _entity(lake: Lake, batch: pa.RecordBatch) -> pa.Array:
+    """The routing value as text; null where the table lacks the field."""
+    first, *rest = lake.route_field.split(".")
+    place = _place(batch.schema, first)
+    if place is None:
+        return pa.nulls(batch.num_rows, pa.string())
+    value = batch.column(place)
+    for name in rest:
+        inner = _place(value.type, name)
+        if inner is None:
+            return pa.nulls(batch.num_rows, pa.string())
+        value = pc.struct_field(value, [inner])
+    return value.cast(pa.string())
+
+
+def _place(fields: pa.Schema | pa.StructType, name: str) -> int | None:
+    """Where the payload's field of this name is, whatever the table had to call it."""
+    for place, about in enumerate(fields):
+        if (about.metadata or {}).get(SOURCE_NAME, about.name.encode()) == name.encode():
+            return place
+    return None

@@ -1,0 +1,106 @@
+"""Compares what a pipeline's tables hold with what was sent, and with what the pipeline itself says it did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from distributary.ingest.ledger import BATCHES_TABLE, QUARANTINE_TABLE
+from distributary.producer_sim.coverage import Coverage
+from distributary.producer_sim.lake import READ_ERRORS, Lake
+from distributary.producer_sim.ledger_check import Batch, Held, check_ledger, read_ledger
+from distributary.producer_sim.quarantine_survey import QuarantineSurvey, survey_quarantine
+from distributary.producer_sim.table_survey import Survey, holders, survey_table
+from distributary.producer_sim.truth import Truth
+from distributary.producer_sim.truth_check import against_truth
+from distributary.producer_sim.verdict import EXAMPLES, Difference, Verdict, listed, named
+
+Read = TypeVar("Read")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a verification is: the table it turns to, and how many of all are done."""
+
+    table: str
+    done: int
+    total: int
+
+
+def verify(
+    lake: Lake,
+    truth: Truth | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Verdict:
+    """Reads every table once, a bounded number of rows at a time, and names all differences.
+
+    With a truth: each event sent is in its game's table once and with its values, each corrupt record is in
+    quarantine once and byte by byte, each tombstone is nowhere. With and without: no record is in two places,
+    and the ledger's sums agree with each other and with the tables.
+    """
+    names = lake.entity_tables()
+    tables = _survey(lake, names, on_progress)
+    broken: list[Difference] = []
+    quarantine = _or_broken(QUARANTINE_TABLE, lambda: survey_quarantine(lake, truth), broken)
+    ledger = _or_broken(BATCHES_TABLE, lambda: read_ledger(lake), broken)
+    held = quarantine or QuarantineSurvey()
+    readable = [table.name for table in tables.tables] + ([QUARANTINE_TABLE] if quarantine else [])
+    differences = [
+        *tables.differences,
+        *broken,
+        *_stray(held),
+        *_twice(lake, readable, tables.coverage, held.coverage),
+        *(against_truth(lake, truth, tables, held) if truth is not None else ()),
+        *(_against_ledger(ledger, tables, held) if not broken else ()),
+    ]
+    return Verdict(
+        differences=tuple(differences),
+        tables=tuple(tables.tables),
+        rows_quarantined=held.rows,
+        rows_dropped=sum(batch.rows_dropped for batch in ledger or ()),
+        batches=len(ledger or ()),
+        sent=None if truth is None else truth.records,
+    )
+
+
+def _survey(lake: Lake, names: list[str], on_progress: Callable[[Progress], None] | None) -> Survey:
+    tables = Survey()
+    for done, name in enumerate(names):
+        if on_progress is not None:
+            on_progress(Progress(name, done, len(names)))
+        survey_table(lake, name, tables)
+    return tables
+
+
+def _or_broken(name: str, read: Callable[[], Read], broken: list[Difference]) -> Read | None:
+    try:
+        return read()
+    except READ_ERRORS as error:
+        broken.append(Difference("table_unreadable", name, str(error)))
+        return None
+
+
+def _stray(quarantine: QuarantineSurvey) -> Iterator[Difference]:
+    if quarantine.strays:
+        detail = f"{quarantine.strays:,} rows have no topic, partition or offset"
+        yield Difference("record_without_coordinates", QUARANTINE_TABLE, detail)
+
+
+def _twice(lake: Lake, names: list[str], tables: Coverage, quarantine: Coverage) -> Iterator[Difference]:
+    """Records in several places, or several times in one; only for these the tables are read again."""
+    for partition in sorted({*tables.partitions(), *quarantine.partitions()}):
+        offsets = tables.more_than_once(partition, beside=quarantine)
+        if len(offsets):
+            found = holders(lake, names, partition, offsets[:EXAMPLES])
+            detail = f"{listed(offsets.tolist(), len(offsets))}, found in {', '.join(found)}"
+            yield Difference("record_twice", named(partition), detail)
+
+
+def _against_ledger(
+    ledger: list[Batch] | None, tables: Survey, quarantine: QuarantineSurvey
+) -> Iterator[Difference]:
+    if ledger is not None:
+        yield from check_ledger(ledger, Held(tables.coverage, quarantine.coverage, quarantine.by_batch))
+    elif tables.tables or quarantine.rows:
+        yield Difference("ledger_missing", BATCHES_TABLE, "there are rows, but no ledger that tells of them")
