@@ -23,12 +23,14 @@ V = TypeVar("V")
 _LARGEST_ID = 2**31 - 1
 
 
-class _Registered(NamedTuple):
-    """What one version of a subject holds."""
+class _Held(NamedTuple):
+    """What the registry answered for an id, a GUID, or a version of a subject."""
 
     id: int
+    type: str
     text: str
     references: tuple[Reference, ...]
+    rules: tuple[str, ...]
 
 
 class ConfluentRegistry:
@@ -45,7 +47,7 @@ class ConfluentRegistry:
         self._patience = Patience(options.retry_seconds, options.unknown_id_wait_seconds)
         room = options.cached_schemas
         self._schemas: BoundedCache[SchemaRef, Schema | BadSchema] = BoundedCache(room)
-        self._registered: BoundedCache[tuple[str, int], _Registered] = BoundedCache(room)
+        self._held: BoundedCache[tuple[str, int], _Held] = BoundedCache(room)
         self._unknown: BoundedCache[SchemaRef, str] = BoundedCache(room, options.unknown_id_cache_seconds)
         self._versions: BoundedCache[str, tuple[SubjectVersion, ...] | str] = BoundedCache(
             room, options.latest_cache_seconds
@@ -115,52 +117,40 @@ class ConfluentRegistry:
             self._schemas.put(ref, answer)
 
     def _fetch(self, ref: SchemaRef) -> Schema:
-        what = f"schema id {ref}" if isinstance(ref, int) else f"schema GUID {ref}"
         if isinstance(ref, int):
-            found = self._call(what, lambda client: _checked(client.get_schema(ref)))
+            what = f"schema id {ref}"
+            held = self._call(what, lambda client: _held(ref, client.get_schema(ref)))
         else:
-            found = self._call(what, lambda client: _checked(client.get_schema_by_guid(ref)))
-        return self._assembled(ref, what, found)
-
-    def _assembled(self, ref: SchemaRef, what: str, found: ClientSchema) -> Schema:
-        kind = str(found.schema_type or "AVRO").upper()
-        if kind not in get_args(SchemaType):
-            raise BadSchema(
-                f"{what} at {self._where} is of type {kind}; only {get_args(SchemaType)} can be read"
-            )
-        references = _references(found)
+            what = f"schema GUID {ref}"
+            held = self._call(what, lambda client: _held(0, client.get_schema_by_guid(ref)))
+        if held.type not in get_args(SchemaType):
+            kinds = ", ".join(get_args(SchemaType))
+            raise BadSchema(f"{what} at {self._where} is of type {held.type}; only {kinds} can be read")
         try:
-            imports = resolve(references, self._fetch_reference)
+            imports = resolve(held.references, self._fetch_reference)
         except (BadSchema, SchemaNotFound) as error:
             raise type(error)(f"{what} cannot be used: {error}") from error
-        return Schema(
-            id=ref if isinstance(ref, int) else 0,
-            type=cast("SchemaType", kind),
-            text=str(found.schema_str),
-            references=references,
-            imports=imports,
-            guid=None if isinstance(ref, int) else ref,
-            rules=_rules(found),
-        )
+        guid = None if isinstance(ref, int) else ref
+        kind = cast("SchemaType", held.type)
+        return Schema(held.id, kind, held.text, held.references, imports, guid, held.rules)
 
     def _fetch_reference(self, reference: Reference) -> tuple[str, Sequence[Reference]]:
         held = self._version(reference.subject, reference.version)
         return held.text, held.references
 
-    def _version(self, subject: str, version: int) -> _Registered:
-        kept = self._registered.get((subject, version))
+    def _version(self, subject: str, version: int) -> _Held:
+        kept = self._held.get((subject, version))
         if kept is not None:
             return kept
 
-        def read(client: Any) -> _Registered:
+        def read(client: Any) -> _Held:
             # Deleted ones too: a schema that is still in records may need what was soft-deleted since.
             answer = client.get_version(subject, version, deleted=True)
-            schema = _checked(answer.schema)
-            return _Registered(_number(answer.schema_id, "id"), schema.schema_str, _references(schema))
+            return _held(_number(answer.schema_id, "id"), answer.schema)
 
         held = self._call(f"version {version} of subject {subject!r}", read)
         if version > 0:  # -1 stands for the latest, which changes
-            self._registered.put((subject, version), held)
+            self._held.put((subject, version), held)
         return held
 
     def _fetch_versions(self, subject: str) -> tuple[SubjectVersion, ...]:
@@ -240,10 +230,12 @@ def _or_raise(answer: V | SchemaNotFound | BadSchema) -> V:
     return answer
 
 
-def _checked(schema: Any) -> Any:
+def _held(schema_id: int, schema: Any) -> _Held:
+    """An answer, checked: raises TypeError for what lacks a part or has one of a wrong type."""
     if not isinstance(schema.schema_str, str):
         raise TypeError("the schema's text is missing from the answer")
-    return schema
+    kind = str(schema.schema_type or "AVRO").upper()
+    return _Held(schema_id, kind, schema.schema_str, _references(schema), _rules(schema))
 
 
 def _number(value: object, name: str) -> int:

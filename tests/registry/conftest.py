@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Event, Lock, Thread
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -26,14 +27,6 @@ class Reply:
     hold: Event | None = None
 
 
-def reply(body: object, status: int = 200) -> Reply:
-    return Reply(status, json.dumps(body).encode())
-
-
-def unknown(code: int = 40403) -> Reply:
-    return reply({"error_code": code, "message": "not found"}, 404)
-
-
 class AnswerServer(ThreadingHTTPServer):
     """Answers each path with the replies given for it, one after another, the last one for ever."""
 
@@ -45,8 +38,37 @@ class AnswerServer(ThreadingHTTPServer):
             self.socket = tls.wrap_socket(self.socket, server_side=True)
         self.url = f"http{'s' if tls else ''}://127.0.0.1:{self.server_address[1]}"
         self.seen: list[tuple[str, str, dict[str, str], bytes]] = []
-        self._replies: dict[str, list[Reply]] = {"/schemas/types": [reply(["AVRO", "JSON", "PROTOBUF"])]}
+        self._replies: dict[str, list[Reply]] = {"/schemas/types": [self.json(["AVRO", "JSON", "PROTOBUF"])]}
         self._lock = Lock()
+        self._end = Event()
+
+    @staticmethod
+    def json(body: object, status: int = 200) -> Reply:
+        """An answer in JSON."""
+        return Reply(status, json.dumps(body).encode())
+
+    @staticmethod
+    def raw(body: bytes, status: int, content_type: str = "text/html") -> Reply:
+        """An answer of any bytes."""
+        return Reply(status, body, content_type)
+
+    @staticmethod
+    def unknown(code: int = 40403, message: object = "not found") -> Reply:
+        """What registries answer for what they do not know."""
+        return AnswerServer.json({"error_code": code, "message": message}, 404)
+
+    def hangs(self, path: str) -> None:
+        """Never answer this path while the test runs."""
+        self.on(path, Reply(200, b"{}", hold=self._end))
+
+    def version(self, subject: str, version: int, schema_id: int, **fields: object) -> None:
+        """Hold this version; `fields` are those of its schema."""
+        body = {"subject": subject, "version": version, "id": schema_id, **fields}
+        self.on(f"/subjects/{quote(subject, safe='')}/versions/{version}", self.json(body))
+
+    def release(self) -> None:
+        """Let go of the callers that hang."""
+        self._end.set()
 
     def on(self, path: str, *replies: Reply) -> None:
         with self._lock:
@@ -99,6 +121,7 @@ def _serving(tls: ssl.SSLContext | None) -> Iterator[AnswerServer]:
         thread = Thread(target=lambda: server.serve_forever(poll_interval=0.01))
         thread.start()
         yield server
+        server.release()
         server.shutdown()
         thread.join()
 

@@ -1,0 +1,191 @@
+"""How the client behaves over real HTTP: patience, caches, threads, time-outs."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import pytest
+
+from distributary.errors import RegistryUnavailable, SchemaNotFound
+from distributary.registry.base import Schema
+
+if TYPE_CHECKING:
+    from tests.registry.conftest import AnswerServer, Connect
+
+ID = "/schemas/ids/7"
+BODY = {"schema": '"string"'}
+
+
+def test_a_known_id_is_asked_for_once(server: AnswerServer, connect: Connect) -> None:
+    server.on(ID, server.json(BODY))
+    registry = connect(server.url)
+    assert registry.by_ref(7) == registry.by_ref(7) == registry.by_refs([7])[7]
+    assert server.calls(ID) == 1
+
+
+def test_the_cache_of_schemas_is_bounded(server: AnswerServer, connect: Connect) -> None:
+    for number in (1, 2, 3):
+        server.on(f"/schemas/ids/{number}", server.json(BODY))
+    registry = connect(server.url, cached_schemas=2)
+    for number in (1, 2, 3, 1):
+        registry.by_ref(number)
+    assert server.calls("/schemas/ids/1") == 2
+
+
+def test_an_id_that_becomes_known_within_the_wait_is_found(server: AnswerServer, connect: Connect) -> None:
+    server.on(ID, server.unknown(), server.unknown(), server.json(BODY))
+    assert connect(server.url, unknown_id_wait_seconds=30).by_ref(7).text == '"string"'
+    assert server.calls(ID) == 3
+
+
+def test_an_unknown_id_is_asked_again_until_the_wait_is_over_and_then_remembered(
+    server: AnswerServer, connect: Connect
+) -> None:
+    server.on(ID, server.unknown())
+    registry = connect(server.url, unknown_id_wait_seconds=0.2)
+    began = monotonic()
+    with pytest.raises(SchemaNotFound, match=server.url):
+        registry.by_ref(7)
+    assert monotonic() - began >= 0.2
+    calls = server.calls(ID)
+    assert calls > 2
+    with pytest.raises(SchemaNotFound):
+        registry.by_ref(7)
+    assert isinstance(registry.by_refs([7])[7], SchemaNotFound)
+    assert server.calls(ID) == calls
+
+
+def test_a_remembered_no_ends_with_its_time(server: AnswerServer, connect: Connect) -> None:
+    server.on(ID, server.unknown(), server.json(BODY))
+    registry = connect(server.url, unknown_id_cache_seconds=0.0)
+    with pytest.raises(SchemaNotFound):
+        registry.by_ref(7)
+    assert registry.by_ref(7).id == 7
+
+
+def test_what_is_remembered_as_unknown_is_bounded(server: AnswerServer, connect: Connect) -> None:
+    for number in range(5):
+        server.on(f"/schemas/ids/{number}", server.unknown())
+    registry = connect(server.url, cached_schemas=2)
+    for number in (*range(5), 4, 0):
+        with pytest.raises(SchemaNotFound):
+            registry.by_ref(number)
+    assert server.calls("/schemas/ids/4") == 1
+    assert server.calls("/schemas/ids/0") == 2
+
+
+def test_a_hundred_unknown_ids_cost_one_wait(server: AnswerServer, connect: Connect) -> None:
+    for number in range(100):
+        server.on(f"/schemas/ids/{number}", server.unknown())
+    server.on(ID, server.json(BODY))
+    began = monotonic()
+    answers = connect(server.url, unknown_id_wait_seconds=0.5).by_refs(range(100))
+    assert monotonic() - began < 10
+    assert list(answers) == list(range(100))
+    assert [ref for ref, answer in answers.items() if isinstance(answer, Schema)] == [7]
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+def test_what_passes_is_asked_again(server: AnswerServer, connect: Connect, status: int) -> None:
+    trouble = server.json({"error_code": status * 100 + 3, "message": "no master yet"}, status)
+    server.on(ID, trouble, trouble, server.json(BODY))
+    assert connect(server.url, retry_seconds=30).by_ref(7).id == 7
+    assert server.calls(ID) == 3
+
+
+def test_registering_is_tried_again_while_there_is_no_master(server: AnswerServer, connect: Connect) -> None:
+    no_master = server.json({"error_code": 50003, "message": "Error while forwarding"}, 500)
+    server.on("/subjects/s/versions", no_master, server.json({"id": 3}))
+    assert connect(server.url, retry_seconds=30).register("s", '"int"', "AVRO") == 3
+
+
+def test_trouble_that_stays_is_unavailable_after_the_time_for_it(
+    server: AnswerServer, connect: Connect
+) -> None:
+    server.on(ID, server.raw(b"", 503))
+    began = monotonic()
+    with pytest.raises(RegistryUnavailable, match=rf"schema id 7 at {server.url}.*503"):
+        connect(server.url, retry_seconds=0.3, unknown_id_wait_seconds=60).by_ref(7)
+    assert 0.3 <= monotonic() - began < 10
+    assert server.calls(ID) > 2
+
+
+def test_unavailable_is_never_remembered_as_unknown(server: AnswerServer, connect: Connect) -> None:
+    server.on(ID, server.raw(b"", 503), server.json(BODY))
+    registry = connect(server.url)
+    with pytest.raises(RegistryUnavailable):
+        registry.by_refs([7])
+    assert registry.by_ref(7).id == 7
+
+
+def test_a_registry_that_hangs_is_given_up_after_the_time_out(server: AnswerServer, connect: Connect) -> None:
+    server.hangs(ID)
+    began = monotonic()
+    with pytest.raises(RegistryUnavailable, match="Timeout"):
+        connect(server.url, timeout_seconds=0.2).by_ref(7)
+    assert monotonic() - began < 10
+
+
+def test_a_hundred_ids_at_a_registry_that_hangs_cost_one_time_out(
+    server: AnswerServer, connect: Connect
+) -> None:
+    for number in range(100):
+        server.hangs(f"/schemas/ids/{number}")
+    began = monotonic()
+    with pytest.raises(RegistryUnavailable):
+        connect(server.url, timeout_seconds=0.5).by_refs(range(100))
+    assert monotonic() - began < 5
+
+
+def test_a_port_where_nobody_listens_is_unavailable(server: AnswerServer, connect: Connect) -> None:
+    server.server_close()
+    with pytest.raises(RegistryUnavailable, match="ConnectError"):
+        connect(server.url).by_ref(7)
+
+
+def test_a_second_address_is_tried_when_the_first_is_silent(server: AnswerServer, connect: Connect) -> None:
+    server.on(ID, server.json(BODY))
+    assert connect(f"http://127.0.0.1:9,{server.url}/").by_ref(7).id == 7
+
+
+def test_versions_are_kept_for_their_time_and_each_one_read_once(
+    server: AnswerServer, connect: Connect
+) -> None:
+    path = "/subjects/s/versions"
+    server.on(path, server.json([1]))
+    server.version("s", 1, 70, schema='"int"')
+    server.version("s", 2, 71, schema='"long"')
+    kept, fresh = connect(server.url), connect(server.url, latest_cache_seconds=0.0)
+    assert kept.versions("s") == kept.versions("s") == fresh.versions("s")
+    assert server.calls(path) == 2
+    server.on(path, server.json([1, 2]))
+    assert (len(kept.versions("s")), len(fresh.versions("s"))) == (1, 2)
+    assert server.calls(f"{path}/1") == 2
+
+
+def test_an_unknown_subject_is_remembered_no_longer_than_versions_are(
+    server: AnswerServer, connect: Connect
+) -> None:
+    path = "/subjects/s/versions"
+    server.on(path, server.unknown(40401))
+    kept, fresh = connect(server.url), connect(server.url, latest_cache_seconds=0.0)
+    for registry in (kept, kept, fresh, fresh):
+        with pytest.raises(SchemaNotFound):
+            registry.versions("s")
+    assert server.calls(path) == 3
+
+
+def test_registering_makes_older_knowledge_of_the_subject_and_id_void(
+    server: AnswerServer, connect: Connect
+) -> None:
+    server.on(ID, server.unknown(), server.json(BODY))
+    server.on("/subjects/s/versions", server.unknown(40401), server.json({"id": 7}), server.json([1]))
+    server.version("s", 1, 7, **BODY)
+    registry = connect(server.url)
+    with pytest.raises(SchemaNotFound):
+        registry.by_ref(7)
+    with pytest.raises(SchemaNotFound):
+        registry.versions("s")
+    assert registry.register("s", '"string"', "AVRO") == 7
+    assert registry.by_ref(7).id == registry.versions("s")[0].id == 7
