@@ -80,6 +80,9 @@ class RecordReader(Protocol):
 class Codec(Protocol):
     """Decodes one payload format."""
 
+    default_path: RecordPath
+    """The record type that a subject's schema is taken to be about before any record has said so."""
+
     def split(self, values: pa.BinaryArray, header_ids: pa.BinaryArray | None) -> Frames:
         """Each value's schema reference, record path and where its body starts, vectorised.
 

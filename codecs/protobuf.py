@@ -62,6 +62,8 @@ class ProtobufReader:
 class ProtobufCodec:
     """Protobuf in the Confluent wire format, with schemas as .proto text or as descriptors."""
 
+    default_path: RecordPath = (0,)
+
     def split(self, values: pa.BinaryArray, header_ids: pa.BinaryArray | None) -> Frames:
         """Each value's schema reference, message path and where its body starts."""
         return wire_header.split(values, header_ids, message_index=True)

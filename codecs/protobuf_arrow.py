@@ -107,8 +107,9 @@ def _refuse_twofold_oneofs(columns: tuple[Column, ...], raw: list[pa.Array]) -> 
     for column, array in zip(columns, raw, strict=True):
         if column.oneof is None:
             continue
-        is_set = pc.list_value_length(array) if column.shape is Shape.JSON else array.is_valid()
-        member = is_set.fill_null(0).to_numpy(zero_copy_only=False).astype(bool)
+        in_parts = column.shape is Shape.JSON
+        is_set = pc.greater(pc.list_value_length(array), 0).fill_null(False) if in_parts else array.is_valid()
+        member = is_set.to_numpy(zero_copy_only=False)
         if column.oneof in seen and (seen[column.oneof] & member).any():
             raise Suspect
         seen[column.oneof] = seen[column.oneof] | member if column.oneof in seen else member
