@@ -1,0 +1,140 @@
+"""TLS with an authority of our own: trusted, not trusted, and with a certificate asked of the client."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from distributary.errors import ConfigError, RegistryUnavailable
+
+if TYPE_CHECKING:
+    from tests.registry.conftest import AnswerServer, Connect
+
+    ServeTls = Callable[[ssl.SSLContext], AnswerServer]
+
+PASSWORD = "key-password"  # noqa: S105
+ID = "/schemas/ids/7"
+
+
+@dataclass(frozen=True)
+class Files:
+    certificate: str
+    key: str
+    locked_key: str
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    """A certificate for 127.0.0.1 that signs itself, its key, and the key under a password."""
+    folder = tmp_path_factory.mktemp("tls")
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(timezone.utc)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+
+    def kept(file_name: str, content: bytes) -> str:
+        path: Path = folder / file_name
+        path.write_bytes(content)
+        return str(path)
+
+    def pem(protection: serialization.KeySerializationEncryption) -> bytes:
+        form = serialization.PrivateFormat.PKCS8
+        return key.private_bytes(serialization.Encoding.PEM, form, protection)
+
+    return Files(
+        kept("certificate.pem", certificate.public_bytes(serialization.Encoding.PEM)),
+        kept("key.pem", pem(serialization.NoEncryption())),
+        kept("locked.pem", pem(serialization.BestAvailableEncryption(PASSWORD.encode()))),
+    )
+
+
+@pytest.fixture
+def serve(serve_tls: ServeTls, files: Files) -> Callable[[bool], AnswerServer]:
+    """Starts a registry behind TLS that asks its clients for a certificate, or does not."""
+
+    def start(asks: bool) -> AnswerServer:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(files.certificate, files.key)
+        if asks:
+            context.load_verify_locations(files.certificate)
+            context.verify_mode = ssl.CERT_REQUIRED
+        server = serve_tls(context)
+        server.on(ID, server.json({"schema": '"int"'}))
+        return server
+
+    return start
+
+
+def test_a_registry_of_a_given_authority_is_trusted(
+    serve: Callable[[bool], AnswerServer], connect: Connect, files: Files
+) -> None:
+    assert connect(serve(False).url, ca_file=files.certificate).by_ref(7).id == 7
+
+
+def test_a_registry_of_an_unknown_authority_is_a_matter_of_settings_at_once(
+    serve: Callable[[bool], AnswerServer], connect: Connect
+) -> None:
+    with pytest.raises(ConfigError, match=r"registry\.ca_file"):
+        connect(serve(False).url, retry_seconds=60).by_ref(7)
+
+
+@pytest.mark.parametrize("locked", [False, True])
+def test_a_registry_that_asks_for_a_certificate_gets_it(
+    serve: Callable[[bool], AnswerServer], connect: Connect, files: Files, locked: bool
+) -> None:
+    registry = connect(
+        serve(True).url,
+        ca_file=files.certificate,
+        certificate_file=files.certificate,
+        key_file=files.locked_key if locked else files.key,
+        key_password=PASSWORD if locked else None,
+    )
+    assert registry.by_ref(7).id == 7
+
+
+def test_a_registry_that_asks_for_a_certificate_and_gets_none_does_not_answer(
+    serve: Callable[[bool], AnswerServer], connect: Connect, files: Files
+) -> None:
+    with pytest.raises(RegistryUnavailable):
+        connect(serve(True).url, ca_file=files.certificate).by_ref(7)
+
+
+@pytest.mark.parametrize("password", [None, "wrong-password"])
+def test_a_locked_key_without_its_password_is_refused_and_nobody_is_asked_for_it(
+    connect: Connect, files: Files, password: str | None
+) -> None:
+    with pytest.raises(ConfigError, match="key_password") as caught:
+        connect(
+            "https://127.0.0.1:1",
+            certificate_file=files.certificate,
+            key_file=files.locked_key,
+            key_password=password,
+        )
+    assert "wrong-password" not in str(caught.value)
+
+
+def test_a_file_that_is_no_certificate_is_refused(connect: Connect) -> None:
+    with pytest.raises(ConfigError, match="ca_file"):
+        connect("https://127.0.0.1:1", ca_file=__file__)
