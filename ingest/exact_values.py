@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Context, Decimal, Inexact, InvalidOperation
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +51,7 @@ def is_valid(values: pa.Array) -> Mask:
     return valid
 
 
-def _numbers(numbers: npt.NDArray[np.generic], to: pa.DataType) -> tuple[npt.NDArray[np.generic], Mask]:
+def _numbers(numbers: npt.NDArray[Any], to: pa.DataType) -> tuple[npt.NDArray[Any], Mask]:
     target = np.dtype(to.to_pandas_dtype())
     if kinds.is_integer(to):
         inside = _inside(numbers, *integer_range(to))
@@ -67,7 +68,7 @@ def _numbers(numbers: npt.NDArray[np.generic], to: pa.DataType) -> tuple[npt.NDA
     return converted, whole & (back == numbers)
 
 
-def _inside(numbers: npt.NDArray[np.generic], least: int, greatest: int) -> Mask:
+def _inside(numbers: npt.NDArray[Any], least: int, greatest: int) -> Mask:
     """Where numbers lie within bounds; NaN does not."""
     if numbers.dtype.kind == "f":
         # The first number out of bounds is a power of two and so exact in a float; the greatest within may not be.

@@ -36,7 +36,7 @@ class Change:
 def source_of(column: pa.Field) -> str:
     """The payload's name of a column or field."""
     renamed = (column.metadata or {}).get(SOURCE)
-    return column.name if renamed is None else renamed.decode("utf-8", "surrogatepass")
+    return str(column.name) if renamed is None else str(renamed, "utf-8", "surrogatepass")
 
 
 def extend(base: pa.Schema, record: pa.Schema, reserved: frozenset[str]) -> pa.Schema:

@@ -106,9 +106,9 @@ class Misfit:
         keep = rows[self.rows]
         if keep.all():
             return self
-        kept = np.flatnonzero(keep)
+        kept = np.flatnonzero(keep).tolist()
         return Misfit(
-            self.trouble, self.rows[kept], [self.paths[i] for i in kept], [self.values[i] for i in kept]
+            self.trouble, self.rows[keep], [self.paths[i] for i in kept], [self.values[i] for i in kept]
         )
 
 

@@ -142,7 +142,7 @@ class _Reader:
         return None
 
     def _scalar(self, node: yaml.Node, keys: Keys) -> Any:
-        value = self._loader.construct_object(node)  # type: ignore[no-untyped-call]
+        value = self._loader.construct_object(node)
         if not isinstance(value, str):
             return value
         text, filled = fill_in(
