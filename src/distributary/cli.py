@@ -12,7 +12,14 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from distributary import __version__, commands_settings, commands_simulate, commands_stack, commands_verify
+from distributary import (
+    __version__,
+    commands_run,
+    commands_settings,
+    commands_simulate,
+    commands_stack,
+    commands_verify,
+)
 from distributary.errors import DistributaryError
 from distributary.terminal import console, printable
 
@@ -24,6 +31,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command()(commands_run.run)
+app.command()(commands_run.resolve)
 app.add_typer(commands_stack.app, name="stack")
 app.add_typer(commands_settings.app, name="settings")
 app.command()(commands_simulate.simulate)

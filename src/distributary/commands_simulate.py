@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +11,7 @@ import typer
 
 from distributary.errors import ConfigError, SetupError
 from distributary.ingest.progress import Bars
+from distributary.interrupts import interrupts
 from distributary.terminal import bars
 
 if TYPE_CHECKING:
@@ -87,12 +85,13 @@ def simulate(
             f"there is a truth at {truth} already; add to it with --append, or name another file"
         )
     client = ConfluentRegistry(_registry_options(registry, pipeline))
-    with bars(silent=as_json) as make_bar, _interrupts() as interrupted:
-        told = send(settings, client, _mover(make_bar, settings.topic, settings.total), interrupted)
+    with bars(silent=as_json) as make_bar, interrupts() as interrupted:
+        told = send(
+            settings, client, _mover(make_bar, settings.topic, settings.total), interrupted.stop.is_set
+        )
         save(told, truth, append=append)
     _report(told, truth, as_json)
-    if interrupted():
-        raise typer.Exit(130)
+    interrupted.end()
 
 
 def _pipeline(file: Path | None) -> Settings | None:
@@ -145,20 +144,6 @@ def _mover(make_bar: Bars, topic: str, total: int) -> Callable[[Progress], None]
         sent = progress.sent
 
     return move
-
-
-@contextmanager
-def _interrupts() -> Iterator[Callable[[], bool]]:
-    """Whether somebody asked to stop; asking ends the sending in good order, so that the truth covers what was sent."""
-    asked = threading.Event()
-    before = {
-        number: signal.signal(number, lambda *_: asked.set()) for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield asked.is_set
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _report(told: Truth, path: Path, as_json: bool) -> None:

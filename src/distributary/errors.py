@@ -14,6 +14,7 @@ DistributaryError
 │   ├── UnknownCodec          no codec goes by that name
 │   └── DecoderUnavailable    a decoder needs something that is not on the class path
 └── PipelineError             the run stops
+    ├── BrokerUnavailable     Kafka does not answer: worth another try
     ├── LeaseHeld             another run holds this checkpoint
     ├── CheckpointMismatch    Spark's files, the manifests, the topic or the cluster disagree
     ├── TablesOfAnotherRun    the tables were filled from another checkpoint
@@ -81,6 +82,10 @@ class DecoderUnavailable(CodecError, RuntimeError):
 
 class PipelineError(DistributaryError):
     """The run stops; the message says at which topic, partition, offset or table, and what to do."""
+
+
+class BrokerUnavailable(PipelineError, ConnectionError):
+    """Kafka does not answer, or not in time; a reason to try again."""
 
 
 class LeaseHeld(PipelineError):

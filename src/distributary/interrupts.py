@@ -1,0 +1,45 @@
+"""Ending in good order when asked to: by Ctrl-C, or by the system that started us."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import typer
+
+_ASKED_BY = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupts:
+    """Whether somebody asked to stop: `stop` is set then. Who asks again is not kept waiting."""
+
+    def __init__(self) -> None:
+        self.stop = threading.Event()
+        self._signal = 0
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """Note the first signal; a second Ctrl-C interrupts whatever goes on."""
+        if self.stop.is_set():
+            raise KeyboardInterrupt
+        self._signal = number
+        self.stop.set()
+
+    def end(self) -> None:
+        """End the command with the exit code of a process that the signal ended, if there was one."""
+        if self.stop.is_set():
+            raise typer.Exit(128 + self._signal)
+
+
+@contextmanager
+def interrupts() -> Iterator[Interrupts]:
+    """Signals are noted, not obeyed at once, inside the `with` block."""
+    noted = Interrupts()
+    before = {number: signal.signal(number, noted.handle) for number in _ASKED_BY}
+    try:
+        yield noted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
