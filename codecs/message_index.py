@@ -105,5 +105,6 @@ class _Cursor:
             going = going[byte >= 0x80]
         self.invalid[going] = True
         decoded = (value >> 1) ^ -(value & 1)
-        self.invalid |= wanted & ((decoded < 0) | (value >= 2**32))
+        decoded[self.truncated] = 0
+        self.invalid |= wanted & ((decoded < 0) | (value >= 2**32) & ~self.truncated)
         return decoded
