@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, get_args
 from uuid import UUID
 
 from confluent_kafka.schema_registry import Schema as ClientSchema
@@ -16,6 +16,11 @@ from distributary.registry.client_errors import is_uncoded_404, translated
 from distributary.registry.options import RegistryOptions
 from distributary.registry.patience import Patience
 from distributary.registry.references import resolve
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
 
 V = TypeVar("V")
 
@@ -102,6 +107,14 @@ class ConfluentRegistry:
     def close(self) -> None:
         """Close the connections; the registry cannot be asked afterwards."""
         self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def _kept(self, ref: SchemaRef) -> Answer | None:
         why_not = _impossible(ref) or self._unknown.get(ref)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
 import pytest
 
 from distributary.errors import RegistryUnavailable, SchemaNotFound
+from distributary.producer_sim.apicurio import ApicurioRegistry
 from distributary.registry.base import Schema
+from distributary.registry.confluent import ConfluentRegistry
+from distributary.registry.options import RegistryOptions
 
 if TYPE_CHECKING:
     from tests.registry.conftest import AnswerServer, Connect
@@ -189,3 +194,30 @@ def test_registering_makes_older_knowledge_of_the_subject_and_id_void(
         registry.versions("s")
     assert registry.register("s", '"string"', "AVRO") == 7
     assert registry.by_ref(7).id == registry.versions("s")[0].id == 7
+
+
+def test_it_closes_itself_at_the_end_of_a_with_block(server: AnswerServer) -> None:
+    server.on(ID, server.json(BODY))
+    with ConfluentRegistry(RegistryOptions(url=server.url, retry_seconds=0.0)) as registry:
+        assert registry.by_ref(7).id == 7
+    with pytest.raises(RegistryUnavailable, match="closed"):
+        registry.by_ref(8)
+
+
+@pytest.mark.stack
+def test_a_real_registry_that_goes_and_comes_back_is_waited_for(tmp_path: Path, connect: Connect) -> None:
+    apicurio = ApicurioRegistry(tmp_path / "registry")
+    apicurio.prepare()
+    apicurio.start()
+    try:
+        patient, impatient = connect(apicurio.url, retry_seconds=120), connect(apicurio.url)
+        registered = patient.register("s", '"int"', "AVRO")
+        apicurio.stop()
+        with pytest.raises(RegistryUnavailable, match="ConnectError"):
+            impatient.by_ref(registered)
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(patient.by_ref, registered)
+            apicurio.start()
+            assert waiting.result(120).text == '"int"'
+    finally:
+        apicurio.stop()
