@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 _BYTES = {
     "b": 1,
@@ -47,10 +47,20 @@ def _with_unit(value: Any) -> tuple[float, str] | None:
     return (float(match[1]), match[2].lower()) if match else None
 
 
-_OF_BYTES = {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "examples": ["192 MiB"]}]}
-_OF_SECONDS = {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "examples": ["10 s"]}]}
+def _or_text(kind: str, example: str, **bounds: int) -> WithJsonSchema:
+    return WithJsonSchema({"anyOf": [{"type": kind, **bounds}, {"type": "string", "examples": [example]}]})
 
-Bytes = Annotated[int, Field(ge=1, json_schema_extra=_OF_BYTES), BeforeValidator(bytes_of)]
+
+Bytes = Annotated[int, Field(ge=1), BeforeValidator(bytes_of), _or_text("integer", "192 MiB", minimum=1)]
 Seconds = Annotated[
-    float, Field(ge=0, allow_inf_nan=False, json_schema_extra=_OF_SECONDS), BeforeValidator(seconds_of)
+    float,
+    Field(ge=0, allow_inf_nan=False),
+    BeforeValidator(seconds_of),
+    _or_text("number", "10 s", minimum=0),
+]
+PositiveSeconds = Annotated[
+    float,
+    Field(gt=0, allow_inf_nan=False),
+    BeforeValidator(seconds_of),
+    _or_text("number", "10 s", exclusiveMinimum=0),
 ]

@@ -13,7 +13,7 @@ from distributary.codecs.base import BUILT_IN
 from distributary.ingest import names
 from distributary.ingest.client_options import ClientOptions
 from distributary.ingest.kafka_options import check_kafka, check_spark, spark_options
-from distributary.ingest.quantities import Bytes, Seconds
+from distributary.ingest.quantities import Bytes, PositiveSeconds, Seconds
 from distributary.ingest.setting_problems import Misfits
 from distributary.ingest.setting_types import EmptyIsNone, Folder, Group, Name, OptionalFile, Secret
 from distributary.registry.options import RegistryOptions
@@ -78,7 +78,7 @@ class Registry(Group):
     """PEM file with the key of `certificate_file`."""
     key_password: Secret = None
     """Password of `key_file`; only through `${VAR}`."""
-    timeout_seconds: Annotated[Seconds, Field(gt=0)] = 10.0
+    timeout_seconds: PositiveSeconds = 10.0
     """How long one request may take."""
     retry_seconds: Seconds = 15.0
     """For how long a request that fails is tried again before the registry counts as not answering."""
@@ -297,7 +297,7 @@ class Budget(Group):
 
     max: Annotated[int, Field(ge=0)]
     """How many within the window; one more ends the run."""
-    window_seconds: Annotated[Seconds, Field(gt=0)] = 600.0
+    window_seconds: PositiveSeconds = 600.0
     """The window's length."""
     first_wait_seconds: Seconds
     """The wait after the first."""

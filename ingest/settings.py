@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from distributary.ingest import names
 from distributary.ingest.setting_groups import (
@@ -27,10 +27,18 @@ from distributary.ingest.setting_problems import Misfits, as_error
 from distributary.ingest.setting_types import Folder, Group
 from distributary.ingest.settings_check import add_problems, refuse_literal_secrets
 from distributary.ingest.settings_file import read
+from distributary.ingest.settings_schema import json_schema_of, page_of
+
+
+def _checkpoint_has_a_default(schema: dict[str, Any]) -> None:
+    # It is made from the name, which a model's field cannot say.
+    schema["required"].remove("checkpoint")
 
 
 class Settings(Group):
     """Everything one pipeline is told. Relative paths are relative to the settings file's folder."""
+
+    model_config = ConfigDict(json_schema_extra=_checkpoint_has_a_default)
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9_-]+$", max_length=100)]
     """The pipeline's name: a-z, 0-9, _ and -."""
@@ -62,12 +70,8 @@ class Settings(Group):
     @model_validator(mode="before")
     @classmethod
     def _default_checkpoint(cls, given: Any) -> Any:
-        if (
-            isinstance(given, Mapping)
-            and given.get("checkpoint") is None
-            and isinstance(given.get("name"), str)
-        ):
-            return {**given, "checkpoint": f"checkpoints/{given['name']}"}
+        if isinstance(given, Mapping) and given.get("checkpoint") is None:
+            return {**given, "checkpoint": f"checkpoints/{given.get('name')}"}
         return given
 
     @field_validator("checkpoint", mode="after")
@@ -112,6 +116,16 @@ class Settings(Group):
             "sink.root": str(self.sink.root),
             **{f"sink.columns.{role}": name for role, name in self.sink.columns},
         }
+
+
+def json_schema() -> dict[str, Any]:
+    """The settings' JSON Schema, for editors that complete and check YAML."""
+    return json_schema_of(Settings)
+
+
+def reference_page() -> str:
+    """The settings' page of the reference, `docs/reference/settings.md`."""
+    return page_of(Settings)
 
 
 def load(path: Path, environment: Mapping[str, str] | None = None) -> Settings:

@@ -54,18 +54,16 @@ class Document:
 def read(path: Path, environment: Mapping[str, str]) -> Document:
     """The file as a document. Raises ConfigError where it is not YAML or cannot be read."""
     text = _text(path)
-    loader = yaml.SafeLoader(text)
     document = Document(path)
     try:
+        loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
         if node is not None:
             document.settings = _Reader(loader, document, environment).value(node, (), ())
     except yaml.MarkedYAMLError as error:
         raise as_error(path, [_syntax_problem(error)]) from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is not YAML: {error}") from None
-    finally:
-        loader.dispose()
+    except yaml.reader.ReaderError as error:
+        raise as_error(path, [_character_problem(text, error.position)]) from None
     return document
 
 
@@ -142,7 +140,11 @@ class _Reader:
         return None
 
     def _scalar(self, node: yaml.Node, keys: Keys) -> Any:
-        value = self._loader.construct_object(node)
+        try:
+            value = self._loader.construct_object(node)
+        except ValueError:  # a date that is none, a number with too many digits
+            self._document.complain(keys, "it looks like a date or a number but is none; put it in quotes")
+            return None
         if not isinstance(value, str):
             return value
         text, filled = fill_in(
@@ -168,6 +170,12 @@ def _text(path: Path) -> str:
 
 def _place(node: yaml.Node) -> Place:
     return Place(node.start_mark.line + 1, node.start_mark.column + 1)
+
+
+def _character_problem(text: str, position: int) -> Problem:
+    before = text[:position]
+    place = Place(before.count("\n") + 1, position - before.rfind("\n"))
+    return Problem((), f"YAML allows no character U+{ord(text[position]):04X}; remove it", place)
 
 
 def _syntax_problem(error: yaml.MarkedYAMLError) -> Problem:

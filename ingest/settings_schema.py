@@ -1,0 +1,107 @@
+"""The settings as JSON Schema, for editors, and as a page of the reference."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel
+
+from distributary.ingest.setting_problems import Keys, dotted
+
+_VARIABLE = {"type": "string", "pattern": r"\$\{", "description": "filled in from the environment"}
+_CLOSED = ("enum", "const", "pattern")
+_WORDS = {
+    "path": "path",
+    "password": "secret text",
+    "string": "text",
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "`true` or `false`",
+    "object": "mapping of names to values",
+}
+
+_HEAD = """\
+# Settings
+
+A pipeline is one YAML file. Relative paths are relative to its folder, and `~` is the home folder. `${VAR}` in any
+value is filled in from the environment, `${VAR:-default}` also without it, and `$${` stands for `${`; between `{`
+and `}` YAML wants such a value in quotes. Secrets are taken from the environment only and never shown.
+All mistakes in a file are reported at once, each with its line, its column and what to write instead.
+
+This page is generated from the settings' own definitions.
+"""
+
+
+def json_schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    """A model's JSON Schema, in which every value may also be a text with `${VAR}`."""
+    schema: dict[str, Any] = _with_variables(model.model_json_schema())
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def page_of(model: type[BaseModel]) -> str:
+    """The reference page of a model: one heading a setting, with its type, its default and what it is for."""
+    schema = model.model_json_schema()
+    return "\n".join([_HEAD, *_sections(schema, schema["$defs"], ())])
+
+
+def _with_variables(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_with_variables(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    whole = {key: _with_variables(part) for key, part in schema.items()}
+    closed = whole.get("type") in ("integer", "number", "boolean") or any(
+        isinstance(whole.get(key), str | list) for key in _CLOSED
+    )
+    if not closed or whole == _VARIABLE:
+        return whole
+    about = {key: whole.pop(key) for key in ("title", "description", "default") if key in whole}
+    return {**about, "anyOf": [whole, _VARIABLE]}
+
+
+def _sections(group: dict[str, Any], groups: dict[str, Any], above: Keys) -> Iterator[str]:
+    for name, setting in group["properties"].items():
+        keys = (*above, name)
+        below = _group_in(setting, groups)
+        # Pydantic leaves a description out that only repeats the group's.
+        yield f"{'###' if above else '##'} `{dotted(keys)}`\n"
+        yield f"{setting.get('description') or (below or {})['description']}\n"
+        if "$ref" not in setting:
+            yield f"{_facts(setting, name in group.get('required', ()))}\n"
+        if below is not None:
+            yield from _sections(below, groups, keys)
+
+
+def _group_in(setting: dict[str, Any], groups: dict[str, Any]) -> dict[str, Any] | None:
+    """The group that a setting is, or may be."""
+    ways = [setting, *setting.get("oneOf", ())]
+    names = [way["$ref"].rpartition("/")[2] for way in ways if "$ref" in way]
+    return groups[names[0]] if names else None
+
+
+def _facts(setting: dict[str, Any], required: bool) -> str:
+    if required:
+        return f"Type: {_kind(setting)}. Required."
+    if "default" not in setting:
+        return f"Type: {_kind(setting)}."
+    default = setting["default"]
+    told = "No default." if default is None else f"Default: `{json.dumps(default)}`."
+    return f"Type: {_kind(setting)}. {told}"
+
+
+def _kind(setting: dict[str, Any]) -> str:
+    """What may be written, in words."""
+    for several in ("anyOf", "oneOf"):
+        if several in setting:
+            kinds = [_kind(way) for way in setting[several] if way.get("type") != "null"]
+            return " or ".join(kinds)
+    if "enum" in setting or "const" in setting:
+        choices = setting.get("enum", [setting.get("const")])
+        return " or ".join(f"`{choice}`" for choice in choices)
+    if setting.get("type") == "array":
+        return f"list of {_kind(setting['items'])}s"
+    if "examples" in setting:
+        return f"text such as `{setting['examples'][0]}`"
+    return _WORDS.get(setting.get("format", ""), _WORDS.get(setting.get("type", ""), "mapping"))

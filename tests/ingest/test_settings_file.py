@@ -1,0 +1,107 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distributary.errors import ConfigError
+from distributary.ingest.quantities import bytes_of, seconds_of
+from distributary.ingest.setting_problems import Place
+from distributary.ingest.settings_file import Document, fill_in, read
+
+
+def document(folder: Path, text: str, **environment: str) -> Document:
+    file = folder / "f.yaml"
+    file.write_text(text, encoding="utf-8")
+    return read(file, environment)
+
+
+def test_every_key_and_value_has_its_place(tmp_path: Path) -> None:
+    found = document(tmp_path, "a:\n  b: 1\n  c: [x, y]\n")
+    assert found.settings == {"a": {"b": 1, "c": ["x", "y"]}}
+    assert found.keys["a", "b"] == Place(2, 3)
+    assert found.values["a", "b"] == Place(2, 6)
+    assert found.place(("a", "c", 1)) == Place(3, 10)
+    assert found.place(("a", "nothing", "here")) == Place(1, 1)
+
+
+def test_variables_are_filled_in(tmp_path: Path) -> None:
+    found = document(tmp_path, 'a: x${A}y\nb: ${B:-dflt}\nc: $${A}\nd: ["${A}"]\n', A="1")
+    assert found.settings == {"a": "x1y", "b": "dflt", "c": "${A}", "d": ["1"]}
+    assert found.from_environment == {("a",), ("b",), ("d", 0)}
+    assert found.problems == []
+
+
+def test_what_a_variable_holds_is_not_filled_in_again(tmp_path: Path) -> None:
+    assert document(tmp_path, "a: ${A}", A="${B}").settings == {"a": "${B}"}
+
+
+@given(st.text())
+def test_a_text_without_variables_is_left_alone(text: str) -> None:
+    if "${" not in text:
+        assert fill_in(text, {}, pytest.fail) == (text, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a: ${NO_SUCH}", "the environment has no variable NO_SUCH"),
+        ("a: ${1}", "does not begin a variable"),
+        ("a: ${A", "does not begin a variable"),
+        ("a: 1\nb: 2\na: 3", "written twice, first in line 1"),
+        ("a: {x: 1, x: 2}", "written twice"),
+        ("1: x", "put it in quotes"),
+        ("a: 2024-13-45", "put it in quotes"),
+        ("? [a]\n: x", "put it in quotes"),
+        ("b: &b {x: 1}\na:\n  <<: *b", "instead of merging"),
+        ("a: &a [*a]", "this alias holds itself"),
+    ],
+)
+def test_what_is_wrong_is_collected(tmp_path: Path, text: str, expected: str) -> None:
+    found = document(tmp_path, text)
+    assert [problem for problem in found.problems if expected in problem.message]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a: [1", "f.yaml:1:6: not YAML"),
+        ("a: b: c", "f.yaml:1:5: not YAML"),
+        ("a: !!python/object:os.system x", "f.yaml:1:4: not YAML"),
+        ("a: 1\n---\nb: 2", "f.yaml:2:1: not YAML"),
+        ("a: {b: ${X}}", r"write \$\{VAR\} in quotes"),
+        ("b: 1\na: \x01", r"f.yaml:2:4: YAML allows no character U\+0001"),
+    ],
+)
+def test_what_is_no_yaml_is_located(tmp_path: Path, text: str, expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected):
+        document(tmp_path, text)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no settings file"):
+        read(tmp_path / "none.yaml", {})
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read(tmp_path, {})
+    (tmp_path / "latin.yaml").write_bytes(b"a: \xe9")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        read(tmp_path / "latin.yaml", {})
+
+
+def test_an_empty_file_is_nothing(tmp_path: Path) -> None:
+    assert document(tmp_path, "# only a comment\n").settings is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("192 MiB", 201326592), ("1kB", 1000), (" 2 gib ", 2**31), ("17", "17"), (17, 17)]
+)
+def test_sizes(text: object, expected: object) -> None:
+    assert bytes_of(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("10 s", 10.0), ("250ms", 0.25), ("1.5 min", 90.0), ("2 h", 7200.0), ("10", "10"), (3, 3)],
+)
+def test_durations(text: object, expected: object) -> None:
+    assert seconds_of(text) == expected
