@@ -1,0 +1,105 @@
+"""Kafka's records as Spark reads them: the stream, and any range of offsets once more."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from distributary.ingest.kafka_cluster import KafkaCluster, lag, topic_identity
+from distributary.ingest.offset_log import Offsets, Positions, ends, positions_to_json, starts
+from distributary.ingest.settings import Settings
+
+__all__ = ["KafkaCluster", "complete", "lag", "read_range", "read_stream", "topic_identity", "warm_up"]
+
+# Spark's way to say "from the first record that is there".
+EARLIEST = -2
+
+# Enough to bring everything into being, and no work.
+_WARM_UP_RECORDS = 100
+
+
+def read_stream(
+    spark: SparkSession, settings: Settings, starting_offsets: Positions | None = None
+) -> DataFrame:
+    """The topics as a stream.
+
+    `starting_offsets` takes the settings' place, and like that counts only on a new checkpoint; partitions that
+    it does not name are read from their beginning.
+    """
+    start = settings.source.starting_offsets
+    if starting_offsets is not None:
+        start = _as_text(complete(starting_offsets, KafkaCluster(settings).partitions()))
+    options = {
+        **_options(settings),
+        "subscribe": ",".join(settings.source.topics),
+        "startingOffsets": start,
+        "maxOffsetsPerTrigger": str(settings.limits.batch_rows),
+    }
+    return spark.readStream.format("kafka").options(**options).load()
+
+
+def read_range(spark: SparkSession, settings: Settings, offsets: Offsets) -> DataFrame:
+    """The records of a range of offsets, as often as wanted; the columns are the stream's."""
+    options = {
+        **_options(settings),
+        "assign": json.dumps({topic: sorted(ranges) for topic, ranges in offsets.items()}),
+        "startingOffsets": _as_text(starts(offsets)),
+        "endingOffsets": _as_text(ends(offsets)),
+    }
+    return spark.read.format("kafka").options(**options).load()
+
+
+def complete(positions: Positions, partitions: dict[str, list[int]]) -> Positions:
+    """The positions of exactly these partitions, as Spark demands; those without any start at the beginning."""
+    return {
+        topic: {number: positions.get(topic, {}).get(number, EARLIEST) for number in numbers}
+        for topic, numbers in partitions.items()
+    }
+
+
+def warm_up(spark: SparkSession, settings: Settings, modules: Sequence[str] = ()) -> None:
+    """Have Python workers started, `modules` imported there and Kafka's client loaded before the first batch.
+
+    The first batch of a cold session costs seconds more than a warm one.
+    """
+    slots = spark.sparkContext.defaultParallelism
+    _run(spark.range(0, slots, 1, slots), modules)
+    cluster = KafkaCluster(settings)
+    first, last = cluster.earliest_offsets(), cluster.end_offsets()
+    offsets: Offsets = {
+        topic: {
+            number: (max(first[topic][number], end - _WARM_UP_RECORDS), end)
+            for number, end in partitions.items()
+        }
+        for topic, partitions in last.items()
+    }
+    _run(read_range(spark, settings, offsets).select("partition", "offset", "key", "value"), modules)
+
+
+def _options(settings: Settings) -> dict[str, str]:
+    return {
+        **settings.source.spark_options(),
+        "includeHeaders": str(settings.source.headers).lower(),
+        "failOnDataLoss": "true",
+        # Seen in the broker's tools; every query gets a group of its own.
+        "groupIdPrefix": f"distributary-{settings.name}",
+    }
+
+
+def _as_text(positions: Positions) -> str:
+    return json.dumps(positions_to_json(positions))
+
+
+def _run(frame: DataFrame, modules: Sequence[str]) -> None:
+    names = tuple(modules)
+
+    def load(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for name in names:
+            importlib.import_module(name)
+        yield from batches
+
+    frame.mapInArrow(load, frame.schema).write.format("noop").mode("overwrite").save()

@@ -1,0 +1,151 @@
+"""Kafka's records through Spark, from a real broker: the stream, its checkpoint files, and ranges read again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
+from pyspark.sql import DataFrame, SparkSession
+
+from distributary.ingest.checkpoint import Checkpoint
+from distributary.ingest.kafka_source import EARLIEST, complete, read_range, read_stream, warm_up
+from distributary.ingest.offset_log import Offsets, Positions, batch_offsets
+from distributary.ingest.settings import Settings
+from distributary.producer_sim.stack import Stack
+
+
+def settings(stack: Stack, topics: list[str], batch_rows: int = 20, **source: object) -> Settings:
+    return Settings.model_validate(
+        {
+            "name": "games",
+            "source": {"kafka": {"bootstrap.servers": stack.bootstrap_servers}, "topics": topics, **source},
+            "registry": {"url": "http://127.0.0.1:1"},
+            "route": {"by": "field", "field": "game"},
+            "sink": {"root": "/lake"},
+            "checkpoint": "/checkpoint",
+            "limits": {"batch_rows": batch_rows},
+        }
+    )
+
+
+def produce(stack: Stack, topic: str, values: list[str], partitions: int = 2) -> None:
+    producer = Producer({"bootstrap.servers": stack.bootstrap_servers})
+    for number, value in enumerate(values):
+        headers = [("__value_schema_id", b"id")] if number == 0 else None
+        producer.produce(topic, value.encode(), partition=number % partitions, headers=headers)
+    producer.flush(30)
+
+
+def values(frame: DataFrame) -> list[str]:
+    return sorted(bytes(row.value).decode() for row in frame.collect())
+
+
+def run(
+    spark: SparkSession, pipeline: Settings, checkpoint: Checkpoint, start: Positions | None = None
+) -> list[list[str]]:
+    """Run to the end of the topics; the values of each batch."""
+    batches: list[list[str]] = []
+    query = (
+        read_stream(spark, pipeline, start)
+        .writeStream.foreachBatch(lambda frame, batch_id: batches.append(values(frame)))
+        .option("checkpointLocation", str(checkpoint.folder))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination(120)
+    return batches
+
+
+WORDS = [f"w{number:02}" for number in range(50)]
+
+
+def test_partitions_nobody_named_start_at_their_beginning() -> None:
+    assert complete({"a": {0: 7, 9: 1}, "z": {0: 1}}, {"a": [0, 1], "b": [0]}) == {
+        "a": {0: 7, 1: EARLIEST},
+        "b": {0: EARLIEST},
+    }
+
+
+@pytest.mark.spark
+@pytest.mark.stack
+def test_batches_are_bounded_and_their_offsets_are_in_spark_s_files(
+    spark: SparkSession, stack: Stack, topic: str, tmp_path: Path
+) -> None:
+    produce(stack, topic, WORDS)
+    pipeline, checkpoint = settings(stack, [topic]), Checkpoint(tmp_path / "games")
+    batches = run(spark, pipeline, checkpoint)
+    assert [len(batch) for batch in batches] == [20, 20, 10]
+    assert checkpoint.last_spark_batch() == checkpoint.last_committed_batch() == 2
+    assert checkpoint.query_id()
+    assert batch_offsets(checkpoint, 0) == {topic: {0: (0, 10), 1: (0, 10)}}
+    assert batch_offsets(checkpoint, 2) == {topic: {0: (20, 25), 1: (20, 25)}}
+    for batch_id, batch in enumerate(batches):
+        assert values(read_range(spark, pipeline, batch_offsets(checkpoint, batch_id))) == batch
+
+
+@pytest.mark.spark
+@pytest.mark.stack
+def test_a_partition_added_on_the_way_starts_at_zero(
+    spark: SparkSession, stack: Stack, topic: str, admin: AdminClient, tmp_path: Path
+) -> None:
+    produce(stack, topic, WORDS[:10])
+    pipeline, checkpoint = settings(stack, [topic]), Checkpoint(tmp_path / "games")
+    run(spark, pipeline, checkpoint)
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+    produce(stack, topic, WORDS[10:16], partitions=3)
+    assert run(spark, pipeline, checkpoint) == [WORDS[10:16]]
+    assert batch_offsets(checkpoint, 1) == {topic: {0: (5, 7), 1: (5, 7), 2: (0, 2)}}
+
+
+@pytest.mark.spark
+@pytest.mark.stack
+def test_given_positions_decide_where_a_new_checkpoint_starts(
+    spark: SparkSession, stack: Stack, topic: str, tmp_path: Path
+) -> None:
+    produce(stack, topic, WORDS[:10])
+    checkpoint = Checkpoint(tmp_path / "games")
+    batches = run(spark, settings(stack, [topic]), checkpoint, {topic: {1: 3}})
+    assert batches == [sorted([*WORDS[0:10:2], *WORDS[7:10:2]])]
+    assert batch_offsets(checkpoint, 0) == {topic: {0: (0, 5), 1: (3, 5)}}
+
+
+@pytest.mark.spark
+@pytest.mark.stack
+def test_headers_are_read_if_wanted(spark: SparkSession, stack: Stack, topic: str) -> None:
+    produce(stack, topic, WORDS[:2])
+    offsets: Offsets = {topic: {0: (0, 1), 1: (0, 1)}}
+    (row,) = read_range(spark, settings(stack, [topic]), offsets).where("partition = 0").collect()
+    assert [(header.key, bytes(header.value)) for header in row.headers] == [("__value_schema_id", b"id")]
+    assert "headers" not in read_range(spark, settings(stack, [topic], headers=False), offsets).columns
+
+
+@pytest.mark.spark
+@pytest.mark.stack
+def test_aborted_transactions_are_not_read(
+    spark: SparkSession, stack: Stack, topic: str, tmp_path: Path
+) -> None:
+    producer = Producer({"bootstrap.servers": stack.bootstrap_servers, "transactional.id": topic})
+    producer.init_transactions(30)
+    for number, value in enumerate((b"aborted", b"kept")):
+        producer.begin_transaction()
+        producer.produce(topic, value, partition=0)
+        producer.flush(30)
+        (producer.commit_transaction if number else producer.abort_transaction)(30)
+    checkpoint = Checkpoint(tmp_path / "games")
+    assert run(spark, settings(stack, [topic]), checkpoint) == [["kept"]]
+    assert batch_offsets(checkpoint, 0)[topic][0] == (0, 4), "two records and a marker for each transaction"
+
+
+@pytest.mark.spark
+@pytest.mark.stack
+def test_warming_up_reads_little_and_imports_what_it_is_told(
+    spark: SparkSession, stack: Stack, topic: str
+) -> None:
+    warm_up(spark, settings(stack, [topic]))
+    produce(stack, topic, WORDS[:3])
+    warm_up(spark, settings(stack, [topic]), ("json", "distributary.codecs.base"))
+    with pytest.raises(Exception, match="no_such_module"):
+        warm_up(spark, settings(stack, [topic]), ("no_such_module",))
