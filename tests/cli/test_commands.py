@@ -1,0 +1,180 @@
+"""The commands as a user types them, on a real broker and registry."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distributary.producer_sim.stack import Stack
+
+SETTINGS = """
+name: games
+source: {{kafka: {{bootstrap.servers: "{broker}"}}, topics: [{topic}]}}
+registry: {{url: "{registry}"}}
+decode: {{format: protobuf}}
+route: {{by: field, field: game_name, table: "silver_{{entity}}_events"}}
+sink: {{root: ./lake}}
+"""
+
+
+def command(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "distributary", *map(str, arguments)]
+
+
+def run(*arguments: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+    ended = subprocess.run(command(*arguments), capture_output=True, text=True, check=False)
+    assert ended.returncode == code, ended.stdout + ended.stderr
+    return ended
+
+
+def answer(*arguments: str | Path, code: int = 0) -> Any:
+    """What a command prints as JSON; nothing else may be on stdout."""
+    return json.loads(run(*arguments, "--json", code=code).stdout)
+
+
+@pytest.fixture
+def settings(stack: Stack, topic: str, tmp_path: Path) -> Path:
+    file = tmp_path / "games.yaml"
+    text = SETTINGS.format(broker=stack.bootstrap_servers, registry=stack.registry_url, topic=topic)
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def offline(tmp_path: Path) -> Path:
+    """Settings whose broker and registry nobody asks."""
+    file = tmp_path / "games.yaml"
+    file.write_text(
+        SETTINGS.format(broker="127.0.0.1:1", registry="http://127.0.0.1:1", topic="t"), encoding="utf-8"
+    )
+    return file
+
+
+def test_settings_that_can_work_are_told_so(offline: Path) -> None:
+    assert run("settings", "check", offline).stdout == f"{offline}: games can run\n"
+    assert answer("settings", "check", offline)["route"]["field"] == "game_name"
+
+
+def test_settings_that_cannot_work_are_named_with_their_line(offline: Path) -> None:
+    offline.write_text(offline.read_text().replace("protobuf", "xml"))
+    said = run("settings", "check", offline, code=2).stderr
+    assert said.startswith(f"error: {offline}:5:")
+    assert "Traceback" not in said
+
+
+def test_the_schema_of_the_settings_is_json_schema() -> None:
+    schema = json.loads(run("settings", "schema").stdout)
+    assert {"name", "source", "registry", "route", "sink"} <= set(schema["properties"])
+
+
+def test_nothing_waits_for_a_decision_in_a_new_pipeline(offline: Path) -> None:
+    assert run("resolve", offline).stdout == "nothing waits for a decision\n"
+    assert answer("resolve", offline) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--skip"], "name the table"),
+        (["a_table", "--skip", "--recreate"], "exclude each other"),
+        (["a_table", "--skip"], "a_table does not wait for a decision"),
+    ],
+)
+def test_a_decision_that_makes_no_sense_is_refused(options: list[str], words: str, offline: Path) -> None:
+    assert words in run("resolve", offline, *options, code=2).stderr
+
+
+def test_a_truth_is_not_overwritten(offline: Path, tmp_path: Path) -> None:
+    truth = tmp_path / "truth.json"
+    truth.write_text("{}")
+    assert "--append" in run("simulate", offline, "--truth", truth, code=2).stderr
+    assert truth.read_text() == "{}"
+
+
+def test_a_client_option_is_never_repeated(offline: Path, tmp_path: Path) -> None:
+    said = run("simulate", offline, "--truth", tmp_path / "t", "--kafka", "my-secret", code=2).stderr
+    assert "NAME=VALUE" in said
+    assert "my-secret" not in said
+
+
+def test_a_stack_that_does_not_run_says_so(tmp_path: Path) -> None:
+    assert answer("stack", "status", "--folder", tmp_path)["running"] is False
+    assert run("stack", "status", "--folder", tmp_path).stdout.count("does not run") == 2
+
+
+@pytest.mark.stack
+def test_status_tells_where_the_stack_runs(stack: Stack) -> None:
+    told = answer("stack", "status", "--folder", stack.folder)
+    assert told["running"] is True
+    assert told["broker"]["address"] == stack.bootstrap_servers
+    assert stack.registry_url in run("stack", "status", "--folder", stack.folder).stdout
+
+
+@pytest.mark.stack
+def test_simulating_twice_adds_up(settings: Path, tmp_path: Path) -> None:
+    truth = tmp_path / "truth.json"
+    first = answer("simulate", settings, "--truth", truth, "--events", "500", "--corrupt", "0.1")
+    assert first["records"] == 500
+    assert first["good"] + sum(first["corrupt"].values()) == 500
+    second = answer(
+        "simulate",
+        settings,
+        "--truth",
+        truth,
+        "--append",
+        "--first-version",
+        "2",
+        "--versions",
+        "3",
+        "--events",
+        "100",
+    )
+    assert second["records"] == 700
+
+
+@pytest.mark.stack
+def test_an_interrupted_simulation_keeps_its_truth(settings: Path, tmp_path: Path) -> None:
+    truth = tmp_path / "truth.json"
+    options: list[str | Path] = ["--truth", truth, "--events", "1000000", "--rate", "500"]
+    with subprocess.Popen(
+        command("simulate", settings, *options), stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stderr is not None
+        # The first line is printed when the sending begins.
+        assert "sending to" in running.stderr.readline()
+        running.send_signal(signal.SIGINT)
+        said = running.stderr.read()
+        assert running.wait(60) == 130
+    assert "Traceback" not in said
+    assert json.loads(truth.read_text())["records"] < 1_000_000
+
+
+@pytest.mark.stack
+@pytest.mark.spark
+def test_what_is_sent_is_run_and_verified(settings: Path, tmp_path: Path) -> None:
+    truth = tmp_path / "truth.json"
+    options: list[str | Path] = ["--truth", truth, "--games", "3", "--versions", "2", "--events", "2000", "--corrupt", "0.01"]
+    sent = answer("simulate", settings, *options)
+    outcome = answer("run", settings, "--available-now")
+    assert outcome["rows"] == sent["records"]
+    assert outcome["written"] == sent["good"]
+    assert outcome["quarantined"] == sum(sent["corrupt"].values())
+    verdict = answer("verify", settings, "--truth", truth)
+    assert verdict["holds"] is True
+    assert run("verify", settings, "--truth", truth).stdout.startswith("holds: ")
+
+
+@pytest.mark.stack
+@pytest.mark.spark
+def test_what_is_missing_is_named_and_the_code_is_3(settings: Path, tmp_path: Path) -> None:
+    truth = tmp_path / "truth.json"
+    answer("simulate", settings, "--truth", truth, "--games", "2", "--events", "100")
+    said = run("verify", settings, "--truth", truth, code=3).stderr
+    assert "error: " in said
+    assert answer("verify", settings, "--truth", truth, code=3)["holds"] is False

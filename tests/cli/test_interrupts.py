@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+import typer
+
+from distributary.interrupts import interrupts
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_noted_and_ends_the_command_with_its_code(number: signal.Signals) -> None:
+    with interrupts() as interrupted:
+        os.kill(os.getpid(), number)
+        assert interrupted.stop.wait(10)
+    with pytest.raises(typer.Exit) as ended:
+        interrupted.end()
+    assert ended.value.exit_code == 128 + number
+
+
+def test_asking_twice_does_not_wait() -> None:
+    with interrupts() as interrupted:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interrupted.stop.wait(10)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_without_a_signal_the_command_goes_on() -> None:
+    with interrupts() as interrupted:
+        assert not interrupted.stop.is_set()
+    interrupted.end()
+
+
+def test_handlers_are_put_back() -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with interrupts():
+        assert signal.getsignal(signal.SIGINT) != before[0]
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
