@@ -38,7 +38,7 @@ _REFUSED = {
 T = TypeVar("T")
 
 
-class TopicMissing(SetupError, LookupError):
+class _TopicMissing(SetupError, LookupError):
     """The cluster has no such topic; the message says how to make it."""
 
 
@@ -87,7 +87,7 @@ class KafkaCluster:
         while True:
             try:
                 return self._describe_once()
-            except TopicMissing:
+            except _TopicMissing:
                 if time.monotonic() >= until:
                     raise
             time.sleep(_ASK_AGAIN_SECONDS)
@@ -132,7 +132,7 @@ class KafkaCluster:
         self._admin.poll(0)  # so that what went wrong with the connection is told
         code = error.args[0].code() if isinstance(error, KafkaException) else None
         if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return TopicMissing(
+            return _TopicMissing(
                 f"topic {topic!r} does not exist on {self._servers}; correct source.topics, or create it: "
                 f"kafka-topics.sh --bootstrap-server {self._servers} --create --topic {topic} --partitions 4"
             )
