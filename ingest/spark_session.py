@@ -26,6 +26,7 @@ from distributary.ingest.spark_settings import (
 from distributary.ingest.spark_versions import check_installed, check_running
 
 KAFKA_SOURCE = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+_EXTENSIONS, _CATALOG = "spark.sql.extensions", "spark.sql.catalog.spark_catalog"
 _SUBMIT_WITH = 'spark-submit --jars "$(python -m distributary.ingest.artifacts)"'
 
 
@@ -102,25 +103,26 @@ def _reason(error: Exception) -> str:
 
 def _check(session: SparkSession) -> None:
     jvm: Any = session.sparkContext._jvm
-    scala = jvm.scala.util.Properties.versionNumberString()
-    check_running(session.version, scala, os.environ.get("SPARK_HOME", "PySpark's own folder"))
     for wanted, kind in ((DELTA_EXTENSION, "Delta"), (KAFKA_SOURCE, "Spark's Kafka source")):
         if not _loadable(jvm, wanted):
             raise SetupError(
-                f"{kind} is not on the class path of this Spark session: start it with {_SUBMIT_WITH}"
+                f"{kind} is not on the class path of this Spark session: start it with {_SUBMIT_WITH}, or let"
+                " distributary make the session"
             )
-    extensions = session.conf.get("spark.sql.extensions", "") or ""
-    if DELTA_EXTENSION not in extensions.split(","):
-        raise SetupError(_missing("spark.sql.extensions", DELTA_EXTENSION))
-    if session.conf.get("spark.sql.catalog.spark_catalog", "") != DELTA_CATALOG:
-        raise SetupError(_missing("spark.sql.catalog.spark_catalog", DELTA_CATALOG))
+    _check_versions(session.version, jvm)
+    for key, value in ((_EXTENSIONS, DELTA_EXTENSION), (_CATALOG, DELTA_CATALOG)):
+        if value not in (session.conf.get(key, "") or "").split(","):
+            raise SetupError(
+                f"this Spark session was made without {key}={value}, which Delta needs: set it before the session"
+                " is made, or let distributary make the session"
+            )
 
 
-def _missing(key: str, value: str) -> str:
-    return (
-        f"this Spark session was made without {key}={value}, which Delta needs: make it with"
-        " distributary.ingest.spark_session.spark_session, or set that before the session is made"
-    )
+def _check_versions(spark: str, jvm: Any) -> None:
+    scala = jvm.scala.util.Properties.versionNumberString()
+    # VERSION is in a Scala package object, whose names are no Python identifiers.
+    delta = getattr(getattr(jvm.io.delta, "package$"), "MODULE$").VERSION()
+    check_running(spark, scala, delta, os.environ.get("SPARK_HOME", "PySpark's own folder"))
 
 
 def _loadable(jvm: Any, class_name: str) -> bool:

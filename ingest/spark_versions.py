@@ -25,13 +25,22 @@ def check_installed(installed: Callable[[str], str] = version) -> None:
             raise SetupError(f"{package} {found} is installed, but distributary needs {wanted}.x: {_REMEDY}")
 
 
-def check_running(spark: str, scala: str, home: str) -> None:
-    """Raise SetupError unless the Spark that answers, with this Scala, is the line the jars were built for."""
-    _, wanted_spark, wanted_scala = _delta_jar().name.split("_")
+def check_running(spark: str, scala: str, delta: str, home: str) -> None:
+    """Raise SetupError unless the Spark that answers, its Scala and its Delta are the lines of our jars.
+
+    `home` is where that Spark is installed, for the message.
+    """
+    jar = _delta_jar()
+    _, wanted_spark, wanted_scala = jar.name.split("_")
     if _line(spark) != wanted_spark or _line(scala) != wanted_scala:
         raise SetupError(
-            f"Spark {spark} with Scala {scala} runs from {home}, but distributary's jars are for Spark"
+            f"Spark {spark} with Scala {scala} runs from {home}, but distributary needs Spark"
             f" {wanted_spark}.x with Scala {wanted_scala}: unset SPARK_HOME, or submit with such a Spark"
+        )
+    if _line(delta) != _line(jar.revision):
+        raise SetupError(
+            f"Delta {delta} is on Spark's class path, but distributary needs {_line(jar.revision)}.x:"
+            " take the other jars away, or submit with the ones that distributary fetches"
         )
 
 

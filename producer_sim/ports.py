@@ -60,7 +60,8 @@ def _can_listen(port: int) -> bool:
 def _holder(port: int) -> str:
     with suppress(psutil.Error):
         for connection in psutil.net_connections("tcp"):
-            listens = connection.status == psutil.CONN_LISTEN and connection.laddr[1] == port
+            # An empty address means none; a listening socket always has one.
+            listens = connection.status == psutil.CONN_LISTEN and port in tuple(connection.laddr)[1:]
             if listens and connection.pid:
                 return f" by {psutil.Process(connection.pid).name()} (process {connection.pid})"
     return ""

@@ -212,7 +212,7 @@ def test_another_port_while_it_runs_is_refused(own: Stack) -> None:
 def test_a_taken_port_is_named_with_the_way_out(tmp_path: Path, service: str) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
-        stack = Stack(tmp_path, **{f"{service}_port": port})  # type: ignore[arg-type]
+        stack = Stack(tmp_path, **{f"{service}_port": port})
         with pytest.raises(SetupError, match=rf"port {port} .* is taken .*--{service}-port") as caught:
             stack.up()
     assert f"process {os.getpid()}" in str(caught.value)

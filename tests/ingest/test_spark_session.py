@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pyarrow as pa
+import pyspark
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+from tenacity import Retrying, stop_after_delay, wait_fixed
+
+from distributary.errors import SetupError
+from distributary.ingest.artifacts import spark_jars
+from distributary.ingest.spark_session import spark_session
+from distributary.producer_sim.ports import free_port
+from distributary.producer_sim.processes import start_process, stop_process
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).resolve().parents[2]
+SPARK_HOME = Path(pyspark.__file__).parent
+
+
+def run(command: list[str], cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in a process, and so in a JVM, of its own."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
+    clean |= {"PYTHONPATH": str(ROOT / "src"), "SPARK_HOME": str(SPARK_HOME), **environment}
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=280, check=False, cwd=cwd, env=clean
+    )
+
+
+def python(source: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return run([sys.executable, "-c", source], cwd, **environment)
+
+
+def submit(options: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    program = cwd / "program.py"
+    program.write_text(SUBMITTED, encoding="utf-8")
+    return run(
+        [str(SPARK_HOME / "bin" / "spark-submit"), *options, str(program)],
+        cwd,
+        PYSPARK_PYTHON=sys.executable,
+        SPARK_LOCAL_IP="127.0.0.1",
+    )
+
+
+def test_session_reads_and_writes_delta_and_knows_kafka(spark: SparkSession, lake: Path) -> None:
+    spark.range(3).write.format("delta").save(str(lake / "table"))
+    assert spark.read.format("delta").load(str(lake / "table")).count() == 3
+    with pytest.raises(Exception, match="subscribe"):
+        spark.read.format("kafka").option("kafka.bootstrap.servers", "127.0.0.1:1").load()
+
+
+def test_local_tasks_are_retried(spark: SparkSession, tmp_path: Path) -> None:
+    seen = str(tmp_path / "seen")
+
+    def fails_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        if not os.path.exists(seen):
+            with open(seen, "w", encoding="utf-8"):
+                raise OSError("the first attempt fails")
+        yield from batches
+
+    assert spark.range(0, 5, 1, 1).mapInArrow(fails_once, "id long").count() == 5
+
+
+def test_workers_run_the_same_interpreter(spark: SparkSession) -> None:
+    found = spark.sparkContext.parallelize([0], 1).map(lambda _: sys.executable).collect()
+    assert found == [sys.executable]
+
+
+def test_an_existing_session_is_used_and_its_changeable_settings_set(spark: SparkSession) -> None:
+    key = "spark.sql.files.maxRecordsPerFile"
+    again = spark_session("another", "local[7]", {key: "77", "spark.driver.memory": "9g"})
+    assert again is spark
+    assert spark.conf.get(key) == "77"
+    spark.conf.unset(key)
+
+
+def test_a_remote_session_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_REMOTE", "sc://localhost")
+    with pytest.raises(SetupError, match="unset SPARK_REMOTE"):
+        spark_session("remote")
+
+
+FOREIGN = """\
+from pyspark.sql import SparkSession
+from distributary.errors import SetupError
+from distributary.ingest.artifacts import spark_jars
+from distributary.ingest.spark_session import spark_session
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+builder.config("spark.jars", ",".join(map(str, spark_jars()))).getOrCreate()
+try:
+    spark_session("x")
+except SetupError as error:
+    print(error)
+"""
+
+
+def test_a_session_without_the_delta_extension_is_refused(tmp_path: Path) -> None:
+    answer = python(FOREIGN, tmp_path, SPARK_LOCAL_IP="127.0.0.1")
+    assert "made without spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension" in answer.stdout, (
+        answer
+    )
+
+
+QUIET = """\
+from distributary.ingest.spark_session import spark_session
+session = spark_session("x")
+print(session.sparkContext.master, session.sparkContext.uiWebUrl, session.conf.get("spark.sql.session.timeZone"))
+session.range(1).write.format("delta").save("table")
+session.stop()
+"""
+
+
+def test_a_session_is_quiet_and_leaves_nothing_where_it_was_started(tmp_path: Path) -> None:
+    answer = python(QUIET, tmp_path)
+    assert answer.stdout == "local[*,4] None UTC\n", answer
+    # The JVM's own notice about Spark's use of its vector module cannot be turned off.
+    noise = [line for line in answer.stderr.splitlines() if "incubator modules" not in line]
+    assert noise == []
+    assert [path.name for path in tmp_path.iterdir()] == ["table"]
+
+
+SUBMITTED = """\
+from distributary.errors import SetupError
+from distributary.ingest.spark_session import spark_session
+try:
+    session = spark_session("ours", "local[7]", {"spark.sql.files.maxRecordsPerFile": "5"})
+except SetupError as error:
+    print(error)
+else:
+    conf = session.conf
+    print(session.sparkContext.master, conf.get("spark.sql.shuffle.partitions"), end=" ")
+    print(conf.get("spark.databricks.delta.snapshotPartitions"), conf.get("spark.sql.files.maxRecordsPerFile"))
+"""
+
+
+def test_spark_submits_master_and_settings_are_respected(tmp_path: Path) -> None:
+    jars = ",".join(str(jar) for jar in spark_jars())
+    options = ["--master", "local[1,2]", "--jars", jars, "--conf", "spark.sql.shuffle.partitions=3"]
+    answer = submit(options, tmp_path)
+    assert answer.stdout.splitlines()[-1:] == ["local[1,2] 3 2 5"], answer
+
+
+def test_spark_submit_without_the_jars_says_how_to_submit(tmp_path: Path) -> None:
+    answer = submit(["--master", "local[1]"], tmp_path)
+    assert "Delta is not on the class path" in answer.stdout, answer
+    assert 'spark-submit --jars "$(python -m distributary.ingest.artifacts)"' in answer.stdout
+
+
+STANDALONE = """\
+import sys
+from distributary.ingest.spark_session import spark_session
+session = spark_session("standalone", sys.argv[1], {"spark.executor.memory": "512m"})
+session.range(0, 4, 1, 2).mapInArrow(lambda batches: batches, "id long").write.format("delta").save("table")
+print(session.sparkContext.master)
+session.stop()
+"""
+
+
+@pytest.fixture
+def standalone(tmp_path: Path) -> Iterator[str]:
+    """The address of a cluster of one worker, made from PySpark's own package."""
+    port, web, worker_web = free_port(), free_port(), free_port()
+    start = ["env", f"SPARK_HOME={SPARK_HOME}", "SPARK_LOCAL_IP=127.0.0.1", "SPARK_DAEMON_MEMORY=256m"]
+    start += [str(SPARK_HOME / "bin" / "spark-class")]
+    deploy, log, url = "org.apache.spark.deploy", tmp_path / "cluster.log", f"spark://127.0.0.1:{port}"
+    master = [f"{deploy}.master.Master", "-h", "127.0.0.1", "-p", str(port), "--webui-port", str(web)]
+    worker = [f"{deploy}.worker.Worker", "-h", "127.0.0.1", "--webui-port", str(worker_web)]
+    worker += ["-c", "1", "-m", "600m", "-d", str(tmp_path / "work"), url]
+    running = [start_process([*start, *arguments], log, tmp_path) for arguments in (master, worker)]
+    try:
+        for attempt in Retrying(stop=stop_after_delay(200), wait=wait_fixed(0.3)):
+            with attempt:
+                assert b"ALIVE" in _workers(web), log.read_text("utf-8")
+        yield url
+    finally:
+        for process in reversed(running):
+            stop_process(process, 20)
+
+
+def _workers(web: int) -> bytes:
+    with closing(HTTPConnection("127.0.0.1", web, timeout=10)) as connection:
+        connection.request("GET", "/json/")
+        page = connection.getresponse().read()
+    return page.partition(b'"workers"')[2].partition(b"]")[0]
+
+
+def test_a_standalone_cluster_gets_the_jars_from_the_driver(standalone: str, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(STANDALONE, encoding="utf-8")
+    answer = run([sys.executable, str(program), standalone], tmp_path)
+    assert answer.stdout == f"{standalone}\n", answer
+    assert DeltaTable(tmp_path / "table").to_pyarrow_table().num_rows == 4
