@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from distributary.errors import BadSchema
@@ -15,6 +15,7 @@ _nasty = st.sampled_from(
 _names = st.one_of(st.text(), st.lists(_nasty, max_size=6).map("/".join), st.lists(_nasty).map("".join))
 
 
+@settings(deadline=None)
 @given(_names)
 def test_no_accepted_name_leaves_its_folder(name: str) -> None:
     try:
@@ -30,6 +31,7 @@ def test_no_accepted_name_leaves_its_folder(name: str) -> None:
     assert PurePosixPath(name).as_posix() == name
 
 
+@settings(deadline=None)
 @given(st.lists(st.from_regex(r"[A-Za-z0-9_\-]{1,20}", fullmatch=True), min_size=1, max_size=6))
 def test_ordinary_names_are_kept_as_they_are(parts: list[str]) -> None:
     name = "/".join(parts) + ".proto"
@@ -60,6 +62,7 @@ def test_hostile_names_are_refused(name: str) -> None:
         checked_import_name(name)
 
 
+@settings(deadline=None)
 @given(st.text(min_size=1))
 def test_a_refusal_stays_short_and_printable(name: str) -> None:
     try:

@@ -114,10 +114,10 @@ def test_what_protoc_only_warns_of_but_no_decoder_loads_is_refused(
 def test_a_syntax_error_names_file_line_and_column_and_prints_nothing(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    with pytest.raises(BadSchema, match=r'schema\.proto:3:5: "Strin" is not defined'):
-        compile_text('syntax = "proto3";\nmessage A {\n    Strin a = 1;\n}')
+    with pytest.raises(BadSchema, match=r'schema\.proto:3:5: "Txt" is not defined'):
+        compile_text('syntax = "proto3";\nmessage A {\n    Txt a = 1;\n}')
     with pytest.raises(BadSchema, match=r"middle\.proto:1:20: Expected top-level statement"):
-        compile_text(OUTER, {"middle.proto": 'syntax = "proto3"; mesage A {}'})
+        compile_text(OUTER, {"middle.proto": 'syntax = "proto3"; note A {}'})
     assert capfd.readouterr() == ("", "")
 
 
@@ -159,7 +159,7 @@ def test_errors_around_base64_imports_are_protocs_own_and_name_no_folder(
     _, middle, outer = files(OUTER, IMPORTS)
     with pytest.raises(BadSchema, match=r"^protoc: schema\.proto:2:1: Expected top-level") as caught:
         compile_text(
-            'syntax = "proto3"; import "middle.proto";\nmesage A {}',
+            'syntax = "proto3"; import "middle.proto";\nnote A {}',
             {**IMPORTS, "middle.proto": in_base64(middle)},
         )
     assert "distributary-protoc" not in str(caught.value)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distributary.errors import BadSchema
@@ -35,6 +35,7 @@ def test_a_cycle_ends() -> None:
     assert sorted(resolved({1: [2], 2: [1]}, [1])) == ["1", "2"]
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.integers(0, 20), st.lists(st.integers(0, 20), max_size=5), max_size=20))
 def test_without_cycles_everything_reachable_comes_after_its_dependencies(graph: Graph) -> None:
     upwards = {node: [target for target in targets if target > node] for node, targets in graph.items()}

@@ -6,11 +6,17 @@ from collections.abc import Callable
 from uuid import uuid4
 
 import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.message_factory import GetMessages
 
 from distributary.errors import BadSchema, SchemaNotFound
 from distributary.registry.base import Reference, SchemaRegistry
 from distributary.registry.confluent import ConfluentRegistry
 from distributary.registry.memory import MemoryRegistry
+from distributary.registry.protobuf_text import compile_text
 
 # Apicurio takes a JSON Schema only if it says that it is one.
 JSON_SCHEMA = '{"$schema":"http://json-schema.org/draft-07/schema#","type":"object"}'
@@ -130,3 +136,31 @@ def test_a_reference_to_what_is_not_there_is_refused(registry: SchemaRegistry, s
     text = proto("A", 'import "b.proto";', "B b = 1;")
     with pytest.raises(BadSchema):
         registry.register(subject, text, "PROTOBUF", [Reference("b.proto", f"{subject}-none", 1)])
+
+
+@pytest.mark.stack
+def test_what_confluents_own_serializer_registers_can_be_compiled(
+    request: pytest.FixtureRequest, connect: Callable[..., ConfluentRegistry], subject: str
+) -> None:
+    """It registers base64 descriptors, the imports as references; some registries hand them back as they are."""
+    url = request.getfixturevalue("stack").registry_url
+    package = f"p{uuid4().hex}"
+    inner = f'syntax = "proto3"; package {package}; message Inner {{ map<string, int64> m = 1; }}'
+    outer = (
+        f'syntax = "proto3"; package {package}; import "{package}/inner.proto"; '
+        'import "google/protobuf/timestamp.proto"; '
+        "message Outer { Inner inner = 1; google.protobuf.Timestamp at = 2; optional int32 n = 3; }"
+    )
+    compiled = FileDescriptorSet.FromString(compile_text(outer, {f"{package}/inner.proto": inner}))
+    compiled.file[-1].name = f"{package}/outer.proto"
+    message = GetMessages(compiled.file)[f"{package}.Outer"]
+    with SchemaRegistryClient({"url": url, "timeout": 10}) as client:
+        serialize = ProtobufSerializer(message, client, {"use.deprecated.format": False})
+        value = serialize(message(n=1), SerializationContext(subject, MessageField.VALUE))
+    schema = connect(url, retry_seconds=10.0).by_ref(int.from_bytes(value[1:5], "big"))
+    again = FileDescriptorSet.FromString(compile_text(schema.text, schema.imports))
+    assert [file.name for file in again.file if file.package == package] == [
+        f"{package}/inner.proto",
+        "schema.proto",
+    ]
+    assert [field.name for field in again.file[-1].message_type[0].field] == ["inner", "at", "n"]
