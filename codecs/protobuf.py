@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 from google.protobuf.descriptor import Descriptor, FileDescriptor
@@ -40,7 +40,6 @@ class ProtobufReader:
         json = {name: JsonWriter(pool.FindMessageTypeByName(name), pool) for name in _json_types(columns)}
         self.name = str(message.full_name)
         self.schema = schema_of(columns)
-        self._descriptors = descriptors
         self._columns = columns
         self._exact = UpbDecoder(columns, json)
         # ptars loses groups without a word.
@@ -52,11 +51,19 @@ class ProtobufReader:
         together = self._exact.batch if self._fast is None else self._fast.batch
         return decode_each(payloads, together, self._exact.one, pa.RecordBatch.from_pylist([], self.schema))
 
-    def column(self, payload: SparkColumn) -> SparkColumn:
-        """A Spark expression giving the same columns as one struct. Raises DecoderUnavailable without spark-protobuf."""
-        from distributary.codecs.protobuf_spark import spark_column  # noqa: PLC0415 (workers need no Spark session)
+    def column(
+        self, payload: SparkColumn, mode: Literal["FAILFAST", "PERMISSIVE"] = "FAILFAST"
+    ) -> SparkColumn:
+        """A Spark expression giving the same columns as one struct, by Spark's `from_protobuf`.
 
-        return spark_column(payload, self.name, self._descriptors, self._columns)
+        A broken payload fails the query, or with PERMISSIVE makes the struct null. Raises DecoderUnavailable
+        without spark-protobuf on the class path, and for fields that become JSON text.
+        """
+        # Not at the top: workers decode without ever loading what the driver's side of PySpark needs.
+        from distributary.codecs.protobuf_spark import spark_column  # noqa: PLC0415
+
+        wire = wire_message(self._columns, exact=True)
+        return spark_column(payload, self.name, self._columns, wire, mode)
 
 
 class ProtobufCodec:
