@@ -87,6 +87,9 @@ class Delivery:
                 self._producer.produce(self._topic, key=key, value=value, on_delivery=confirmed)
             except BufferError:
                 self._producer.poll(0.1)  # the queue is full: let the broker catch up
+            except KafkaException as error:
+                self._failed(error.args[0].str())
+                return
             else:
                 return
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -76,8 +77,21 @@ class _Partitions:
 
 
 @pytest.fixture
-def hand_made(tmp_path: Path) -> HandMade:
-    lake = Lake(root=tmp_path / "lake", template="silver_{entity}_events")
+def hand_made(hand_made_once: HandMade, tmp_path: Path) -> HandMade:
+    """A lake of its own for the test, not written yet."""
+    return replace(
+        hand_made_once,
+        lake=replace(hand_made_once.lake, root=tmp_path / "lake"),
+        parts=dict(hand_made_once.parts),
+        quarantine=deepcopy(hand_made_once.quarantine),
+        ledger=deepcopy(hand_made_once.ledger),
+    )
+
+
+@pytest.fixture(scope="session")
+def hand_made_once() -> HandMade:
+    """Made once: generators take a while to get ready."""
+    lake = Lake(root=Path("nowhere"), template="silver_{entity}_events")
     population, partitions = Population(games=GAMES, gamers=20), _Partitions()
     made = HandMade(lake, Truth(TOPIC))
     sent: dict[Group, Sent] = {}

@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.producer_sim.conftest import EVENTS, GAMES, SCHEMA_IDS, TOPIC, ColumnOf, HandMade
 
 from distributary.errors import CheckFailed
 from distributary.producer_sim.truth import Place
 from distributary.producer_sim.verdict import Kind, Verdict
 from distributary.producer_sim.verify import Progress, verify
-from tests.producer_sim.conftest import EVENTS, GAMES, SCHEMA_IDS, TOPIC, ColumnOf, HandMade
 
 PART = ("golf", 13)
 
@@ -50,7 +50,7 @@ def test_a_lost_row(hand_made: HandMade) -> None:
     by_kind = {difference.kind: difference for difference in verdict.differences}
     assert by_kind["record_lost"].where == f"{TOPIC}/{lost['kafka_partition']}"
     assert by_kind["record_lost"].detail == f"offset {lost['kafka_offset']}"
-    assert "silver_golf_events, game 'golf', schema id 13" == by_kind["rows_missing"].where
+    assert by_kind["rows_missing"].where == "silver_golf_events, game 'golf', schema id 13"
 
 
 def test_a_row_twice_in_its_table(hand_made: HandMade) -> None:

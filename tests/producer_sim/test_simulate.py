@@ -1,0 +1,148 @@
+"""Against a real broker and registry: what the truth says was sent is what the topic holds."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from distributary.errors import SetupError
+from distributary.producer_sim.corruption import KINDS, value_digest
+from distributary.producer_sim.simulate import Progress, simulate
+from distributary.producer_sim.simulation import Simulation
+from distributary.producer_sim.stack import Stack
+from distributary.producer_sim.truth import Place, Truth
+from distributary.registry.confluent import ConfluentRegistry
+from distributary.registry.memory import MemoryRegistry
+from distributary.registry.options import RegistryOptions
+
+pytestmark = pytest.mark.stack
+
+
+def settings(stack: Stack, **chosen: Any) -> Simulation:
+    base = {"bootstrap_servers": stack.bootstrap_servers, "topic": f"games-{uuid.uuid4().hex[:8]}"}
+    return Simulation(**{**base, "games": 4, "gamers": 100, "events": 1500, **chosen})
+
+
+def read(stack: Stack, truth: Truth) -> dict[Place, tuple[bytes, bytes | None]]:
+    """Every record of the topic: key and value by place."""
+    ends = {partition: runs[-1][1] for partition, runs in truth.offsets.items()}
+    consumer = Consumer({"bootstrap.servers": stack.bootstrap_servers, "group.id": uuid.uuid4().hex})
+    found: dict[Place, tuple[bytes, bytes | None]] = {}
+    try:
+        consumer.assign([TopicPartition(truth.topic, partition, 0) for partition in ends])
+        while len(found) < sum(ends.values()):
+            messages = consumer.consume(1000, timeout=10)
+            assert messages, "the topic holds less than the truth says"
+            for message in messages:
+                assert message.error() is None
+                found[Place(message.partition(), message.offset())] = (message.key(), message.value())
+    finally:
+        consumer.close()
+    return found
+
+
+def version_of(value: bytes) -> int:
+    return int.from_bytes(value[1:5], "big")
+
+
+def test_the_truth_is_what_the_topic_holds(stack: Stack) -> None:
+    registry = ConfluentRegistry(RegistryOptions(url=stack.registry_url))
+    chosen = settings(stack, versions=3, corrupt=0.02, tombstones=0.01, old_producers=0.2, partitions=3)
+    truth = simulate(chosen, registry)
+    records = read(stack, truth)
+    assert len(records) == truth.records == chosen.total == 4500
+    assert {place for place, (_, value) in records.items() if value is None} == truth.tombstones
+    assert {*truth.corrupt_by_kind()} == {*KINDS}
+    for place, corrupt in truth.corrupt.items():
+        value = records[place][1]
+        assert value is not None
+        assert value_digest(value) == corrupt.digest
+    special = {*truth.corrupt, *truth.tombstones}
+    good = Counter(
+        version_of(value) for place, (_, value) in records.items() if value and place not in special
+    )
+    expected: Counter[int] = Counter()
+    for group, sent in truth.sent.items():
+        expected[group.schema_id] += sent.rows
+    assert good == expected
+    assert len(records) == truth.good + len(special)
+    ids = [version.id for version in registry.versions(f"{chosen.topic}-value")]
+    assert {group.schema_id for group in truth.sent} == set(ids)
+    assert len(ids) == 3
+
+
+def test_a_version_s_events_follow_those_of_the_one_before(stack: Stack) -> None:
+    chosen = settings(stack, versions=3, events=600)
+    truth = simulate(chosen, MemoryRegistry())
+    by_partition: dict[int, list[int]] = {}
+    for place, (_, value) in sorted(read(stack, truth).items()):
+        assert value is not None
+        by_partition.setdefault(place.partition, []).append(version_of(value))
+    assert len(by_partition) == chosen.partitions
+    assert all(ids == sorted(ids) for ids in by_partition.values())
+
+
+def test_a_gamer_s_events_share_a_partition(stack: Stack) -> None:
+    truth = simulate(settings(stack), MemoryRegistry())
+    partitions: dict[bytes, set[int]] = {}
+    for place, (key, _) in read(stack, truth).items():
+        partitions.setdefault(key, set()).add(place.partition)
+    assert all(len(found) == 1 for found in partitions.values())
+
+
+def test_versions_sent_one_by_one_add_up(stack: Stack) -> None:
+    registry = MemoryRegistry()
+    whole = settings(stack, versions=2, corrupt=0.02, old_producers=0.3)
+    together = simulate(whole, registry)
+    apart = settings(stack, versions=2, corrupt=0.02, old_producers=0.3)
+    first = simulate(replace(apart, versions=1), registry)
+    both = first.merged(simulate(replace(apart, first_version=2), registry))
+    assert both.sent == together.sent
+    assert both.records == together.records == len(read(stack, both))
+    assert all(len(runs) == 1 for runs in both.offsets.values())
+
+
+def test_progress_tells_what_is_sent(stack: Stack) -> None:
+    seen: list[Progress] = []
+    simulate(settings(stack, versions=2, events=300, rate=3000), MemoryRegistry(), seen.append)
+    assert [(step.version, step.sent, step.total) for step in seen] == [(1, 300, 600), (2, 600, 600)]
+
+
+def test_a_rate_is_kept(stack: Stack) -> None:
+    seen: list[Progress] = []
+    simulate(settings(stack, events=300, rate=300), MemoryRegistry(), seen.append)
+    assert seen[-1].seconds >= 0.95
+
+
+def test_when_stopped_the_truth_covers_what_was_sent(stack: Stack) -> None:
+    seen: list[Progress] = []
+    chosen = settings(stack, versions=2, events=1000, rate=5000, corrupt=0.05)
+    truth = simulate(
+        replace(chosen, events=20_000, rate=None), MemoryRegistry(), seen.append, lambda: bool(seen)
+    )
+    assert truth.records == seen[-1].sent == 10_000
+    assert truth.good + len(truth.corrupt) == truth.records
+    assert len(read(stack, truth)) == truth.records
+
+
+def test_a_topic_that_is_there_keeps_its_partitions(stack: Stack, make_topic: Any) -> None:
+    topic = make_topic(2)
+    truth = simulate(settings(stack, topic=topic, partitions=6), MemoryRegistry())
+    assert set(truth.offsets) == {0, 1}
+
+
+def test_a_record_too_large_for_the_broker_is_an_error(stack: Stack) -> None:
+    chosen = settings(stack, kafka={"message.max.bytes": 1000}, game_names=("g" * 2000,), events=5)
+    with pytest.raises(SetupError, match=r"(?i)too large|size"):
+        simulate(chosen, MemoryRegistry())
+
+
+def test_no_broker_is_an_error_with_a_remedy() -> None:
+    chosen = Simulation(bootstrap_servers="127.0.0.1:1", topic="games", kafka={"socket.timeout.ms": 1000})
+    with pytest.raises(SetupError, match="distributary stack up"):
+        simulate(chosen, MemoryRegistry())

@@ -1,0 +1,55 @@
+"""Settings that cannot work are refused with what to write instead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from distributary.errors import ConfigError
+from distributary.producer_sim.simulation import Simulation
+
+GOOD: dict[str, Any] = {"bootstrap_servers": "127.0.0.1:9092", "topic": "games"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"bootstrap_servers": ""}, "bootstrap_servers"),
+        ({"topic": ""}, "topic"),
+        ({"partitions": 0}, "partitions"),
+        ({"games": 0}, "games"),
+        ({"game_names": ("a", "")}, "name"),
+        ({"gamers": 0}, "gamers"),
+        ({"events": -1}, "events"),
+        ({"seed": -1}, "seed"),
+        ({"rate": 0}, "rate"),
+        ({"gamer_skew": -0.1}, "skew"),
+        ({"corrupt": 1.1}, "corrupt"),
+        ({"corrupt": 0.6, "tombstones": 0.6}, "together"),
+        ({"old_producers": -0.1}, "old_producers"),
+        ({"first_version": 3, "versions": 2}, "first_version"),
+        ({"compression": "rar"}, "zstd"),
+        ({"corrupt_kinds": ("evil",)}, "bad_magic"),
+        ({"corrupt": 0.1, "corrupt_kinds": ()}, "corrupt_kinds"),
+    ],
+)
+def test_what_cannot_work_is_refused(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Simulation(**{**GOOD, **wrong})
+
+
+def test_the_total_counts_the_versions_sent() -> None:
+    assert Simulation(**GOOD, events=100, versions=3).total == 300
+    assert Simulation(**GOOD, events=100, versions=3, first_version=3).total == 100
+
+
+def test_given_names_come_before_invented_ones() -> None:
+    assert Simulation(**GOOD, game_names=("golf",)).population.games == ("golf",)
+    assert len(Simulation(**GOOD, games=7).population.games) == 7
+
+
+def test_client_options_stay_out_of_the_truth_and_of_logs() -> None:
+    settings = Simulation(**GOOD, kafka={"sasl.password": "hush"})
+    assert "hush" not in f"{settings!r} {settings.for_truth()}"
+    assert settings.for_truth()["topic"] == "games"

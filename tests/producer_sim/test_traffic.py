@@ -1,0 +1,103 @@
+"""The mix of records: shares as asked, the same for the same settings, and counted as handed out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from distributary.codecs.base import load_codec
+from distributary.producer_sim.checksum import GroupSums, row_hashes
+from distributary.producer_sim.corruption import KINDS
+from distributary.producer_sim.simulation import Simulation
+from distributary.producer_sim.traffic import Record, Traffic
+from distributary.producer_sim.truth import Group
+from distributary.producer_sim.versions import schema_text
+from distributary.registry.base import Schema
+
+IDS = {1: 101, 2: 102, 3: 103}
+
+
+def settings(**chosen: Any) -> Simulation:
+    return Simulation(**{"bootstrap_servers": "none", "topic": "games", "games": 3, "gamers": 50, **chosen})
+
+
+def stages(chosen: Simulation) -> tuple[Traffic, dict[int, list[Record]]]:
+    traffic, records = Traffic(chosen), dict[int, list[Record]]()
+    for version in range(1, chosen.versions + 1):
+        traffic.introduce(version, IDS[version])
+        if version >= chosen.first_version:
+            records[version] = [record for chunk in traffic.stage(version) for record in chunk]
+    return traffic, records
+
+
+def schema_ids(records: list[Record]) -> Counter[int]:
+    return Counter(int.from_bytes(r.value[1:5], "big") for r in records if r.value and not r.corruption)
+
+
+def test_the_sums_are_those_of_the_records_read_by_the_product_s_decoder() -> None:
+    traffic, records = stages(
+        settings(versions=3, events=900, corrupt=0.1, tombstones=0.05, old_producers=0.3)
+    )
+    sums, codec = GroupSums(), load_codec("protobuf")
+    for version, schema_id in IDS.items():
+        head = b"\0" + schema_id.to_bytes(4, "big") + b"\0"
+        good = [r.value for stage in records.values() for r in stage if r.value and not r.corruption]
+        bodies = pa.array([value[6:] for value in good if value.startswith(head)], pa.binary())
+        decoded = codec.reader(Schema(schema_id, "PROTOBUF", schema_text(version)), (0,)).decode(bodies).rows
+        sums.add([decoded["game_name"], pa.repeat(schema_id, len(bodies))], row_hashes(decoded))
+    found = {Group(*key): (total.rows, total.checksum) for key, total in sums.groups.items()}
+    assert found == {group: (sent.rows, sent.checksum) for group, sent in traffic.sent().items()}
+    assert {(sent.version, group.schema_id) for group, sent in traffic.sent().items()} == set(IDS.items())
+
+
+def test_the_same_settings_make_the_same_records() -> None:
+    chosen = settings(versions=3, events=500, corrupt=0.1, tombstones=0.1, old_producers=0.5)
+    (one, records), (other, again) = stages(chosen), stages(chosen)
+    assert records == again
+    assert one.sent() == other.sent()
+
+
+def test_a_version_sent_alone_is_what_it_is_among_others() -> None:
+    whole = settings(versions=3, events=300, old_producers=0.4)
+    alone = settings(versions=3, first_version=3, events=300, old_producers=0.4)
+    assert stages(alone)[1][3] == stages(whole)[1][3]
+
+
+def test_old_producers_appear_once_there_is_a_newer_version() -> None:
+    _, records = stages(settings(versions=3, events=4000, old_producers=0.5))
+    assert schema_ids(records[1]) == {101: 4000}
+    third = schema_ids(records[3])
+    assert 1800 < third[103] < 2200
+    assert 850 < third[101] < 1150
+
+
+def test_without_old_producers_a_stage_has_one_version() -> None:
+    _, records = stages(settings(versions=2, events=100))
+    assert [schema_ids(stage) for stage in records.values()] == [{101: 100}, {102: 100}]
+
+
+def test_corrupt_kinds_take_turns_and_shares_are_kept() -> None:
+    _, records = stages(settings(events=10_000, corrupt=0.02, tombstones=0.01))
+    kinds = Counter(record.corruption for record in records[1] if record.corruption)
+    assert set(kinds) == set(KINDS)
+    assert max(kinds.values()) - min(kinds.values()) <= 1
+    assert 150 < kinds.total() < 250
+    assert 70 < sum(record.value is None for record in records[1]) < 130
+
+
+@pytest.mark.parametrize("rate", [0.5, 30, 10**6])
+def test_a_rate_changes_the_chunks_and_not_their_number_of_records(rate: float) -> None:
+    traffic = Traffic(settings(events=70, rate=rate))
+    traffic.introduce(1, 101)
+    sizes = [len(chunk) for chunk in traffic.stage(1)]
+    assert sum(sizes) == 70
+    assert max(sizes) <= max(1, rate)
+
+
+def test_everything_may_be_corrupt() -> None:
+    traffic, records = stages(settings(events=50, corrupt=1.0))
+    assert traffic.sent() == {}
+    assert all(record.corruption for record in records[1])

@@ -1,0 +1,80 @@
+"""The event grows by adding only, brings every kind of field, and its text says what its columns are."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from distributary.producer_sim.event_class import event_class
+from distributary.producer_sim.versions import NESTED_KINDS, arrow_schema, event_schema, schema_text
+from distributary.registry.memory import MemoryRegistry
+
+MANY = 24
+
+
+def numbered(message: Descriptor, prefix: str = "") -> dict[str, tuple[int, int, bool]]:
+    """Number, type and repetition of every field, nested ones by dotted name."""
+    found: dict[str, tuple[int, int, bool]] = {}
+    for about in message.fields:
+        found[prefix + about.name] = (about.number, about.type, about.is_repeated)
+        if about.type == FieldDescriptor.TYPE_MESSAGE and about.message_type.file == message.file:
+            found |= numbered(about.message_type, f"{prefix}{about.name}.")
+    return found
+
+
+def test_the_first_version_has_fourteen_fields() -> None:
+    assert len(event_schema(1).fields) == 14
+    assert arrow_schema(1).names[:3] == ["event_id", "game_name", "gamer_id"]
+
+
+@pytest.mark.parametrize("version", range(2, MANY))
+def test_each_version_only_adds(version: int) -> None:
+    before = numbered(event_class(version - 1).DESCRIPTOR)
+    after = numbered(event_class(version).DESCRIPTOR)
+    assert before.items() < after.items()
+
+
+@pytest.mark.parametrize("version", range(4, MANY))
+def test_from_the_fourth_on_a_plain_a_special_and_a_nested_field_are_added(version: int) -> None:
+    before = numbered(event_class(version - 1).DESCRIPTOR)
+    added = numbered(event_class(version).DESCRIPTOR).keys() - before.keys()
+    assert f"col_v{version}" in added
+    assert {name for name in added if name.split(".")[0] in before}, "nothing inside a message of old"
+    assert {name for name in added if "." not in name and not name.startswith("col_")}
+
+
+def test_three_versions_bring_every_kind_of_field() -> None:
+    added = [about for about in event_class(3).DESCRIPTOR.fields if about.number > 14]
+    kinds = {about.type for about in added}
+    assert {FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_ENUM} <= kinds
+    columns = {field.name: field.type for field in arrow_schema(3)}
+    assert pa.types.is_struct(columns["guild"])
+    assert pa.types.is_list(columns["achievements"])
+    assert pa.types.is_map(columns["wallet"])
+    reward = event_class(3).DESCRIPTOR.oneofs_by_name["reward"]
+    assert [about.name for about in reward.fields] == ["coins", "item"]
+
+
+def test_a_round_of_versions_has_every_special_kind() -> None:
+    last = 3 + len(NESTED_KINDS)
+    columns = {field.name: field.type for field in arrow_schema(last)}
+    kinds = [columns[name] for name in columns if name not in arrow_schema(3).names]
+    for is_kind in (pa.types.is_struct, pa.types.is_list, pa.types.is_map, pa.types.is_timestamp):
+        assert any(map(is_kind, kinds))
+
+
+def test_text_and_class_agree_on_columns() -> None:
+    for version in (1, 3, MANY):
+        assert arrow_schema(version).names == [about.name for about in event_class(version).DESCRIPTOR.fields]
+
+
+def test_the_text_never_changes() -> None:
+    assert schema_text(MANY) == schema_text(MANY)
+    assert schema_text(1).startswith('syntax = "proto3";\n\npackage games;\n\nmessage GameEvent {\n')
+
+
+def test_a_registry_gives_each_version_its_own_id() -> None:
+    registry = MemoryRegistry()
+    ids = [registry.register("games-value", schema_text(version), "PROTOBUF") for version in range(1, 9)]
+    assert len(set(ids)) == 8
