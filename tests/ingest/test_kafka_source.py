@@ -55,7 +55,7 @@ def run(
         .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination(120)
+    assert query.awaitTermination(200), "it did not reach the end in time"
     return batches
 
 
