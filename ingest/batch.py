@@ -1,0 +1,162 @@
+"""One micro-batch from Kafka's records to commits in all its tables: what `foreachBatch` calls."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+
+from pyspark.sql import DataFrame
+
+from distributary.errors import CheckpointMismatch
+from distributary.ingest import changes as change_log
+from distributary.ingest import failpoints
+from distributary.ingest.checkpoint import Checkpoint
+from distributary.ingest.continuity import check_manifest
+from distributary.ingest.decide import Decision, decide
+from distributary.ingest.evolution import tables_grow, worker_policies
+from distributary.ingest.finish import Finisher
+from distributary.ingest.generation import Generation
+from distributary.ingest.judge import Judge
+from distributary.ingest.manifest import Manifest
+from distributary.ingest.manifest_store import ManifestStore
+from distributary.ingest.offset_log import Offsets, batch_offsets, ends, starts
+from distributary.ingest.pins import PinnedTable, Pins
+from distributary.ingest.rewrite import Rewriter
+from distributary.ingest.schema_book import SchemaBook
+from distributary.ingest.settings import Settings
+from distributary.ingest.settle import Settled, Settling
+from distributary.ingest.table_book import TableBook
+from distributary.ingest.table_changes import PlannedChange, TableChanger, planned_changes
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A finished batch. `resumed`: an earlier attempt had decided it. `changes` are those of tables known before."""
+
+    manifest: Manifest
+    seconds: float
+    resumed: bool
+    changes: Sequence[PlannedChange] = ()
+
+
+@dataclass
+class BatchRunner:
+    """Everything that batches of one query share. `slots` is how many tasks run at once."""
+
+    settings: Settings
+    checkpoint: Checkpoint
+    generation: Generation
+    schemas: SchemaBook
+    tables: TableBook
+    slots: int
+    confirm_lease: Callable[[], None]
+    on_start: Callable[[int], None]
+    on_done: Callable[[Done], None]
+    _attempts: Counter[int] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.manifests = ManifestStore(self.checkpoint)
+        self._finisher = Finisher(self.settings, self.checkpoint, self.tables)
+        self._rewriter = Rewriter(self.checkpoint, self.settings.source.headers, self.slots)
+
+    def __call__(self, records: DataFrame, batch_id: int) -> None:
+        """Bring a batch to its end, from the beginning or from where an earlier attempt left it."""
+        self.on_start(batch_id)
+        began = time.monotonic()
+        manifest, planned = self.manifests.read(batch_id), list[PlannedChange]()
+        resumed = manifest is not None
+        if manifest is None:
+            manifest, planned = self._decided(records, batch_id)
+        else:
+            check_manifest(self.checkpoint, self.generation, manifest)
+            manifest = self._rewriter.restored(manifest, records, self._first_pins(batch_id, {}))
+        self._finisher.finish(manifest, records)
+        failpoints.reach(failpoints.BEFORE_SPARK_COMMIT, batch_id)
+        self.on_done(Done(manifest, time.monotonic() - began, resumed, planned))
+
+    def _decided(self, records: DataFrame, batch_id: int) -> tuple[Manifest, list[PlannedChange]]:
+        started = datetime.now(timezone.utc)
+        self._attempts[batch_id] += 1
+        last = self.manifests.last()
+        offsets = self._offsets(batch_id, last)
+        entities = dict(last.entities) if last else self.tables.entities_there()
+        known = self.tables.pinned(entities)
+        settled = self._settle(records, batch_id, known)
+        planned = planned_changes(settled, known)
+        self._evolve(records, batch_id, settled, planned)
+        decision = Decision(batch_id, offsets, settled, entities, planned, started, self._attempts[batch_id])
+        manifest = decide(self.settings, self.generation, self.tables, decision)
+        failpoints.reach(failpoints.BEFORE_MANIFEST, batch_id)
+        self.confirm_lease()
+        self.manifests.write(manifest)
+        failpoints.reach(failpoints.AFTER_MANIFEST, batch_id)
+        return manifest, planned
+
+    def _offsets(self, batch_id: int, last: Manifest | None) -> Offsets:
+        """The batch's offsets, which go on where the batch before ended."""
+        offsets = batch_offsets(self.checkpoint, batch_id)
+        if last is not None and last.batch_id == batch_id - 1:
+            ended = ends(last.offsets)
+            begun = {
+                topic: {p: o for p, o in ps.items() if p in ended.get(topic, {})}
+                for topic, ps in starts(offsets).items()
+            }
+            if begun != ended:
+                raise CheckpointMismatch(
+                    f"batch {batch_id} begins at {begun}, but batch {last.batch_id} ended at {ended}: Spark's files in "
+                    f"{self.checkpoint.offsets} were edited; restore them, or go on with a new checkpoint and "
+                    "`start: from_tables`"
+                )
+        return offsets
+
+    def _settle(self, records: DataFrame, batch_id: int, known: Mapping[str, PinnedTable]) -> Settled:
+        judge = Judge(self.settings, self.schemas, self.tables, known)
+        pins = self._first_pins(batch_id, known, judge.room())
+        headers = self.settings.source.headers
+        return Settling(records.sparkSession, judge, self.tables, headers, self.slots).settle(records, pins)
+
+    def _first_pins(self, batch_id: int, known: Mapping[str, PinnedTable], room: int = 0) -> Pins:
+        settings = self.settings
+        return Pins(
+            root=str(settings.sink.root),
+            aside=str(self.checkpoint.aside / f"{batch_id}-{uuid.uuid4().hex}"),
+            generation=self.generation.id,
+            batch_id=batch_id,
+            codec=settings.decode.format,
+            topics=settings.source.topics,
+            route=settings.route,
+            columns=settings.sink.columns,
+            policies=worker_policies(settings),
+            grow=tables_grow(settings),
+            worker_bytes=settings.limits.worker_bytes,
+            records=self.schemas.records,
+            refused=self.schemas.refused(),
+            tables=known,
+            new_tables=room,
+            already=self.generation.start.already,
+            max_questions=settings.registry.max_unknown_ids,
+        )
+
+    def _evolve(
+        self, records: DataFrame, batch_id: int, settled: Settled, planned: Sequence[PlannedChange]
+    ) -> None:
+        # Written down first, so that a change is on record even if we die in the middle of making it.
+        change_log.ChangeLog(self.checkpoint).write(
+            batch_id, [one for change in planned for one in _logged(change)]
+        )
+        threads = self.settings.limits.commit_threads
+        changer = TableChanger(self.tables, records.sparkSession, self.settings.sink.columns, threads)
+        changer.apply(planned, settled.layouts, {"distributary.pipeline": self.settings.name})
+
+
+def _logged(change: PlannedChange) -> list[change_log.TableChange]:
+    detail = "" if change.schema_id is None else f"schema {change.schema_id}"
+    kind = "created" if change.new else "added"
+    return [
+        change_log.TableChange(change.folder, kind, column.column, column.type, detail)
+        for column in change.added
+    ]

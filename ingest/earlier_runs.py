@@ -1,0 +1,141 @@
+"""What tables say of the checkpoints that filled them, and where a new checkpoint goes on from that.
+
+Each commit carries its generation, its batch and the offsets of the batch. The batch ledger is committed last, so
+its newest row says how far all tables are complete. A table with a newer commit has rows beyond that, of a batch that
+a crash left half committed: those offsets are left out of that table, and of that table only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from distributary.errors import TablesOfAnotherRun
+from distributary.ingest.generation import Start
+from distributary.ingest.ledger import BATCHES_TABLE
+from distributary.ingest.offset_log import Offsets, Positions, ends, offsets_from_json, starts
+
+GENERATION, BATCH, OFFSETS = "distributary.generation", "distributary.batch_id", "distributary.offsets"
+
+# Long enough to reach back over maintenance to the last commit of ours.
+_COMMITS_LOOKED_AT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierCommit:
+    """A commit that some checkpoint made to a table."""
+
+    table: str
+    generation: str
+    batch_id: int
+    offsets: Offsets
+
+
+def earlier_commits(root: str) -> list[EarlierCommit]:
+    """The newest commit of ours in each table under the root, and those before it of the same batch and later ones."""
+    return [commit for table in _tables(root) for commit in _unfinished(root, table)]
+
+
+def start_from(root: str, mode: str, commits: Sequence[EarlierCommit]) -> Start:
+    """Where a new checkpoint starts. Raises TablesOfAnotherRun where the user has to choose."""
+    if not commits or mode == "again":
+        return Start("again" if mode == "again" else "resume")
+    if mode != "from_tables":
+        tables = sorted({commit.table for commit in commits})
+        raise TablesOfAnotherRun(
+            f"tables in {root} ({', '.join(tables[:3])}{', ...' if len(tables) > 3 else ''}) were filled from another "
+            "checkpoint, and this one is new. Point `checkpoint` back at that one; or set `start: from_tables` to go on "
+            "from the offsets that the tables keep; or `start: again` to ingest everything once more"
+        )
+    return _from_tables(root, commits)
+
+
+def _from_tables(root: str, commits: Sequence[EarlierCommit]) -> Start:
+    done, complete = _complete_batches(root)
+    beyond = [commit for commit in commits if (commit.generation, commit.batch_id) not in done]
+    begins = complete
+    if begins is None:
+        begins = _lowest([starts(commit.offsets) for commit in beyond])
+    already: dict[str, Positions] = {}
+    for commit in beyond:
+        already[commit.table] = _highest([already.get(commit.table, {}), ends(commit.offsets)])
+    return Start("from_tables", begins, already)
+
+
+def _complete_batches(root: str) -> tuple[set[tuple[str, int]], Positions | None]:
+    """The batches that the ledger has, and how far they reach; None where the ledger has none."""
+    path = f"{root}/{BATCHES_TABLE}"
+    if not DeltaTable.is_deltatable(path):
+        return set(), None
+    columns = ["generation", "batch_id", "offsets"]
+    rows = DeltaTable(path).to_pyarrow_table(columns=columns).to_pylist()
+    reached = [ends(offsets_from_json(json.loads(row["offsets"]))) for row in rows]
+    return {(row["generation"], row["batch_id"]) for row in rows}, _highest(reached) if reached else None
+
+
+def _tables(root: str) -> list[str]:
+    if not os.path.isdir(root):
+        return []
+    with os.scandir(root) as entries:
+        return sorted(entry.name for entry in entries if os.path.isdir(f"{entry.path}/_delta_log"))
+
+
+def _unfinished(root: str, table: str) -> Iterator[EarlierCommit]:
+    for info in _history(f"{root}/{table}"):
+        told = _told(info)
+        if told is not None:
+            yield EarlierCommit(
+                table, told[GENERATION], int(told[BATCH]), offsets_from_json(json.loads(told[OFFSETS]))
+            )
+
+
+def _history(path: str) -> list[Mapping[str, Any]]:
+    try:
+        return DeltaTable(path).history(_COMMITS_LOOKED_AT)
+    except DeltaError:
+        return _history_on_disk(path)
+
+
+def _history_on_disk(path: str) -> list[Mapping[str, Any]]:
+    """The commits of a table that delta-rs cannot open, newest first."""
+    log = f"{path}/_delta_log"
+    found = []
+    for name in sorted((name for name in os.listdir(log) if name.endswith(".json")), reverse=True):
+        with open(f"{log}/{name}", encoding="utf-8") as file:
+            found += [entry["commitInfo"] for entry in map(json.loads, file) if "commitInfo" in entry]
+    return found
+
+
+def _told(info: Mapping[str, Any]) -> Mapping[str, str] | None:
+    """What a commit says of itself: delta-rs keeps it beside its own fields, Spark as JSON text."""
+    if GENERATION in info:
+        return info
+    try:
+        told = json.loads(info.get("userMetadata") or "null")
+    except ValueError:
+        return None
+    return told if isinstance(told, dict) and GENERATION in told else None
+
+
+def _highest(positions: Sequence[Positions]) -> Positions:
+    return _merged(positions, max)
+
+
+def _lowest(positions: Sequence[Positions]) -> Positions:
+    return _merged(positions, min)
+
+
+def _merged(positions: Sequence[Positions], choose: Any) -> Positions:
+    found: Positions = {}
+    for one in positions:
+        for topic, partitions in one.items():
+            kept = found.setdefault(topic, {})
+            for partition, offset in partitions.items():
+                kept[partition] = choose(kept[partition], offset) if partition in kept else offset
+    return found

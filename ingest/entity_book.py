@@ -1,0 +1,125 @@
+"""The entities a worker's task has met: each one's table, and the payload columns its file has so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from distributary.ingest.conform import Plan, plan
+from distributary.ingest.kafka_columns import (
+    table_schema,
+    with_rescued,
+    without_rescued,
+)
+from distributary.ingest.layout import extend
+from distributary.ingest.names import table_name
+from distributary.ingest.pins import Pins
+
+# Instead of an entity's number, in the numbers that `codes` gives.
+NONE, DENIED, WAITING = -1, -2, -3
+
+_EMPTY = pa.schema([])
+
+
+class EntityBook:
+    """Numbers entities from 0 as they come, and grows their layouts as the pins allow.
+
+    A layout is one object shared by all entities that have the same columns, so that a thousand tables cost one plan.
+    """
+
+    def __init__(self, pins: Pins) -> None:
+        self._pins = pins
+        self._reserved = pins.columns.reserved()
+        self._numbers: dict[str, int] = {}
+        self._new = 0
+        self.names: list[str] = []
+        self.folders: list[str] = []
+        self.layouts: list[pa.Schema] = []
+        self._by_folder: dict[str, int] = {}
+        self._interned: dict[bytes, pa.Schema] = {}
+        self._grown: dict[tuple[int, int], pa.Schema] = {}
+        self._plans: dict[tuple[int, int], Plan] = {}
+
+    def codes(self, entities: pa.DictionaryArray) -> npt.NDArray[np.int32]:
+        """The number of each row's entity, or NONE, DENIED or WAITING."""
+        numbers = [self._number(entity) for entity in entities.dictionary.to_pylist()]
+        table = np.array([*numbers, NONE], dtype=np.int32)
+        return table[entities.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)]
+
+    def named_table(self, folder: str) -> int:
+        """The number of the table that takes rows without an entity."""
+        return self._add(folder, folder)
+
+    def grow(self, code: int, record: int, columns: pa.Schema) -> bool:
+        """Let an entity's layout take up what a record type brings; whether it changed."""
+        before = self.layouts[code]
+        key = (id(before), record)
+        if key not in self._grown:
+            self._grown[key] = self._after(code, before, columns)
+        self.layouts[code] = self._grown[key]
+        return self.layouts[code] is not before
+
+    def plan(self, record: int, columns: pa.Schema, layout: pa.Schema) -> Plan:
+        """How a record type's columns become those of a layout."""
+        key = (id(layout), record)
+        if key not in self._plans:
+            full = without_rescued(self._pins.columns, layout)
+            self._plans[key] = plan(columns, full, self._pins.policies)
+        return self._plans[key]
+
+    def rescue(self, codes: Sequence[int]) -> None:
+        """Give these entities' files the column of rescued values."""
+        for code in codes:
+            self.layouts[code] = self._intern(with_rescued(self._pins.columns, self.layouts[code]))
+
+    def entity_of(self, folder: str) -> str:
+        """The entity whose table this is."""
+        return self.names[self._by_folder[folder]]
+
+    def layout_of(self, folder: str) -> pa.Schema:
+        """The payload columns of this table's file as of now."""
+        return self.layouts[self._by_folder[folder]]
+
+    def file_schema(self, folder: str) -> pa.Schema:
+        """All columns of this table's file as of now."""
+        return table_schema(self._pins.columns, self.layout_of(folder))
+
+    def _number(self, entity: str) -> int:
+        if entity not in self._numbers:
+            folder = table_name(self._pins.route.table, entity, self._pins.route.fold_case)
+            number = self._by_folder[folder] if folder in self._by_folder else self._admit(entity, folder)
+            if number == WAITING:  # not kept: a million unknown names would be kept for nothing
+                return WAITING
+            self._numbers[entity] = number
+        return self._numbers[entity]
+
+    def _admit(self, entity: str, folder: str) -> int:
+        pins = self._pins
+        if folder in pins.denied:
+            return DENIED
+        if folder not in pins.tables and folder not in pins.admitted:
+            if self._new >= pins.new_tables:
+                return DENIED if pins.tables_final else WAITING
+            self._new += 1
+        return self._add(entity, folder)
+
+    def _add(self, entity: str, folder: str) -> int:
+        if folder not in self._by_folder:
+            known = self._pins.tables.get(folder)
+            self.names.append(known.entity if known else entity)
+            self.folders.append(folder)
+            self.layouts.append(self._intern(known.layout if known else _EMPTY))
+            self._by_folder[folder] = len(self.names) - 1
+        return self._by_folder[folder]
+
+    def _after(self, code: int, before: pa.Schema, columns: pa.Schema) -> pa.Schema:
+        frozen = not self._pins.grow and self.folders[code] in self._pins.tables
+        if frozen:
+            return before
+        return self._intern(extend(before, columns, self._reserved))
+
+    def _intern(self, layout: pa.Schema) -> pa.Schema:
+        return self._interned.setdefault(layout.serialize().to_pybytes(), layout)

@@ -1,0 +1,215 @@
+"""What the driver decides about a pass over a batch, from what its tasks reported; nothing is visible yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+
+from distributary.errors import EvolutionStopped, PolicyStopped
+from distributary.ingest import reasons
+from distributary.ingest.evolution import RestartToEvolve, describe
+from distributary.ingest.kafka_columns import payload_layout
+from distributary.ingest.layout import changes, extend
+from distributary.ingest.names import table_name
+from distributary.ingest.pins import PinnedRecord, PinnedTable, Pins
+from distributary.ingest.report import TaskReport
+from distributary.ingest.schema_book import SchemaBook
+from distributary.ingest.settings import Settings
+from distributary.ingest.table_book import TableBook
+from distributary.ingest.table_schema import misfits
+
+
+class Judge:
+    """Holds a batch's reports against the settings; `known` are the tables that were there when it began."""
+
+    def __init__(
+        self, settings: Settings, schemas: SchemaBook, tables: TableBook, known: Mapping[str, PinnedTable]
+    ) -> None:
+        self._settings, self._schemas, self._tables, self._known = settings, schemas, tables, known
+        self._reserved = settings.sink.columns.reserved()
+
+    def layouts(self, total: TaskReport, pins: Pins) -> dict[str, pa.Schema]:
+        """The payload columns that each table written to must have, by folder."""
+        found = {folder: table.layout for folder, table in pins.tables.items()}
+        merged: dict[tuple[int, int], pa.Schema] = {}
+        touched: dict[str, pa.Schema] = {}
+        for written in total.files:
+            if written.entity is None:
+                continue
+            before = touched.get(written.file.table, found.get(written.file.table, pa.schema([])))
+            key = (id(before), id(written.layout))
+            if key not in merged:
+                merged[key] = extend(before, written.layout, frozenset())
+            touched[written.file.table] = merged[key]
+        return touched
+
+    def objection(self, total: TaskReport, pins: Pins) -> Pins | None:
+        """The pins to do the whole batch again with, where what was written cannot stay; None where it can."""
+        if total.stops:
+            raise PolicyStopped(f"batch {pins.batch_id}: {total.stops[0]}")
+        return self._too_many_tables(total, pins) or self._layouts_at_odds(total, pins)
+
+    def check_policies(self, total: TaskReport, pins: Pins) -> None:
+        """Raises PolicyStopped or EvolutionStopped where the settings say `fail` to what was met."""
+        policies = self._settings.policies
+        stops = [
+            (
+                policies.new_entity == "fail" and self._new_folders(total),
+                "policies.new_entity",
+                "a new entity came",
+            ),
+            (
+                policies.no_entity == "fail" and total.quarantined[reasons.NO_ENTITY.reason],
+                "policies.no_entity",
+                "a record has no value in the routing field",
+            ),
+            (
+                policies.undecodable == "fail" and _undecodable(total),
+                "policies.undecodable",
+                "a record cannot be decoded",
+            ),
+        ]
+        for met, setting, what in stops:
+            if met:
+                raise PolicyStopped(
+                    f"batch {pins.batch_id}: {what}, and {setting} is `fail`: {_account(total)}"
+                )
+        self._check_growth(total, pins)
+
+    def answer(self, total: TaskReport, pins: Pins, last: bool) -> Pins:
+        """The pins for the rows that were set aside. Raises RestartToEvolve or EvolutionStopped."""
+        questions = [key for key, _ in total.questions.most_common(self._settings.registry.max_unknown_ids)]
+        learned = self._schemas.learn(questions)
+        self._decide_evolution(learned.records)
+        self._schemas.pin(learned.records)
+        pins = replace(
+            pins,
+            records=self._schemas.records,
+            refused={**pins.refused, **learned.refused},
+            schemas_final=bool(questions) or pins.schemas_final or last,
+            count_input=False,
+        )
+        return self._admit(total, pins, last)
+
+    def _decide_evolution(self, records: Iterable[PinnedRecord]) -> None:
+        if not self._known:
+            return
+        brought = [(record, self._schemas.brings(record, self._reserved)) for record in records]
+        evolved = [
+            f"schema {describe(record)} brings {', '.join(names)}" for record, names in brought if names
+        ]
+        mode = self._settings.decode.evolution
+        if evolved and mode == "fail":
+            raise EvolutionStopped(
+                f"{'; '.join(evolved)}, and decode.evolution is `fail`. Run once with `restart` or `inline` to take it in"
+            )
+        if evolved and mode == "restart":
+            self._schemas.pin(records)
+            raise RestartToEvolve(evolved)
+
+    def _admit(self, total: TaskReport, pins: Pins, last: bool) -> Pins:
+        template = self._settings.route
+        names = [name for name, _ in sorted(total.newcomers.items(), key=lambda item: (-item[1], item[0]))]
+        folders = dict.fromkeys(table_name(template.table, name, template.fold_case) for name in names)
+        provisional = self._new_folders(total)
+        room = self.room() - len(provisional)
+        waiting = [folder for folder in folders if folder not in provisional]
+        return replace(
+            pins,
+            admitted=frozenset([*pins.admitted, *provisional, *waiting[: max(room, 0)]]),
+            tables_final=last or len(waiting) > room,
+            new_tables=max(room, 0),
+        )
+
+    def room(self) -> int:
+        """How many tables there may be beside the known ones."""
+        if self._settings.policies.new_entity == "quarantine":
+            return 0
+        return max(self._settings.route.max_tables - len(self._known), 0)
+
+    def _new_folders(self, total: TaskReport) -> dict[str, int]:
+        """Tables that are written to and were not there, and their rows."""
+        found: dict[str, int] = {}
+        for written in total.files:
+            if written.entity is not None and written.file.table not in self._known:
+                found[written.file.table] = found.get(written.file.table, 0) + written.file.rows
+        return found
+
+    def _too_many_tables(self, total: TaskReport, pins: Pins) -> Pins | None:
+        new, room = self._new_folders(total), self.room()
+        if len(new) <= room:
+            return None
+        ranked = sorted(new, key=lambda folder: (-new[folder], folder))
+        denied = frozenset(ranked[room:])
+        return replace(
+            pins,
+            admitted=frozenset(ranked[:room]),
+            denied=pins.denied | denied,
+            new_tables=0,
+            tables_final=True,
+        )
+
+    def _layouts_at_odds(self, total: TaskReport, pins: Pins) -> Pins | None:
+        layouts = self.layouts(total, pins)
+        fixed = self._of_tables_met(total, pins, layouts)
+        for written in total.files:
+            if written.entity is not None and not _holds(layouts[written.file.table], written.layout):
+                entity, folder = written.entity, written.file.table
+                fixed.setdefault(folder, PinnedTable(entity, layouts[folder]))
+        return replace(pins, tables={**pins.tables, **fixed}) if fixed else None
+
+    def _of_tables_met(
+        self, total: TaskReport, pins: Pins, layouts: Mapping[str, pa.Schema]
+    ) -> dict[str, PinnedTable]:
+        """Tables that somebody else made and whose columns do not go with what was written provisionally."""
+        new = {
+            written.file.table: written.entity
+            for written in total.files
+            if written.entity is not None and written.file.table not in pins.tables
+        }
+        columns = self._settings.sink.columns
+        there = {
+            folder: payload_layout(columns, state.layout)
+            for folder, state in self._tables.states(new).items()
+        }
+        return {
+            folder: PinnedTable(new[folder], layout)
+            for folder, layout in there.items()
+            if not _holds(extend(layout, layouts[folder], frozenset()), layouts[folder])
+        }
+
+    def _check_growth(self, total: TaskReport, pins: Pins) -> None:
+        grown = {growth.table: growth for growth in total.growths if growth.table in self._known}
+        for folder, growth in grown.items():
+            layout = self.layouts(total, pins)[folder]
+            names = ", ".join(change.column for change in changes(self._known[folder].layout, layout))
+            where = "/".join(map(str, growth.first))
+            if names and self._settings.decode.evolution == "fail":
+                raise EvolutionStopped(
+                    f"table {folder}: schema {growth.schema_id} brings {names}, first at {where}, and "
+                    "decode.evolution is `fail`. Run once with `restart` or `inline` to take it in"
+                )
+            if names and self._settings.policies.new_field == "fail":
+                raise PolicyStopped(
+                    f"table {folder}: schema {growth.schema_id} brings {names}, first at {where}, and "
+                    "policies.new_field is `fail`"
+                )
+
+
+def _holds(whole: pa.Schema, part: pa.Schema) -> bool:
+    """Whether every column of `part` is in `whole` by the same name, type and origin."""
+    return not changes(whole, part) and not any(misfits(whole, part))
+
+
+def _undecodable(total: TaskReport) -> int:
+    pipelines_own = {reasons.NO_ENTITY.reason, reasons.TABLE_LIMIT.reason, reasons.CONSTRAINT}
+    return sum(count for reason, count in total.quarantined.items() if reason not in pipelines_own)
+
+
+def _account(total: TaskReport) -> str:
+    return (
+        ", ".join(f"{count} {reason}" for reason, count in sorted(total.quarantined.items()))
+        or "none quarantined"
+    )

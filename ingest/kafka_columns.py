@@ -1,0 +1,48 @@
+"""The columns that say where a row came from, first in every entity's table so that later columns follow them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from distributary.ingest.setting_groups import Columns
+
+# Of the frame that workers read, in this order; see `ingest/frames.py`.
+RAW = ("topic", "partition", "offset", "ts", "key", "value", "header_id")
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+
+def kafka_fields(columns: Columns) -> list[pa.Field]:
+    """Topic, partition, offset, timestamp, key and schema id, by the names the settings give them."""
+    return [
+        pa.field(columns.kafka_topic, pa.string()),
+        pa.field(columns.kafka_partition, pa.int32()),
+        pa.field(columns.kafka_offset, pa.int64()),
+        pa.field(columns.kafka_ts, TIMESTAMP),
+        pa.field(columns.kafka_key, pa.binary()),
+        pa.field(columns.schema_id, pa.int64()),
+    ]
+
+
+def table_schema(columns: Columns, layout: pa.Schema) -> pa.Schema:
+    """All columns of an entity's table whose payload columns are `layout`."""
+    return pa.schema([*kafka_fields(columns), *layout])
+
+
+def payload_layout(columns: Columns, table: pa.Schema) -> pa.Schema:
+    """The payload columns of a table, the column of rescued values among them if there is one."""
+    own = {field.name for field in kafka_fields(columns)}
+    return pa.schema([field for field in table if field.name not in own])
+
+
+def with_rescued(columns: Columns, layout: pa.Schema) -> pa.Schema:
+    """The layout with the column of rescued values."""
+    if layout.get_field_index(columns.rescued) >= 0:
+        return layout
+    return layout.append(pa.field(columns.rescued, pa.string()))
+
+
+def without_rescued(columns: Columns, layout: pa.Schema) -> pa.Schema:
+    """The layout without the column of rescued values: what a record's columns are held against."""
+    place = layout.get_field_index(columns.rescued)
+    return layout if place < 0 else layout.remove(place)

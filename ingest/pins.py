@@ -1,0 +1,88 @@
+"""Everything that decides what becomes of a record, fixed before a batch is read.
+
+Workers decide nothing that is not here: the same batch with the same pins gives the same rows in the same tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from distributary.codecs.base import RecordPath
+from distributary.ingest.setting_groups import Columns, Policies, Route
+from distributary.registry.base import Schema, SchemaRef
+
+# A record type of a schema, as its wire header names it.
+RecordKey = tuple[SchemaRef, RecordPath]
+
+# Where a record stands in Kafka: topic, partition, offset.
+Coordinates = tuple[str, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedRecord:
+    """A record type that may be decoded in this batch, and the columns it brings."""
+
+    key: RecordKey
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedTable:
+    """A table that is there already: the entity it belongs to and its payload columns."""
+
+    entity: str
+    layout: pa.Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why a record goes to quarantine: a reason code and a sentence without any payload."""
+
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Pins:
+    """What one pass over one batch is decided by.
+
+    records      record types that may be decoded
+    refused      record types that were asked for and that nobody knows: to quarantine
+    tables       known tables, by their folder under the root
+    admitted     folders of new tables that are wanted whatever their count
+    denied       folders of tables that are not to be: their records go to quarantine
+    new_tables   how many further tables a task may give a provisional file
+    rejected     single records that may not be decoded or written: to quarantine
+    already      per table folder, topic and partition: offsets below this are in the table
+    schemas_final, tables_final  what is not pinned goes to quarantine instead of being set aside
+    guarded      payloads are decoded in a child process first, because a worker died
+    count_input  whether this pass counts what was read (rows set aside were counted before)
+    """
+
+    root: str
+    aside: str
+    generation: str
+    batch_id: int
+    codec: str
+    topics: tuple[str, ...]
+    route: Route
+    columns: Columns
+    policies: Policies
+    grow: bool
+    worker_bytes: int
+    records: tuple[PinnedRecord, ...] = ()
+    refused: Mapping[RecordKey, Verdict] = field(default_factory=dict)
+    tables: Mapping[str, PinnedTable] = field(default_factory=dict)
+    admitted: frozenset[str] = frozenset()
+    denied: frozenset[str] = frozenset()
+    new_tables: int = 0
+    rejected: Mapping[Coordinates, Verdict] = field(default_factory=dict)
+    already: Mapping[str, Mapping[str, Mapping[int, int]]] = field(default_factory=dict)
+    max_questions: int = 100
+    schemas_final: bool = False
+    tables_final: bool = False
+    guarded: bool = False
+    count_input: bool = True

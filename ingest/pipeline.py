@@ -1,0 +1,133 @@
+"""A pipeline put together from its settings: the parts that live as long as the run."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from distributary.ingest.kafka_source import KafkaCluster, lag, read_stream, topic_identity, warm_up
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from distributary.codecs.base import load_codec
+from distributary.ingest.batch import BatchRunner, Done
+from distributary.ingest.checkpoint import Checkpoint
+from distributary.ingest.continuity import check_continuity
+from distributary.ingest.earlier_runs import earlier_commits, start_from
+from distributary.ingest.generation import Generation, World, born, check_same_world, read_generation
+from distributary.ingest.lease import Lease
+from distributary.ingest.manifest_store import ManifestStore
+from distributary.ingest.offset_log import ends
+from distributary.ingest.pins_store import PinsStore
+from distributary.ingest.progress import Progress
+from distributary.ingest.registry_wait import RegistryWait
+from distributary.ingest.schema_book import SchemaBook
+from distributary.ingest.settings import Settings
+from distributary.ingest.sweep import sweep
+from distributary.ingest.table_book import TableBook
+from distributary.registry.base import SchemaRegistry
+
+
+@dataclass
+class Pipeline:
+    """Holds the checkpoint's lease while it is open."""
+
+    settings: Settings
+    spark: SparkSession
+    registry: SchemaRegistry
+    checkpoint: Checkpoint
+    generation: Generation
+    tables: TableBook
+    lease: Lease
+
+    @property
+    def slots(self) -> int:
+        """How many tasks Spark runs at once."""
+        return self.spark.sparkContext.defaultParallelism
+
+    def records_waiting(self) -> int:
+        """How many offsets lie between where this run begins and the end of the topics, as of now."""
+        cluster, last = KafkaCluster(self.settings), ManifestStore(self.checkpoint).last()
+        read = ends(last.offsets) if last else self.generation.start.offsets or cluster.earliest_offsets()
+        left = lag(cluster.end_offsets(), read)
+        return sum(offsets for partitions in left.values() for offsets in partitions.values())
+
+    def batch_runner(
+        self,
+        progress: Progress,
+        stop: threading.Event,
+        on_start: Callable[[int], None],
+        on_done: Callable[[Done], None],
+    ) -> BatchRunner:
+        """What one query calls with its batches, with every schema pinned that is known now."""
+        schemas = SchemaBook(
+            load_codec(self.settings.decode.format),
+            self.registry,
+            PinsStore(self.checkpoint),
+            RegistryWait(progress, stop),
+            self.settings.registry.unknown_id_cache_seconds,
+        )
+        schemas.open(self.settings.subjects())
+        return BatchRunner(
+            self.settings,
+            self.checkpoint,
+            self.generation,
+            schemas,
+            self.tables,
+            self.slots,
+            self.lease.confirm,
+            on_start,
+            on_done,
+        )
+
+    def start(self, process: Any) -> StreamingQuery:
+        """The streaming query, started; `process` is called with each batch."""
+        records = read_stream(self.spark, self.settings, self.generation.start.offsets)
+        trigger = self.settings.trigger
+        writer = (
+            records.writeStream.queryName(self.settings.name)
+            .foreachBatch(process)
+            .option("checkpointLocation", str(self.checkpoint.folder))
+        )
+        if trigger.available_now:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{int(trigger.interval_seconds * 1000)} milliseconds").start()
+
+
+@contextmanager
+def open_pipeline(settings: Settings, spark: SparkSession, registry: SchemaRegistry) -> Iterator[Pipeline]:
+    """The pipeline with its lease held, its identity checked, and leftovers of crashes swept."""
+    checkpoint = Checkpoint(settings.checkpoint)
+    with Lease(checkpoint, spark, settings.name) as lease:
+        checkpoint.make()
+        checkpoint.sweep()
+        generation = _generation(settings, checkpoint)
+        _sweep_tables(settings, checkpoint, generation)
+        warm_up(spark, settings, ["distributary.ingest.demux"])
+        root, columns = str(settings.sink.root), settings.sink.columns
+        tables = TableBook(root, columns, spark, settings.limits.commit_threads)
+        yield Pipeline(settings, spark, registry, checkpoint, generation, tables, lease)
+
+
+def _generation(settings: Settings, checkpoint: Checkpoint) -> Generation:
+    generation = read_generation(checkpoint)
+    check_continuity(checkpoint, generation, ManifestStore(checkpoint))
+    cluster, topics = topic_identity(settings)
+    world = World(cluster, topics, settings.fingerprint())
+    if generation is not None:
+        check_same_world(generation, world)
+        return generation
+    root = str(settings.sink.root)
+    start = start_from(root, settings.start, earlier_commits(root))
+    return born(checkpoint, settings.name, world, start)
+
+
+def _sweep_tables(settings: Settings, checkpoint: Checkpoint, generation: Generation) -> None:
+    shutil.rmtree(checkpoint.aside, ignore_errors=True)
+    settings.sink.root.mkdir(parents=True, exist_ok=True)
+    last = ManifestStore(checkpoint).last_batch()
+    sweep(settings.sink.root, generation.id, range(0 if last is None else last + 1))

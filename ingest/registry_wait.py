@@ -1,0 +1,45 @@
+"""Waiting for a registry that does not answer: an outage stops the stream for as long as it lasts, and costs no record."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from distributary.errors import RegistryUnavailable
+from distributary.ingest.progress import Progress
+
+T = TypeVar("T")
+
+FIRST_SECONDS, LONGEST_SECONDS = 1.0, 30.0
+
+
+class Stopped(Exception):
+    """The run was told to stop while it waited."""
+
+
+class RegistryWait:
+    """Asks again, ever more rarely, until the registry answers or the run is told to stop."""
+
+    def __init__(self, progress: Progress, stop: threading.Event) -> None:
+        self._progress, self._stop = progress, stop
+
+    def until_answered(self, ask: Callable[[], T]) -> T:
+        """The answer, whenever it comes. Raises Stopped if the run is to end first."""
+        seconds = FIRST_SECONDS
+        while True:
+            try:
+                return ask()
+            except RegistryUnavailable as error:
+                self._progress.waiting(str(error), seconds)
+            if self._stop.wait(seconds):
+                raise Stopped
+            seconds = min(seconds * 2, LONGEST_SECONDS)
+
+    def once(self, ask: Callable[[], T], otherwise: T) -> T:
+        """The answer, or `otherwise` where the registry does not give one now."""
+        try:
+            return ask()
+        except RegistryUnavailable as error:
+            self._progress.waiting(f"{error}; going on with the schemas that are pinned", 0.0)
+            return otherwise

@@ -1,0 +1,104 @@
+"""What a worker's task tells the driver: the files it wrote, what it counted, and the questions it could not answer."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from distributary.ingest.data_file import DataFile
+from distributary.ingest.pins import Coordinates, RecordKey
+from distributary.ingest.spans import Spans, join_spans
+
+# One binary column, one row a task.
+REPORT_DDL = "report binary"
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A file, the entity it is for (None: the quarantine) and the payload columns it holds."""
+
+    entity: str | None
+    file: DataFile
+    layout: pa.Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A table met a record type that brings columns it lacks, first seen at these coordinates."""
+
+    table: str
+    key: RecordKey
+    schema_id: int
+    first: Coordinates
+
+
+@dataclass
+class TaskReport:
+    """One task's account; adding two gives the account of both.
+
+    spans        per topic and partition, what was read
+    rows         rows on their way to each entity's table, by its folder
+    decoded      records decoded, by schema id
+    files        files written, none of them visible yet
+    growths      layouts that grew in this task
+    quarantined  rows sent to quarantine, by reason
+    dropped      rows dropped because the settings say so, by reason
+    already      rows left out because an earlier checkpoint committed them to their table
+    aside        files of rows set aside
+    questions    record types the pins do not cover, with the rows that wait for an answer
+    stops        what met a policy that says `fail`
+    newcomers    entities beyond the task's allowance of new tables, with the rows that wait
+    """
+
+    spans: Spans = field(default_factory=dict)
+    rows: Counter[str] = field(default_factory=Counter)
+    decoded: Counter[int] = field(default_factory=Counter)
+    files: list[WrittenFile] = field(default_factory=list)
+    growths: list[Growth] = field(default_factory=list)
+    quarantined: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
+    already: int = 0
+    aside: list[str] = field(default_factory=list)
+    aside_rows: int = 0
+    questions: Counter[RecordKey] = field(default_factory=Counter)
+    newcomers: Counter[str] = field(default_factory=Counter)
+    stops: list[str] = field(default_factory=list)
+
+    def add(self, other: TaskReport) -> None:
+        """Take another account into this one."""
+        join_spans(self.spans, other.spans)
+        self.rows += other.rows
+        self.decoded += other.decoded
+        self.files += other.files
+        self.growths += other.growths
+        self.quarantined += other.quarantined
+        self.dropped += other.dropped
+        self.already += other.already
+        self.aside += other.aside
+        self.aside_rows += other.aside_rows
+        self.questions += other.questions
+        self.newcomers += other.newcomers
+        self.stops += other.stops
+
+    def no_longer_aside(self) -> None:
+        """Forget what was set aside: the next pass takes it up."""
+        self.aside, self.aside_rows = [], 0
+        self.questions.clear()
+        self.newcomers.clear()
+
+
+def to_batch(report: TaskReport) -> pa.RecordBatch:
+    """The report as the one row that a task yields."""
+    return pa.RecordBatch.from_arrays([pa.array([pickle.dumps(report)], pa.binary())], ["report"])
+
+
+def total(rows: Iterable[bytes]) -> TaskReport:
+    """All tasks' reports as one. The bytes come from our own workers only."""
+    whole = TaskReport()
+    for row in rows:
+        whole.add(pickle.loads(row))  # noqa: S301
+    return whole

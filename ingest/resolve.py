@@ -1,0 +1,102 @@
+"""Deciding about commits that can never succeed: a table was dropped or altered by hand after its files were decided."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from distributary.errors import ConfigError
+from distributary.ingest.checkpoint import Checkpoint
+from distributary.ingest.kafka_columns import table_schema
+from distributary.ingest.lease import Lease
+from distributary.ingest.manifest import Manifest, TableFiles
+from distributary.ingest.manifest_store import ManifestStore
+from distributary.ingest.resolutions import Resolutions
+from distributary.ingest.settings import Settings
+from distributary.ingest.stuck import StuckCommits
+from distributary.ingest.table_book import ENTITY_PROPERTY
+from distributary.ingest.tables import create
+
+Choice = Literal["recreate", "skip"]
+
+
+@dataclass(frozen=True, slots=True)
+class StuckTable:
+    """A table that waits for a decision: the batch, the rows that wait, and why."""
+
+    batch_id: int
+    table: str
+    rows: int
+    why: str
+
+
+def stuck_tables(settings: Settings) -> list[StuckTable]:
+    """The tables that wait for a decision; empty where nothing is stuck."""
+    checkpoint = Checkpoint(settings.checkpoint)
+    found = []
+    for stuck in StuckCommits(checkpoint).read():
+        manifest = ManifestStore(checkpoint).read(stuck.batch_id)
+        skipped = Resolutions(checkpoint).skipped(stuck.batch_id)
+        for table in manifest.tables if manifest else ():
+            waits = table.folder not in skipped and f"/{table.folder} " in stuck.message
+            if waits and not _is_in(settings, table, stuck.batch_id):
+                found.append(StuckTable(stuck.batch_id, table.folder, table.rows, stuck.message))
+    return found
+
+
+def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
+    """Decide about one stuck table; the next run goes on with it.
+
+    `recreate` puts what is there aside and makes the table anew, empty, to take this batch's rows; `skip` lets it go
+    without this batch's rows. Raises ConfigError for a table that does not wait, LeaseHeld while a run is alive.
+    """
+    checkpoint = Checkpoint(settings.checkpoint)
+    with Lease(checkpoint, None, settings.name):
+        waiting = {stuck.table: stuck for stuck in stuck_tables(settings)}
+        if table not in waiting:
+            known = ", ".join(sorted(waiting)) or "none"
+            raise ConfigError(f"table {table} does not wait for a decision; those that do: {known}")
+        stuck = waiting[table]
+        if choice == "skip":
+            Resolutions(checkpoint).skip(stuck.batch_id, table)
+        else:
+            _recreate(settings, ManifestStore(checkpoint).read(stuck.batch_id), table)
+        return stuck
+
+
+def _recreate(settings: Settings, manifest: Manifest | None, folder: str) -> None:
+    if manifest is None:
+        raise ConfigError(f"table {folder}: the manifest of its batch is gone; restore it")
+    table = next(table for table in manifest.tables if table.folder == folder)
+    path = str(settings.sink.root / folder)
+    before = _put_aside(path)
+    ours = table.role != "events"
+    schema = table.layout if ours else table_schema(settings.sink.columns, table.layout)
+    entity = next((entity for entity, its in manifest.entities.items() if its == folder), None)
+    create(path, schema, {ENTITY_PROPERTY: entity} if entity is not None else {})
+    for file in table.files if before else ():
+        if os.path.exists(f"{before}/{file.name}"):
+            os.rename(f"{before}/{file.name}", f"{path}/{file.name}")
+
+
+def _put_aside(path: str) -> str | None:
+    """Where the old table is now; what a user may want back is never removed."""
+    if not os.path.isdir(path):
+        return None
+    root, name = os.path.split(path)
+    aside = f"{root}/.{name}.replaced-{int(time.time())}"
+    os.rename(path, aside)
+    return aside
+
+
+def _is_in(settings: Settings, table: TableFiles, batch_id: int) -> bool:
+    try:
+        known = DeltaTable(settings.sink.root / table.folder).transaction_version(table.app_id)
+    except (TableNotFoundError, DeltaError):
+        return False
+    return known is not None and known >= batch_id

@@ -1,0 +1,138 @@
+"""What the driver knows of schemas: those that are pinned, those nobody knows, and how to learn of others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from distributary.codecs.base import Codec
+from distributary.errors import BadSchema, SchemaNotFound
+from distributary.ingest import reasons
+from distributary.ingest.layout import changes, extend
+from distributary.ingest.pins import PinnedRecord, RecordKey, Verdict
+from distributary.ingest.pins_store import PinsStore
+from distributary.ingest.registry_wait import RegistryWait
+from distributary.registry.base import Answer, Schema, SchemaRef, SchemaRegistry
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """Answers to questions: record types that can be decoded now, and those that never can, with the reason."""
+
+    records: tuple[PinnedRecord, ...]
+    refused: Mapping[RecordKey, Verdict]
+
+
+class SchemaBook:
+    """The record types this checkpoint may decode. Only here is the registry asked; an outage makes it wait."""
+
+    def __init__(
+        self,
+        codec: Codec,
+        registry: SchemaRegistry,
+        store: PinsStore,
+        wait: RegistryWait,
+        refusal_seconds: float,
+    ) -> None:
+        """`refusal_seconds` is for how long a record type that nobody knows is not asked for again."""
+        self._codec, self._registry, self._store, self._wait = codec, registry, store, wait
+        self._refusal_seconds = refusal_seconds
+        self._refused: dict[RecordKey, tuple[Verdict, float]] = {}
+        self._records: dict[RecordKey, PinnedRecord] = {}
+        self._layouts: dict[RecordKey, pa.Schema] = {}
+
+    @property
+    def records(self) -> tuple[PinnedRecord, ...]:
+        """All pinned record types, in an order that depends on nothing but themselves."""
+        return tuple(self._records[key] for key in sorted(self._records, key=_order))
+
+    def layout(self, key: RecordKey) -> pa.Schema:
+        """The columns that a pinned record type brings."""
+        return self._layouts[key]
+
+    def open(self, subjects: Iterable[str]) -> None:
+        """Pin all that this checkpoint has ever used, and every version of the subjects.
+
+        The registry is waited for only where nothing is known yet: a pipeline whose schemas are all pinned starts
+        without it.
+        """
+        for key, schema in self._store.read():
+            self._pin(key, schema)
+        for subject in subjects:
+            self._pin_subject(subject)
+
+    def learn(self, questions: Sequence[RecordKey]) -> Learned:
+        """Ask the registry what these record types are; waits while it does not answer."""
+        refs = tuple(dict.fromkeys(ref for ref, _ in questions))
+        answers = self._wait.until_answered(lambda: self._ask(refs))
+        records, refused = [], {}
+        for key in questions:
+            answer = self._record(key, answers[key[0]])
+            if isinstance(answer, Verdict):
+                refused[key] = answer
+            else:
+                records.append(answer)
+        until = time.monotonic() + self._refusal_seconds
+        self._refused |= {key: (verdict, until) for key, verdict in refused.items()}
+        return Learned(tuple(records), refused)
+
+    def refused(self) -> dict[RecordKey, Verdict]:
+        """Record types that nobody knew when they were last asked for, which was not long ago."""
+        now = time.monotonic()
+        self._refused = {key: kept for key, kept in self._refused.items() if kept[1] > now}
+        return {key: verdict for key, (verdict, _) in self._refused.items()}
+
+    def pin(self, records: Iterable[PinnedRecord]) -> None:
+        """Make these decodable from now on, after every restart too."""
+        for record in records:
+            self._store.write(record.key, record.schema)
+            self._pin(record.key, record.schema)
+
+    def brings(self, record: PinnedRecord, reserved: frozenset[str]) -> tuple[str, ...]:
+        """The columns of a record type that no pinned one has; none where it changes no layout."""
+        whole = pa.schema([])
+        for known in self.records:
+            whole = extend(whole, self._layouts[known.key], reserved)
+        brought = self._codec.reader(record.schema, record.key[1]).schema
+        return tuple(change.column for change in changes(whole, extend(whole, brought, reserved)))
+
+    def _ask(self, refs: Sequence[SchemaRef]) -> Mapping[SchemaRef, Answer]:
+        return self._registry.by_refs(refs)
+
+    def _record(self, key: RecordKey, answer: Answer) -> PinnedRecord | Verdict:
+        if isinstance(answer, SchemaNotFound):
+            return reasons.unknown_schema(key[0])
+        try:
+            schema = answer if isinstance(answer, Schema) else _raise(answer)
+            self._codec.reader(schema, key[1])
+        except BadSchema as error:
+            return reasons.unusable_schema(key[0], str(error))
+        return PinnedRecord(key, schema)
+
+    def _pin_subject(self, subject: str) -> None:
+        def ask() -> list[PinnedRecord]:
+            keys = [(version.id, self._codec.default_path) for version in self._registry.versions(subject)]
+            answers = self._ask([ref for ref, _ in keys])
+            found = [self._record(key, answers[key[0]]) for key in keys]
+            return [record for record in found if isinstance(record, PinnedRecord)]
+
+        try:
+            self.pin(self._wait.once(ask, []) if self._records else self._wait.until_answered(ask))
+        except SchemaNotFound:
+            return  # nothing registered yet: the first record will ask
+
+    def _pin(self, key: RecordKey, schema: Schema) -> None:
+        self._records[key] = PinnedRecord(key, schema)
+        self._layouts[key] = self._codec.reader(schema, key[1]).schema
+
+
+def _order(key: RecordKey) -> tuple[bool, int, str, tuple[int, ...]]:
+    ref, path = key
+    return (isinstance(ref, str), ref if isinstance(ref, int) else 0, str(ref), path)
+
+
+def _raise(error: BadSchema) -> Schema:
+    raise error

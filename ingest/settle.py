@@ -1,0 +1,119 @@
+"""Step 3 and 4 of a batch: passes over it until every record has its place, all in files that nobody sees yet."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from distributary.errors import PipelineError
+from distributary.ingest.constraints import offenders
+from distributary.ingest.demux import demultiplex
+from distributary.ingest.frames import worker_columns
+from distributary.ingest.judge import Judge
+from distributary.ingest.pins import Coordinates, Pins, Verdict
+from distributary.ingest.reasons import CONSTRAINT
+from distributary.ingest.report import REPORT_DDL, TaskReport, total
+from distributary.ingest.table_book import TableBook
+
+# Each pass answers all questions of the one before; more are needed only where answers bring new questions.
+MOST_PASSES = 8
+
+# Spark says so when a Python worker's process ends without an exception: a native decoder crashed.
+_WORKER_DIED = ("Python worker exited unexpectedly", "Python worker process terminated")
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A batch whose records all have their place: the report, what decided it, and each table's payload columns."""
+
+    report: TaskReport
+    pins: Pins
+    layouts: Mapping[str, pa.Schema]
+
+
+class Settling:
+    """Passes over one batch. Gives up without a trace: files of an attempt that failed are removed."""
+
+    def __init__(
+        self, spark: SparkSession, judge: Judge, tables: TableBook, headers: bool, slots: int
+    ) -> None:
+        self._spark, self._judge, self._tables = spark, judge, tables
+        self._headers, self._slots = headers, slots
+        self._total = TaskReport()
+
+    def settle(self, records: DataFrame, pins: Pins) -> Settled:
+        """`records` is the batch as Spark's Kafka source gives it. Raises RestartToEvolve and PipelineErrors."""
+        try:
+            return self._settle(worker_columns(records, len(pins.topics), self._headers), pins)
+        except BaseException:
+            discard(pins.root, self._total)
+            raise
+        finally:
+            shutil.rmtree(pins.aside, ignore_errors=True)
+
+    def _settle(self, whole: DataFrame, pins: Pins) -> Settled:
+        todo = whole
+        for turn in range(MOST_PASSES):
+            report, pins = self._survive(todo, pins)
+            self._total.add(report)
+            again = self._judge.objection(self._total, pins)
+            if again is None and not self._total.aside:
+                again = self._without_offenders(pins)
+                if again is None:
+                    self._judge.check_policies(self._total, pins)
+                    return Settled(self._total, pins, self._judge.layouts(self._total, pins))
+            if again is not None:
+                discard(pins.root, self._total)
+                self._total = TaskReport()
+                todo, pins = whole, replace(again, count_input=True)
+            else:
+                pins = self._judge.answer(self._total, pins, last=turn >= MOST_PASSES - 2)
+                todo = self._spark.read.parquet(*self._total.aside)
+                self._total.no_longer_aside()
+        raise PipelineError(
+            f"batch {pins.batch_id}: after {MOST_PASSES} passes there are records without a place; nothing became "
+            "visible. This is a defect of distributary: keep the checkpoint and report it"
+        )
+
+    def _survive(self, todo: DataFrame, pins: Pins) -> tuple[TaskReport, Pins]:
+        """One pass; where a payload kills its worker, once more with every payload tried in a child process first."""
+        try:
+            return run_pass(todo, pins, self._slots), pins
+        except Exception as error:
+            if pins.guarded or not any(sign in str(error) for sign in _WORKER_DIED):
+                raise
+        guarded = replace(pins, guarded=True)
+        return run_pass(todo, guarded, self._slots), guarded
+
+    def _without_offenders(self, pins: Pins) -> Pins | None:
+        """The pins with the records that a table's own constraints refuse; None where there are none."""
+        rejected: dict[Coordinates, Verdict] = {}
+        files = [written.file for written in self._total.files if written.entity is not None]
+        for folder, state in self._tables.states(file.table for file in files).items():
+            if not state.checks:
+                continue
+            mine = [file for file in files if file.table == folder]
+            for found in offenders(self._spark, state.path, mine, state):
+                rejected[found.topic, found.partition, found.offset] = Verdict(CONSTRAINT, found.detail)
+        return replace(pins, rejected={**pins.rejected, **rejected}) if rejected else None
+
+
+def run_pass(todo: DataFrame, pins: Pins, slots: int) -> TaskReport:
+    """One Spark job over records, as many tasks as there are slots: each writes few, large files."""
+    rows = todo.coalesce(slots).mapInArrow(demultiplex(pins), REPORT_DDL).collect()
+    return total(bytes(row.report) for row in rows)
+
+
+def discard(root: str, report: TaskReport, keep: Callable[[str], bool] = lambda table: False) -> None:
+    """Remove the files of an attempt, those of the tables to keep excepted; no log names any of them."""
+    for written in report.files:
+        if not keep(written.file.table):
+            try:
+                os.remove(f"{root}/{written.file.table}/{written.file.name}")
+            except FileNotFoundError:
+                continue

@@ -1,0 +1,42 @@
+"""How many records of each Kafka partition were read, and between which offsets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+
+@dataclass(slots=True)
+class Span:
+    """The number of records read from a partition, and the first and last offset among them."""
+
+    count: int
+    first: int
+    last: int
+
+    def join(self, other: Span) -> Span:
+        """Both spans as one."""
+        return Span(self.count + other.count, min(self.first, other.first), max(self.last, other.last))
+
+
+# By topic and partition.
+Spans = dict[tuple[str, int], Span]
+
+
+def join_spans(spans: Spans, others: Spans) -> None:
+    """Take `others` into `spans`."""
+    for where, span in others.items():
+        spans[where] = spans[where].join(span) if where in spans else span
+
+
+def count_spans(raw: pa.RecordBatch, spans: Spans) -> None:
+    """Take the records of a batch into `spans`."""
+    topics = raw["topic"].dictionary_encode()
+    offsets = raw["offset"].to_numpy()
+    places = topics.indices.to_numpy().astype(np.int64) << 32 | raw["partition"].to_numpy()
+    for place in np.unique(places):
+        mine = offsets[places == place]
+        where = (topics.dictionary[int(place) >> 32].as_py(), int(place) & 0xFFFFFFFF)
+        join_spans(spans, {where: Span(len(mine), int(mine.min()), int(mine.max()))})

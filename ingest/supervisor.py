@@ -1,0 +1,209 @@
+"""Runs the streaming query, and starts it again: at once when a schema evolved, with back-off when something failed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from py4j.protocol import Py4JNetworkError
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming import StreamingQuery
+
+from distributary.errors import (
+    BudgetSpent,
+    CheckpointMismatch,
+    CodecError,
+    CommitImpossible,
+    ConfigError,
+    DistributaryError,
+    EvolutionStopped,
+    LeaseHeld,
+    PipelineError,
+    PolicyStopped,
+    SetupError,
+    SumsDisagree,
+    TablesOfAnotherRun,
+)
+from distributary.ingest.attempts import Spending
+from distributary.ingest.batch import BatchRunner, Done
+from distributary.ingest.evolution import RestartToEvolve
+from distributary.ingest.pipeline import Pipeline
+from distributary.ingest.progress import Progress, Summary
+from distributary.ingest.registry_wait import Stopped
+
+# Trying again cannot help: somebody has to decide or to mend something first.
+FATAL = (
+    CheckpointMismatch,
+    CodecError,
+    CommitImpossible,
+    ConfigError,
+    EvolutionStopped,
+    LeaseHeld,
+    PolicyStopped,
+    SetupError,
+    SumsDisagree,
+    TablesOfAnotherRun,
+)
+
+# How often the query is looked at; an error ends the wait at once.
+_LOOK_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """A restart because a schema evolved: what changed, and when the attempts before and after it began.
+
+    Both times are seconds since the epoch. The gap is all that the evolution cost: the attempt given up, and the
+    way back to where it was.
+    """
+
+    changes: tuple[str, ...]
+    met_at: float
+    decoding_at: float
+
+    @property
+    def gap_seconds(self) -> float:
+        """From the attempt that met the new schema to the one that decodes it."""
+        return self.decoding_at - self.met_at
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a whole run came to."""
+
+    summary: Summary
+    restarts: tuple[Restart, ...]
+
+
+class Supervisor:
+    """One run of one pipeline, through as many queries as it takes."""
+
+    def __init__(self, pipeline: Pipeline, progress: Progress, stop: threading.Event) -> None:
+        settings = pipeline.settings
+        self._pipeline, self._progress, self._stop = pipeline, progress, stop
+        self._failures = Spending(settings.supervisor.failures)
+        self._evolutions = Spending(settings.supervisor.evolutions)
+        self._met: tuple[tuple[str, ...], float] | None = None
+        self._attempt_began = 0.0
+        self._error: BaseException | None = None
+        self._restarts: list[Restart] = []
+        self._summary = Summary()
+
+    def run(self) -> Outcome:
+        """Until everything is ingested (`available_now`), the run is told to stop, or it cannot go on."""
+        began = time.monotonic()
+        self._progress.started(self._pipeline.settings.name, self._pipeline.records_waiting())
+        try:
+            while not self._finished():
+                continue
+        finally:
+            self._summary = replace(self._summary, seconds=time.monotonic() - began)
+            self._progress.finished(self._summary)
+        return Outcome(self._summary, tuple(self._restarts))
+
+    def _finished(self) -> bool:
+        """Run one query to its end; whether that was the end of the run."""
+        try:
+            self._query_once()
+            return True
+        except Stopped:
+            return True
+        except RestartToEvolve as evolved:
+            self._met = (evolved.changes, self._attempt_began)
+            self._summary = replace(self._summary, evolutions=self._summary.evolutions + 1)
+            wait = self._spend(self._evolutions, "evolution restarts", evolved)
+        except FATAL:
+            raise
+        except Py4JNetworkError as error:
+            raise PipelineError(
+                "Spark's JVM died, and no other can be started in this process; start the run again, it goes on "
+                "where it was"
+            ) from error
+        except Exception as error:  # noqa: BLE001 whatever it is, it counts against the budget
+            self._summary = replace(self._summary, failures=self._summary.failures + 1)
+            wait = self._spend(self._failures, "failures", error)
+            self._progress.failure(_sentence(error), wait)
+        return self._stop.wait(wait)
+
+    def _spend(self, spending: Spending, what: str, error: Exception) -> float:
+        wait = spending.spend()
+        if wait is None:
+            raise BudgetSpent(f"too many {what} ({spending}), the last one: {_sentence(error)}") from error
+        return wait
+
+    def _query_once(self) -> None:
+        self._error = None
+        runner = self._pipeline.batch_runner(self._progress, self._stop, self._batch_began, self._batch_done)
+        query = self._pipeline.start(self._guarded(runner))
+        try:
+            while not query.awaitTermination(_LOOK_SECONDS):
+                if self._stop.is_set():
+                    query.stop()
+        except StreamingQueryException:
+            # It arrives here without its Python type; the callback kept it.
+            if self._error is None:
+                raise
+        finally:
+            _stop_quietly(query)
+        if self._error is not None:
+            raise self._error
+
+    def _guarded(self, runner: BatchRunner) -> object:
+        def process(records: DataFrame, batch_id: int) -> None:
+            try:
+                runner(records, batch_id)
+            except BaseException as error:
+                self._error = error
+                raise
+
+        return process
+
+    def _batch_began(self, batch_id: int) -> None:
+        self._attempt_began = time.time()
+        if self._met is not None:
+            changes, met_at = self._met
+            self._met = None
+            self._restarts.append(Restart(changes, met_at, self._attempt_began))
+            self._progress.evolution(changes, met_at, self._attempt_began)
+
+    def _batch_done(self, done: Done) -> None:
+        counts, summary = done.manifest.counts, self._summary
+        self._summary = replace(
+            summary,
+            batches=summary.batches + 1,
+            rows=summary.rows + counts.total_read,
+            written=summary.written + sum(counts.rows.values()),
+            quarantined=summary.quarantined + sum(counts.quarantined.values()),
+            dropped=summary.dropped + sum(counts.dropped.values()),
+            tables=len(set(done.manifest.entities.values())),
+        )
+        changed = _changes_in_place(done)
+        if changed:
+            self._progress.evolution(changed, self._attempt_began, self._attempt_began)
+        self._progress.batch_done(
+            done.manifest.batch_id, counts.total_read, len(counts.rows), done.seconds, None
+        )
+
+
+def _changes_in_place(done: Done) -> Sequence[str]:
+    return [
+        f"table {change.folder} gets {', '.join(column.column for column in change.added)}"
+        for change in done.changes
+        if not change.new
+    ]
+
+
+def _stop_quietly(query: StreamingQuery) -> None:
+    try:
+        query.stop()
+    except Exception:  # noqa: BLE001 the JVM may be gone; what went wrong is already known
+        return
+
+
+def _sentence(error: BaseException) -> str:
+    """An error's first line: stack traces and what Spark adds to them are for --debug."""
+    text = str(error).strip() if isinstance(error, DistributaryError) else f"{type(error).__name__}: {error}"
+    return text if isinstance(error, DistributaryError) else text.splitlines()[0][:500]

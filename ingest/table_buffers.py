@@ -1,0 +1,113 @@
+"""Rows of many tables held in a worker's memory, written as few, large Parquet files.
+
+Memory is bounded: when all tables together hold more than the limit, each writes what it has as one row group and
+forgets it. A table's file stays open for its next row group while tables are few, and is closed while they are many.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from distributary.ingest.conform import fill
+from distributary.ingest.data_file import DataFile, file_name
+from distributary.ingest.statistics import statistics
+
+# More open files than this come too near to what a process may have open by default (1,024).
+MOST_OPEN_FILES = 200
+
+COMPRESSION = "zstd"
+
+
+@dataclass
+class _Held:
+    """One table's rows in memory and its open file, if it has one."""
+
+    parts: list[pa.RecordBatch] = field(default_factory=list)
+    writer: pq.ParquetWriter | None = None
+    name: str = ""
+    rows: int = 0
+
+
+class TableBuffers:
+    """Buffers by table folder; every finished file is in `files`, in the order it was finished."""
+
+    def __init__(
+        self,
+        root: str,
+        generation: str,
+        batch_id: int,
+        limit_bytes: int,
+        schema_of: Callable[[str], pa.Schema],
+    ) -> None:
+        """`schema_of` answers which columns a table's file has if it is written now; they only ever grow."""
+        self._root, self._generation, self._batch_id, self._limit = root, generation, batch_id, limit_bytes
+        self._schema_of = schema_of
+        self._held: dict[str, _Held] = {}
+        self._bytes = 0
+        self.files: list[DataFile] = []
+
+    def add(self, table: str, rows: pa.RecordBatch) -> None:
+        """Hold these rows for a table; their schema may be any part of what the table will have."""
+        self._held.setdefault(table, _Held()).parts.append(rows)
+
+    def grew(self, added_bytes: int) -> None:
+        """Note that memory grew by this much, and write everything out if it is over the limit."""
+        self._bytes += added_bytes
+        if self._bytes > self._limit:
+            self._spill()
+
+    def close(self) -> None:
+        """Write what is left and finish all files."""
+        for table in list(self._held):
+            self._write(table)
+            self._finish(table)
+
+    def abandon(self) -> None:
+        """Close all files without keeping them; what was written stays invisible."""
+        for held in self._held.values():
+            if held.writer is not None:
+                held.writer.close()
+        self._held.clear()
+
+    def _spill(self) -> None:
+        many = len(self._held) > MOST_OPEN_FILES
+        for table in list(self._held):
+            self._write(table)
+            if many:
+                self._finish(table)
+        self._bytes = 0
+
+    def _write(self, table: str) -> None:
+        held = self._held[table]
+        if not held.parts:
+            return
+        schema = self._schema_of(table)
+        if held.writer is not None and not held.writer.schema.equals(schema):
+            self._finish(table)
+            held = self._held[table] = _Held(held.parts)
+        rows = pa.Table.from_batches([fill(part, schema) for part in held.parts], schema)
+        held.parts = []
+        if held.writer is None:
+            self._open(table, held, schema)
+        held.writer.write_table(rows, row_group_size=max(rows.num_rows, 1))
+        held.rows += rows.num_rows
+
+    def _open(self, table: str, held: _Held, schema: pa.Schema) -> None:
+        os.makedirs(f"{self._root}/{table}", exist_ok=True)
+        held.name = file_name(self._generation, self._batch_id)
+        held.writer = pq.ParquetWriter(f"{self._root}/{table}/{held.name}", schema, compression=COMPRESSION)
+
+    def _finish(self, table: str) -> None:
+        held = self._held.pop(table)
+        if held.writer is None:
+            return
+        schema = held.writer.schema
+        held.writer.close()
+        size = os.path.getsize(f"{self._root}/{table}/{held.name}")
+        stats = statistics(held.writer.writer.metadata, schema)
+        self.files.append(DataFile(table, held.name, held.rows, size, stats))
