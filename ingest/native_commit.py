@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
 from distributary.errors import CommitImpossible
@@ -44,7 +44,7 @@ def commit_native(  # noqa: PLR0913, PLR0917 - one value each of what a commit i
     if known is not None and known >= batch_id:  # 0 is a version
         return False
     _require_fit(table, schema, path, batch_id)
-    actions = [_add_action(path, file, batch_id) for file in files]
+    actions: list[AddAction | RemoveAction] = [_add_action(path, file, batch_id) for file in files]
     properties = CommitProperties(
         custom_metadata=dict(metadata),
         app_transactions=[Transaction(app_id, batch_id)],

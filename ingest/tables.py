@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable
 from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
@@ -137,9 +137,14 @@ def create(path: Path, schema: pa.Schema, properties: Mapping[str, str]) -> None
     wanted = storable(schema)
     if not DeltaTable.is_deltatable(os.fspath(path)):
         try:
-            # Keys of ours are unknown to Delta, which refuses them unless told otherwise.
             DeltaTable.create(
-                path, wanted, configuration={**_CREATED_WITH, **properties}, raise_if_key_not_exists=False
+                os.fspath(path),
+                wanted,
+                configuration={**_CREATED_WITH, **properties},
+                # Keys of ours are unknown to Delta, which refuses them unless told otherwise.
+                raise_if_key_not_exists=False,
+                # Tried again after a rival's, it would be version 1 and replace the rival's columns without an error.
+                commit_properties=CommitProperties(max_commit_retries=0),
             )
             return
         except DeltaError:  # one that appeared meanwhile is as good as ours

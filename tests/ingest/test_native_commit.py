@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import CommitProperties, DeltaTable, Field, Transaction
+from deltalake.schema import PrimitiveType
+
+from distributary.errors import CommitImpossible
+from distributary.ingest.data_file import DataFile, file_name
+from distributary.ingest.native_commit import commit_native
+from distributary.ingest.statistics import statistics
+from distributary.ingest.tables import create
+
+SCHEMA = pa.schema([("a", pa.int64()), ("s", pa.struct([("x", pa.int32()), ("y", pa.string())]))])
+ROWS: list[dict[str, Any]] = [{"a": 1, "s": {"x": 1, "y": "e"}}, {"a": None, "s": None}]
+
+
+def written(path: Path, rows: list[dict[str, Any]] = ROWS, schema: pa.Schema = SCHEMA) -> DataFile:
+    name = file_name("0" * 32, 0)
+    pq.write_table(pa.Table.from_pylist(rows, schema), path / name)
+    text = statistics(pq.read_metadata(path / name), schema)
+    return DataFile(path.name, name, len(rows), (path / name).stat().st_size, text)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    create(tmp_path / "t", SCHEMA, {})
+    return tmp_path / "t"
+
+
+def test_files_are_in_once_with_their_transaction_and_metadata(table: Path) -> None:
+    files = [written(table), written(table)]
+    assert commit_native(table, files, SCHEMA, "app/events", 0, {"distributary.offsets": "{}"})
+    assert not commit_native(table, files, SCHEMA, "app/events", 0, {})
+    opened = DeltaTable(table)
+    assert opened.to_pyarrow_table().num_rows == 4
+    assert opened.transaction_version("app/events") == 0
+    assert opened.history(1)[0]["distributary.offsets"] == "{}"
+    actions = pa.table(opened.get_add_actions(flatten=True))
+    assert actions["num_records"].to_pylist() == [2, 2]
+
+
+def test_a_repeat_needs_neither_files_nor_fit(table: Path) -> None:
+    file = written(table)
+    assert commit_native(table, [file], SCHEMA, "app", 7, {})
+    assert not commit_native(table, [replace(file, bytes=1)], pa.schema([("z", pa.int8())]), "app", 6, {})
+
+
+def test_a_later_batch_and_another_app_go_on(table: Path) -> None:
+    assert commit_native(table, [written(table)], SCHEMA, "app", 1, {})
+    assert commit_native(table, [written(table)], SCHEMA, "app", 2, {})
+    assert commit_native(table, [written(table)], SCHEMA, "other", 1, {})
+    assert DeltaTable(table).to_pyarrow_table().num_rows == 6
+
+
+def test_of_eight_who_commit_the_same_batch_one_does(table: Path) -> None:
+    file = written(table)
+    with ThreadPoolExecutor(8) as pool:
+        done = list(pool.map(lambda _: commit_native(table, [file], SCHEMA, "app", 0, {}), range(8)))
+    assert sorted(done) == [False] * 7 + [True]
+    assert DeltaTable(table).to_pyarrow_table().num_rows == 2
+
+
+def test_rivals_of_other_apps_all_get_in(table: Path) -> None:
+    files = [written(table) for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        done = list(pool.map(lambda i: commit_native(table, [files[i]], SCHEMA, f"app{i}", 0, {}), range(8)))
+    assert all(done)
+    assert DeltaTable(table).to_pyarrow_table().num_rows == 16
+
+
+def test_a_rival_between_check_and_commit_is_met_on_a_fresh_handle(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, rival = written(table), written(table)
+    original, calls = DeltaTable.create_write_transaction, []
+
+    def with_rival_first(handle: DeltaTable, *args: Any, **options: Any) -> None:
+        calls.append(handle)
+        if len(calls) == 1:
+            DeltaTable(table).alter.add_columns(Field("new", PrimitiveType("string")))
+            assert commit_native(table, [rival], SCHEMA, "app", 3, {})
+        original(handle, *args, **options)
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", with_rival_first)
+    assert not commit_native(table, [file], SCHEMA, "app", 3, {})
+    assert DeltaTable(table).to_pyarrow_table().num_rows == 2
+    assert len(calls) == 2
+
+
+def test_a_files_columns_may_be_fewer_than_the_tables(table: Path) -> None:
+    part = pa.schema([("s", pa.struct([("y", pa.string())]))])
+    assert commit_native(table, [written(table, [{"s": {"y": "only"}}], part)], part, "app", 0, {})
+    assert DeltaTable(table).to_pyarrow_table().to_pylist() == [{"a": None, "s": {"x": None, "y": "only"}}]
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        (pa.schema([("z", pa.int64())]), "no column z"),
+        (pa.schema([("a", pa.int32())]), "column a is int64 in the table and int32 in the files"),
+        (pa.schema([("s", pa.struct([("y", pa.binary())]))]), r"column s\.y is string"),
+        (pa.schema([("s", pa.struct([("n", pa.binary())]))]), r"no column s\.n"),
+    ],
+)
+def test_files_that_do_not_fit_are_refused_for_good(table: Path, schema: pa.Schema, why: str) -> None:
+    with pytest.raises(CommitImpossible, match=rf"table {table}.* batch 4: {why}.*distributary resolve"):
+        commit_native(table, [written(table, [], schema)], schema, "app", 4, {})
+    assert DeltaTable(table).version() == 0
+
+
+def test_a_file_that_is_gone_or_cut_off_is_refused_for_good(table: Path) -> None:
+    file = written(table)
+    with pytest.raises(CommitImpossible, match=r"has \d+ bytes, not \d+ as written"):
+        commit_native(table, [replace(file, bytes=file.bytes + 1)], SCHEMA, "app", 0, {})
+    (table / file.name).unlink()
+    with pytest.raises(CommitImpossible, match="is gone"):
+        commit_native(table, [file], SCHEMA, "app", 0, {})
+
+
+def test_a_table_that_is_gone_is_refused_for_good(tmp_path: Path) -> None:
+    with pytest.raises(CommitImpossible, match="no Delta table any more"):
+        commit_native(tmp_path / "t", [], SCHEMA, "app", 0, {})
+
+
+def test_a_table_that_got_a_constraint_takes_no_files_as_they_are(table: Path) -> None:
+    DeltaTable(table).alter.add_constraint({"positive": "a > 0"})
+    with pytest.raises(CommitImpossible, match="CHECK constraint positive"):
+        commit_native(table, [written(table)], SCHEMA, "app", 0, {})
+
+
+def test_the_cost_of_a_commit_levels_off_after_the_first_checkpoint(tmp_path: Path) -> None:
+    # Against a table's very first commit, which has no checkpoint to read, it is about two and a half to three times.
+    old, young = tmp_path / "old", tmp_path / "young"
+    for path, commits in ((old, 200), (young, 15)):
+        create(path, SCHEMA, {})
+        for i in range(commits):
+            commit_native(path, [written(path)], SCHEMA, "app", i, {})
+    # In turns, so that whatever else the machine does weighs on both.
+    costs = [(cpu_seconds(old, 200 + i), cpu_seconds(young, 15 + i)) for i in range(30)]
+    assert median(cost[0] for cost in costs) < 2 * median(cost[1] for cost in costs)
+
+
+def cpu_seconds(path: Path, batch_id: int) -> float:
+    file = written(path)
+    began = time.process_time()
+    assert commit_native(path, [file], SCHEMA, "app", batch_id, {})
+    return time.process_time() - began
+
+
+def test_ids_written_by_a_rival_library_count(table: Path) -> None:
+    properties = CommitProperties(app_transactions=[Transaction("app", 5)])
+    DeltaTable(table).create_write_transaction([], "append", SCHEMA, commit_properties=properties)
+    assert not commit_native(table, [written(table)], SCHEMA, "app", 5, {})
+    lines = [json.loads(line) for line in (table / "_delta_log" / f"{1:020d}.json").read_text().splitlines()]
+    assert any("txn" in line for line in lines)
