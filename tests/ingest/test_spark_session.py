@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
@@ -61,7 +61,7 @@ def test_session_reads_and_writes_delta_and_knows_kafka(spark: SparkSession, lak
 def test_local_tasks_are_retried(spark: SparkSession, tmp_path: Path) -> None:
     seen = str(tmp_path / "seen")
 
-    def fails_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def fails_once(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         if not os.path.exists(seen):
             with open(seen, "w", encoding="utf-8"):
                 raise OSError("the first attempt fails")
