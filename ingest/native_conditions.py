@@ -117,7 +117,7 @@ def _length_checks(field: Mapping[str, Any]) -> Iterator[str]:
     declared = str(field["metadata"].get(_CHAR_VARCHAR, ""))
     if declared.startswith(("varchar(", "char(")):
         length = declared.partition("(")[2].rstrip(")")
-        yield f"coalesce(char_length(rtrim({quoted(field['name'])})) <= {length}, true)"
+        yield f"({quoted(field['name'])} IS NULL OR length({quoted(field['name'])}) <= {length})"
 
 
 def _null_checks(field: Mapping[str, Any]) -> Iterator[str]:

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from distributary.errors import CommitImpossible, SumsDisagree
+from distributary.ingest import writer_commit
+from distributary.ingest.commit import TableCommit, commit_tables
+from distributary.ingest.constraints import offenders
+from distributary.ingest.data_file import DataFile, file_name
+from distributary.ingest.native_commit import commit_native
+from distributary.ingest.statistics import statistics
+from distributary.ingest.tables import evolve, read_state
+from distributary.ingest.writer_commit import commit_by_writer
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = pa.schema(
+    [
+        ("kafka_topic", pa.string()),
+        ("kafka_partition", pa.int32()),
+        ("kafka_offset", pa.int64()),
+        ("a", pa.int64()),
+        ("b", pa.string()),
+    ]
+)
+COLUMNS = "kafka_topic string, kafka_partition int, kafka_offset bigint, a bigint, b string"
+# What makes each table unfit for delta-rs: its DDL, and a word of the reason given.
+KINDS = {
+    "mapping": (
+        f"({COLUMNS}) USING delta TBLPROPERTIES ('delta.columnMapping.mode'='name')",
+        "column mapping",
+    ),
+    "partitioned": (f"({COLUMNS}) USING delta PARTITIONED BY (b)", "partitioned by b"),
+    "not_null": (
+        f"({COLUMNS}, n string) USING delta".replace("a bigint", "a bigint NOT NULL"),
+        "NOT NULL in column a",
+    ),
+    "generated": (f"({COLUMNS}, g bigint GENERATED ALWAYS AS (a * 2)) USING delta", "generated column g"),
+    "tracking": (f"({COLUMNS}) USING delta TBLPROPERTIES ('delta.enableRowTracking'='true')", "rowTracking"),
+    "widening": (
+        f"({COLUMNS}) USING delta TBLPROPERTIES ('delta.enableTypeWidening'='true')",
+        "typeWidening",
+    ),
+    "clustered": (f"({COLUMNS}) USING delta CLUSTER BY (a)", "clustering"),
+    "identity": (f"({COLUMNS}, i bigint GENERATED ALWAYS AS IDENTITY) USING delta", "identity column i"),
+    "varchar": (f"({COLUMNS}) USING delta".replace("b string", "b varchar(3)"), "varchar(3)"),
+}
+
+
+def table(spark: SparkSession, path: Path, ddl: str) -> Path:
+    head, _, tail = ddl.partition(" USING delta")
+    spark.sql(f"CREATE TABLE delta.`{path}` {head} USING delta {tail}")
+    return path
+
+
+def row(offset: int, a: int | None, b: str | None = "x", **more: Any) -> dict[str, Any]:
+    return {"kafka_topic": "t", "kafka_partition": 0, "kafka_offset": offset, "a": a, "b": b, **more}
+
+
+def written(path: Path, rows: Sequence[dict[str, Any]], schema: pa.Schema = SCHEMA) -> DataFile:
+    name = file_name("0" * 32, 0)
+    pq.write_table(pa.Table.from_pylist(list(rows), schema), path / name)
+    text = statistics(pq.read_metadata(path / name), schema)
+    return DataFile(path.name, name, len(rows), (path / name).stat().st_size, text)
+
+
+def content(spark: SparkSession, path: Path, columns: str = "kafka_offset, a, b") -> list[tuple[Any, ...]]:
+    frame = spark.sql(f"SELECT {columns} FROM delta.`{path}` ORDER BY kafka_offset")  # noqa: S608
+    return [tuple(found) for found in frame.collect()]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_unfit_for_delta_rs_is_evolved_and_filled_once(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    ddl, reason = KINDS[kind]
+    path = table(spark, tmp_path / "t", ddl)
+    state = read_state(path, spark)
+    assert state is not None
+    assert not state.native and reason in state.why_not
+    new = pa.field("new", pa.struct([pa.field("q", pa.int64(), metadata={b"distributary.source": b"Q!"})]))
+    grown = SCHEMA.append(new)
+    assert evolve(path, grown, spark) == ("new",)
+    assert evolve(path, grown, spark) == ()
+    state = read_state(path, spark)
+    assert state is not None
+    assert state.layout.field("new").type.field("q").metadata == {b"distributary.source": b"Q!"}
+
+    file = written(path, [row(1, 5, new={"q": 7}), row(2, 6, "y")], grown)
+    with pytest.raises(CommitImpossible, match="does not take files as they are"):
+        commit_native(path, [file], grown, "app", 0, {})
+    assert offenders(spark, str(path), [file], state) == []
+    assert commit_by_writer(spark, path, [file], grown, "app", 0, {"distributary.batch_id": "0"})
+    assert not (path / file.name).exists()
+    assert not commit_by_writer(spark, path, [file], grown, "app", 0, {})
+    assert content(spark, path, "kafka_offset, a, b, new.q") == [(1, 5, "x", 7), (2, 6, "y", None)]
+    told = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").first()
+    assert told is not None and json.loads(told["userMetadata"]) == {"distributary.batch_id": "0"}
+
+
+def test_generated_columns_that_the_files_carry_as_nulls_are_filled(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = table(spark, tmp_path / "t", KINDS["generated"][0])
+    schema = SCHEMA.append(pa.field("g", pa.int64()))
+    file = written(path, [row(1, 5, g=None), row(2, 6, g=12)], schema)
+    wrong = written(path, [row(3, 7, g=1)], schema)
+    state = read_state(path, spark)
+    assert state is not None
+    assert [found.offset for found in offenders(spark, str(path), [file, wrong], state)] == [3]
+    assert commit_by_writer(spark, path, [file], schema, "app", 0, {})
+    assert content(spark, path, "a, g") == [(5, 10), (6, 12)]
+
+
+@pytest.mark.parametrize(
+    ("ddl", "check"),
+    [
+        (f"({COLUMNS}) USING delta", "a > 0"),
+        (f"({COLUMNS}) USING delta".replace("a bigint", "a bigint NOT NULL"), None),
+        (f"({COLUMNS}) USING delta".replace("b string", "b varchar(3)"), None),
+    ],
+    ids=["check", "not_null", "varchar"],
+)
+def test_offenders_are_exactly_the_rows_that_delta_refuses(
+    spark: SparkSession, tmp_path: Path, ddl: str, check: str | None
+) -> None:
+    path = table(spark, tmp_path / "t", ddl)
+    if check:
+        spark.sql(f"ALTER TABLE delta.`{path}` ADD CONSTRAINT positive CHECK ({check})")
+    state = read_state(path, spark)
+    assert state is not None and not state.native
+    # A NULL in a CHECK is among them: what Delta does with it is asked, not assumed.
+    rows = [row(0, 1), row(1, -1), row(2, None), row(3, 5, "long one"), row(4, 5, None), row(5, 5, "ab   ")]
+    file = written(path, rows)
+    found = {offender.offset for offender in offenders(spark, str(path), [file], state)}
+    refused = set()
+    for i, one in enumerate(rows):
+        try:
+            commit_by_writer(spark, path, [written(path, [one])], SCHEMA, "app", i, {})
+        except CommitImpossible as error:
+            assert "Delta refuses a row" in str(error) and "long one" not in str(error)
+            refused.add(i)
+    assert found == refused
+    assert refused
+
+
+def test_an_offender_is_named_by_place_and_condition(spark: SparkSession, tmp_path: Path) -> None:
+    path = table(spark, tmp_path / "t", f"({COLUMNS}) USING delta")
+    spark.sql(f"ALTER TABLE delta.`{path}` ADD CONSTRAINT positive CHECK (a > 0)")
+    state = read_state(path, spark)
+    assert state is not None
+    [found] = offenders(spark, str(path), [written(path, [row(8, -1)])], state)
+    assert (found.topic, found.partition, found.offset) == ("t", 0, 8)
+    assert found.detail == "the table refuses it: a > 0"
+
+
+def test_narrower_files_go_into_a_widened_table(spark: SparkSession, tmp_path: Path) -> None:
+    path = table(spark, tmp_path / "t", KINDS["widening"][0].replace("a bigint", "a int"))
+    spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN a TYPE bigint")
+    narrow = SCHEMA.set(3, pa.field("a", pa.int32()))
+    assert commit_by_writer(spark, path, [written(path, [row(1, 5)], narrow)], narrow, "app", 0, {})
+    assert content(spark, path) == [(1, 5, "x")]
+
+
+def test_files_gone_cut_off_or_unfit_are_refused_for_good(spark: SparkSession, tmp_path: Path) -> None:
+    path = table(spark, tmp_path / "t", KINDS["mapping"][0])
+    file = written(path, [row(1, 5)])
+    with pytest.raises(CommitImpossible, match="bytes, not"):
+        commit_by_writer(spark, path, [replace(file, bytes=1)], SCHEMA, "app", 0, {})
+    other = SCHEMA.set(3, pa.field("a", pa.string()))
+    with pytest.raises(CommitImpossible, match="column a is int64 in the table and string in the files"):
+        commit_by_writer(spark, path, [file], other, "app", 0, {})
+    with pytest.raises(CommitImpossible, match="no Delta table any more"):
+        commit_by_writer(spark, tmp_path / "nothing", [file], SCHEMA, "app", 0, {})
+    assert (path / file.name).exists()
+
+
+def test_rows_that_are_not_all_in_are_noticed_and_the_files_kept(spark: SparkSession, tmp_path: Path) -> None:
+    path = table(spark, tmp_path / "t", KINDS["mapping"][0])
+    file = replace(written(path, [row(1, 5)]), rows=2)
+    with pytest.raises(SumsDisagree, match="has 1 rows of batch 0, its files 2"):
+        commit_by_writer(spark, path, [file], SCHEMA, "app", 0, {})
+    assert (path / file.name).exists()
+
+
+def test_a_crash_between_commit_and_clean_up_is_made_good(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = table(spark, tmp_path / "t", KINDS["mapping"][0])
+    file = written(path, [row(1, 5)])
+
+    def crash(*_arguments: object) -> None:
+        raise KeyError("crash")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writer_commit, "_require_rows", crash)
+        with pytest.raises(KeyError, match="crash"):
+            commit_by_writer(spark, path, [file], SCHEMA, "app", 0, {})
+    assert not commit_by_writer(spark, path, [file], SCHEMA, "app", 0, {})
+    assert content(spark, path) == [(1, 5, "x")]
+    assert not (path / file.name).exists()
+
+
+def test_tables_of_both_ways_are_committed_together(spark: SparkSession, tmp_path: Path) -> None:
+    commits = []
+    for i in range(4):
+        path = table(spark, tmp_path / f"t{i}", KINDS["mapping"][0] if i % 2 else f"({COLUMNS}) USING delta")
+        file = written(path, [row(i, i)])
+        commits.append(TableCommit(f"t{i}", str(path), (file,), SCHEMA, "app", 0, {}, native=not i % 2))
+    assert commit_tables(spark, commits, 4) == {f"t{i}": True for i in range(4)}
+    assert commit_tables(spark, commits, 4) == {f"t{i}": False for i in range(4)}
+    assert [content(spark, tmp_path / f"t{i}", "a") for i in range(4)] == [[(i,)] for i in range(4)]
