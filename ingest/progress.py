@@ -40,6 +40,10 @@ class Progress(Protocol):
         """The pipeline `name` begins to read; `total_known` records wait in its topics, None if nobody asked."""
         ...
 
+    def reading(self) -> None:
+        """A query has pinned its schemas and reads; again after every restart."""
+        ...
+
     def batch_done(
         self, batch_id: int, rows: int, tables: int, seconds: float, total_known: int | None
     ) -> None:
@@ -71,6 +75,9 @@ class Silent:
     """Progress that nobody watches."""
 
     def started(self, name: str, total_known: int | None) -> None:
+        """Says nothing."""
+
+    def reading(self) -> None:
         """Says nothing."""
 
     def batch_done(

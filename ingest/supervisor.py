@@ -90,12 +90,14 @@ class Supervisor:
         self._attempt_began = 0.0
         self._error: BaseException | None = None
         self._restarts: list[Restart] = []
+        self._waiting: int | None = None
         self._summary = Summary()
 
     def run(self) -> Outcome:
         """Until everything is ingested (`available_now`), the run is told to stop, or it cannot go on."""
         began = time.monotonic()
-        self._progress.started(self._pipeline.settings.name, self._pipeline.records_waiting())
+        self._waiting = self._pipeline.records_waiting() if self._is_bounded() else None
+        self._progress.started(self._pipeline.settings.name, self._waiting)
         try:
             while not self._finished():
                 continue
@@ -103,6 +105,9 @@ class Supervisor:
             self._summary = replace(self._summary, seconds=time.monotonic() - began)
             self._progress.finished(self._summary)
         return Outcome(self._summary, tuple(self._restarts))
+
+    def _is_bounded(self) -> bool:
+        return self._pipeline.settings.trigger.available_now
 
     def _finished(self) -> bool:
         """Run one query to its end; whether that was the end of the run."""
@@ -138,6 +143,7 @@ class Supervisor:
         self._error = None
         runner = self._pipeline.batch_runner(self._progress, self._stop, self._batch_began, self._batch_done)
         query = self._pipeline.start(self._guarded(runner))
+        self._progress.reading()
         try:
             while not query.awaitTermination(_LOOK_SECONDS):
                 if self._stop.is_set():
@@ -184,7 +190,7 @@ class Supervisor:
         if changed:
             self._progress.evolution(changed, self._attempt_began, self._attempt_began)
         self._progress.batch_done(
-            done.manifest.batch_id, counts.total_read, len(counts.rows), done.seconds, None
+            done.manifest.batch_id, counts.total_read, len(counts.rows), done.seconds, self._waiting
         )
 
 

@@ -14,6 +14,7 @@ import typer
 
 from distributary import (
     __version__,
+    commands_demo,
     commands_run,
     commands_settings,
     commands_simulate,
@@ -37,6 +38,7 @@ app.add_typer(commands_stack.app, name="stack")
 app.add_typer(commands_settings.app, name="settings")
 app.command()(commands_simulate.simulate)
 app.command()(commands_verify.verify)
+app.command()(commands_demo.demo)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:

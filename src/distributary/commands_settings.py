@@ -14,9 +14,9 @@ app = typer.Typer(help="Check settings files, and help editors to.", no_args_is_
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of the settings file, for editors."""
-    from distributary.ingest.settings import Settings
+    from distributary.ingest.settings import json_schema
 
-    typer.echo(json.dumps(Settings.model_json_schema(), indent=2))
+    typer.echo(json.dumps(json_schema(), indent=2))
 
 
 @app.command()

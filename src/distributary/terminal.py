@@ -68,6 +68,9 @@ class LineProgress:
         waits = "" if total_known is None else f", {total_known:,} records wait"
         self._say(f"{name}: started{waits}")
 
+    def reading(self) -> None:
+        """Says nothing: a batch that is done says it better."""
+
     def batch_done(
         self, batch_id: int, rows: int, tables: int, seconds: float, total_known: int | None
     ) -> None:

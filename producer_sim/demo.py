@@ -1,0 +1,159 @@
+"""The whole thing in one go: games whose schema evolves in the middle of the stream, ingested and proved."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow.compute as pc
+import yaml
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from distributary.ingest.ledger import QUARANTINE_TABLE
+from distributary.ingest.progress import Progress, Summary
+from distributary.ingest.settings import Settings, load
+from distributary.ingest.supervisor import Restart
+from distributary.producer_sim import truth as truth_file
+from distributary.producer_sim.background_run import BackgroundRun
+from distributary.producer_sim.delivery import make_topic
+from distributary.producer_sim.lake import Lake
+from distributary.producer_sim.simulate import simulate
+from distributary.producer_sim.simulation import Simulation
+from distributary.producer_sim.stack import Stack
+from distributary.producer_sim.truth import Truth
+from distributary.producer_sim.verdict import Verdict
+from distributary.producer_sim.verify import verify
+from distributary.registry.confluent import ConfluentRegistry
+
+TOPIC = "game-events"
+
+# Of a version's records, how many are ingested before the next version is registered: the pipeline then meets the
+# evolution in the middle of the stream, and does not know it from its start.
+_INGESTED_BEFORE_NEXT = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class DemoTable:
+    """A game's table: its rows, its columns after the first version and at the end, and the schemas of its rows."""
+
+    name: str
+    rows: int
+    columns_before: int
+    columns_after: int
+    schema_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """What came of it. `seconds` is from the first record sent to the last one committed."""
+
+    tables: tuple[DemoTable, ...]
+    restarts: tuple[Restart, ...]
+    summary: Summary
+    seconds: float
+    quarantine: dict[str, int]
+    verdict: Verdict
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Demo:
+    """How large it is. `events` are all records, spread evenly over the versions."""
+
+    folder: Path
+    games: int = 10
+    versions: int = 3
+    events: int = 300_000
+    corrupt: float = 0.0001
+    batch_rows: int = 25_000
+
+
+def demonstrate(demo: Demo, stack: Stack, spark: SparkSession, progress: Progress) -> Demonstration:
+    """Simulate, ingest and verify on a running stack. Raises whatever the pipeline stops with."""
+    settings = load(write_settings(demo, stack))
+    simulation = _simulation(demo, stack)
+    make_topic(simulation)
+    with (
+        ConfluentRegistry(settings.registry.options()) as registry,
+        BackgroundRun(settings, spark, progress, simulation.total) as running,
+    ):
+        running.wait_until_started()
+        began = time.monotonic()
+        truth, before = _send(simulation, registry, running)
+        seconds = time.monotonic() - began
+    truth_file.save(truth, demo.folder / "truth.json")
+    verdict = verify(Lake.of(settings), truth)
+    tables = (
+        DemoTable(table.name, table.rows, before.get(table.name, 0), table.columns, table.schema_ids)
+        for table in verdict.tables
+    )
+    outcome = running.outcome()
+    return Demonstration(
+        tuple(tables), outcome.restarts, outcome.summary, seconds, _quarantine(settings), verdict
+    )
+
+
+def write_settings(demo: Demo, stack: Stack) -> Path:
+    """The demonstration's pipeline as a settings file that a user can run, change and keep."""
+    settings = {
+        "name": "demo",
+        "source": {"kafka": {"bootstrap.servers": stack.bootstrap_servers}, "topics": [TOPIC]},
+        "registry": {"url": stack.registry_url},
+        "decode": {"format": "protobuf", "evolution": "restart"},
+        "route": {"field": "game_name", "table": "silver_{entity}_events"},
+        "sink": {"root": "./lake"},
+        "limits": {"batch_rows": demo.batch_rows},
+    }
+    path = demo.folder / "games.yaml"
+    path.write_text(yaml.safe_dump(settings, sort_keys=False))
+    return path
+
+
+def _simulation(demo: Demo, stack: Stack) -> Simulation:
+    return Simulation(
+        bootstrap_servers=stack.bootstrap_servers,
+        topic=TOPIC,
+        games=demo.games,
+        events=demo.events // demo.versions,
+        versions=demo.versions,
+        corrupt=demo.corrupt,
+    )
+
+
+def _send(
+    whole: Simulation, registry: ConfluentRegistry, running: BackgroundRun
+) -> tuple[Truth, dict[str, int]]:
+    """Send one version after the other; the truth about all, and each table's columns after the first version."""
+    truths: list[Truth] = []
+    before: dict[str, int] = {}
+    for version in range(1, whole.versions + 1):
+        ingested = sum(truth.records for truth in truths)
+        truths.append(simulate(replace(whole, first_version=version, versions=version), registry))
+        enough = 1.0 if version == whole.versions else _INGESTED_BEFORE_NEXT
+        running.wait_for(ingested + int(truths[-1].records * enough))
+        if version == 1:
+            before = _column_counts(running.settings)
+    return _together(truths), before
+
+
+def _together(truths: list[Truth]) -> Truth:
+    whole = truths[0]
+    for truth in truths[1:]:
+        whole = whole.merged(truth)
+    return whole
+
+
+def _column_counts(settings: Settings) -> dict[str, int]:
+    lake = Lake.of(settings)
+    tables = ((name, lake.open(name)) for name in lake.entity_tables())
+    return {name: len(table.schema().fields) for name, table in tables if table is not None}
+
+
+def _quarantine(settings: Settings) -> dict[str, int]:
+    """Records in quarantine, by reason."""
+    path = settings.sink.root / QUARANTINE_TABLE
+    if not DeltaTable.is_deltatable(str(path)):
+        return {}
+    reasons = DeltaTable(path).to_pyarrow_table(columns=["reason"])["reason"]
+    return {entry["values"]: entry["counts"] for entry in pc.value_counts(reasons).to_pylist()}
