@@ -1,0 +1,18 @@
+"""A pipeline of the test's own for every test in this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.ingest.e2e.pipeline_kit import PipelineKit
+
+from distributary.producer_sim.stack import Stack
+
+
+@pytest.fixture
+def kit(tmp_path: Path, make_topic: Callable[[int], str], stack: Stack, spark: SparkSession) -> PipelineKit:
+    """A pipeline over an empty topic with two partitions."""
+    return PipelineKit(tmp_path, make_topic(2), stack, spark)

@@ -1,0 +1,229 @@
+"""A small pipeline of a test's own on the real broker and registry: send, run here or in another process, prove."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import yaml
+from confluent_kafka import Producer
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from distributary.ingest.checkpoint import Checkpoint
+from distributary.ingest.data_file import owner
+from distributary.ingest.failpoints import VARIABLE
+from distributary.ingest.manifest_store import ManifestStore
+from distributary.ingest.progress import Progress
+from distributary.ingest.run import run
+from distributary.ingest.settings import Settings, load
+from distributary.ingest.supervisor import Outcome
+from distributary.producer_sim.background_run import BackgroundRun
+from distributary.producer_sim.events import game_names
+from distributary.producer_sim.lake import Lake
+from distributary.producer_sim.simulate import simulate
+from distributary.producer_sim.simulation import Simulation
+from distributary.producer_sim.stack import Stack
+from distributary.producer_sim.truth import Truth
+from distributary.producer_sim.verdict import Verdict
+from distributary.producer_sim.verify import verify
+from distributary.registry.confluent import ConfluentRegistry
+from distributary.registry.options import RegistryOptions
+
+# Far longer than any of these runs takes: a run that hangs fails instead.
+PATIENCE_SECONDS = 240.0
+
+
+class PipelineKit:
+    """One pipeline with a topic, a lake and a checkpoint of its own.
+
+    `configured` changes settings, `simulate` sends events and remembers the truth about them, `run` ingests what is
+    there, `verify` compares.
+    """
+
+    def __init__(self, folder: Path, topic: str, stack: Stack, spark: SparkSession) -> None:
+        self.folder, self.topic, self.spark = folder, topic, spark
+        self.bootstrap_servers = stack.bootstrap_servers
+        self.registry_options = RegistryOptions(url=stack.registry_url)
+        self.truth = Truth(topic)
+        self._document: dict[str, Any] = {
+            "name": "games",
+            "source": {"kafka": {"bootstrap.servers": stack.bootstrap_servers}, "topics": [topic]},
+            "registry": {"url": stack.registry_url, "unknown_id_wait_seconds": 0.5},
+            "route": {"field": "game_name", "table": "silver_{entity}_events"},
+            "sink": {"root": "./lake"},
+            "trigger": {"available_now": True},
+            "supervisor": {"failures": {"max": 0}},
+            "spark": {"master": "local[2]"},
+        }
+
+    # Settings
+
+    def configured(self, **changed: Any) -> PipelineKit:
+        """Lay settings over those there are, group by group: `configured(decode={"evolution": "inline"})`."""
+        self._document = _laid_over(self._document, changed)
+        return self
+
+    @property
+    def settings_file(self) -> Path:
+        """The settings as a file that the command line takes, written now."""
+        path = self.folder / "games.yaml"
+        path.write_text(yaml.safe_dump(self._document, sort_keys=False), encoding="utf-8")
+        return path
+
+    @property
+    def settings(self) -> Settings:
+        """The settings as they are now."""
+        return load(self.settings_file)
+
+    # Sending
+
+    def simulate(self, version: int = 1, events: int = 300, games: int = 3, **more: Any) -> Truth:
+        """Send events of a version (registered just before) and add them to the truth; returns what was added."""
+        chosen = {"gamers": 100, "seed": len(self.truth.runs), **more}
+        simulation = Simulation(
+            bootstrap_servers=self.bootstrap_servers,
+            topic=self.topic,
+            games=games,
+            events=events,
+            first_version=version,
+            versions=version,
+            **chosen,
+        )
+        with ConfluentRegistry(self.registry_options) as registry:
+            added = simulate(simulation, registry)
+        self.truth = self.truth.merged(added)
+        return added
+
+    def register(self, text: str, schema_type: str = "PROTOBUF") -> int:
+        """The id of a schema registered under the topic's subject."""
+        with ConfluentRegistry(self.registry_options) as registry:
+            return registry.register(f"{self.topic}-value", text, schema_type)
+
+    def send(
+        self,
+        values: Iterable[bytes | None],
+        key: bytes = b"gamer",
+        partition: int = 0,
+        headers: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Send these very bytes; no truth knows of them."""
+        producer = Producer({"bootstrap.servers": self.bootstrap_servers, "acks": "all"})
+        for value in values:
+            producer.produce(
+                self.topic, value=value, key=key, partition=partition, headers=dict(headers or {})
+            )
+        assert producer.flush(60) == 0
+
+    # Running
+
+    def run(self, progress: Progress | None = None) -> Outcome:
+        """Ingest what is there now, in this process. Raises what the run stops with."""
+        return run(self.settings, progress, spark=self.spark)
+
+    def running(self, progress: Progress | None = None) -> BackgroundRun:
+        """The pipeline in the background until the `with` block ends, not only for what is there now."""
+        self.configured(trigger={"available_now": False})
+        return BackgroundRun(self.settings, self.spark, progress)
+
+    def run_apart(self, failpoints: str = "") -> subprocess.CompletedProcess[str]:
+        """Ingest what is there now by the command line, in a process and a JVM of its own."""
+        return subprocess.run(
+            self.command("--available-now", "--json"),
+            env=self.environment(failpoints),
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+
+    def command(self, *options: str) -> list[str]:
+        """`distributary run` with the settings as they are now."""
+        return [sys.executable, "-m", "distributary", "run", str(self.settings_file), *options]
+
+    @staticmethod
+    def environment(failpoints: str = "") -> dict[str, str]:
+        """The environment of a run that reaches these failpoints."""
+        return {**os.environ, VARIABLE: failpoints}
+
+    # What came of it
+
+    @property
+    def root(self) -> Path:
+        """Where the tables are."""
+        return self.settings.sink.root
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The checkpoint's folder."""
+        return Checkpoint(self.settings.checkpoint)
+
+    @property
+    def manifests(self) -> ManifestStore:
+        """The checkpoint's manifests."""
+        return ManifestStore(self.checkpoint)
+
+    @property
+    def lake(self) -> Lake:
+        """The tables, seen from outside."""
+        return Lake.of(self.settings)
+
+    def folder_of(self, game: int | str) -> str:
+        """The folder of a game's table, by its name or by its number in the simulation."""
+        return self.lake.table_of(game_names(game + 1)[game] if isinstance(game, int) else game)
+
+    def delta(self, table: str) -> DeltaTable:
+        """A table by its folder's name."""
+        return DeltaTable(self.root / table)
+
+    def rows(self, table: str) -> pa.Table:
+        """All rows of a table by its folder's name; none where it is not there."""
+        path = self.root / table
+        return self.delta(table).to_pyarrow_table() if DeltaTable.is_deltatable(str(path)) else pa.table({})
+
+    def versions(self) -> dict[str, int]:
+        """The version of every table, by folder."""
+        folders = sorted(path.parent.name for path in self.root.glob("*/_delta_log"))
+        return {folder: self.delta(folder).version() for folder in folders}
+
+    def verify(self) -> Verdict:
+        """The tables against everything simulated so far."""
+        return verify(self.lake, self.truth)
+
+    def assert_clean(self) -> Verdict:
+        """Nothing lost, nothing twice, every value right, the ledger's sums agree."""
+        verdict = self.verify()
+        assert not verdict.differences, "\n".join(map(str, verdict.differences))
+        return verdict
+
+    def unnamed_files(self) -> set[str]:
+        """Data files of ours, as folder/name, that no table's log names."""
+        there = {
+            f"{path.parent.name}/{path.name}" for path in self.root.glob("*/*.parquet") if owner(path.name)
+        }
+        return there - self._named_files()
+
+    def _named_files(self) -> set[str]:
+        named = set()
+        for log in self.root.glob("*/_delta_log/*.json"):
+            for line in log.read_text(encoding="utf-8").splitlines():
+                entry = json.loads(line)
+                if "add" in entry:
+                    named.add(f"{log.parent.parent.name}/{entry['add']['path']}")
+        return named
+
+
+def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    both = dict(below)
+    for name, value in above.items():
+        before = both.get(name)
+        nested = isinstance(value, Mapping) and isinstance(before, Mapping)
+        both[name] = _laid_over(before, value) if nested and isinstance(before, Mapping) else value
+    return both
