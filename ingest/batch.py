@@ -23,6 +23,7 @@ from distributary.ingest.generation import Generation
 from distributary.ingest.judge import Judge
 from distributary.ingest.manifest import Manifest
 from distributary.ingest.manifest_store import ManifestStore
+from distributary.ingest.native_commit import NativeCommits
 from distributary.ingest.offset_log import Offsets, batch_offsets, ends, starts
 from distributary.ingest.pins import PinnedTable, Pins
 from distributary.ingest.rewrite import Rewriter
@@ -52,6 +53,7 @@ class BatchRunner:
     generation: Generation
     schemas: SchemaBook
     tables: TableBook
+    native: NativeCommits
     slots: int
     confirm_lease: Callable[[], None]
     on_start: Callable[[int], None]
@@ -60,7 +62,7 @@ class BatchRunner:
 
     def __post_init__(self) -> None:
         self.manifests = ManifestStore(self.checkpoint)
-        self._finisher = Finisher(self.settings, self.checkpoint, self.tables)
+        self._finisher = Finisher(self.settings, self.checkpoint, self.tables, self.native)
         self._rewriter = Rewriter(self.checkpoint, self.settings.source.headers, self.slots)
 
     def __call__(self, records: DataFrame, batch_id: int) -> None:

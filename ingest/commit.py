@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from distributary.errors import CommitImpossible
 from distributary.ingest.data_file import DataFile
-from distributary.ingest.native_commit import commit_native
+from distributary.ingest.native_commit import NativeCommits
 from distributary.ingest.writer_commit import commit_by_writer
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class TableCommit:
     schema    the files' schema
     app_id    with batch_id the transaction that makes a repeat harmless
     metadata  what the commit says of itself
-    native    by delta-rs, not by Spark's writer
+    native    by an entry in the log, not by Spark's writer
     """
 
     table: str
@@ -50,16 +50,17 @@ def commit_tables(
     commits: Sequence[TableCommit],
     threads: int,
     on_commit: Callable[[TableCommit], None] | None = None,
+    native: NativeCommits | None = None,
 ) -> dict[str, bool]:
     """Commits every table and answers for each whether it was new (False: it was in already).
 
-    `on_commit` is called after each table, in the caller's thread; an error of its own ends the work. A table that
+    `native` remembers tables from one batch to the next. `on_commit` is called after each table, in the caller's thread; an error of its own ends the work. A table that
     fails keeps no other from its commit. Then CommitImpossible is raised if there is one, naming every table
     concerned; else the first error, to be tried again.
     """
     done: dict[str, bool] = {}
     errors: list[Exception] = []
-    work = _Worker(spark)
+    work = _Worker(spark, native or NativeCommits())
     with ThreadPoolExecutor(max(threads, 1), thread_name_prefix="commit") as pool:
         running = {pool.submit(work.commit, commit): commit for commit in commits}
         try:
@@ -74,12 +75,12 @@ def commit_tables(
 class _Worker:
     """Commits a table in whatever thread it is called, with one Spark session a thread: sessions share settings."""
 
-    def __init__(self, spark: SparkSession | None) -> None:
-        self._spark, self._own = spark, threading.local()
+    def __init__(self, spark: SparkSession | None, native: NativeCommits) -> None:
+        self._spark, self._native, self._own = spark, native, threading.local()
 
     def commit(self, one: TableCommit) -> bool:
         rest = (one.path, one.files, one.schema, one.app_id, one.batch_id, one.metadata)
-        return commit_native(*rest) if one.native else commit_by_writer(self._session(one), *rest)
+        return self._native.commit(*rest) if one.native else commit_by_writer(self._session(one), *rest)
 
     def _session(self, one: TableCommit) -> SparkSession:
         if self._spark is None:

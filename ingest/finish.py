@@ -14,6 +14,7 @@ from distributary.ingest.commit import TableCommit, commit_tables
 from distributary.ingest.earlier_runs import BATCH, GENERATION, OFFSETS
 from distributary.ingest.kafka_columns import table_schema
 from distributary.ingest.manifest import Manifest, TableFiles
+from distributary.ingest.native_commit import NativeCommits
 from distributary.ingest.offset_log import offsets_to_json
 from distributary.ingest.resolutions import Resolutions
 from distributary.ingest.settings import Settings
@@ -36,8 +37,10 @@ def commit_metadata(manifest: Manifest) -> dict[str, str]:
 class Finisher:
     """Commits what a manifest names. Doing it again changes nothing."""
 
-    def __init__(self, settings: Settings, checkpoint: Checkpoint, tables: TableBook) -> None:
-        self._settings, self._tables = settings, tables
+    def __init__(
+        self, settings: Settings, checkpoint: Checkpoint, tables: TableBook, native: NativeCommits
+    ) -> None:
+        self._settings, self._tables, self._native = settings, tables, native
         self._resolutions, self._stuck = Resolutions(checkpoint), StuckCommits(checkpoint)
 
     def finish(self, manifest: Manifest, records: DataFrame) -> None:
@@ -58,7 +61,9 @@ class Finisher:
             failpoints.reach(failpoints.BETWEEN_COMMITS, manifest.batch_id)
 
         try:
-            commit_tables(records.sparkSession, commits, self._settings.limits.commit_threads, committed)
+            commit_tables(
+                records.sparkSession, commits, self._settings.limits.commit_threads, committed, self._native
+            )
         except CommitImpossible as error:
             self._stuck.write(manifest.batch_id, error)
             raise

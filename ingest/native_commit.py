@@ -1,31 +1,105 @@
-"""Appending files to a Delta table with delta-rs: one transaction id a batch, so a repeat changes nothing."""
+"""Appending files to a Delta table by an entry in its log: one transaction id a batch, so a repeat changes nothing.
+
+delta-rs reads the table and says what it is; the entry is written here. Its own commit reads and keeps the whole
+list of files, so that it costs more with every commit a table has had; this one costs the same at any age.
+"""
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction
-from deltalake.exceptions import CommitFailedError, TableNotFoundError
-from deltalake.transaction import AddAction, RemoveAction
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from distributary.errors import CommitImpossible
+from distributary.errors import CommitImpossible, PipelineError
 from distributary.ingest.data_file import DataFile
+from distributary.ingest.delta_log import append_actions, entry_path, put_entry
 from distributary.ingest.table_schema import misfits
-from distributary.ingest.tables import Path, state_of
+from distributary.ingest.tables import Path, TableState, state_of
 
-_ATTEMPTS = 10
+_log = logging.getLogger(__name__)
+
+_ATTEMPTS = 20
+
+# Delta's own default where a table does not say.
+_CHECKPOINT_INTERVAL = 100
 
 
-@retry(
-    retry=retry_if_exception_type(CommitFailedError),
-    stop=stop_after_attempt(_ATTEMPTS),
-    wait=wait_random(0, 0.1),
-    reraise=True,
-)
-def commit_native(  # noqa: PLR0913, PLR0917 - one value each of what a commit is
+@dataclass(slots=True)
+class _Seen:
+    """A table at one version. `entry` tells that version's log file from another one of the same name."""
+
+    version: int
+    entry: tuple[int, int] | None
+    state: TableState
+    handle: DeltaTable
+    own: dict[str, int] = field(default_factory=dict)
+
+    def transaction(self, app_id: str) -> int | None:
+        """The newest version of an application's transactions: ours since we looked, else what was there."""
+        known = self.own.get(app_id)
+        return self.handle.transaction_version(app_id) if known is None else known
+
+
+class NativeCommits:
+    """Commits to many tables. A table is read when it is met, and again only when somebody else has changed it."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, _Seen] = {}
+
+    def commit(  # noqa: PLR0913, PLR0917 - one value each of what a commit is
+        self,
+        path: Path,
+        files: Sequence[DataFile],
+        schema: pa.Schema,
+        app_id: str,
+        batch_id: int,
+        metadata: Mapping[str, str],
+    ) -> bool:
+        """Makes the files part of the table under the transaction (app_id, batch_id); False when it was in already.
+
+        `schema` is that of the files. The entry is the version after the one that was checked, so a rival in between
+        makes the attempt start again, checks included. Raises CommitImpossible where repeating can never help.
+        """
+        folder = os.fspath(path)
+        for _ in range(_ATTEMPTS):
+            seen = self._look(folder, batch_id)
+            known = seen.transaction(app_id)
+            if known is not None and known >= batch_id:  # 0 is a version
+                return False
+            _require_fit(seen.state, schema, folder, batch_id)
+            found = [(file, require_file(folder, file, batch_id)) for file in files]
+            if put_entry(folder, seen.version + 1, append_actions(found, app_id, batch_id, metadata)):
+                self._advance(folder, seen, app_id, batch_id)
+                return True
+            del self._seen[folder]
+        raise PipelineError(
+            f"table {folder}, batch {batch_id}: {_ATTEMPTS} times another writer was first; it is tried again"
+        )
+
+    def _look(self, folder: str, batch_id: int) -> _Seen:
+        seen = self._seen.get(folder)
+        if seen is None or not _is_newest(folder, seen):
+            handle = _opened(folder, batch_id)
+            version = handle.version()
+            seen = _Seen(version, _identity(folder, version), state_of(handle, folder), handle)
+            self._seen[folder] = seen
+        return seen
+
+    def _advance(self, folder: str, seen: _Seen, app_id: str, batch_id: int) -> None:
+        seen.version += 1
+        seen.own[app_id] = batch_id
+        seen.entry = _identity(folder, seen.version)
+        interval = int(seen.state.properties.get("delta.checkpointInterval", _CHECKPOINT_INTERVAL))
+        if seen.version % interval == 0:
+            _checkpoint(folder)
+
+
+def commit_native(  # noqa: PLR0913, PLR0917
     path: Path,
     files: Sequence[DataFile],
     schema: pa.Schema,
@@ -33,24 +107,8 @@ def commit_native(  # noqa: PLR0913, PLR0917 - one value each of what a commit i
     batch_id: int,
     metadata: Mapping[str, str],
 ) -> bool:
-    """Makes the files part of the table under the transaction (app_id, batch_id); False when it was in already.
-
-    `schema` is that of the files. A rival's conflicting commit makes the attempt start again on a fresh handle, checks
-    included, a bounded number of times. Raises CommitImpossible where repeating can never help.
-    """
-    table = _opened(path, batch_id)
-    # Looked at on the handle that commits: a rival in between then makes the commit fail instead of doubling it.
-    known = table.transaction_version(app_id)
-    if known is not None and known >= batch_id:  # 0 is a version
-        return False
-    _require_fit(table, schema, path, batch_id)
-    actions: list[AddAction | RemoveAction] = [_add_action(path, file, batch_id) for file in files]
-    properties = CommitProperties(
-        custom_metadata=dict(metadata),
-        app_transactions=[Transaction(app_id, batch_id)],
-    )
-    table.create_write_transaction(actions, "append", table.schema(), commit_properties=properties)
-    return True
+    """One commit to one table that nothing is known of yet; see `NativeCommits.commit`."""
+    return NativeCommits().commit(path, files, schema, app_id, batch_id, metadata)
 
 
 def impossible(path: Path, batch_id: int, why: str) -> CommitImpossible:
@@ -87,13 +145,30 @@ def _opened(path: Path, batch_id: int) -> DeltaTable:
         raise impossible(path, batch_id, "there is no Delta table any more") from None
 
 
-def _require_fit(table: DeltaTable, schema: pa.Schema, path: Path, batch_id: int) -> None:
-    state = state_of(table, path)
+def _require_fit(state: TableState, schema: pa.Schema, path: Path, batch_id: int) -> None:
     if not state.native:
         raise impossible(path, batch_id, f"it does not take files as they are any more ({state.why_not})")
     require_columns(path, state.layout, schema, batch_id)
 
 
-def _add_action(path: Path, file: DataFile, batch_id: int) -> AddAction:
-    status = require_file(path, file, batch_id)
-    return AddAction(file.name, file.bytes, {}, int(status.st_mtime * 1000), True, file.statistics)
+def _is_newest(folder: str, seen: _Seen) -> bool:
+    """Looking for the next log entry costs microseconds; a table made anew has another file by this name."""
+    same = seen.entry is not None and _identity(folder, seen.version) == seen.entry
+    return same and not os.path.exists(entry_path(folder, seen.version + 1))
+
+
+def _identity(folder: str, version: int) -> tuple[int, int] | None:
+    """What tells a log entry from every other file; None where it was cleaned up after a checkpoint."""
+    try:
+        status = os.stat(entry_path(folder, version))
+    except FileNotFoundError:
+        return None
+    return (status.st_ino, status.st_mtime_ns)
+
+
+def _checkpoint(folder: str) -> None:
+    """Readers open faster with it; the commit is in without it, and so never fails for it."""
+    try:
+        DeltaTable(folder).create_checkpoint()
+    except (DeltaError, OSError) as error:
+        _log.warning("table %s: no checkpoint was written (%s); the next one will do", folder, error)

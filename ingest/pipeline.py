@@ -6,10 +6,9 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from distributary.ingest.kafka_source import KafkaCluster, lag, read_stream, topic_identity, warm_up
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -19,8 +18,10 @@ from distributary.ingest.checkpoint import Checkpoint
 from distributary.ingest.continuity import check_continuity
 from distributary.ingest.earlier_runs import earlier_commits, start_from
 from distributary.ingest.generation import Generation, World, born, check_same_world, read_generation
+from distributary.ingest.kafka_source import KafkaCluster, lag, read_stream, topic_identity, warm_up
 from distributary.ingest.lease import Lease
 from distributary.ingest.manifest_store import ManifestStore
+from distributary.ingest.native_commit import NativeCommits
 from distributary.ingest.offset_log import ends
 from distributary.ingest.pins_store import PinsStore
 from distributary.ingest.progress import Progress
@@ -43,6 +44,7 @@ class Pipeline:
     generation: Generation
     tables: TableBook
     lease: Lease
+    native: NativeCommits = field(default_factory=NativeCommits)
 
     @property
     def slots(self) -> int:
@@ -78,6 +80,7 @@ class Pipeline:
             self.generation,
             schemas,
             self.tables,
+            self.native,
             self.slots,
             self.lease.confirm,
             on_start,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Path = str | os.PathLike[str]
 
 # delta-rs checkpoints every 100 commits by default; opening a table then costs 15 ms after 100 commits instead of 3.
-_CREATED_WITH = {"delta.checkpointInterval": "10"}
+_CREATED_WITH = {"delta.checkpointInterval": "25"}
 # Key of the Delta field metadata that holds the payload's own name of a renamed column.
 _SOURCE = "distributary.source"
 _ATTEMPTS = 20

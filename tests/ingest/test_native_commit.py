@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +18,8 @@ from deltalake.schema import PrimitiveType
 
 from distributary.errors import CommitImpossible
 from distributary.ingest.data_file import DataFile, file_name
-from distributary.ingest.native_commit import commit_native
+from distributary.ingest.delta_log import put_entry
+from distributary.ingest.native_commit import NativeCommits, commit_native
 from distributary.ingest.statistics import statistics
 from distributary.ingest.tables import create
 
@@ -78,23 +81,68 @@ def test_rivals_of_other_apps_all_get_in(table: Path) -> None:
     assert DeltaTable(table).to_pyarrow_table().num_rows == 16
 
 
-def test_a_rival_between_check_and_commit_is_met_on_a_fresh_handle(
+def test_a_rival_between_check_and_commit_is_met_by_checking_again(
     table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, rival = written(table), written(table)
-    original, calls = DeltaTable.create_write_transaction, []
+    versions: list[int] = []
 
-    def with_rival_first(handle: DeltaTable, *args: Any, **options: Any) -> None:
-        calls.append(handle)
-        if len(calls) == 1:
+    def with_rival_first(folder: str, version: int, actions: Sequence[Mapping[str, Any]]) -> bool:
+        versions.append(version)
+        if len(versions) == 1:
             DeltaTable(table).alter.add_columns(Field("new", PrimitiveType("string")))
             assert commit_native(table, [rival], SCHEMA, "app", 3, {})
-        original(handle, *args, **options)
+        return put_entry(folder, version, actions)
 
-    monkeypatch.setattr(DeltaTable, "create_write_transaction", with_rival_first)
+    monkeypatch.setattr("distributary.ingest.native_commit.put_entry", with_rival_first)
     assert not commit_native(table, [file], SCHEMA, "app", 3, {})
     assert DeltaTable(table).to_pyarrow_table().num_rows == 2
-    assert len(calls) == 2
+    assert versions == [1, 2]
+
+
+def test_a_table_changed_by_somebody_else_is_read_again(table: Path) -> None:
+    commits = NativeCommits()
+    assert commits.commit(table, [written(table)], SCHEMA, "app", 0, {})
+    DeltaTable(table).alter.add_constraint({"positive": "a > 0 OR a IS NULL"})
+    with pytest.raises(CommitImpossible, match="CHECK constraint positive"):
+        commits.commit(table, [written(table)], SCHEMA, "app", 1, {})
+
+
+def test_a_table_made_anew_is_not_taken_for_the_one_that_was_seen(table: Path) -> None:
+    commits = NativeCommits()
+    for batch in range(3):
+        assert commits.commit(table, [written(table)], SCHEMA, "app", batch, {})
+    shutil.rmtree(table)
+    create(table, SCHEMA, {})
+    for batch in range(3):
+        commit_native(table, [written(table)], SCHEMA, "rival", batch, {})
+    assert commits.commit(table, [written(table)], SCHEMA, "app", 3, {})
+    assert DeltaTable(table).to_pyarrow_table().num_rows == 8
+
+
+def test_the_entry_is_the_protocols(table: Path) -> None:
+    file = written(table)
+    assert commit_native(table, [file], SCHEMA, "app", 4, {"told": "so"})
+    lines = [json.loads(line) for line in (table / "_delta_log" / f"{1:020d}.json").read_text().splitlines()]
+    info, txn, add = lines[0]["commitInfo"], lines[1]["txn"], lines[2]["add"]
+    assert (info["told"], info["isBlindAppend"], info["operationMetrics"]["numOutputRows"]) == (
+        "so",
+        True,
+        "2",
+    )
+    assert (txn["appId"], txn["version"]) == ("app", 4)
+    assert (add["path"], add["size"], add["dataChange"]) == (file.name, file.bytes, True)
+    assert not list((table / "_delta_log").glob(".*.tmp"))
+
+
+def test_checkpoints_come_at_the_tables_interval(table: Path) -> None:
+    commits = NativeCommits()
+    for batch in range(26):
+        assert commits.commit(table, [written(table)], SCHEMA, "app", batch, {})
+    assert [path.name for path in (table / "_delta_log").glob("*.parquet")] == [
+        f"{25:020d}.checkpoint.parquet"
+    ]
+    assert DeltaTable(table).transaction_version("app") == 25
 
 
 def test_a_files_columns_may_be_fewer_than_the_tables(table: Path) -> None:
@@ -138,22 +186,23 @@ def test_a_table_that_got_a_constraint_takes_no_files_as_they_are(table: Path) -
         commit_native(table, [written(table)], SCHEMA, "app", 0, {})
 
 
-def test_the_cost_of_a_commit_levels_off_after_the_first_checkpoint(tmp_path: Path) -> None:
-    # Against a table's very first commit, which has no checkpoint to read, it is about two and a half to three times.
-    old, young = tmp_path / "old", tmp_path / "young"
-    for path, commits in ((old, 200), (young, 15)):
-        create(path, SCHEMA, {})
-        for i in range(commits):
-            commit_native(path, [written(path)], SCHEMA, "app", i, {})
-    # In turns, so that whatever else the machine does weighs on both.
-    costs = [(cpu_seconds(old, 200 + i), cpu_seconds(young, 15 + i)) for i in range(30)]
+def test_a_tables_200th_commit_costs_no_more_than_twice_its_first(tmp_path: Path) -> None:
+    commits, old = NativeCommits(), tmp_path / "old"
+    create(old, SCHEMA, {})
+    for batch in range(200):
+        commits.commit(old, [written(old)], SCHEMA, "app", batch, {})
+    costs = []
+    for turn in range(20):
+        young = tmp_path / f"young{turn}"
+        create(young, SCHEMA, {})
+        costs.append((cpu_seconds(commits, old, 200 + turn), cpu_seconds(commits, young, 0)))
     assert median(cost[0] for cost in costs) < 2 * median(cost[1] for cost in costs)
 
 
-def cpu_seconds(path: Path, batch_id: int) -> float:
+def cpu_seconds(commits: NativeCommits, path: Path, batch_id: int) -> float:
     file = written(path)
     began = time.process_time()
-    assert commit_native(path, [file], SCHEMA, "app", batch_id, {})
+    assert commits.commit(path, [file], SCHEMA, "app", batch_id, {})
     return time.process_time() - began
 
 

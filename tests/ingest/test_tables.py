@@ -74,7 +74,7 @@ def test_a_layout_comes_back_with_its_sources_and_properties(tmp_path: Path, nam
         (),
         0,
     )
-    assert state.properties == {"delta.checkpointInterval": "10", "distributary.entity": "chess"}
+    assert state.properties == {"delta.checkpointInterval": "25", "distributary.entity": "chess"}
 
 
 def test_every_field_becomes_nullable(tmp_path: Path) -> None:

@@ -1,0 +1,81 @@
+"""Entries of a Delta table's log, written as the protocol says: one file a version, there whole or not at all.
+
+https://github.com/delta-io/delta/blob/master/PROTOCOL.md#delta-log-entries
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from distributary.ingest.data_file import DataFile
+
+# What a log entry says of its author, beside the commit's own metadata.
+_ENGINE = "distributary"
+
+
+def entry_path(table: str | os.PathLike[str], version: int) -> str:
+    """Where a version's entry is, or would be."""
+    return os.path.join(table, "_delta_log", f"{version:020d}.json")
+
+
+def put_entry(table: str | os.PathLike[str], version: int, actions: Sequence[Mapping[str, Any]]) -> bool:
+    """Make these actions the table's next version; False where somebody else has made that version already.
+
+    A link to a finished file either appears or does not, and never replaces one. Not synced to disk: kill -9 loses
+    nothing of it, and loss of power no more than the manifest brings back.
+    """
+    final = entry_path(table, version)
+    draft = os.path.join(os.path.dirname(final), f".{uuid.uuid4().hex}.tmp")
+    try:
+        with open(draft, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(action, separators=(",", ":")) + "\n" for action in actions)
+        os.link(draft, final)
+    except FileExistsError:
+        return False
+    finally:
+        if os.path.exists(draft):
+            os.unlink(draft)
+    return True
+
+
+def append_actions(
+    files: Sequence[tuple[DataFile, os.stat_result]], app_id: str, batch_id: int, metadata: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """A blind append of these files under the transaction (app_id, batch_id)."""
+    now = int(time.time() * 1000)
+    rows, size = sum(file.rows for file, _ in files), sum(file.bytes for file, _ in files)
+    info = {
+        "timestamp": now,
+        "operation": "WRITE",
+        "operationParameters": {"mode": "Append", "partitionBy": "[]"},
+        "operationMetrics": {
+            "numFiles": str(len(files)),
+            "numOutputRows": str(rows),
+            "numOutputBytes": str(size),
+        },
+        "isBlindAppend": True,
+        "engineInfo": _ENGINE,
+        **metadata,
+    }
+    return [
+        {"commitInfo": info},
+        {"txn": {"appId": app_id, "version": batch_id, "lastUpdated": now}},
+        *({"add": _add(file, status)} for file, status in files),
+    ]
+
+
+def _add(file: DataFile, status: os.stat_result) -> dict[str, Any]:
+    return {
+        "path": quote(file.name),
+        "partitionValues": {},
+        "size": file.bytes,
+        "modificationTime": int(status.st_mtime * 1000),
+        "dataChange": True,
+        "stats": file.statistics,
+    }
