@@ -26,7 +26,7 @@ from distributary.ingest.offset_log import ends
 from distributary.ingest.pins_store import PinsStore
 from distributary.ingest.progress import Progress
 from distributary.ingest.registry_wait import RegistryWait
-from distributary.ingest.schema_book import SchemaBook
+from distributary.ingest.schema_book import SchemaBook, same_columns
 from distributary.ingest.settings import Settings
 from distributary.ingest.sweep import sweep
 from distributary.ingest.table_book import TableBook
@@ -66,10 +66,11 @@ class Pipeline:
         on_done: Callable[[Done], None],
     ) -> BatchRunner:
         """What one query calls with its batches, with every schema pinned that is known now."""
+        codec = load_codec(self.settings.decode.format)
         schemas = SchemaBook(
-            load_codec(self.settings.decode.format),
+            codec,
             self.registry,
-            PinsStore(self.checkpoint),
+            PinsStore(self.checkpoint, same_columns(codec)),
             RegistryWait(progress, stop),
             self.settings.registry.unknown_id_cache_seconds,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -105,6 +105,8 @@ class SchemaBook:
     def _record(self, key: RecordKey, answer: Answer) -> PinnedRecord | Verdict:
         if isinstance(answer, SchemaNotFound):
             return reasons.unknown_schema(key[0])
+        if isinstance(answer, Schema) and "ENCRYPT" in answer.rules:
+            return reasons.unusable_schema(key[0], "its fields are encrypted in the client, which is not supported")
         try:
             schema = answer if isinstance(answer, Schema) else _raise(answer)
             self._codec.reader(schema, key[1])
@@ -127,6 +129,19 @@ class SchemaBook:
     def _pin(self, key: RecordKey, schema: Schema) -> None:
         self._records[key] = PinnedRecord(key, schema)
         self._layouts[key] = self._codec.reader(schema, key[1]).schema
+
+
+def same_columns(codec: Codec) -> Callable[[RecordKey, Schema, Schema], bool]:
+    """Whether two texts of one schema decode to the same columns: registries rewrite what they are given."""
+
+    def same(key: RecordKey, pinned: Schema, offered: Schema) -> bool:
+        try:
+            readers = [codec.reader(schema, key[1]) for schema in (pinned, offered)]
+        except BadSchema:
+            return False
+        return readers[0].name == readers[1].name and bool(readers[0].schema.equals(readers[1].schema))
+
+    return same
 
 
 def _order(key: RecordKey) -> tuple[bool, int, str, tuple[int, ...]]:

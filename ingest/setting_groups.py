@@ -70,6 +70,10 @@ class Registry(Group):
     """Password for basic authentication; only through `${VAR}`."""
     bearer_token: Secret = None
     """A static bearer token in place of user and password; only through `${VAR}`."""
+    bearer_logical_cluster: str = ""
+    """The logical cluster that goes along with the token, such as `lsrc-1a2b3`; Confluent Cloud asks for it."""
+    bearer_identity_pool: Annotated[str | None, EmptyIsNone] = None
+    """The identity pool that goes along with the token, where Confluent Cloud asks for one."""
     ca_file: OptionalFile = None
     """PEM file with the authorities that the registry's certificate is checked against."""
     certificate_file: OptionalFile = None
@@ -125,6 +129,8 @@ class Registry(Group):
             user=self.user,
             password=_clear(self.password),
             bearer_token=_clear(self.bearer_token),
+            bearer_logical_cluster=self.bearer_logical_cluster,
+            bearer_identity_pool=self.bearer_identity_pool,
             ca_file=_text(self.ca_file),
             certificate_file=_text(self.certificate_file),
             key_file=_text(self.key_file),

@@ -35,6 +35,8 @@ def _folder(value: Any, info: ValidationInfo) -> Any:
             )
         if not value.strip() or "\0" in value:
             raise ValueError("it is empty; write a folder, for example ./lake")
+        if "%" in value:
+            raise ValueError("delta-rs takes % in a path for the start of an escape; write a path without it")
     if not isinstance(value, str | Path):
         raise Misfits(((), "it must be a path; write a folder, for example ./lake"))
     base = (info.context or {}).get("folder", Path.cwd())

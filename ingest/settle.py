@@ -98,9 +98,14 @@ class Settling:
             if not state.checks:
                 continue
             mine = [file for file in files if file.table == folder]
-            for found in offenders(self._spark, state.path, mine, state):
+            for found in offenders(self._spark, state.path, mine, state, self._place(pins)):
                 rejected[found.topic, found.partition, found.offset] = Verdict(CONSTRAINT, found.detail)
         return replace(pins, rejected={**pins.rejected, **rejected}) if rejected else None
+
+    @staticmethod
+    def _place(pins: Pins) -> tuple[str, str, str]:
+        columns = pins.columns
+        return columns.kafka_topic, columns.kafka_partition, columns.kafka_offset
 
 
 def run_pass(todo: DataFrame, pins: Pins, slots: int) -> TaskReport:

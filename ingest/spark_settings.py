@@ -41,6 +41,10 @@ def settings(master: str, jars: Sequence[Path]) -> dict[str, str]:
         # Workers are warm after the first batch, and say where a native decoder died.
         "spark.python.worker.reuse": "true",
         "spark.python.worker.faulthandler.enabled": "true",
+        # A decoder's panic is caught and becomes a record in quarantine; its stack would only be noise.
+        "spark.executorEnv.RUST_BACKTRACE": "0",
+        # What a worker is handed at once, whatever the size of its records.
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(64 * 2**20),
         "spark.redaction.regex": REDACTED,
         "spark.sql.redaction.options.regex": f"{REDACTED}|url",
         "spark.ui.enabled": "false",
@@ -56,7 +60,6 @@ _SMALL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "2g",
     "spark.sql.shuffle.partitions": "4",
-    "spark.default.parallelism": "4",
 }
 
 
