@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
+from distributary.ingest import failpoints
 from distributary.producer_sim.stack import Stack
 
 
@@ -16,3 +17,14 @@ from distributary.producer_sim.stack import Stack
 def kit(tmp_path: Path, make_topic: Callable[[int], str], stack: Stack, spark: SparkSession) -> PipelineKit:
     """A pipeline over an empty topic with two partitions."""
     return PipelineKit(tmp_path, make_topic(2), stack, spark)
+
+
+@pytest.fixture
+def fail_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Makes runs in this process fail once at a point, such as `after_manifest:1`; the empty text ends that."""
+
+    def arm(point: str) -> None:
+        monkeypatch.setattr(failpoints, "_fired", set())
+        monkeypatch.setenv(failpoints.VARIABLE, f"{point}=fail" if point else "")
+
+    return arm

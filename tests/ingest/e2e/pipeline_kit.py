@@ -33,6 +33,7 @@ from distributary.producer_sim.stack import Stack
 from distributary.producer_sim.truth import Truth
 from distributary.producer_sim.verdict import Verdict
 from distributary.producer_sim.verify import verify
+from distributary.registry.base import SchemaType
 from distributary.registry.confluent import ConfluentRegistry
 from distributary.registry.options import RegistryOptions
 
@@ -101,7 +102,7 @@ class PipelineKit:
         self.truth = self.truth.merged(added)
         return added
 
-    def register(self, text: str, schema_type: str = "PROTOBUF") -> int:
+    def register(self, text: str, schema_type: SchemaType = "PROTOBUF") -> int:
         """The id of a schema registered under the topic's subject."""
         with ConfluentRegistry(self.registry_options) as registry:
             return registry.register(f"{self.topic}-value", text, schema_type)
