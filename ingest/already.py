@@ -17,4 +17,5 @@ def committed(raw: pa.RecordBatch, rows: npt.NDArray[np.int64], ends: Ends) -> n
     topics = raw["topic"].to_pylist()
     partitions, offsets = raw["partition"].to_numpy(), raw["offset"].to_numpy()
     reached = [ends.get(topics[row], {}).get(int(partitions[row]), 0) for row in rows]
-    return offsets[rows] < np.array(reached, dtype=np.int64)
+    below: npt.NDArray[np.bool_] = offsets[rows] < np.array(reached, dtype=np.int64)
+    return below

@@ -28,6 +28,8 @@ class Chunk:
 
     def add(self, rows: pa.RecordBatch, codes: npt.NDArray[np.int32]) -> None:
         """Collect rows of one schema; hands everything on when it is enough."""
+        if not len(codes):
+            return
         self._parts.setdefault(rows.schema, []).append((rows, codes))
         self._bytes += rows.nbytes
         if self._bytes > self._limit:

@@ -9,11 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from distributary.ingest.conform import Plan, plan
-from distributary.ingest.kafka_columns import (
-    table_schema,
-    with_rescued,
-    without_rescued,
-)
+from distributary.ingest.kafka_columns import with_rescued, without_rescued
 from distributary.ingest.layout import extend
 from distributary.ingest.names import table_name
 from distributary.ingest.pins import Pins
@@ -40,14 +36,15 @@ class EntityBook:
         self.layouts: list[pa.Schema] = []
         self._by_folder: dict[str, int] = {}
         self._interned: dict[bytes, pa.Schema] = {}
-        self._grown: dict[tuple[int, int], pa.Schema] = {}
+        self._grown: dict[tuple[int, int, bool], pa.Schema] = {}
         self._plans: dict[tuple[int, int], Plan] = {}
 
     def codes(self, entities: pa.DictionaryArray) -> npt.NDArray[np.int32]:
         """The number of each row's entity, or NONE, DENIED or WAITING."""
         numbers = [self._number(entity) for entity in entities.dictionary.to_pylist()]
         table = np.array([*numbers, NONE], dtype=np.int32)
-        return table[entities.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)]
+        codes: npt.NDArray[np.int32] = table[entities.indices.fill_null(len(numbers)).to_numpy()]
+        return codes
 
     def named_table(self, folder: str) -> int:
         """The number of the table that takes rows without an entity."""
@@ -56,9 +53,11 @@ class EntityBook:
     def grow(self, code: int, record: int, columns: pa.Schema) -> bool:
         """Let an entity's layout take up what a record type brings; whether it changed."""
         before = self.layouts[code]
-        key = (id(before), record)
+        # A table that may not grow can share its layout with a new one that may.
+        frozen = not self._pins.grow and self.folders[code] in self._pins.tables
+        key = (id(before), record, frozen)
         if key not in self._grown:
-            self._grown[key] = self._after(code, before, columns)
+            self._grown[key] = before if frozen else self._intern(extend(before, columns, self._reserved))
         self.layouts[code] = self._grown[key]
         return self.layouts[code] is not before
 
@@ -82,10 +81,6 @@ class EntityBook:
     def layout_of(self, folder: str) -> pa.Schema:
         """The payload columns of this table's file as of now."""
         return self.layouts[self._by_folder[folder]]
-
-    def file_schema(self, folder: str) -> pa.Schema:
-        """All columns of this table's file as of now."""
-        return table_schema(self._pins.columns, self.layout_of(folder))
 
     def _number(self, entity: str) -> int:
         if entity not in self._numbers:
@@ -114,12 +109,6 @@ class EntityBook:
             self.layouts.append(self._intern(known.layout if known else _EMPTY))
             self._by_folder[folder] = len(self.names) - 1
         return self._by_folder[folder]
-
-    def _after(self, code: int, before: pa.Schema, columns: pa.Schema) -> pa.Schema:
-        frozen = not self._pins.grow and self.folders[code] in self._pins.tables
-        if frozen:
-            return before
-        return self._intern(extend(before, columns, self._reserved))
 
     def _intern(self, layout: pa.Schema) -> pa.Schema:
         return self._interned.setdefault(layout.serialize().to_pybytes(), layout)

@@ -32,26 +32,20 @@ class Quarantine:
         schema_ids: Sequence[int | None] | int | None = None,
     ) -> None:
         """`rows` are places in `raw`; one verdict each, and one schema id each or one for all."""
-        if not len(rows):
-            return
         ids = schema_ids if isinstance(schema_ids, Sequence) else [schema_ids] * len(rows)
         if self._already:
             rows, verdicts, ids = self._not_yet_in(raw, rows, verdicts, ids)
+        if not len(rows):
+            return
         self._report.quarantined.update(verdict.reason for verdict in verdicts)
         table = self._rows(raw.take(pa.array(rows)), verdicts, ids)
         self._buffers.add(QUARANTINE_TABLE, table)
         self._buffers.grew(table.nbytes)
 
-    def take_all(
-        self, raw: pa.RecordBatch, rows: Rows, verdict: Verdict, schema_id: int | None = None
-    ) -> None:
-        """The same verdict for all of them."""
-        self.take(raw, rows, [verdict] * len(rows), schema_id)
-
     def _not_yet_in(
         self, raw: pa.RecordBatch, rows: Rows, verdicts: Sequence[Verdict], ids: Sequence[int | None]
     ) -> tuple[Rows, Sequence[Verdict], Sequence[int | None]]:
-        new = np.flatnonzero(~committed(raw, rows, self._already))
+        new = np.flatnonzero(~committed(raw, rows, self._already)).tolist()
         self._report.already += len(rows) - len(new)
         return rows[new], [verdicts[i] for i in new], [ids[i] for i in new]
 

@@ -67,13 +67,6 @@ class TableBuffers:
             self._write(table)
             self._finish(table)
 
-    def abandon(self) -> None:
-        """Close all files without keeping them; what was written stays invisible."""
-        for held in self._held.values():
-            if held.writer is not None:
-                held.writer.close()
-        self._held.clear()
-
     def _spill(self) -> None:
         many = len(self._held) > MOST_OPEN_FILES
         for table in list(self._held):
@@ -93,14 +86,14 @@ class TableBuffers:
         rows = pa.Table.from_batches([fill(part, schema) for part in held.parts], schema)
         held.parts = []
         if held.writer is None:
-            self._open(table, held, schema)
+            held.name, held.writer = self._opened(table, schema)
         held.writer.write_table(rows, row_group_size=max(rows.num_rows, 1))
         held.rows += rows.num_rows
 
-    def _open(self, table: str, held: _Held, schema: pa.Schema) -> None:
+    def _opened(self, table: str, schema: pa.Schema) -> tuple[str, pq.ParquetWriter]:
         os.makedirs(f"{self._root}/{table}", exist_ok=True)
-        held.name = file_name(self._generation, self._batch_id)
-        held.writer = pq.ParquetWriter(f"{self._root}/{table}/{held.name}", schema, compression=COMPRESSION)
+        name = file_name(self._generation, self._batch_id)
+        return name, pq.ParquetWriter(f"{self._root}/{table}/{name}", schema, compression=COMPRESSION)
 
     def _finish(self, table: str) -> None:
         held = self._held.pop(table)

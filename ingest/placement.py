@@ -1,0 +1,157 @@
+"""The records of one type in one batch, on their way to the tables: decoded, routed, brought into the table's shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from distributary.codecs.base import Decoded
+from distributary.codecs.wire_header import Frames, bodies
+from distributary.errors import PolicyStopped
+from distributary.ingest import reasons
+from distributary.ingest.already import committed
+from distributary.ingest.entity_book import DENIED, NONE, WAITING
+from distributary.ingest.guard import deadly
+from distributary.ingest.kafka_columns import kafka_fields
+from distributary.ingest.pins import Verdict
+from distributary.ingest.report import Growth
+from distributary.ingest.routing import entities
+from distributary.ingest.task import Rows, Task, tally
+
+Codes = npt.NDArray[np.int32]
+
+
+class Placement:
+    """Gives every record of one pinned type its place."""
+
+    def __init__(self, task: Task, raw: pa.RecordBatch, number: int) -> None:
+        """`raw` is the whole batch, `number` that of the pinned record type."""
+        self._task, self._raw, self._number = task, raw, number
+        self._pins, self._book, self._report = task.pins, task.book, task.report
+        self._pinned, self._reader = task.pins.records[number], task.reader(number)
+
+    def run(self, frames: Frames, rows: Rows) -> None:
+        """Decode and route these rows of the batch."""
+        if self._pins.guarded:
+            rows = self._without_deadly(frames, rows)
+        decoded = self._reader.decode(bodies(self._raw["value"], frames, rows))
+        failed = np.array([failure.row for failure in decoded.failures], dtype=np.int64)
+        verdicts = [Verdict(failure.reason, failure.detail) for failure in decoded.failures]
+        self._refuse(rows[failed], verdicts)
+        self._report.decoded[self._pinned.schema.id] += len(decoded.source)
+        self._route(rows[decoded.source], decoded)
+
+    def _refuse(self, rows: Rows, verdicts: Sequence[Verdict]) -> None:
+        self._task.quarantine.take(self._raw, rows, verdicts, self._pinned.schema.id)
+
+    def _without_deadly(self, frames: Frames, rows: Rows) -> Rows:
+        def decode(some: Rows) -> Decoded:
+            return self._reader.decode(bodies(self._raw["value"], frames, some))
+
+        dead = np.array(deadly(rows, decode), dtype=np.int64)
+        self._refuse(dead, [reasons.KILLED_WORKER] * len(dead))
+        return np.setdiff1d(rows, dead, assume_unique=True)
+
+    def _route(self, rows: Rows, decoded: Decoded) -> None:
+        """`rows` are the batch's rows that `decoded.rows` came from, in the same order."""
+        named = entities(decoded.rows, self._pins.route.field)
+        codes = self._without_entity(rows, self._book.codes(named))
+        denied = rows[codes == DENIED]
+        self._refuse(denied, [reasons.TABLE_LIMIT] * len(denied))
+        self._wait_for_table(rows, named, codes)
+        codes = self._without_committed(rows, codes)
+        live = np.flatnonzero(codes >= 0)
+        if len(live):
+            self._grow(rows, codes)
+            self._place(rows, decoded.rows, codes, live)
+
+    def _without_entity(self, rows: Rows, codes: Codes) -> Codes:
+        none = codes == NONE
+        if not none.any():
+            return codes
+        policy = self._pins.policies.no_entity
+        if policy == "drop":
+            self._report.dropped[reasons.NO_ENTITY.reason] += int(none.sum())
+        elif isinstance(policy, str):
+            self._refuse(rows[none], [reasons.NO_ENTITY] * int(none.sum()))
+        else:
+            codes = np.where(none, np.int32(self._book.named_table(policy.table)), codes)
+        return codes
+
+    def _wait_for_table(self, rows: Rows, named: pa.DictionaryArray, codes: Codes) -> None:
+        waiting = np.flatnonzero(codes == WAITING)
+        if len(waiting):
+            counts = named.take(pa.array(waiting)).dictionary_decode().value_counts()
+            names, found = counts.field("values").to_pylist(), counts.field("counts").to_pylist()
+            tally(self._report.newcomers, names, found)
+            self._task.set_aside(self._raw, rows[waiting])
+
+    def _without_committed(self, rows: Rows, codes: Codes) -> Codes:
+        """An earlier checkpoint's rows are left out of the tables that have them."""
+        if not self._pins.already:
+            return codes
+        codes = codes.copy()
+        for code in np.unique(codes[codes >= 0]):
+            mine = np.flatnonzero(codes == code)
+            ends = self._pins.already.get(self._book.folders[code], {})
+            done = mine[committed(self._raw, rows[mine], ends)]
+            self._report.already += len(done)
+            codes[done] = NONE
+        return codes
+
+    def _grow(self, rows: Rows, codes: Codes) -> None:
+        for code in np.unique(codes[codes >= 0]):
+            if self._book.grow(int(code), self._number, self._reader.schema):
+                row = int(rows[np.argmax(codes == code)])
+                topic, partition, offset = (
+                    self._raw[name][row].as_py() for name in ("topic", "partition", "offset")
+                )
+                folder, key = self._book.folders[code], self._pinned.key
+                first = (topic, partition, offset)
+                self._report.growths.append(Growth(folder, key, self._pinned.schema.id, first))
+
+    def _place(self, rows: Rows, decoded: pa.RecordBatch, codes: Codes, live: Rows) -> None:
+        """Entities with the same columns go on together; in most batches that is all of them."""
+        layouts = {int(code): self._book.layouts[code] for code in np.unique(codes[live])}
+        for layout in {id(layout): layout for layout in layouts.values()}.values():
+            of_layout = [code for code, its in layouts.items() if its is layout]
+            mine = live if len(of_layout) == len(layouts) else live[np.isin(codes[live], of_layout)]
+            some = decoded if len(mine) == decoded.num_rows else decoded.take(pa.array(mine))
+            self._conform(rows[mine], some, codes[mine], layout)
+
+    def _conform(self, rows: Rows, decoded: pa.RecordBatch, codes: Codes, layout: pa.Schema) -> None:
+        try:
+            plan = self._book.plan(self._number, self._reader.schema, layout)
+        except PolicyStopped as stop:  # for the driver to raise: it gives up the whole attempt
+            self._report.stops.append(f"table {self._book.folders[int(codes[0])]}: {stop}")
+            return
+        conformed = plan.apply(decoded)
+        columns, names = list(conformed.rows.columns), list(conformed.rows.schema.names)
+        if conformed.rescued is not None:
+            columns.append(conformed.rescued)
+            names.append(self._pins.columns.rescued)
+            rescued = conformed.rescued.is_valid().to_numpy(zero_copy_only=False)
+            self._book.rescue(np.unique(codes[rescued]).tolist())
+        own = [field.name for field in kafka_fields(self._pins.columns)]
+        arrays = [*self._kafka_arrays(rows), *columns]
+        written = pa.RecordBatch.from_arrays(arrays, names=[*own, *names])
+        kept = self._without_misfits(rows, conformed.rejected)
+        if len(kept) < len(rows):
+            written, codes = written.take(pa.array(kept)), codes[kept]
+        for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
+            self._report.rows[self._book.folders[code]] += int(count)
+        self._task.chunk.add(written, codes)
+
+    def _without_misfits(self, rows: Rows, rejected: Sequence[tuple[int, str, str]]) -> Rows:
+        places = np.array([row for row, _, _ in rejected], dtype=np.int64)
+        self._refuse(rows[places], [Verdict(reason, detail) for _, reason, detail in rejected])
+        return np.setdiff1d(np.arange(len(rows), dtype=np.int64), places)
+
+    def _kafka_arrays(self, rows: Rows) -> list[pa.Array]:
+        own = self._raw.select(["topic", "partition", "offset", "ts", "key"])
+        if len(rows) < own.num_rows:
+            own = own.take(pa.array(rows))
+        return [*own.columns, pa.repeat(pa.scalar(self._pinned.schema.id, pa.int64()), len(rows))]

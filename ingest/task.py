@@ -1,0 +1,84 @@
+"""What one worker's task works with while it sends records to their places, and the account it gives at the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from distributary.codecs.base import RecordReader, load_codec
+from distributary.ingest.aside import AsideFile
+from distributary.ingest.chunk import Chunk
+from distributary.ingest.entity_book import EntityBook
+from distributary.ingest.kafka_columns import table_schema
+from distributary.ingest.ledger import QUARANTINE_SCHEMA, QUARANTINE_TABLE
+from distributary.ingest.pins import Pins
+from distributary.ingest.quarantine import Quarantine
+from distributary.ingest.report import TaskReport, WrittenFile
+from distributary.ingest.table_buffers import TableBuffers
+
+Rows = npt.NDArray[np.int64]
+
+# Kept beyond the number that will be asked, so that the most frequent ones are among them; a hostile million is not.
+_MOST_QUESTIONS_KEPT = 10_000
+
+T = TypeVar("T")
+
+
+class Task:
+    """The places where records can go, and the report that counts them."""
+
+    def __init__(self, pins: Pins) -> None:
+        self.pins = pins
+        self.codec = load_codec(pins.codec)
+        self.report = TaskReport()
+        self.book = EntityBook(pins)
+        self._buffers = TableBuffers(
+            pins.root, pins.generation, pins.batch_id, pins.worker_bytes, self._schema_of
+        )
+        self.chunk = Chunk(self._buffers, self.book.folders, pins.worker_bytes // 4)
+        self.quarantine = Quarantine(pins, self._buffers, self.report)
+        self._aside = AsideFile(pins.aside)
+        self._readers: dict[int, RecordReader] = {}
+
+    def reader(self, number: int) -> RecordReader:
+        """What decodes the pinned record type of this number."""
+        if number not in self._readers:
+            pinned = self.pins.records[number]
+            self._readers[number] = self.codec.reader(pinned.schema, pinned.key[1])
+        return self._readers[number]
+
+    def set_aside(self, raw: pa.RecordBatch, rows: Rows) -> None:
+        """Keep these rows of `raw` as they are, until the driver has answered what they wait for."""
+        if len(rows):
+            self._aside.add(raw.take(pa.array(rows)))
+            self.report.aside_rows += len(rows)
+
+    def finish(self) -> TaskReport:
+        """Write what is still in memory and give the account."""
+        self.chunk.flush()
+        self._buffers.close()
+        for file in self._buffers.files:
+            mine = file.table == QUARANTINE_TABLE
+            entity = None if mine else self.book.entity_of(file.table)
+            layout = QUARANTINE_SCHEMA if mine else self.book.layout_of(file.table)
+            self.report.files.append(WrittenFile(entity, file, layout))
+        self.report.aside += self._aside.close()
+        self.report.questions = Counter(dict(self.report.questions.most_common(self.pins.max_questions)))
+        return self.report
+
+    def _schema_of(self, folder: str) -> pa.Schema:
+        if folder == QUARANTINE_TABLE:
+            return QUARANTINE_SCHEMA
+        return table_schema(self.pins.columns, self.book.layout_of(folder))
+
+
+def tally(counts: Counter[T], names: Sequence[T], found: Sequence[int]) -> None:
+    """Count names, but only so many of them: they come from data."""
+    for name, count in zip(names, found, strict=True):
+        if name in counts or len(counts) < _MOST_QUESTIONS_KEPT:
+            counts[name] += count

@@ -1,0 +1,118 @@
+"""What workers are given, made by hand: Kafka records of real Protobuf events, and pins to place them by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from distributary.codecs.base import load_codec
+from distributary.ingest.frames import RAW_SCHEMA
+from distributary.ingest.names import table_name
+from distributary.ingest.pins import PinnedRecord, Pins
+from distributary.ingest.report import TaskReport
+from distributary.ingest.setting_groups import Columns, Policies, Route
+from distributary.producer_sim.corruption import framed
+from distributary.producer_sim.event_class import event_class
+from distributary.producer_sim.versions import schema_text
+from distributary.registry.base import Schema
+
+TOPIC = "game-events"
+GENERATION = "0123456789abcdef0123456789abcdef"
+INSTANT = datetime(2025, 6, 1, tzinfo=timezone.utc)
+TEMPLATE = "silver_{entity}_events"
+IDS = {1: 11, 2: 12, 3: 13}
+PINNED = tuple(
+    PinnedRecord((schema_id, (0,)), Schema(schema_id, "PROTOBUF", schema_text(version)))
+    for version, schema_id in IDS.items()
+)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A record in Kafka."""
+
+    value: bytes | None
+    offset: int = 0
+    partition: int = 0
+    topic: str = TOPIC
+
+
+def body(version: int, **fields: Any) -> bytes:
+    """An event without its header."""
+    event: bytes = event_class(version)(**fields).SerializeToString()
+    return event
+
+
+def value(version: int, **fields: Any) -> bytes:
+    """An event as it goes on the wire."""
+    return framed(IDS[version], body(version, **fields))
+
+
+def numbered(values: Sequence[bytes | None]) -> list[Sent]:
+    """Records of one partition, one after the other."""
+    return [Sent(value, offset) for offset, value in enumerate(values)]
+
+
+def batch(records: Sequence[Sent]) -> pa.RecordBatch:
+    """The records as a worker gets them."""
+    rows = [
+        {
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "ts": INSTANT,
+            "key": b"gamer",
+            "value": record.value,
+            "header_id": None,
+        }
+        for record in records
+    ]
+    return pa.RecordBatch.from_pylist(rows, RAW_SCHEMA)
+
+
+def pins(root: Path, **changes: Any) -> Pins:
+    """Pins with versions 1 to 3 known, any number of new tables wanted, and these changes."""
+    given: dict[str, Any] = {
+        "root": str(root / "lake"),
+        "aside": str(root / "aside"),
+        "generation": GENERATION,
+        "batch_id": 7,
+        "codec": "protobuf",
+        "topics": (TOPIC,),
+        "route": Route(field="game_name", table=TEMPLATE),
+        "columns": Columns(),
+        "policies": Policies(),
+        "grow": True,
+        "worker_bytes": 2**24,
+        "records": PINNED,
+        "new_tables": 1000,
+    }
+    return Pins(**{**given, **changes})
+
+
+def folder(entity: str) -> str:
+    """The folder of an entity's table."""
+    return table_name(TEMPLATE, entity, True)
+
+
+def columns_of(version: int) -> pa.Schema:
+    """The columns that a version brings."""
+    pinned = PINNED[version - 1]
+    return load_codec("protobuf").reader(pinned.schema, pinned.key[1]).schema
+
+
+def rows_of(pins: Pins, report: TaskReport, table: str) -> list[dict[str, Any]]:
+    """The rows written for a table, file after file."""
+    names = [written.file.name for written in report.files if written.file.table == table]
+    return [row for name in names for row in pq.ParquetFile(f"{pins.root}/{table}/{name}").read().to_pylist()]
+
+
+def aside_rows(report: TaskReport) -> list[dict[str, Any]]:
+    """The rows set aside."""
+    return [row for path in report.aside for row in pq.ParquetFile(path).read().to_pylist()]
