@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from distributary.ingest.conform import fill
 from distributary.ingest.data_file import DataFile, file_name
+from distributary.ingest.parquet_encoding import dictionary_columns
 from distributary.ingest.statistics import statistics
 
 # More open files than this come too near to what a process may have open by default (1,024).
@@ -48,6 +49,7 @@ class TableBuffers:
         self._root, self._generation, self._batch_id, self._limit = root, generation, batch_id, limit_bytes
         self._schema_of = schema_of
         self._held: dict[str, _Held] = {}
+        self._dictionaries: dict[pa.Schema, list[str]] = {}
         self._bytes = 0
         self.files: list[DataFile] = []
 
@@ -86,14 +88,20 @@ class TableBuffers:
         rows = pa.Table.from_batches([fill(part, schema) for part in held.parts], schema)
         held.parts = []
         if held.writer is None:
-            held.name, held.writer = self._opened(table, schema)
+            held.name, held.writer = self._opened(table, rows)
         held.writer.write_table(rows, row_group_size=max(rows.num_rows, 1))
         held.rows += rows.num_rows
 
-    def _opened(self, table: str, schema: pa.Schema) -> tuple[str, pq.ParquetWriter]:
+    def _opened(self, table: str, rows: pa.Table) -> tuple[str, pq.ParquetWriter]:
         os.makedirs(f"{self._root}/{table}", exist_ok=True)
         name = file_name(self._generation, self._batch_id)
-        return name, pq.ParquetWriter(f"{self._root}/{table}/{name}", schema, compression=COMPRESSION)
+        # Tables of the same columns are alike enough: a thousand of them are sampled once.
+        if rows.schema not in self._dictionaries:
+            self._dictionaries[rows.schema] = dictionary_columns(rows)
+        dictionaries = self._dictionaries[rows.schema]
+        path = f"{self._root}/{table}/{name}"
+        writer = pq.ParquetWriter(path, rows.schema, compression=COMPRESSION, use_dictionary=dictionaries)
+        return name, writer
 
     def _finish(self, table: str) -> None:
         held = self._held.pop(table)
