@@ -163,8 +163,6 @@ class Service(ABC):
         last = dict(state.ports) if state is not None else {}
         # 0 asks for a free one, and once there is one, whoever was told of it must find the server there again.
         wanted = last | ({"main": self._wanted_port} if self._wanted_port else {})
-        if self._wanted_port == 0:
-            self._wanted_port = None  # any free one, but that one from then on: clients know its address
         ports = {name: wanted.get(name) or free_port() for name in self.port_names}
         require_free(ports["main"], self.name, self.port_option)
         return ports
