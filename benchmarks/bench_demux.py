@@ -1,0 +1,130 @@
+"""One topic into a table a game: how fast, beside the usual ways, and what evolving, memory and many tables cost.
+
+python benchmarks/bench_demux.py --help; README.md says what is measured and how it is kept fair.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+# Run as a file, Python looks for modules beside it: let it look where `benchmarks` itself is.
+sys.path[0:1] = [str(Path(__file__).resolve().parent.parent)]
+
+from benchmarks.bounds import broken
+from benchmarks.commit_cost import measure_commits
+from benchmarks.machine import machine, versions
+from benchmarks.memory import measure_memory
+from benchmarks.report import show
+from benchmarks.restarts import measure_restarts
+from benchmarks.results import Results, Timing
+from benchmarks.sizes import FULL, SMOKE, Sizes
+from benchmarks.table_costs import measure_evolving, measure_new_tables
+from benchmarks.timing import CONTENDERS, measure_ways
+from benchmarks.watching import Watch, watching
+from benchmarks.world import DRIVER_MEMORY, World, open_world
+
+from distributary.errors import CheckFailed, ConfigError, DistributaryError
+from distributary.terminal import console
+
+RESULTS = Path(__file__).resolve().parent / "results" / "demux.json"
+PARTS = (*CONTENDERS, "restart", "tables", "memory")
+
+
+def main(  # noqa: PLR0913, PLR0917 - its parameters are the options
+    events: Annotated[int | None, typer.Option(min=1, help="Events in each topic (2,000,000).")] = None,
+    games: Annotated[
+        int | None, typer.Option(min=1, help="Games in the topic that all ways read (10).")
+    ] = None,
+    batch_rows: Annotated[
+        int | None, typer.Option(min=1, help="Events in a batch, the same for all (500,000).")
+    ] = None,
+    only: Annotated[str, typer.Option(metavar="NAMES", help=f"Of {', '.join(PARTS)}: only these.")] = "",
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="Tiny sizes: shows that it runs, measures nothing.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Where the JSON goes (results/demux.json; nowhere with --smoke or --only)."),
+    ] = None,
+) -> None:
+    """Measure, print, write the JSON; exit code 3 where a figure of the full size is not good enough."""
+    try:
+        sizes = _sizes(SMOKE if smoke else FULL, events=events, games=games, batch_rows=batch_rows)
+        names = _names(only)
+        with watching() as watch:
+            document, results = _measured(sizes, names, watch)
+        show(results, sizes.full, _screen())
+        _write(document, output or (None if smoke or only else RESULTS))
+        if sizes.full and (failures := broken(results.figures())):
+            raise CheckFailed("; ".join(failures))
+    except DistributaryError as error:
+        console().print(f"bench: {error}", soft_wrap=True)
+        raise typer.Exit(error.exit_code) from None
+
+
+def _sizes(given: Sizes, **chosen: int | None) -> Sizes:
+    return replace(given, **{name: number for name, number in chosen.items() if number is not None})
+
+
+def _names(only: str) -> frozenset[str]:
+    names = frozenset(name.strip() for name in only.split(",") if name.strip())
+    if unknown := sorted(names - {*PARTS}):
+        raise ConfigError(f"--only {', '.join(unknown)}: there are only {', '.join(PARTS)}")
+    return names or frozenset(PARTS)
+
+
+def _measured(sizes: Sizes, names: frozenset[str], watch: Watch) -> tuple[dict[str, Any], Results]:
+    with open_world(sizes, watch) as world:
+        about = {
+            "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "versions": versions(world.spark),
+            "machine": machine(),
+            "parameters": {**asdict(sizes), "full_size": sizes.full, "driver_memory": DRIVER_MEMORY},
+        }
+        results = _results(world, names)
+    return {**about, **results.as_json()}, results
+
+
+def _results(world: World, names: frozenset[str]) -> Results:
+    results = Results()
+    if names & {*CONTENDERS}:
+        for name, seconds in measure_ways(world, names).items():
+            contender = CONTENDERS[name]
+            games, events = contender.games(world.sizes), world.sizes.events
+            results.timings[name] = Timing(name, contender.title, games, events, tuple(seconds))
+    if "restart" in names:
+        results.restarts = measure_restarts(world)
+    if "tables" in names:
+        results.commits = measure_commits(world.sizes, world.new_folder("commits"))
+        results.new_tables = measure_new_tables(world)
+        results.evolving = measure_evolving(world)
+    if "memory" in names:
+        results.memory = measure_memory(world)
+    return results
+
+
+def _screen() -> Console:
+    """stdout; where it is no terminal, wide enough for the tables."""
+    screen = Console(highlight=False)
+    return screen if screen.is_terminal else Console(highlight=False, width=120)
+
+
+def _write(document: dict[str, Any], path: Path | None) -> None:
+    if path is None:
+        console().print("bench: no JSON was written; --output names a file for it", soft_wrap=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    console().print(f"bench: written to {path}", soft_wrap=True)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,103 @@
+"""What a commit costs a young table and an old one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from benchmarks.sizes import Sizes
+from deltalake import DeltaTable
+
+from distributary.ingest.data_file import DataFile, file_name
+from distributary.ingest.kafka_columns import table_schema
+from distributary.ingest.native_commit import NativeCommits
+from distributary.ingest.setting_groups import Columns
+from distributary.ingest.statistics import statistics as file_statistics
+from distributary.ingest.tables import create
+from distributary.producer_sim.versions import arrow_schema
+
+_ROWS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class CommitCost:
+    """Milliseconds of a commit of one file, medians over the tables.
+
+    cycle          after how many commits Delta's log gets a checkpoint; a commit's price is that of a whole cycle
+    first_ms       of a table's first commit
+    last_ms        of its very last one, whether or not that writes a checkpoint
+    last_cycle_ms  the mean of the last cycle, one of which writes a checkpoint
+    met_again_ms   of one more, by a pipeline that was just started and has to read the table first
+    """
+
+    tables: int
+    commits: int
+    cycle: int
+    first_ms: float
+    last_ms: float
+    last_cycle_ms: float
+    met_again_ms: float
+
+    @property
+    def growth(self) -> float:
+        """How many times the first commit's cost the last ones have."""
+        return self.last_cycle_ms / self.first_ms
+
+
+class _Table:
+    """A table with an entity's columns and one Parquet file to commit again and again under other names."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.schema = folder, table_schema(Columns(), arrow_schema(1))
+        self._generation = str(uuid.uuid4())
+        create(folder, self.schema, {})
+        self._original = folder.with_suffix(".parquet")
+        with pq.ParquetWriter(self._original, self.schema, compression="zstd") as writer:
+            writer.write_table(pa.table([pa.nulls(_ROWS, kind) for kind in self.schema.types], self.schema))
+        self._statistics = file_statistics(writer.writer.metadata, self.schema)
+
+    @property
+    def checkpoint_interval(self) -> int:
+        """After how many commits Delta's log gets a checkpoint."""
+        return int(DeltaTable(self.folder).metadata().configuration["delta.checkpointInterval"])
+
+    def commit(self, commits: NativeCommits, batch_id: int) -> float:
+        """Commit one more file; the seconds that took."""
+        name = file_name(self._generation, batch_id)
+        os.link(self._original, self.folder / name)
+        size = self._original.stat().st_size
+        file = DataFile(self.folder.name, name, _ROWS, size, self._statistics)
+        began = time.perf_counter()
+        commits.commit(self.folder, [file], self.schema, f"{self._generation}/events", batch_id, {})
+        return time.perf_counter() - began
+
+
+def measure_commits(sizes: Sizes, folder: Path) -> CommitCost:
+    """As a pipeline commits batch after batch; tables take turns, so that what disturbs a moment disturbs all a little."""
+    # The first commits of a process load what all later ones use.
+    warm, commits = _Table(folder / "warm_up"), NativeCommits()
+    cycle = warm.checkpoint_interval
+    for batch_id in range(cycle):
+        warm.commit(commits, batch_id)
+    tables = [_Table(folder / f"table_{number}") for number in range(sizes.commit_tables)]
+    rounds = [[table.commit(commits, batch_id) for table in tables] for batch_id in range(sizes.commits)]
+    again = NativeCommits()
+    met_again = [table.commit(again, sizes.commits) for table in tables]
+    shutil.rmtree(folder)
+    cycles = [statistics.mean(table) for table in zip(*rounds[-cycle:], strict=True)]
+    return CommitCost(
+        tables=sizes.commit_tables,
+        commits=sizes.commits,
+        cycle=cycle,
+        first_ms=statistics.median(rounds[0]) * 1000,
+        last_ms=statistics.median(rounds[-1]) * 1000,
+        last_cycle_ms=statistics.median(cycles) * 1000,
+        met_again_ms=statistics.median(met_again) * 1000,
+    )

@@ -1,0 +1,55 @@
+"""The rows that the other ways write: the same decoder, the same columns, by Spark's own writer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from distributary.codecs.base import load_codec
+from distributary.codecs.wire_header import bodies
+from distributary.ingest.frames import raw_records, worker_columns
+from distributary.ingest.kafka_columns import table_schema
+from distributary.ingest.kafka_source import read_stream
+from distributary.ingest.settings import Settings
+from distributary.registry.base import Schema
+
+Batches = Iterable[pa.RecordBatch]
+
+
+def source(spark: SparkSession, settings: Settings) -> DataFrame:
+    """The records of the topic, with exactly the columns that our workers are given."""
+    records = read_stream(spark, settings)
+    return worker_columns(records, len(settings.source.topics), settings.source.headers)
+
+
+def decoded(spark: SparkSession, settings: Settings, schema: Schema) -> DataFrame:
+    """The rows of the topic, with exactly the columns that our tables have."""
+    codec = load_codec(settings.decode.format)
+    columns = table_schema(settings.sink.columns, codec.reader(schema, codec.default_path).schema)
+    decode = decoder(settings.decode.format, schema, settings.source.topics, columns.names)
+    return source(spark, settings).mapInArrow(decode, from_arrow_schema(columns))
+
+
+def decoder(
+    codec_name: str, schema: Schema, topics: tuple[str, ...], names: list[str]
+) -> Callable[[Batches], Batches]:
+    """The function that Spark's `mapInArrow` runs; every record must be of this schema and in order."""
+
+    # Spark sends a function defined here by its code, so that workers need not find this folder.
+    def decode(batches: Batches) -> Batches:
+        codec = load_codec(codec_name)
+        reader = codec.reader(schema, codec.default_path)
+        for batch in batches:
+            raw = raw_records(batch, topics)
+            frames = codec.split(raw["value"], raw["header_id"])
+            rows = reader.decode(bodies(raw["value"], frames))
+            if list(frames.kinds) != [(schema.id, codec.default_path)] or frames.errors or rows.failures:
+                raise ValueError(f"the topic holds records that are not of schema {schema.id}")
+            own = raw.select(["topic", "partition", "offset", "ts", "key"]).columns
+            schema_ids = pa.repeat(pa.scalar(schema.id, pa.int64()), raw.num_rows)
+            yield pa.RecordBatch.from_arrays([*own, schema_ids, *rows.rows.columns], names=names)
+
+    return decode

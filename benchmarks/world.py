@@ -1,0 +1,148 @@
+"""Where everything is measured: a broker and a registry of its own, one Spark session, a folder thrown away."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from benchmarks.sizes import Sizes
+from benchmarks.watching import Watch
+from pyspark.sql import SparkSession
+
+from distributary.ingest.run import spark_conf
+from distributary.ingest.settings import Settings
+from distributary.ingest.spark_session import spark_session
+from distributary.producer_sim.simulate import Progress, simulate
+from distributary.producer_sim.simulation import Simulation
+from distributary.producer_sim.stack import Stack, local_stack
+from distributary.producer_sim.truth import Truth
+from distributary.registry.base import Schema
+from distributary.registry.confluent import ConfluentRegistry
+from distributary.registry.options import RegistryOptions
+
+# The persisted batches of the ways to compare with must never be short of memory.
+DRIVER_MEMORY = "4g"
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic that is full, what is in it, and the schema that all of it was written with."""
+
+    truth: Truth
+    schema: Schema
+
+    @property
+    def name(self) -> str:
+        """The topic's name in Kafka."""
+        return self.truth.topic
+
+    @cached_property
+    def rows(self) -> dict[str, int]:
+        """How many events each game has."""
+        found: Counter[str] = Counter()
+        for group, sent in self.truth.sent.items():
+            found[group.game] += sent.rows
+        return dict(found)
+
+
+class World:
+    """Makes topics, folders and pipelines' settings for whoever measures. Made by `open_world`."""
+
+    def __init__(
+        self, sizes: Sizes, watch: Watch, stack: Stack, registry: ConfluentRegistry, folder: Path
+    ) -> None:
+        self.sizes, self.watch, self.stack, self.registry = sizes, watch, stack, registry
+        self._folder = folder
+        self._count = 0
+        self._topics: dict[int, Topic] = {}
+        self.spark = self._session()
+
+    def topic(self, games: int) -> Topic:
+        """The topic of this many games and all the benchmark's events, filled on first use."""
+        if games not in self._topics:
+            self._topics[games] = self.new_topic(games, self.sizes.events)
+        return self._topics[games]
+
+    def new_topic(self, games: int, events: int) -> Topic:
+        """A topic of its own, full."""
+        truth = self.send(self.simulation(self.new_name(f"events-{games}"), games=games, events=events))
+        (version,) = self.registry.versions(f"{truth.topic}-value")
+        return Topic(truth, self.registry.by_ref(version.id))
+
+    def simulation(self, topic: str, **chosen: Any) -> Simulation:
+        """What to send to a topic; as everywhere here without a corrupt record."""
+        given = {"partitions": self.sizes.partitions, "seed": self.sizes.seed, **chosen}
+        return Simulation(bootstrap_servers=self.stack.bootstrap_servers, topic=topic, **given)
+
+    def send(self, simulation: Simulation) -> Truth:
+        """Send it, and say how far it is."""
+        title = f"sending {simulation.total:,} events to {simulation.topic}"
+        with self.watch.step(title, simulation.total) as move:
+
+            def progress(so_far: Progress) -> None:
+                move(so_far.sent)
+
+            return simulate(simulation, self.registry, progress)
+
+    def new_name(self, kind: str) -> str:
+        """A name that nothing had before."""
+        self._count += 1
+        return f"{kind}-{self._count}"
+
+    def new_folder(self, name: str) -> Path:
+        """An empty folder."""
+        folder = self._folder / name
+        folder.mkdir()
+        return folder
+
+    def settings(self, topic: str, folder: Path, batch_rows: int, **changed: Any) -> Settings:
+        """A pipeline's settings as a user writes them, everything at its default but what must be said."""
+        return Settings.model_validate(
+            {
+                "name": folder.name,
+                "source": {"kafka": {"bootstrap.servers": self.stack.bootstrap_servers}, "topics": [topic]},
+                "registry": {"url": self.stack.registry_url},
+                "route": {"field": "game_name", "table": "silver_{entity}_events"},
+                "sink": {"root": str(folder / "lake")},
+                "checkpoint": str(folder / "checkpoint"),
+                "trigger": {"available_now": True},
+                "limits": {"batch_rows": batch_rows},
+                **changed,
+            }
+        )
+
+    def renew_session(self) -> None:
+        """Stop Spark's workers and start with new ones."""
+        self.spark.stop()
+        self.spark = self._session()
+
+    def _session(self) -> SparkSession:
+        usual = spark_conf(self.settings("any", self._folder / "any", self.sizes.batch_rows))
+        own = {
+            "spark.driver.memory": DRIVER_MEMORY,
+            "spark.sql.warehouse.dir": str(self._folder / "warehouse"),
+        }
+        return spark_session("benchmark", conf={**usual, **own})
+
+
+@contextmanager
+def open_world(sizes: Sizes, watch: Watch) -> Iterator[World]:
+    """A world for as long as the block lasts; nothing of it stays."""
+    with tempfile.TemporaryDirectory(prefix="distributary-bench-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        watch.say("starting a broker, a registry and Spark")
+        with (
+            local_stack(folder / "stack", broker_port=0, registry_port=0, report=watch.say) as stack,
+            ConfluentRegistry(RegistryOptions(url=stack.registry_url)) as registry,
+        ):
+            world = World(sizes, watch, stack, registry, folder)
+            try:
+                yield world
+            finally:
+                world.spark.stop()
