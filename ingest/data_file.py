@@ -6,7 +6,7 @@ import re
 import uuid
 from dataclasses import dataclass
 
-_NAME = re.compile(r"(?P<generation>[0-9a-f]{8})-(?P<batch>\d{10,})-[0-9a-f]{32}\.zstd\.parquet")
+_NAME = re.compile(r"(?P<generation>[0-9a-f]{8})-(?P<batch>\d{10,})-[0-9a-f]{32}\.parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class DataFile:
 
 def file_name(generation: str, batch_id: int) -> str:
     """A name that no other file has, made for this batch of this generation (a UUID in hex)."""
-    return f"{generation_mark(generation)}-{batch_id:010d}-{uuid.uuid4().hex}.zstd.parquet"
+    return f"{generation_mark(generation)}-{batch_id:010d}-{uuid.uuid4().hex}.parquet"
 
 
 def generation_mark(generation: str) -> str:

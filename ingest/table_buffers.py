@@ -21,7 +21,8 @@ from distributary.ingest.statistics import statistics
 # More open files than this come too near to what a process may have open by default (1,024).
 MOST_OPEN_FILES = 200
 
-COMPRESSION = "zstd"
+# Below this, setting zstd up for every column costs more than the compression itself.
+_SMALL_BYTES = 2**20
 
 
 @dataclass
@@ -100,7 +101,10 @@ class TableBuffers:
             self._dictionaries[rows.schema] = dictionary_columns(rows)
         dictionaries = self._dictionaries[rows.schema]
         path = f"{self._root}/{table}/{name}"
-        writer = pq.ParquetWriter(path, rows.schema, compression=COMPRESSION, use_dictionary=dictionaries)
+        compression = "zstd" if rows.nbytes > _SMALL_BYTES else "snappy"
+        writer = pq.ParquetWriter(
+            path, rows.schema, compression=compression, use_dictionary=dictionaries, store_schema=False
+        )
         return name, writer
 
     def _finish(self, table: str) -> None:

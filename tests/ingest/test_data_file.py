@@ -26,9 +26,9 @@ def test_a_uuid_with_dashes_is_the_same_generation() -> None:
     "name",
     [
         "part-00000-2f0d2f1c-9f1b-4a51-9f6d-0d8a3d1f7c11-c000.snappy.parquet",
-        "0123abcd-0000000001-zz.zstd.parquet",
-        "0123abcd-1-" + "0" * 32 + ".zstd.parquet",
-        "0123abcd-0000000001-" + "0" * 32 + ".zstd.parquet.crc",
+        "0123abcd-0000000001-zz.parquet",
+        "0123abcd-1-" + "0" * 32 + ".parquet",
+        "0123abcd-0000000001-" + "0" * 32 + ".parquet.crc",
         "_delta_log",
     ],
 )
