@@ -8,6 +8,9 @@ from collections.abc import Callable
 
 from distributary.ingest.setting_groups import Budget
 
+# More would be too large for a float; no wait is that long.
+_MOST_DOUBLINGS = 100
+
 
 class Spending:
     """One budget being spent. Failures and evolutions have one each, so that neither eats the other's."""
@@ -24,7 +27,7 @@ class Spending:
         self._times.append(now)
         if len(self._times) > self._budget.max:
             return None
-        doubled = self._budget.first_wait_seconds * 2.0 ** (len(self._times) - 1)
+        doubled = self._budget.first_wait_seconds * 2.0 ** min(len(self._times) - 1, _MOST_DOUBLINGS)
         return min(doubled, self._budget.longest_wait_seconds)
 
     def __str__(self) -> str:

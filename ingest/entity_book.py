@@ -47,8 +47,8 @@ class EntityBook:
         return codes
 
     def named_table(self, folder: str) -> int:
-        """The number of the table that takes rows without an entity."""
-        return self._add(folder, folder)
+        """The number of the table that takes rows without an entity; its entity is the empty text, which no row has."""
+        return self._add("", folder)
 
     def grow(self, code: int, record: int, columns: pa.Schema) -> bool:
         """Let an entity's layout take up what a record type brings; whether it changed."""

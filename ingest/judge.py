@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import get_args
 
 import pyarrow as pa
 
@@ -12,6 +13,7 @@ from distributary.ingest import reasons
 from distributary.ingest.evolution import RestartToEvolve, describe
 from distributary.ingest.kafka_columns import payload_layout
 from distributary.ingest.layout import changes, extend
+from distributary.ingest.misfits import Kind
 from distributary.ingest.names import table_name
 from distributary.ingest.pins import PinnedRecord, PinnedTable, Pins
 from distributary.ingest.report import TaskReport
@@ -19,6 +21,9 @@ from distributary.ingest.schema_book import SchemaBook
 from distributary.ingest.settings import Settings
 from distributary.ingest.table_book import TableBook
 from distributary.ingest.table_schema import misfits
+
+# One object that stays: layouts are told apart by identity.
+_EMPTY = pa.schema([])
 
 
 class Judge:
@@ -29,6 +34,9 @@ class Judge:
     ) -> None:
         self._settings, self._schemas, self._tables, self._known = settings, schemas, tables, known
         self._reserved = settings.sink.columns.reserved()
+        strays = settings.policies.no_entity
+        # No entity's: the settings want it by name, whatever they say of entities.
+        self._strays = None if isinstance(strays, str) else strays.table
 
     def layouts(self, total: TaskReport, pins: Pins) -> dict[str, pa.Schema]:
         """The payload columns that each table written to must have, by folder."""
@@ -38,7 +46,7 @@ class Judge:
         for written in total.files:
             if written.entity is None:
                 continue
-            before = touched.get(written.file.table, found.get(written.file.table, pa.schema([])))
+            before = touched.get(written.file.table, found.get(written.file.table, _EMPTY))
             key = (id(before), id(written.layout))
             if key not in merged:
                 merged[key] = extend(before, written.layout, frozenset())
@@ -53,34 +61,24 @@ class Judge:
 
     def check_policies(self, total: TaskReport, pins: Pins) -> None:
         """Raises PolicyStopped or EvolutionStopped where the settings say `fail` to what was met."""
-        policies = self._settings.policies
+        policies, new = self._settings.policies, self._new_folders(total)
+        stray, undecodable = total.quarantined[reasons.NO_ENTITY.reason], _undecodable(total)
         stops = [
-            (
-                policies.new_entity == "fail" and self._new_folders(total),
-                "policies.new_entity",
-                "a new entity came",
-            ),
-            (
-                policies.no_entity == "fail" and total.quarantined[reasons.NO_ENTITY.reason],
-                "policies.no_entity",
-                "a record has no value in the routing field",
-            ),
-            (
-                policies.undecodable == "fail" and _undecodable(total),
-                "policies.undecodable",
-                "a record cannot be decoded",
-            ),
+            (policies.new_entity, new, "new_entity", f"a new entity came, for {_few(new)}"),
+            (policies.no_entity, stray, "no_entity", "a record has no value in the routing field"),
+            (policies.undecodable, undecodable, "undecodable", "a record cannot be decoded"),
         ]
-        for met, setting, what in stops:
-            if met:
+        for policy, met, name, what in stops:
+            if met and policy == "fail":
                 raise PolicyStopped(
-                    f"batch {pins.batch_id}: {what}, and {setting} is `fail`: {_account(total)}"
+                    f"batch {pins.batch_id}: {what}, and policies.{name} is `fail`: {_account(total)}"
                 )
         self._check_growth(total, pins)
 
     def answer(self, total: TaskReport, pins: Pins, last: bool) -> Pins:
         """The pins for the rows that were set aside. Raises RestartToEvolve or EvolutionStopped."""
-        questions = [key for key, _ in total.questions.most_common(self._settings.registry.max_unknown_ids)]
+        asked_at_most = self._settings.registry.max_unknown_ids
+        questions = [key for key, _ in total.questions.most_common(asked_at_most)]
         learned = self._schemas.learn(questions)
         self._decide_evolution(learned.records)
         self._schemas.pin(learned.records)
@@ -88,7 +86,7 @@ class Judge:
             pins,
             records=self._schemas.records,
             refused={**pins.refused, **learned.refused},
-            schemas_final=bool(questions) or pins.schemas_final or last,
+            schemas_final=bool(questions) or pins.schemas_final or last or not asked_at_most,
             count_input=False,
         )
         return self._admit(total, pins, last)
@@ -127,14 +125,16 @@ class Judge:
         """How many tables there may be beside the known ones."""
         if self._settings.policies.new_entity == "quarantine":
             return 0
-        return max(self._settings.route.max_tables - len(self._known), 0)
+        known = sum(folder != self._strays for folder in self._known)
+        return max(self._settings.route.max_tables - known, 0)
 
     def _new_folders(self, total: TaskReport) -> dict[str, int]:
-        """Tables that are written to and were not there, and their rows."""
+        """Tables of entities that are written to and were not there, and their rows."""
         found: dict[str, int] = {}
         for written in total.files:
-            if written.entity is not None and written.file.table not in self._known:
-                found[written.file.table] = found.get(written.file.table, 0) + written.file.rows
+            folder = written.file.table
+            if written.entity is not None and folder not in self._known and folder != self._strays:
+                found[folder] = found.get(folder, 0) + written.file.rows
         return found
 
     def _too_many_tables(self, total: TaskReport, pins: Pins) -> Pins | None:
@@ -204,12 +204,19 @@ def _holds(whole: pa.Schema, part: pa.Schema) -> bool:
 
 
 def _undecodable(total: TaskReport) -> int:
-    pipelines_own = {reasons.NO_ENTITY.reason, reasons.TABLE_LIMIT.reason, reasons.CONSTRAINT}
-    return sum(count for reason, count in total.quarantined.items() if reason not in pipelines_own)
+    decoded = {reasons.NO_ENTITY.reason, reasons.TABLE_LIMIT.reason, reasons.CONSTRAINT, *get_args(Kind)}
+    return sum(count for reason, count in total.quarantined.items() if reason not in decoded)
 
 
 def _account(total: TaskReport) -> str:
-    return (
-        ", ".join(f"{count} {reason}" for reason, count in sorted(total.quarantined.items()))
-        or "none quarantined"
-    )
+    """How many were refused for which reason, and where the first of them stands."""
+    counts = []
+    for reason, count in sorted(total.quarantined.items()):
+        first = total.first.get(reason)
+        counts.append(f"{count} {reason}" + (f" (first at {'/'.join(map(str, first))})" if first else ""))
+    return ", ".join(counts) or "none quarantined"
+
+
+def _few(folders: Iterable[str]) -> str:
+    names = sorted(folders)
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -14,8 +14,25 @@ def entities(rows: pa.RecordBatch, field: str) -> pa.DictionaryArray:
     column = _pick(rows, field.split("."))
     if column is None:
         return pa.nulls(rows.num_rows, pa.string()).dictionary_encode()
-    text = column if pa.types.is_string(column.type) else pc.cast(column, pa.string())
+    text = _text(column)
     return pc.if_else(pc.equal(text, ""), None, text).dictionary_encode()
+
+
+def _text(column: pa.Array) -> pa.Array:
+    """Values as text; bytes that are no text count as no value, since no two values may become one."""
+    if not pa.types.is_binary(column.type):
+        return column if pa.types.is_string(column.type) else pc.cast(column, pa.string())
+    try:
+        return pc.cast(column, pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([_as_text(value) for value in column.to_pylist()], pa.string())
+
+
+def _as_text(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _pick(rows: pa.RecordBatch, path: list[str]) -> pa.Array | None:

@@ -21,7 +21,7 @@ ENTITY_PROPERTY = "distributary.entity"
 class TableBook:
     """States of tables by their folder under the root."""
 
-    def __init__(self, root: str, columns: Columns, spark: SparkSession, threads: int) -> None:
+    def __init__(self, root: str, columns: Columns, spark: SparkSession | None, threads: int) -> None:
         self._root, self._columns, self._spark, self._threads = root, columns, spark, threads
         self._states: dict[str, TableState] = {}
 

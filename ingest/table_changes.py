@@ -77,7 +77,7 @@ def planned_changes(settled: Settled, known: Mapping[str, PinnedTable]) -> list[
 class TableChanger:
     """Makes tables what they must be; all of it can be done again without harm."""
 
-    def __init__(self, tables: TableBook, spark: SparkSession, columns: Columns, threads: int) -> None:
+    def __init__(self, tables: TableBook, spark: SparkSession | None, columns: Columns, threads: int) -> None:
         self._tables, self._spark, self._columns, self._threads = tables, spark, columns, threads
 
     def apply(

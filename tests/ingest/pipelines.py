@@ -1,0 +1,83 @@
+"""Settings of small pipelines, and the parts of the driver that need neither Spark nor Kafka."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from tests.ingest.kafka_records import GENERATION, TEMPLATE, TOPIC
+
+from distributary.codecs.base import load_codec
+from distributary.ingest.checkpoint import Checkpoint
+from distributary.ingest.data_file import DataFile, file_name
+from distributary.ingest.kafka_columns import table_schema
+from distributary.ingest.pins_store import PinsStore
+from distributary.ingest.progress import Silent
+from distributary.ingest.registry_wait import RegistryWait
+from distributary.ingest.report import WrittenFile
+from distributary.ingest.schema_book import SchemaBook
+from distributary.ingest.setting_groups import Columns
+from distributary.ingest.settings import Settings
+from distributary.ingest.table_book import ENTITY_PROPERTY, TableBook
+from distributary.ingest.tables import create
+from distributary.producer_sim.versions import schema_text
+from distributary.registry.memory import MemoryRegistry
+
+SUBJECT = f"{TOPIC}-value"
+
+
+def settings(root: Path, **groups: dict[str, Any]) -> Settings:
+    """A pipeline's settings with these changes to their groups."""
+    given: dict[str, dict[str, Any]] = {
+        "source": {"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "topics": [TOPIC]},
+        "registry": {"url": "http://127.0.0.1:1"},
+        "route": {"field": "game_name", "table": TEMPLATE},
+        "sink": {"root": "./lake"},
+    }
+    merged = {name: {**given.get(name, {}), **groups.get(name, {})} for name in {**given, **groups}}
+    return Settings.model_validate({"name": "games", **merged}, context={"folder": root})
+
+
+def checkpoint(root: Path) -> Checkpoint:
+    """A checkpoint's folders, made."""
+    made = Checkpoint(root / "checkpoint")
+    made.make()
+    return made
+
+
+def registry(versions: int = 3) -> MemoryRegistry:
+    """A registry with the first versions of the event; version n has id n."""
+    held = MemoryRegistry()
+    for version in range(1, versions + 1):
+        held.register(SUBJECT, schema_text(version), "PROTOBUF")
+    return held
+
+
+def schema_book(
+    of: Checkpoint,
+    asking: MemoryRegistry,
+    stop: threading.Event | None = None,
+    refusal_seconds: float = 300.0,
+) -> SchemaBook:
+    """The driver's schemas on a checkpoint and a registry."""
+    wait = RegistryWait(Silent(), stop or threading.Event())
+    return SchemaBook(load_codec("protobuf"), asking, PinsStore(of), wait, refusal_seconds)
+
+
+def table_book(root: Path) -> TableBook:
+    """The driver's tables under `root`/lake."""
+    return TableBook(str(root / "lake"), Columns(), None, 4)
+
+
+def make_table(root: Path, folder: str, layout: pa.Schema, entity: str | None = None) -> Path:
+    """An empty table with the Kafka columns and these."""
+    properties = {} if entity is None else {ENTITY_PROPERTY: entity}
+    create(root / "lake" / folder, table_schema(Columns(), layout), properties)
+    return root / "lake" / folder
+
+
+def written(folder: str, layout: pa.Schema, rows: int = 1, entity: str | None = None) -> WrittenFile:
+    """A worker's word that it wrote a file; there is none."""
+    return WrittenFile(entity or folder, DataFile(folder, file_name(GENERATION, 7), rows, 1, "{}"), layout)

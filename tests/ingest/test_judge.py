@@ -1,0 +1,263 @@
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from tests.ingest import kafka_records as records
+from tests.ingest.pipelines import (
+    checkpoint,
+    make_table,
+    registry,
+    schema_book,
+    settings,
+    table_book,
+    written,
+)
+
+from distributary.errors import EvolutionStopped, PolicyStopped
+from distributary.ingest.evolution import RestartToEvolve
+from distributary.ingest.judge import Judge
+from distributary.ingest.layout import changes
+from distributary.ingest.pins import PinnedTable, Verdict
+from distributary.ingest.report import Growth, TaskReport
+
+A, B, AB, BA, UPPER = (
+    pa.schema([(name, kind) for name, kind in columns])
+    for columns in (
+        [("a", pa.int64())],
+        [("b", pa.string())],
+        [("a", pa.int64()), ("b", pa.string())],
+        [("b", pa.string()), ("a", pa.int64())],
+        [("A", pa.string())],
+    )
+)
+
+
+def judge(root: Path, known: dict[str, PinnedTable] | None = None, versions: int = 3, **groups: Any) -> Judge:
+    schemas = schema_book(checkpoint(root), registry(versions))
+    return Judge(settings(root, **groups), schemas, table_book(root), known or {})
+
+
+def report(*files: Any, **fields: Any) -> TaskReport:
+    return TaskReport(files=list(files), **fields)
+
+
+def test_a_tables_layout_is_that_of_all_its_files_and_of_the_table_itself(tmp_path: Path) -> None:
+    by = records.pins(tmp_path, tables={"t": PinnedTable("t", A)})
+    found = judge(tmp_path).layouts(report(written("t", B), written("new", BA), written("new", AB)), by)
+    assert {folder: layout.names for folder, layout in found.items()} == {"t": ["a", "b"], "new": ["b", "a"]}
+
+
+def test_tables_with_the_same_columns_share_one_layout(tmp_path: Path) -> None:
+    found = judge(tmp_path).layouts(report(written("t", A), written("u", A)), records.pins(tmp_path))
+    assert found["t"] is found["u"]
+
+
+def test_files_that_go_together_are_no_reason_to_begin_again(tmp_path: Path) -> None:
+    assert (
+        judge(tmp_path).objection(report(written("t", A), written("t", AB)), records.pins(tmp_path)) is None
+    )
+
+
+def test_tasks_that_named_columns_differently_begin_again_with_one_layout(tmp_path: Path) -> None:
+    lower = pa.schema(
+        [("a", pa.int64()), pa.field("A__1", pa.string(), metadata={"distributary.source": "A"})]
+    )
+    total, by = report(written("t", UPPER), written("t", lower)), records.pins(tmp_path)
+    again = judge(tmp_path).objection(total, by)
+    assert again is not None
+    assert again.tables["t"].layout.names[0] == "A"
+
+
+def test_tasks_that_met_different_types_begin_again_with_the_first_ones(tmp_path: Path) -> None:
+    total = report(written("t", pa.schema([("a", pa.string())])), written("t", A))
+    again = judge(tmp_path).objection(total, records.pins(tmp_path))
+    assert again is not None
+    assert again.tables["t"].layout.field("a").type == pa.string()
+
+
+def test_a_table_that_somebody_made_meanwhile_decides_what_its_columns_are(tmp_path: Path) -> None:
+    make_table(tmp_path, "t", pa.schema([("a", pa.string())]))
+    again = judge(tmp_path).objection(report(written("t", A)), records.pins(tmp_path))
+    assert again is not None
+    assert again.tables["t"].layout.field("a").type == pa.string()
+
+
+def test_a_table_that_somebody_made_meanwhile_and_that_fits_is_taken_as_it_is(tmp_path: Path) -> None:
+    make_table(tmp_path, "t", B)
+    assert judge(tmp_path).objection(report(written("t", A)), records.pins(tmp_path)) is None
+
+
+def test_the_largest_new_tables_are_kept_where_there_is_room_for_some_only(tmp_path: Path) -> None:
+    over = judge(tmp_path, {"old": PinnedTable("old", A)}, route={"max_tables": 3})
+    files = [
+        written(name, A, rows) for name, rows in (("few", 1), ("b", 5), ("many", 9), ("a", 5), ("few", 2))
+    ]
+    again = over.objection(report(*files), records.pins(tmp_path))
+    assert again is not None
+    assert again.admitted == {"many", "a"}
+    assert again.denied == {"few", "b"}
+    assert (again.new_tables, again.tables_final) == (0, True)
+
+
+def test_the_table_for_records_without_an_entity_counts_as_none(tmp_path: Path) -> None:
+    strict = {"new_entity": "fail", "no_entity": {"table": "strays"}}
+    by = records.pins(tmp_path)
+    for policies in (strict, {**strict, "new_entity": "quarantine"}):
+        over = judge(tmp_path, {"old": PinnedTable("old", A)}, route={"max_tables": 1}, policies=policies)
+        total = report(written("strays", A), written("old", A))
+        assert over.objection(total, by) is None
+        over.check_policies(total, by)
+    over = judge(tmp_path, {"strays": PinnedTable("", A)}, route={"max_tables": 1}, policies=strict)
+    assert over.room() == 1
+
+
+def test_new_entities_that_go_to_quarantine_need_no_room(tmp_path: Path) -> None:
+    assert judge(tmp_path, policies={"new_entity": "quarantine"}).room() == 0
+    assert judge(tmp_path, route={"max_tables": 5}).room() == 5
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(1, 4), st.integers(0, 4)), max_size=12),
+    st.integers(1, 4),
+    st.randoms(use_true_random=False),
+)
+@hypothesis_settings(max_examples=50, deadline=None)
+def test_what_is_decided_does_not_depend_on_which_task_reported_first(
+    files: list[tuple[str, int, int]], room: int, order: random.Random
+) -> None:
+    """Which tables are kept is a matter of rows; layouts at odds are settled once, and then hold everything."""
+    layouts = (A, B, AB, BA, A)
+    with TemporaryDirectory() as folder:
+        over = judge(Path(folder), route={"max_tables": room})
+        by = records.pins(Path(folder))
+        decided = []
+        for _ in range(2):
+            order.shuffle(files)
+            total = TaskReport()
+            for name, rows, layout in files:
+                total.add(report(written(name, layouts[layout], rows)))
+            again = over.objection(total, by)
+            decided.append(again and (again.admitted, again.denied))
+            if again is not None and not again.denied:
+                for name, _, layout in files:
+                    table = again.tables.get(name)
+                    assert table is None or not changes(table.layout, layouts[layout])
+        assert decided[0] == decided[1]
+
+
+def test_a_stop_that_a_worker_met_ends_the_batch(tmp_path: Path) -> None:
+    with pytest.raises(PolicyStopped, match="batch 7: table t: no"):
+        judge(tmp_path).objection(report(stops=["table t: no"]), records.pins(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("policies", "total", "why"),
+    [
+        ({"new_entity": "fail"}, report(written("new", A)), "a new entity came"),
+        ({"no_entity": "fail"}, report(quarantined=Counter(no_entity=2)), "no value.*2 no_entity"),
+        ({"undecodable": "fail"}, report(quarantined=Counter(malformed=1)), "cannot be decoded.*1 malformed"),
+        ({"undecodable": "fail"}, report(quarantined=Counter(unknown_schema=1)), "cannot be decoded"),
+    ],
+)
+def test_what_the_settings_call_a_failure_stops_the_run(
+    tmp_path: Path, policies: dict[str, str], total: TaskReport, why: str
+) -> None:
+    with pytest.raises(PolicyStopped, match=why):
+        judge(tmp_path, policies=policies).check_policies(total, records.pins(tmp_path))
+
+
+def test_records_that_were_decoded_but_do_not_fit_their_table_are_not_called_undecodable(
+    tmp_path: Path,
+) -> None:
+    found = Counter(wider_type=1, incompatible_type=1, no_entity=1, table_limit=1, constraint=1)
+    strict = judge(tmp_path, policies={"undecodable": "fail"})
+    strict.check_policies(report(quarantined=found), records.pins(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("groups", "error"),
+    [
+        ({"decode": {"evolution": "fail"}}, EvolutionStopped),
+        ({"policies": {"new_field": "fail"}}, PolicyStopped),
+    ],
+)
+def test_a_table_that_would_grow_stops_the_run_where_the_settings_say_so(
+    tmp_path: Path, groups: dict[str, Any], error: type[Exception]
+) -> None:
+    known = {"t": PinnedTable("t", A)}
+    by = records.pins(tmp_path, tables=known)
+    grown = Growth("t", (2, (0,)), 2, (records.TOPIC, 1, 17))
+    total = report(written("t", AB), growths=[grown])
+    with pytest.raises(error, match=r"table t: schema 2 brings b, first at game-events/1/17"):
+        judge(tmp_path, known, **groups).check_policies(total, by)
+    judge(tmp_path, known).check_policies(total, by)
+
+
+# --- answers to what workers asked ---
+
+
+def test_an_unknown_type_that_brings_columns_makes_the_query_start_again_with_it_pinned(
+    tmp_path: Path,
+) -> None:
+    over = judge(tmp_path, {"t": PinnedTable("t", A)})
+    total = report(questions=Counter({(2, (0,)): 5}))
+    with pytest.raises(RestartToEvolve, match="schema 2 brings event_id"):
+        over.answer(total, records.pins(tmp_path), last=False)
+    after = schema_book(checkpoint(tmp_path), registry())
+    after.open([])
+    assert [pinned.key for pinned in after.records] == [(2, (0,))]
+
+
+def test_in_line_the_type_is_pinned_and_what_nobody_knows_is_refused(tmp_path: Path) -> None:
+    over = judge(tmp_path, {"t": PinnedTable("t", A)}, decode={"evolution": "inline"})
+    total = report(questions=Counter({(2, (0,)): 5, (77, (0,)): 1}))
+    answered = over.answer(total, records.pins(tmp_path, records=()), last=False)
+    assert [pinned.key for pinned in answered.records] == [(2, (0,))]
+    assert answered.refused == {(77, (0,)): Verdict("unknown_schema", "the registry knows no schema 77")}
+    assert answered.schemas_final
+    assert not answered.count_input
+
+
+def test_an_evolution_stops_the_run_where_the_settings_say_so(tmp_path: Path) -> None:
+    over = judge(tmp_path, {"t": PinnedTable("t", A)}, decode={"evolution": "fail"})
+    with pytest.raises(EvolutionStopped, match=r"schema 2 brings event_id.*`fail`"):
+        over.answer(report(questions=Counter({(2, (0,)): 5})), records.pins(tmp_path), last=False)
+
+
+def test_where_no_table_is_there_yet_nothing_evolves(tmp_path: Path) -> None:
+    over = judge(tmp_path)
+    answered = over.answer(report(questions=Counter({(2, (0,)): 5})), records.pins(tmp_path), last=False)
+    assert [pinned.key for pinned in answered.records] == [(2, (0,))]
+
+
+def test_only_the_most_frequent_types_are_asked_for(tmp_path: Path) -> None:
+    over = judge(tmp_path, registry={"max_unknown_ids": 1})
+    total = report(questions=Counter({(77, (0,)): 1, (78, (0,)): 2}))
+    answered = over.answer(total, records.pins(tmp_path), last=False)
+    assert set(answered.refused) == {(78, (0,))}
+
+
+def test_where_nothing_may_be_asked_nothing_waits_for_an_answer(tmp_path: Path) -> None:
+    over = judge(tmp_path, registry={"max_unknown_ids": 0})
+    assert over.answer(report(), records.pins(tmp_path), last=False).schemas_final
+
+
+def test_tables_that_records_wait_for_are_admitted_as_far_as_there_is_room(tmp_path: Path) -> None:
+    over = judge(tmp_path, route={"max_tables": 3})
+    total = report(written(records.folder("x"), A), newcomers=Counter(p=1, q=3, r=2))
+    answered = over.answer(total, records.pins(tmp_path), last=False)
+    assert answered.admitted == {records.folder(name) for name in "xqr"}
+    assert answered.tables_final
+    roomy = judge(tmp_path, route={"max_tables": 4}).answer(total, records.pins(tmp_path), last=False)
+    assert len(roomy.admitted) == 4
+    assert not roomy.tables_final
+    assert roomy.new_tables == 3

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distributary.ingest.routing import entities
+
+
+def routed(values: list[object], kind: pa.DataType) -> list[str | None]:
+    rows = pa.RecordBatch.from_arrays([pa.array(values, kind)], ["game"])
+    found = entities(rows, "game")
+    assert found.null_count == sum(value is None for value in found.to_pylist())
+    return list(found.to_pylist())
+
+
+@given(st.lists(st.none() | st.text(max_size=3)))
+@settings(deadline=None)
+def test_text_is_the_entity_and_an_empty_one_is_none(values: list[str | None]) -> None:
+    assert routed([*values], pa.string()) == [value or None for value in values]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "expected"),
+    [
+        ([7, None, -1], pa.int32(), ["7", None, "-1"]),
+        ([True, False], pa.bool_(), ["true", "false"]),
+        ([b"golf", b"", None], pa.binary(), ["golf", None, None]),
+        ([[1]], pa.list_(pa.int32()), [None]),
+    ],
+)
+def test_other_values_are_taken_as_text(
+    values: list[object], kind: pa.DataType, expected: list[str | None]
+) -> None:
+    assert routed(values, kind) == expected
+
+
+@given(st.lists(st.none() | st.binary(max_size=3)))
+@settings(deadline=None)
+def test_bytes_that_are_no_text_are_no_entity_and_hurt_no_other_row(values: list[bytes | None]) -> None:
+    def text(value: bytes | None) -> str | None:
+        return (value or b"").decode(errors="ignore") or None if value == _valid(value) else None
+
+    assert routed([*values], pa.binary()) == [text(value) for value in values]
+
+
+def _valid(value: bytes | None) -> bytes | None:
+    return None if value is None else value.decode(errors="ignore").encode()
+
+
+def test_a_field_inside_a_struct_is_found_by_its_path() -> None:
+    inner = pa.struct([("name", pa.string())])
+    rows = pa.RecordBatch.from_pylist(
+        [{"header": {"game": {"name": "golf"}}}, {"header": {"game": None}}, {"header": None}],
+        pa.schema([("header", pa.struct([("game", inner)]))]),
+    )
+    assert entities(rows, "header.game.name").to_pylist() == ["golf", None, None]
+    assert entities(rows.slice(1), "header.game.name").to_pylist() == [None, None]
+
+
+@pytest.mark.parametrize("field", ["other", "header.other", "header.game.name", "header"])
+def test_a_schema_without_the_field_has_no_entities(field: str) -> None:
+    rows = pa.RecordBatch.from_pylist([{"header": {"game": "golf"}}])
+    assert entities(rows, field).to_pylist() == [None]
