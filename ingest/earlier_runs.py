@@ -83,7 +83,9 @@ def _tables(root: str) -> list[str]:
     if not os.path.isdir(root):
         return []
     with os.scandir(root) as entries:
-        return sorted(entry.name for entry in entries if os.path.isdir(f"{entry.path}/_delta_log"))
+        # Hidden: a table that `distributary resolve` put aside is none any more.
+        tables = (entry for entry in entries if not entry.name.startswith("."))
+        return sorted(entry.name for entry in tables if os.path.isdir(f"{entry.path}/_delta_log"))
 
 
 def _unfinished(root: str, table: str) -> Iterator[EarlierCommit]:
@@ -95,7 +97,7 @@ def _unfinished(root: str, table: str) -> Iterator[EarlierCommit]:
             )
 
 
-def _history(path: str) -> list[Mapping[str, Any]]:
+def _history(path: str) -> Sequence[Mapping[str, Any]]:
     try:
         return DeltaTable(path).history(_COMMITS_LOOKED_AT)
     except DeltaError:

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from distributary.errors import TablesOfAnotherRun
+from distributary.ingest.earlier_runs import BATCH, GENERATION, OFFSETS, earlier_commits, start_from
+from distributary.ingest.generation import Start
+from distributary.ingest.ledger import BATCHES_SCHEMA, BATCHES_TABLE
+from distributary.ingest.offset_log import Offsets, Positions, offsets_to_json
+from distributary.ingest.tables import create
+
+TOPIC = "events"
+TABLES = ("a", "b", "quarantine")
+SCHEMA = pa.schema([("x", pa.int64())])
+
+
+class Tables:
+    """Real tables whose commits say what the pipeline's say; the rows themselves are only counted."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.rows: Counter[tuple[str, int, int]] = Counter()
+
+    def commit(self, table: str, generation: str, batch_id: int, offsets: Offsets) -> None:
+        if not (self.root / table).exists():
+            create(self.root / table, SCHEMA, {})
+        handle = DeltaTable(self.root / table)
+        told = metadata(generation, batch_id, offsets)
+        handle.create_write_transaction(
+            [], "append", handle.schema(), commit_properties=CommitProperties(custom_metadata=told)
+        )
+
+    def complete(self, generation: str, batch_id: int, offsets: Offsets) -> None:
+        row = {
+            "generation": generation,
+            "batch_id": batch_id,
+            "offsets": json.dumps(offsets_to_json(offsets)),
+        }
+        told = CommitProperties(custom_metadata=metadata(generation, batch_id, offsets))
+        rows = pa.Table.from_pylist([row], BATCHES_SCHEMA)
+        write_deltalake(self.root / BATCHES_TABLE, rows, mode="append", commit_properties=told)
+
+    def maintain(self, table: str) -> None:
+        if (self.root / table).exists():
+            handle = DeltaTable(self.root / table)
+            handle.create_write_transaction([], "append", handle.schema())
+
+
+def metadata(generation: str, batch_id: int, offsets: Offsets) -> dict[str, str]:
+    return {
+        GENERATION: generation,
+        BATCH: str(batch_id),
+        OFFSETS: json.dumps(offsets_to_json(offsets)),
+    }
+
+
+def table_of(partition: int, offset: int) -> str:
+    """Where a record belongs; nobody sends one kind only."""
+    return TABLES[(offset * 7 + partition * 3 + offset // 5) % len(TABLES)]
+
+
+class Checkpoint:
+    """A generation that reads on from where it starts, leaving out what its start says is in already."""
+
+    def __init__(self, name: str, start: Start, tables: Tables) -> None:
+        self._name, self._start, self._tables = name, start, tables
+        self._at = {partition: (start.offsets or {}).get(TOPIC, {}).get(partition, 0) for partition in (0, 1)}
+        self._next = 0
+
+    def batch(self, steps: tuple[int, int], committed: list[str] | None = None) -> None:
+        """One batch; with `committed`, a crash leaves it with these tables' commits only."""
+        ends = {partition: self._at[partition] + steps[partition] for partition in (0, 1)}
+        offsets: Offsets = {
+            TOPIC: {partition: (self._at[partition], ends[partition]) for partition in (0, 1)}
+        }
+        rows: dict[str, list[tuple[int, int]]] = {}
+        for partition in (0, 1):
+            for offset in range(self._at[partition], ends[partition]):
+                table = table_of(partition, offset)
+                already = self._start.already.get(table, {}).get(TOPIC, {}).get(partition, 0)
+                if offset >= already:
+                    rows.setdefault(table, []).append((partition, offset))
+        for table in rows if committed is None else [name for name in committed if name in rows]:
+            self._tables.commit(table, self._name, self._next, offsets)
+            self._tables.rows.update((table, *place) for place in rows[table])
+        if committed is None:
+            self._tables.complete(self._name, self._next, offsets)
+        self._next, self._at = self._next + 1, ends
+
+    def read_to(self, end: int) -> None:
+        self.batch((max(0, end - self._at[0]), max(0, end - self._at[1])))
+
+
+STEPS = st.tuples(st.integers(0, 6), st.integers(0, 6))
+CRASHES = st.none() | st.lists(st.sampled_from(TABLES), unique=True)
+HISTORIES = st.lists(st.tuples(st.lists(STEPS, max_size=3), STEPS, CRASHES), min_size=1, max_size=4)
+
+
+@given(HISTORIES, st.sampled_from([*TABLES, None]))
+@settings(max_examples=20, deadline=None)
+def test_going_on_from_tables_loses_nothing_and_doubles_nothing(
+    history: list[tuple[list[tuple[int, int]], tuple[int, int], list[str] | None]], maintained: str | None
+) -> None:
+    """Each checkpoint is lost after some complete batches, and maybe one that it was committing."""
+    with TemporaryDirectory() as folder:
+        tables = Tables(Path(folder))
+        for number, (whole, last, crash) in enumerate([*history, ([], (0, 0), None)]):
+            start = start_from(folder, "from_tables", earlier_commits(folder))
+            generation = Checkpoint(f"g{number}", start, tables)
+            for steps in whole:
+                generation.batch(steps)
+            if crash is not None:
+                generation.batch(last, crash)
+            if maintained:
+                tables.maintain(maintained)
+        start = start_from(folder, "from_tables", earlier_commits(folder))
+        Checkpoint("last", start, tables).read_to(100)
+        every = {(table_of(p, o), p, o) for p in (0, 1) for o in range(100)}
+        assert tables.rows == dict.fromkeys(every, 1)
+
+
+def test_without_tables_a_checkpoint_starts_where_the_settings_say(tmp_path: Path) -> None:
+    assert earlier_commits(str(tmp_path / "nowhere")) == []
+    for mode in ("resume", "from_tables"):
+        assert start_from(str(tmp_path), mode, []) == Start("resume")
+    assert start_from(str(tmp_path), "again", []) == Start("again")
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Path:
+    tables = Tables(tmp_path)
+    tables.commit("a", "g", 0, {TOPIC: {0: (5, 10)}})
+    tables.complete("g", 0, {TOPIC: {0: (5, 10)}})
+    tables.commit("a", "g", 1, {TOPIC: {0: (10, 20)}})
+    return tmp_path
+
+
+def test_tables_of_another_checkpoint_ask_for_a_decision(filled: Path) -> None:
+    commits = earlier_commits(str(filled))
+    with pytest.raises(TablesOfAnotherRun, match=r"\(a, ledger_batches\).*`start: from_tables`"):
+        start_from(str(filled), "resume", commits)
+    assert start_from(str(filled), "again", commits) == Start("again")
+
+
+def test_a_half_committed_batch_is_left_out_of_its_table_only(filled: Path) -> None:
+    start = start_from(str(filled), "from_tables", earlier_commits(str(filled)))
+    ends: Positions = {TOPIC: {0: 20}}
+    assert start == Start("from_tables", {TOPIC: {0: 10}}, {"a": ends})
+
+
+def test_before_the_first_batch_is_complete_its_start_counts(tmp_path: Path) -> None:
+    Tables(tmp_path).commit("a", "g", 0, {TOPIC: {0: (5, 10)}})
+    start = start_from(str(tmp_path), "from_tables", earlier_commits(str(tmp_path)))
+    assert start == Start("from_tables", {TOPIC: {0: 5}}, {"a": {TOPIC: {0: 10}}})
+
+
+def test_a_table_that_was_put_aside_says_nothing(filled: Path) -> None:
+    shutil.move(filled / "a", filled / ".a.replaced-1")
+    assert {commit.table for commit in earlier_commits(str(filled))} == {BATCHES_TABLE}
+
+
+def test_what_sparks_writer_says_is_read_too(tmp_path: Path) -> None:
+    create(tmp_path / "t", SCHEMA, {})
+    told = json.dumps(metadata("g", 3, {TOPIC: {0: (0, 4)}}))
+    handle = DeltaTable(tmp_path / "t")
+    for text in (told, "a note of somebody's", '"text"'):
+        properties = CommitProperties(custom_metadata={"userMetadata": text})
+        handle.create_write_transaction([], "append", handle.schema(), commit_properties=properties)
+        handle = DeltaTable(tmp_path / "t")
+    (commit,) = earlier_commits(str(tmp_path))
+    assert (commit.generation, commit.batch_id, commit.offsets) == ("g", 3, {TOPIC: {0: (0, 4)}})
+
+
+def test_a_table_that_delta_rs_cannot_open_is_read_from_its_log(filled: Path) -> None:
+    log = filled / "a" / "_delta_log" / f"{3:020d}.json"
+    log.write_text(json.dumps({"protocol": {"minReaderVersion": 99, "minWriterVersion": 99}}))
+    assert [commit.batch_id for commit in earlier_commits(str(filled)) if commit.table == "a"] == [1, 0]
