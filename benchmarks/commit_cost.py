@@ -30,7 +30,7 @@ _ROWS = 100
 class CommitCost:
     """Milliseconds of a commit of one file, medians over the tables.
 
-    cycle          after how many commits Delta's log gets a checkpoint; a commit's price is that of a whole cycle
+    cycle          after how many commits the log gets a checkpoint (or all commits); a price is that of a whole cycle
     first_ms       of a table's first commit
     last_ms        of its very last one, whether or not that writes a checkpoint
     last_cycle_ms  the mean of the last cycle, one of which writes a checkpoint
@@ -83,7 +83,7 @@ def measure_commits(sizes: Sizes, folder: Path) -> CommitCost:
     """As a pipeline commits batch after batch; tables take turns, so that what disturbs a moment disturbs all a little."""
     # The first commits of a process load what all later ones use.
     warm, commits = _Table(folder / "warm_up"), NativeCommits()
-    cycle = warm.checkpoint_interval
+    cycle = min(warm.checkpoint_interval, sizes.commits)
     for batch_id in range(cycle):
         warm.commit(commits, batch_id)
     tables = [_Table(folder / f"table_{number}") for number in range(sizes.commit_tables)]
