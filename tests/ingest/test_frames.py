@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import Row
+from tests.ingest.kafka_records import INSTANT, batch, numbered
+
+from distributary.ingest.frames import RAW_SCHEMA, raw_records, worker_columns
+
+WHOLE = batch(numbered([b"a", None]))
+
+
+def test_a_single_topic_that_was_not_sent_is_put_back() -> None:
+    lean = WHOLE.drop_columns(["topic", "header_id"])
+    assert raw_records(lean, ("game-events",)).equals(WHOLE)
+
+
+def test_rows_that_were_set_aside_are_taken_as_they_are() -> None:
+    assert raw_records(WHOLE, ("other",)) is WHOLE
+
+
+def test_sparks_spelling_of_types_and_any_order_of_columns_will_do() -> None:
+    seconds = WHOLE["ts"].cast(pa.timestamp("us", "Europe/Berlin"))
+    arrays = [seconds, *(WHOLE[name] for name in ("value", "offset", "partition", "key", "topic"))]
+    foreign = pa.RecordBatch.from_arrays(arrays, ["ts", "value", "offset", "partition", "key", "topic"])
+    assert raw_records(foreign, ("other",)).equals(WHOLE)
+
+
+def test_no_records_are_no_trouble() -> None:
+    empty = raw_records(WHOLE.slice(0, 0).drop_columns(["topic"]), ("t",))
+    assert (empty.num_rows, empty.schema) == (0, RAW_SCHEMA)
+
+
+@pytest.mark.spark
+def test_workers_get_only_the_columns_they_need(spark: SparkSession) -> None:
+    header = Row(key="__value_schema_id", value=bytearray(b"\x01id"))
+    other = Row(key="trace", value=bytearray(b"x"))
+    kafka = spark.createDataFrame(
+        [
+            (b"k", b"v", "t", 0, 5, INSTANT, 0, [other, header]),
+            (None, None, "t", 1, 6, INSTANT, 0, None),
+        ],
+        "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, "
+        "timestampType int, headers array<struct<key: string, value: binary>>",
+    )
+    lean = worker_columns(kafka, topics=1, headers=False)
+    assert lean.columns == ["partition", "offset", "ts", "key", "value"]
+    whole = worker_columns(kafka, topics=2, headers=True)
+    found = [row["header_id"] for row in whole.collect()]
+    assert [None if value is None else bytes(value) for value in found] == [b"\x01id", None]
+    assert "topic" in whole.columns

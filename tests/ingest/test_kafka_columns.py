@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import pyarrow as pa
+
+from distributary.ingest.kafka_columns import (
+    kafka_fields,
+    payload_layout,
+    table_schema,
+    with_rescued,
+    without_rescued,
+)
+from distributary.ingest.setting_groups import Columns
+
+LAYOUT = pa.schema([("a", pa.int64()), pa.field("b_", pa.string(), metadata={"distributary.source": "b "})])
+OTHER_NAMES = Columns(kafka_topic="t", kafka_offset="o", rescued="r")
+
+
+def test_a_tables_columns_are_kafkas_and_then_the_payloads() -> None:
+    whole = table_schema(OTHER_NAMES, LAYOUT)
+    assert whole.names == ["t", "kafka_partition", "o", "kafka_ts", "kafka_key", "schema_id", "a", "b_"]
+    assert payload_layout(OTHER_NAMES, whole).equals(LAYOUT, check_metadata=True)
+
+
+def test_a_table_whose_columns_were_moved_has_the_same_payload() -> None:
+    moved = pa.schema([*LAYOUT, *reversed(kafka_fields(OTHER_NAMES))])
+    assert payload_layout(OTHER_NAMES, moved).names == LAYOUT.names
+
+
+def test_the_column_of_rescued_values_is_added_once_and_can_be_left_out() -> None:
+    once = with_rescued(OTHER_NAMES, LAYOUT)
+    assert once.names == ["a", "b_", "r"]
+    assert with_rescued(OTHER_NAMES, once) is once
+    assert without_rescued(OTHER_NAMES, once).equals(LAYOUT, check_metadata=True)
+    assert without_rescued(OTHER_NAMES, LAYOUT) is LAYOUT

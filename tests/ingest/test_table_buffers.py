@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.ingest.kafka_records import GENERATION
+
+from distributary.ingest import table_buffers
+from distributary.ingest.data_file import owner
+from distributary.ingest.table_buffers import TableBuffers
+
+NARROW = pa.schema([("n", pa.int64())])
+WIDE = NARROW.append(pa.field("m", pa.int64()))
+
+
+def rows(*numbers: int, schema: pa.Schema = NARROW) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{"n": number, "m": number} for number in numbers], schema)
+
+
+def buffers(root: Path, limit: int = 10**6, schema: pa.Schema = NARROW) -> TableBuffers:
+    return TableBuffers(str(root), GENERATION, 3, limit, lambda table: schema)
+
+
+def read(root: Path, held: TableBuffers, table: str) -> list[int]:
+    names = [file.name for file in held.files if file.table == table]
+    return [n for name in names for n in pq.ParquetFile(root / table / name).read()["n"].to_pylist()]
+
+
+def test_a_file_says_whose_it_is_how_large_and_what_is_in_it(tmp_path: Path) -> None:
+    held = buffers(tmp_path)
+    held.add("t", rows(5, 7))
+    held.add("t", rows(6))
+    held.close()
+    (file,) = held.files
+    assert owner(file.name) == (GENERATION[:8], 3)
+    assert (file.table, file.rows) == ("t", 3)
+    assert file.bytes == (tmp_path / "t" / file.name).stat().st_size
+    told = json.loads(file.statistics)
+    assert (told["numRecords"], told["minValues"]["n"], told["maxValues"]["n"]) == (3, 5, 7)
+    assert read(tmp_path, held, "t") == [5, 7, 6]
+
+
+def test_nothing_is_written_before_memory_is_full(tmp_path: Path) -> None:
+    held = buffers(tmp_path, limit=100)
+    held.add("t", rows(1))
+    held.grew(100)
+    assert not (tmp_path / "t").exists()
+    held.grew(1)
+    assert (tmp_path / "t").exists()
+
+
+def test_a_table_keeps_its_file_over_several_spills(tmp_path: Path) -> None:
+    held = buffers(tmp_path, limit=0)
+    for number in range(3):
+        held.add("t", rows(number))
+        held.grew(1)
+    held.close()
+    (file,) = held.files
+    assert pq.ParquetFile(tmp_path / "t" / file.name).metadata.num_row_groups == 3
+    assert read(tmp_path, held, "t") == [0, 1, 2]
+
+
+def test_while_tables_are_many_their_files_are_closed_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_buffers, "MOST_OPEN_FILES", 2)
+    held = buffers(tmp_path, limit=0)
+    for _ in range(2):
+        for table in "abc":
+            held.add(table, rows(1))
+        held.grew(1)
+    assert Counter(file.table for file in held.files) == {"a": 2, "b": 2, "c": 2}
+    held.close()
+    assert len(held.files) == 6
+
+
+def test_a_table_that_grew_gets_a_new_file_and_earlier_rows_the_new_column(tmp_path: Path) -> None:
+    schemas = {"t": NARROW}
+    held = TableBuffers(str(tmp_path), GENERATION, 3, 0, schemas.__getitem__)
+    held.add("t", rows(1))
+    held.grew(1)
+    held.add("t", rows(2))
+    schemas["t"] = WIDE
+    held.add("t", rows(3, schema=WIDE))
+    held.close()
+    names = [pq.ParquetFile(tmp_path / "t" / file.name).schema_arrow.names for file in held.files]
+    assert names == [["n"], ["n", "m"]]
+    assert read(tmp_path, held, "t") == [1, 2, 3]
+
+
+def test_without_rows_there_is_no_file(tmp_path: Path) -> None:
+    held = buffers(tmp_path)
+    held.close()
+    assert held.files == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abcd"), st.integers(0, 5), st.booleans(), st.booleans()), max_size=25
+    ),
+    st.integers(0, 120),
+    st.integers(1, 5),
+)
+@settings(max_examples=50, deadline=None)
+def test_any_sequence_of_rows_growth_and_spills_keeps_every_row_in_order(
+    adds: list[tuple[str, int, bool, bool]], limit: int, most_open: int
+) -> None:
+    schemas = dict.fromkeys("abcd", NARROW)
+    sent: dict[str, list[int]] = {}
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table_buffers, "MOST_OPEN_FILES", most_open)
+        held = TableBuffers(folder, GENERATION, 3, limit, schemas.__getitem__)
+        number = 0
+        for table, count, grows, told in adds:
+            if grows:
+                schemas[table] = WIDE
+            if count:
+                numbers = range(number, number + count)
+                number += count
+                sent.setdefault(table, []).extend(numbers)
+                held.add(table, rows(*numbers, schema=schemas[table]))
+            if told:
+                held.grew(count * 16)
+        held.close()
+        assert {table: read(Path(folder), held, table) for table in sent} == sent
+        assert sum(file.rows for file in held.files) == number
