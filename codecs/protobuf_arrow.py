@@ -125,7 +125,7 @@ def _has_a_key_twice(raw: pa.MapArray) -> bool:
     if most > _FEW_KEYS:
         codes = keys.dictionary_encode()
         pairs = owner * len(codes.dictionary) + codes.indices.to_numpy()
-        return pc.count_distinct(pa.array(pairs)).as_py() != len(pairs)
+        return bool(pc.count_distinct(pa.array(pairs)).as_py() != len(pairs))
     for step in range(1, most):
         same = pc.equal(keys[step:], keys[:-step]).to_numpy(zero_copy_only=False)
         if (same & (owner[step:] == owner[:-step])).any():

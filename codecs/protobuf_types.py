@@ -171,7 +171,7 @@ class _Mapping:
         key = entry.fields_by_name["key"].type if entry else 0
         shape = _shape(value)
         children = (
-            self.columns(value.message_type, depth + 1) if shape is Shape.STRUCT else _parts(value, shape)
+            self.columns(_message_of(value), depth + 1) if shape is Shape.STRUCT else _parts(value, shape)
         )
         scalar = _wire_scalar(value, shape)
         one = _value_type(shape, scalar, children)
@@ -195,6 +195,14 @@ class _Mapping:
         )
 
 
+def _message_of(field: FieldDescriptor) -> Descriptor:
+    """The type of a field that is known to hold messages."""
+    message = field.message_type
+    if message is None:
+        raise TypeError(f"field {field.full_name} holds no message")
+    return message
+
+
 def _is_map(field: FieldDescriptor) -> bool:
     return field.message_type is not None and field.message_type.GetOptions().map_entry
 
@@ -204,7 +212,7 @@ def _shape(value: FieldDescriptor) -> Shape:
         return Shape.ENUM
     if value.type not in _MESSAGES:
         return Shape.SCALAR
-    message = value.message_type
+    message = _message_of(value)
     if message.full_name in _TIMES:
         return _TIMES[message.full_name]
     if message.full_name in _WRAPPERS:
@@ -216,7 +224,7 @@ def _shape(value: FieldDescriptor) -> Shape:
 
 def _wire_scalar(value: FieldDescriptor, shape: Shape) -> int:
     if shape is Shape.WRAPPER:
-        return int(value.message_type.fields_by_name["value"].type)
+        return int(_message_of(value).fields_by_name["value"].type)
     return int(value.type) if shape is Shape.SCALAR else 0
 
 
@@ -225,7 +233,7 @@ def _parts(value: FieldDescriptor, shape: Shape) -> tuple[Column, ...]:
     if shape in (Shape.TIMESTAMP, Shape.DURATION):
         return plain_column(1, FieldDescriptor.TYPE_INT64), plain_column(2, FieldDescriptor.TYPE_INT32)
     if shape is Shape.WRAPPER:
-        return (plain_column(1, int(value.message_type.fields_by_name["value"].type)),)
+        return (plain_column(1, int(_message_of(value).fields_by_name["value"].type)),)
     return ()
 
 

@@ -74,7 +74,7 @@ class _File:
         field.type_name = f".{_PACKAGE}.{parent.name}.{entry.name}"
         return field
 
-    def label(self, column: Column) -> _Field.Label:
+    def label(self, column: Column) -> _Field.Label.ValueType:
         in_parts = column.shape is Shape.JSON and not self.exact
         return _Field.LABEL_OPTIONAL if column.many is Many.ONE and not in_parts else _Field.LABEL_REPEATED
 

@@ -10,7 +10,8 @@ from concurrent.futures import TimeoutError as NotInTime
 from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from distributary.errors import BrokerUnavailable, ConfigError, PipelineError, SetupError
 from distributary.ingest.generation import UNKNOWN
@@ -53,8 +54,9 @@ class KafkaCluster:
         self._last_error = ""
         options = librdkafka_options(settings.source.kafka)
         try:
+            with_callback: dict[str, Any] = {**options, "error_cb": self._remember}
             # Its log, which goes to standard error otherwise.
-            self._admin = AdminClient({**options, "error_cb": self._remember}, logger=_log)
+            self._admin = AdminClient(with_callback, logger=_log)
         except KafkaException as error:
             raise ConfigError(f"source.kafka does not work: {_reason(error)}") from error
 
@@ -75,11 +77,11 @@ class KafkaCluster:
 
     def earliest_offsets(self) -> Positions:
         """The first offset still there in each partition."""
-        return self._offsets(OffsetSpec.earliest())
+        return self._offsets(OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
     def end_offsets(self) -> Positions:
         """Where each partition ends for a reader with this pipeline's isolation level."""
-        return self._offsets(OffsetSpec.latest())
+        return self._offsets(OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
     def _describe(self) -> dict[str, Any]:
         # A topic just made, or any topic right after a broker's start, is unknown to the broker for a moment.

@@ -30,7 +30,7 @@ def read_stream(
     `starting_offsets` takes the settings' place, and like that counts only on a new checkpoint; partitions that
     it does not name are read from their beginning.
     """
-    start = settings.source.starting_offsets
+    start: str = settings.source.starting_offsets
     if starting_offsets is not None:
         start = _as_text(complete(starting_offsets, KafkaCluster(settings).partitions()))
     options = {

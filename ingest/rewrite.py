@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from pathlib import Path
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -42,7 +43,7 @@ class Rewriter:
         replace_file(self._path(manifest.batch_id), json.dumps(value).encode())
         return _with_files(manifest, found)
 
-    def _path(self, batch_id: int) -> os.PathLike[str]:
+    def _path(self, batch_id: int) -> Path:
         return self._folder / f"rewritten-{batch_id}.json"
 
     def _written_before(self, batch_id: int) -> dict[str, tuple[DataFile, ...]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from py4j.protocol import Py4JNetworkError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from distributary.errors import (
     BudgetSpent,
@@ -145,7 +145,7 @@ class Supervisor:
         query = self._pipeline.start(self._guarded(runner))
         self._progress.reading()
         try:
-            while not query.awaitTermination(_LOOK_SECONDS):
+            while not query.awaitTermination(_LOOK_SECONDS):  # type: ignore[arg-type] # it takes fractions too
                 if self._stop.is_set():
                     query.stop()
         except StreamingQueryException:

@@ -146,7 +146,8 @@ def _bytes_hashed(array: pa.LargeBinaryArray, kind: str) -> Hashes:
     if not len(encoded.dictionary):
         return np.zeros(len(array), np.uint64)
     distinct = _distinct_bytes_hashed(encoded.dictionary, kind)
-    return distinct[pc.fill_null(encoded.indices, 0).to_numpy(zero_copy_only=False)]
+    hashes: Hashes = distinct[pc.fill_null(encoded.indices, 0).to_numpy(zero_copy_only=False)]
+    return hashes
 
 
 def _distinct_bytes_hashed(array: pa.LargeBinaryArray, kind: str) -> Hashes:

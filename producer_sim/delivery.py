@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from distributary.errors import SetupError
 from distributary.producer_sim.corruption import value_digest

@@ -16,5 +16,5 @@ def event_class(version: int) -> type[Message]:
     """The message class of the event at this version."""
     pool = descriptor_pool.DescriptorPool()
     for file in descriptor_pb2.FileDescriptorSet.FromString(compile_text(schema_text(version))).file:
-        pool.Add(file)  # type: ignore[no-untyped-call]
+        pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.{RECORD}"))

@@ -96,7 +96,7 @@ def _single(field: Field, kind: str, schema: EventSchema, rng: np.random.Generat
         return str(rng.choice(schema.enums[kind]))
     if kind == "string":
         words = WORDS.get(field.name, ANY_WORD)
-        return words[rng.integers(0, len(words))]
+        return words[int(rng.integers(0, len(words)))]
     return _number(kind, rng)
 
 

@@ -44,7 +44,8 @@ def survey_quarantine(lake: Lake, truth: Truth | None) -> QuarantineSurvey:
         return survey
     for batch in batches(table, [*COORDINATES, "generation", "batch_id", "value", "reason"]):
         survey.rows += batch.num_rows
-        survey.strays += count_offsets(*(batch.column(name) for name in COORDINATES), survey.coverage)
+        topics, partitions, offsets = (batch.column(name) for name in COORDINATES)
+        survey.strays += count_offsets(topics, partitions, offsets, survey.coverage)
         pairs = zip(batch["generation"].to_pylist(), batch["batch_id"].to_pylist(), strict=True)
         survey.by_batch.update(pairs)
         if truth is not None:

@@ -103,8 +103,8 @@ def count_offsets(topics: pa.Array, partitions: pa.Array, offsets: pa.Array, cov
 
 def _count_coordinates(lake: Lake, batch: pa.RecordBatch, coverage: Coverage) -> int:
     names = lake.columns
-    wanted = (names.kafka_topic, names.kafka_partition, names.kafka_offset)
-    return count_offsets(*(batch.column(name) for name in wanted), coverage)
+    topics, partitions = batch.column(names.kafka_topic), batch.column(names.kafka_partition)
+    return count_offsets(topics, partitions, batch.column(names.kafka_offset), coverage)
 
 
 def _keys(lake: Lake, batch: pa.RecordBatch) -> list[pa.Array]:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-# Test folders have no __init__.py, so the module beside this one is found by its folder.
-sys.path.insert(0, str(Path(__file__).parent))
-from protobuf_samples import (
+from tests.codecs.protobuf_samples import (
     RICH,
     RICH_PATH,
     comparable,

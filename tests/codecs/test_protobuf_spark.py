@@ -3,18 +3,14 @@ is stood in for by the plainer type's fields, as spark-protobuf documents them."
 
 from __future__ import annotations
 
-import sys
 from decimal import Decimal
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-
-sys.path.insert(0, str(Path(__file__).parent))
-from protobuf_samples import message_class, schema
+from tests.codecs.protobuf_samples import message_class, schema
 
 from distributary.codecs.protobuf import ProtobufCodec
 from distributary.codecs.protobuf_spark import _check_columns, struct_of
@@ -71,7 +67,7 @@ def test_the_result_equals_what_the_arrow_decoder_gives(spark: SparkSession) -> 
 
 
 def test_a_time_out_of_range_fails_instead_of_being_clamped(spark: SparkSession) -> None:
-    row = (None, None, None, (2**62, 0), None, None, None, [], {}, [], None)
+    row: tuple[object, ...] = (None, None, None, (2**62, 0), None, None, None, [], {}, [], None)
     frame = spark.createDataFrame([(row,)], f"raw {RAW}").select(
         struct_of(READER._columns, F.col("raw")).alias("r")
     )

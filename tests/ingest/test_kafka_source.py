@@ -34,7 +34,7 @@ def settings(stack: Stack, topics: list[str], batch_rows: int = 20, **source: ob
 def produce(stack: Stack, topic: str, values: list[str], partitions: int = 2) -> None:
     producer = Producer({"bootstrap.servers": stack.bootstrap_servers})
     for number, value in enumerate(values):
-        headers = [("__value_schema_id", b"id")] if number == 0 else None
+        headers: list[tuple[str, str | bytes | None]] = [("__value_schema_id", b"id")] if number == 0 else []
         producer.produce(topic, value.encode(), partition=number % partitions, headers=headers)
     producer.flush(30)
 

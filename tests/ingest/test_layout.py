@@ -3,9 +3,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.types as kinds
 import pytest
-from tests.ingest.arrow_data import schemas
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.ingest.arrow_data import schemas
 
 from distributary.errors import BadSchema
 from distributary.ingest.layout import SOURCE, Change, changes, extend, restrict, source_of, spark_type

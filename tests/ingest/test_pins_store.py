@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.checkpoint import Checkpoint
+from distributary.ingest.pins import RecordKey
 from distributary.ingest.pins_store import PinsStore, same_schema
 from distributary.registry.base import Reference, Schema
 
@@ -37,7 +38,12 @@ def test_a_new_checkpoint_has_no_pins(checkpoint: Checkpoint) -> None:
 
 def test_pins_outlive_the_process_in_full(checkpoint: Checkpoint) -> None:
     store = PinsStore(checkpoint)
-    expected = {(7, (0,)): PROTOBUF, (7, (1, 2)): PROTOBUF, (8, ()): AVRO, ("7", ()): replace(AVRO, guid="7")}
+    expected: dict[RecordKey, Schema] = {
+        (7, (0,)): PROTOBUF,
+        (7, (1, 2)): PROTOBUF,
+        (8, ()): AVRO,
+        ("7", ()): replace(AVRO, guid="7"),
+    }
     for key, schema in expected.items():
         store.write(key, schema)
     found = dict(PinsStore(checkpoint).read())

@@ -40,7 +40,9 @@ def read(stack: Stack, truth: Truth) -> dict[Place, tuple[bytes, bytes | None]]:
             assert messages, "the topic holds less than the truth says"
             for message in messages:
                 assert message.error() is None
-                found[Place(message.partition(), message.offset())] = (message.key(), message.value())
+                place, key = Place(message.partition() or 0, message.offset() or 0), message.key()
+                assert key is not None
+                found[place] = (key, message.value())
     finally:
         consumer.close()
     return found

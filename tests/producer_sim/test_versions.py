@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import FieldDescriptor
 
 from distributary.producer_sim.event_class import event_class
 from distributary.producer_sim.versions import NESTED_KINDS, arrow_schema, event_schema, schema_text
@@ -13,7 +15,7 @@ from distributary.registry.memory import MemoryRegistry
 MANY = 24
 
 
-def numbered(message: Descriptor, prefix: str = "") -> dict[str, tuple[int, int, bool]]:
+def numbered(message: Any, prefix: str = "") -> dict[str, tuple[int, int, bool]]:
     """Number, type and repetition of every field, nested ones by dotted name."""
     found: dict[str, tuple[int, int, bool]] = {}
     for about in message.fields:
