@@ -91,8 +91,7 @@ class Demultiplexer:
     def _refuse(self, raw: pa.RecordBatch, frames: Frames, rows: Rows) -> None:
         keys = [frames.kinds[kind] for kind in frames.kind[rows]]
         verdicts = [self._pins.refused.get(key) or reasons.unasked_schema(key[0]) for key in keys]
-        ids = [key[0] if isinstance(key[0], int) else None for key in keys]
-        self._task.quarantine.take(raw, rows, verdicts, ids)
+        self._task.quarantine.take(raw, rows, verdicts, [ref for ref, _ in keys])
 
     def _ask(self, raw: pa.RecordBatch, frames: Frames, rows: Rows) -> None:
         kinds, counts = np.unique(frames.kind[rows], return_counts=True)

@@ -44,8 +44,11 @@ class Placement:
         self._report.decoded[self._pinned.schema.id] += len(decoded.source)
         self._route(rows[decoded.source], decoded)
 
-    def _refuse(self, rows: Rows, verdicts: Sequence[Verdict]) -> None:
-        self._task.quarantine.take(self._raw, rows, verdicts, self._pinned.schema.id)
+    def _refuse(
+        self, rows: Rows, verdicts: Sequence[Verdict], entities: Sequence[str | None] | None = None
+    ) -> None:
+        ref, _ = self._pinned.key
+        self._task.quarantine.take(self._raw, rows, verdicts, [ref] * len(rows), entities)
 
     def _without_deadly(self, frames: Frames, rows: Rows) -> Rows:
         def decode(some: Rows) -> Decoded:
@@ -59,8 +62,9 @@ class Placement:
         """`rows` are the batch's rows that `decoded.rows` came from, in the same order."""
         named = entities(decoded.rows, self._pins.route.field)
         codes = self._without_entity(rows, self._book.codes(named))
-        denied = rows[codes == DENIED]
-        self._refuse(denied, [reasons.TABLE_LIMIT] * len(denied))
+        denied = np.flatnonzero(codes == DENIED)
+        names = named.take(pa.array(denied)).to_pylist()
+        self._refuse(rows[denied], [reasons.TABLE_LIMIT] * len(denied), names)
         self._wait_for_table(rows, named, codes)
         codes = self._without_committed(rows, codes)
         live = np.flatnonzero(codes >= 0)
@@ -94,7 +98,7 @@ class Placement:
         if not self._pins.already:
             return codes
         codes = codes.copy()
-        for code in np.unique(codes[codes >= 0]):
+        for code in _present(codes[codes >= 0]):
             mine = np.flatnonzero(codes == code)
             ends = self._pins.already.get(self._book.folders[code], {})
             done = mine[committed(self._raw, rows[mine], ends)]
@@ -103,7 +107,7 @@ class Placement:
         return codes
 
     def _grow(self, rows: Rows, codes: Codes) -> None:
-        for code in np.unique(codes[codes >= 0]):
+        for code in _present(codes[codes >= 0]):
             if self._book.grow(int(code), self._number, self._reader.schema):
                 row = int(rows[np.argmax(codes == code)])
                 topic, partition, offset = (
@@ -115,7 +119,7 @@ class Placement:
 
     def _place(self, rows: Rows, decoded: pa.RecordBatch, codes: Codes, live: Rows) -> None:
         """Entities with the same columns go on together; in most batches that is all of them."""
-        layouts = {int(code): self._book.layouts[code] for code in np.unique(codes[live])}
+        layouts = {int(code): self._book.layouts[code] for code in _present(codes[live])}
         for layout in {id(layout): layout for layout in layouts.values()}.values():
             of_layout = [code for code, its in layouts.items() if its is layout]
             mine = live if len(of_layout) == len(layouts) else live[np.isin(codes[live], of_layout)]
@@ -134,20 +138,24 @@ class Placement:
             columns.append(conformed.rescued)
             names.append(self._pins.columns.rescued)
             rescued = conformed.rescued.is_valid().to_numpy(zero_copy_only=False)
-            self._book.rescue(np.unique(codes[rescued]).tolist())
+            self._book.rescue(_present(codes[rescued]).tolist())
         own = [field.name for field in kafka_fields(self._pins.columns)]
         arrays = [*self._kafka_arrays(rows), *columns]
         written = pa.RecordBatch.from_arrays(arrays, names=[*own, *names])
-        kept = self._without_misfits(rows, conformed.rejected)
+        kept = self._without_misfits(rows, conformed.rejected, codes)
         if len(kept) < len(rows):
             written, codes = written.take(pa.array(kept)), codes[kept]
-        for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
-            self._report.rows[self._book.folders[code]] += int(count)
+        counts = np.bincount(codes)
+        for code in np.flatnonzero(counts):
+            self._report.rows[self._book.folders[code]] += int(counts[code])
         self._task.chunk.add(written, codes)
 
-    def _without_misfits(self, rows: Rows, rejected: Sequence[tuple[int, str, str]]) -> Rows:
+    def _without_misfits(self, rows: Rows, rejected: Sequence[tuple[int, str, str]], codes: Codes) -> Rows:
+        if not rejected:
+            return np.arange(len(rows), dtype=np.int64)
         places = np.array([row for row, _, _ in rejected], dtype=np.int64)
-        self._refuse(rows[places], [Verdict(reason, detail) for _, reason, detail in rejected])
+        names = [self._book.names[code] or None for code in codes[places]]
+        self._refuse(rows[places], [Verdict(reason, detail) for _, reason, detail in rejected], names)
         return np.setdiff1d(np.arange(len(rows), dtype=np.int64), places)
 
     def _kafka_arrays(self, rows: Rows) -> list[pa.Array]:
@@ -155,3 +163,8 @@ class Placement:
         if len(rows) < own.num_rows:
             own = own.take(pa.array(rows))
         return [*own.columns, pa.repeat(pa.scalar(self._pinned.schema.id, pa.int64()), len(rows))]
+
+
+def _present(codes: Codes) -> Rows:
+    """The distinct codes, ascending; they are small numbers, so that counting them beats sorting or hashing."""
+    return np.flatnonzero(np.bincount(codes))

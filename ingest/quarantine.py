@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +14,19 @@ from distributary.ingest.ledger import QUARANTINE_SCHEMA, QUARANTINE_TABLE
 from distributary.ingest.pins import Pins, Verdict
 from distributary.ingest.report import TaskReport
 from distributary.ingest.table_buffers import TableBuffers
+from distributary.registry.base import SchemaRef
 
 Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """Places in a batch, each with its verdict, the schema it names and the entity it is of, where those are known."""
+
+    rows: Rows
+    verdicts: Sequence[Verdict]
+    refs: Sequence[SchemaRef | None]
+    entities: Sequence[str | None]
 
 
 class Quarantine:
@@ -29,29 +41,41 @@ class Quarantine:
         raw: pa.RecordBatch,
         rows: Rows,
         verdicts: Sequence[Verdict],
-        schema_ids: Sequence[int | None] | int | None = None,
+        refs: Sequence[SchemaRef | None] | None = None,
+        entities: Sequence[str | None] | None = None,
     ) -> None:
-        """`rows` are places in `raw`; one verdict each, and one schema id each or one for all."""
-        ids = schema_ids if isinstance(schema_ids, Sequence) else [schema_ids] * len(rows)
-        if self._already:
-            rows, verdicts, ids = self._not_yet_in(raw, rows, verdicts, ids)
-        if not len(rows):
+        """`rows` are places in `raw`; one verdict each, and where they are known one schema and one entity each."""
+        nothing = [None] * len(rows)
+        whole = _Refused(rows, verdicts, refs or nothing, entities or nothing)
+        kept = self._not_yet_in(raw, whole) if self._already else whole
+        if not len(kept.rows):
             return
-        self._report.quarantined.update(verdict.reason for verdict in verdicts)
-        table = self._rows(raw.take(pa.array(rows)), verdicts, ids)
+        self._report.quarantined.update(verdict.reason for verdict in kept.verdicts)
+        self._note_first(raw, kept)
+        table = self._table_rows(raw.take(pa.array(kept.rows)), kept)
         self._buffers.add(QUARANTINE_TABLE, table)
         self._buffers.grew(table.nbytes)
 
-    def _not_yet_in(
-        self, raw: pa.RecordBatch, rows: Rows, verdicts: Sequence[Verdict], ids: Sequence[int | None]
-    ) -> tuple[Rows, Sequence[Verdict], Sequence[int | None]]:
-        new = np.flatnonzero(~committed(raw, rows, self._already)).tolist()
-        self._report.already += len(rows) - len(new)
-        return rows[new], [verdicts[i] for i in new], [ids[i] for i in new]
+    def _note_first(self, raw: pa.RecordBatch, refused: _Refused) -> None:
+        first = self._report.first
+        for row, verdict in zip(refused.rows.tolist(), refused.verdicts, strict=True):
+            if verdict.reason not in first:
+                topic, partition, offset = (
+                    raw[name][row].as_py() for name in ("topic", "partition", "offset")
+                )
+                first[verdict.reason] = topic, partition, offset
 
-    def _rows(
-        self, raw: pa.RecordBatch, verdicts: Sequence[Verdict], ids: Sequence[int | None]
-    ) -> pa.RecordBatch:
+    def _not_yet_in(self, raw: pa.RecordBatch, refused: _Refused) -> _Refused:
+        new = np.flatnonzero(~committed(raw, refused.rows, self._already)).tolist()
+        self._report.already += len(refused.rows) - len(new)
+        return _Refused(
+            refused.rows[new],
+            [refused.verdicts[place] for place in new],
+            [refused.refs[place] for place in new],
+            [refused.entities[place] for place in new],
+        )
+
+    def _table_rows(self, raw: pa.RecordBatch, refused: _Refused) -> pa.RecordBatch:
         count = raw.num_rows
         columns = {
             "kafka_topic": raw["topic"],
@@ -61,12 +85,17 @@ class Quarantine:
             "kafka_key": raw["key"],
             "value": raw["value"],
             "header_schema_id": raw["header_id"],
-            "schema_id": pa.array(ids, pa.int64()),
-            "reason": pa.array([verdict.reason for verdict in verdicts], pa.string()),
-            "detail": pa.array([verdict.detail for verdict in verdicts], pa.string()),
+            "schema_id": pa.array(
+                [ref if isinstance(ref, int) else None for ref in refused.refs], pa.int64()
+            ),
+            "schema_guid": pa.array(
+                [ref if isinstance(ref, str) else None for ref in refused.refs], pa.string()
+            ),
+            "reason": pa.array([verdict.reason for verdict in refused.verdicts], pa.string()),
+            "detail": pa.array([verdict.detail for verdict in refused.verdicts], pa.string()),
+            "entity": pa.array(refused.entities, pa.string()),
             "batch_id": pa.repeat(pa.scalar(self._pins.batch_id, pa.int64()), count),
             "generation": pa.repeat(pa.scalar(self._pins.generation), count),
         }
-        nothing = pa.nulls(count)
-        arrays = [columns.get(field.name, nothing).cast(field.type) for field in QUARANTINE_SCHEMA]
+        arrays = [columns[field.name].cast(field.type) for field in QUARANTINE_SCHEMA]
         return pa.RecordBatch.from_arrays(arrays, schema=QUARANTINE_SCHEMA)

@@ -46,6 +46,7 @@ class TaskReport:
     files        files written, none of them visible yet
     growths      layouts that grew in this task
     quarantined  rows sent to quarantine, by reason
+    first        per reason, the first record sent to quarantine for it
     dropped      rows dropped because the settings say so, by reason
     already      rows left out because an earlier checkpoint committed them to their table
     aside        files of rows set aside
@@ -60,6 +61,7 @@ class TaskReport:
     files: list[WrittenFile] = field(default_factory=list)
     growths: list[Growth] = field(default_factory=list)
     quarantined: Counter[str] = field(default_factory=Counter)
+    first: dict[str, Coordinates] = field(default_factory=dict)
     dropped: Counter[str] = field(default_factory=Counter)
     already: int = 0
     aside: list[str] = field(default_factory=list)
@@ -76,6 +78,8 @@ class TaskReport:
         self.files += other.files
         self.growths += other.growths
         self.quarantined += other.quarantined
+        for reason, place in other.first.items():
+            self.first[reason] = min(place, self.first.get(reason, place))
         self.dropped += other.dropped
         self.already += other.already
         self.aside += other.aside
