@@ -82,6 +82,8 @@ def warm_up(spark: SparkSession, settings: Settings, modules: Sequence[str] = ()
 
 def _options(settings: Settings) -> dict[str, str]:
     return {
+        # Kafka hands out 500 records a poll unless told otherwise, and asking so often takes a third of the source's time.
+        "kafka.max.poll.records": "10000",
         **settings.source.spark_options(),
         "includeHeaders": str(settings.source.headers).lower(),
         "failOnDataLoss": "true",
