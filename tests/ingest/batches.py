@@ -1,0 +1,71 @@
+"""A batch taken from records to its manifest as the driver does it, without Spark or Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from tests.ingest.kafka_records import TOPIC, Sent, batch, pins
+from tests.ingest.pipelines import checkpoint, registry, schema_book, settings, table_book
+
+from distributary.ingest.decide import Decision, decide
+from distributary.ingest.demux import Demultiplexer
+from distributary.ingest.generation import Generation, World, born, read_generation
+from distributary.ingest.judge import Judge
+from distributary.ingest.manifest import Manifest
+from distributary.ingest.offset_log import Offsets
+from distributary.ingest.pins import PinnedTable, Pins
+from distributary.ingest.report import TaskReport
+from distributary.ingest.setting_groups import Columns
+from distributary.ingest.settle import Settled
+from distributary.ingest.table_changes import PlannedChange, TableChanger, planned_changes
+
+
+def generation(root: Path) -> Generation:
+    """The generation that lives in the checkpoint under `root`; born if there is none."""
+    here = checkpoint(root)
+    return read_generation(here) or born(here, "games", World("cluster", {TOPIC: "topic"}, {}))
+
+
+def demuxed(by: Pins, *batches: Sequence[Sent]) -> TaskReport:
+    """What one task makes of these batches."""
+    task = Demultiplexer(by)
+    for records in batches:
+        task.take(batch(records))
+    return task.finish()
+
+
+def settled(root: Path, sent: Sequence[Sent], **changes: Any) -> Settled:
+    """A batch of these records, written and judged; the pins' `tables` are those known before."""
+    by = pins(root, **{"generation": generation(root).id, "schemas_final": True, **changes})
+    report = demuxed(by, sent)
+    judge = Judge(settings(root), schema_book(checkpoint(root), registry()), table_book(root), by.tables)
+    assert judge.objection(report, by) is None
+    return Settled(report, by, judge.layouts(report, by))
+
+
+def evolved(root: Path, batch_settled: Settled) -> list[PlannedChange]:
+    """The tables made what the batch needs; the changes that took."""
+    planned = planned_changes(batch_settled, batch_settled.pins.tables)
+    TableChanger(table_book(root), None, Columns(), 4).apply(
+        planned, batch_settled.layouts, {"owner": "games"}
+    )
+    return planned
+
+
+def decided(
+    root: Path, batch_settled: Settled, offsets: Offsets, entities: Mapping[str, str] | None = None
+) -> Manifest:
+    """The batch's manifest, its tables made and its ledger files written."""
+    planned = evolved(root, batch_settled)
+    began = datetime.now(timezone.utc)
+    by = batch_settled.pins
+    decision = Decision(by.batch_id, offsets, batch_settled, entities or {}, planned, began, 1)
+    return decide(settings(root), generation(root), table_book(root), decision)
+
+
+def known(root: Path, entities: Mapping[str, str]) -> Mapping[str, PinnedTable]:
+    """The tables of these entities, as the next batch knows them."""
+    return table_book(root).pinned(entities)

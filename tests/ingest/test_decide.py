@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from tests.ingest.batches import decided, generation, known, settled
+from tests.ingest.kafka_records import TOPIC, folder, numbered, value
+
+from distributary.errors import SumsDisagree
+from distributary.ingest.ledger import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.manifest import Manifest
+
+VALUES = [value(1, game_name="golf"), value(2, game_name="quest"), value(2, game_name="golf"), b"", None]
+WHOLE = {TOPIC: {0: (0, 5)}}
+
+
+def test_a_manifest_holds_every_table_in_its_role_and_sums_that_agree(tmp_path: Path) -> None:
+    manifest = decided(tmp_path, settled(tmp_path, numbered(VALUES)), WHOLE)
+    found = {table.folder: (table.role, table.rows, table.app_id) for table in manifest.tables}
+    born = generation(tmp_path).id
+    assert found == {
+        folder("golf"): ("events", 2, f"{born}/events"),
+        folder("quest"): ("events", 1, f"{born}/events"),
+        QUARANTINE_TABLE: ("quarantine", 1, f"{born}/quarantine"),
+        CHANGES_TABLE: ("changes", len(_rows(tmp_path, manifest, CHANGES_TABLE)), f"{born}/changes"),
+        BATCHES_TABLE: ("batches", 1, f"{born}/batches"),
+    }
+    assert manifest.entities == {"golf": folder("golf"), "quest": folder("quest")}
+    assert manifest.counts.total_read == 5
+    assert manifest.counts.dropped == {"tombstone": 1}
+
+
+def test_the_ledger_tells_what_the_batch_did(tmp_path: Path) -> None:
+    manifest = decided(tmp_path, settled(tmp_path, numbered(VALUES)), {TOPIC: {0: (0, 7)}})
+    (row,) = _rows(tmp_path, manifest, BATCHES_TABLE)
+    assert (row["rows_read"], row["rows_tables"], row["rows_quarantined"], row["rows_dropped"]) == (
+        5,
+        3,
+        1,
+        1,
+    )
+    assert json.loads(row["rows_by_reason"]) == {"no_header": 1, "tombstone": 1}
+    assert json.loads(row["gaps"]) == {TOPIC: {"0": 2}}
+    assert json.loads(row["schema_ids"]) == [11, 12]
+
+
+def test_changes_are_told_with_the_record_that_brought_them(tmp_path: Path) -> None:
+    first = settled(tmp_path, numbered([value(1, game_name="golf")]), batch_id=0)
+    manifest = decided(tmp_path, first, {TOPIC: {0: (0, 1)}})
+    assert {row["kind"] for row in _rows(tmp_path, manifest, CHANGES_TABLE)} == {"created"}
+    later = settled(
+        tmp_path,
+        numbered([value(1, game_name="golf"), value(2, game_name="golf")]),
+        tables=known(tmp_path, manifest.entities),
+    )
+    after = decided(tmp_path, later, {TOPIC: {0: (0, 2)}}, manifest.entities)
+    rows = _rows(tmp_path, after, CHANGES_TABLE)
+    assert [row["column"] for row in rows] == ["season", "guild", "achievements"]
+    assert {(row["kind"], row["kafka_offset"], row["schema_id"]) for row in rows} == {("added", 1, 12)}
+
+
+def test_a_batch_that_changes_no_table_has_no_rows_of_changes(tmp_path: Path) -> None:
+    first = decided(tmp_path, settled(tmp_path, numbered([value(1, game_name="golf")])), {TOPIC: {0: (0, 1)}})
+    again = settled(tmp_path, numbered([value(1, game_name="golf")]), tables=known(tmp_path, first.entities))
+    manifest = decided(tmp_path, again, {TOPIC: {0: (0, 1)}}, first.entities)
+    assert CHANGES_TABLE not in {table.folder for table in manifest.tables}
+
+
+def test_sums_that_disagree_stop_the_batch_before_its_ledger_is_written(tmp_path: Path) -> None:
+    lost = settled(tmp_path, numbered(VALUES))
+    lost.report.rows[folder("golf")] -= 1
+    with pytest.raises(SumsDisagree, match=r"its files hold 2 rows, the workers reported 1"):
+        decided(tmp_path, lost, WHOLE)
+    assert not list((tmp_path / "lake" / BATCHES_TABLE).glob("*.parquet"))
+
+
+def _rows(root: Path, manifest: Manifest, table: str) -> list[dict[str, Any]]:
+    (files,) = [one.files for one in manifest.tables if one.folder == table]
+    return [
+        row for file in files for row in pq.ParquetFile(root / "lake" / table / file.name).read().to_pylist()
+    ]

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from tests.ingest.pipelines import SUBJECT, checkpoint, registry, schema_book
+
+from distributary.errors import CheckpointMismatch
+from distributary.ingest.registry_wait import Stopped
+from distributary.ingest.schema_book import SchemaBook
+from distributary.producer_sim.versions import schema_text
+from distributary.registry.memory import MemoryRegistry
+
+RESERVED = frozenset({"kafka_topic"})
+
+
+def opened(root: Path, asking: MemoryRegistry) -> SchemaBook:
+    book = schema_book(checkpoint(root), asking)
+    book.open([SUBJECT])
+    return book
+
+
+def test_every_version_of_the_subjects_is_pinned_and_outlives_the_process(tmp_path: Path) -> None:
+    keys = [pinned.key for pinned in opened(tmp_path, registry(3)).records]
+    assert keys == [(1, (0,)), (2, (0,)), (3, (0,))]
+    down = registry(3)
+    down.down = True
+    assert [pinned.key for pinned in opened(tmp_path, down).records] == keys
+
+
+def test_a_new_pipeline_waits_for_its_registry_until_it_is_told_to_stop(tmp_path: Path) -> None:
+    asking, stop = registry(1), threading.Event()
+    asking.down = True
+    stop.set()
+    with pytest.raises(Stopped):
+        schema_book(checkpoint(tmp_path), asking, stop).open([SUBJECT])
+
+
+def test_a_subject_that_nobody_has_registered_yet_is_no_trouble(tmp_path: Path) -> None:
+    assert opened(tmp_path, MemoryRegistry()).records == ()
+
+
+def test_another_schema_under_a_pinned_id_stops_the_run(tmp_path: Path) -> None:
+    opened(tmp_path, registry(2))
+    emptied = MemoryRegistry()
+    emptied.register(SUBJECT, schema_text(3), "PROTOBUF")
+    with pytest.raises(CheckpointMismatch, match="another schema for 1"):
+        opened(tmp_path, emptied)
+
+
+def test_questions_are_answered_with_record_types_or_the_reason_why_not(tmp_path: Path) -> None:
+    asking = registry(1)
+    avro = asking.register("other", '"string"', "AVRO")
+    book = schema_book(checkpoint(tmp_path), asking)
+    learned = book.learn([(1, (0,)), (77, (0,)), (1, (40,)), (avro, (0,))])
+    assert [record.key for record in learned.records] == [(1, (0,))]
+    why = {key: verdict.reason for key, verdict in learned.refused.items()}
+    assert why == {
+        (77, (0,)): "unknown_schema",
+        (1, (40,)): "unusable_schema",
+        (avro, (0,)): "unusable_schema",
+    }
+    assert asking.asked == [1, 77, avro]
+    assert book.records == ()
+
+
+def test_what_nobody_knows_is_remembered_for_a_while_only(tmp_path: Path) -> None:
+    lasting = schema_book(checkpoint(tmp_path), registry(1))
+    lasting.learn([(77, (0,))])
+    assert set(lasting.refused()) == {(77, (0,))}
+    forgetful = schema_book(checkpoint(tmp_path), registry(1), refusal_seconds=0.0)
+    forgetful.learn([(77, (0,))])
+    assert forgetful.refused() == {}
+
+
+def test_only_what_no_pinned_type_has_is_brought(tmp_path: Path) -> None:
+    asking = registry(2)
+    book = schema_book(checkpoint(tmp_path), asking)
+    first, second = book.learn([(1, (0,)), (2, (0,))]).records
+    book.pin([first])
+    assert book.brings(second, RESERVED) == ("season", "guild", "achievements")
+    assert book.brings(first, RESERVED) == ()
+    book.pin([second])
+    assert book.brings(second, RESERVED) == ()
+    assert book.layout((2, (0,))).names[-3:] == ["season", "guild", "achievements"]
+
+
+def test_record_types_are_in_an_order_of_their_own(tmp_path: Path) -> None:
+    asking = registry(3)
+    guid = asking.by_ref(1).guid
+    assert guid is not None
+    book = schema_book(checkpoint(tmp_path), asking)
+    book.pin(book.learn([(guid, (0,)), (3, (0,)), (2, (1,)), (2, (0,))]).records)
+    assert [pinned.key for pinned in book.records] == [(2, (0,)), (2, (1,)), (3, (0,)), (guid, (0,))]

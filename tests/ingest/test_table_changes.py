@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from tests.ingest.kafka_records import pins
+from tests.ingest.pipelines import make_table, table_book, written
+
+from distributary.errors import CommitImpossible
+from distributary.ingest.pins import PinnedTable
+from distributary.ingest.report import Growth, TaskReport
+from distributary.ingest.setting_groups import Columns
+from distributary.ingest.settle import Settled
+from distributary.ingest.table_book import ENTITY_PROPERTY
+from distributary.ingest.table_changes import OWN_TABLES, PlannedChange, TableChanger, planned_changes
+
+A = pa.schema([("a", pa.int64())])
+AB = A.append(pa.field("b", pa.struct([("c", pa.string())])))
+
+
+def settled(root: Path, layouts: dict[str, pa.Schema], *growths: Growth) -> Settled:
+    files = [written(folder, layout, entity=folder.upper()) for folder, layout in layouts.items()]
+    return Settled(TaskReport(files=files, growths=list(growths)), pins(root), layouts)
+
+
+def apply(root: Path, planned: list[PlannedChange], layouts: dict[str, pa.Schema]) -> None:
+    TableChanger(table_book(root), None, Columns(), 4).apply(
+        planned, layouts, {"distributary.pipeline": "games"}
+    )
+
+
+def test_new_tables_and_new_columns_are_planned_and_nothing_else(tmp_path: Path) -> None:
+    grown = Growth("old", (2, (0,)), 2, ("t", 0, 9))
+    whole = settled(tmp_path, {"new": A, "old": AB, "same": A}, grown)
+    known = {"old": PinnedTable("OLD", A), "same": PinnedTable("SAME", A)}
+    new, old = planned_changes(whole, known)
+    assert (new.folder, new.entity, new.new, [c.column for c in new.added]) == ("new", "NEW", True, ["a"])
+    assert (new.schema_id, new.first) == (None, None)
+    assert (old.folder, old.new, [c.column for c in old.added]) == ("old", False, ["b"])
+    assert (old.schema_id, old.first) == (2, ("t", 0, 9))
+
+
+def test_tables_become_what_was_planned_and_doing_it_again_changes_nothing(tmp_path: Path) -> None:
+    make_table(tmp_path, "old", A)
+    layouts = {"new": A, "old": AB}
+    planned = planned_changes(settled(tmp_path, layouts), {"old": PinnedTable("OLD", A)})
+    for _ in range(2):
+        apply(tmp_path, planned, layouts)
+        states = table_book(tmp_path).states(["new", "old", *OWN_TABLES])
+        assert states["new"].properties[ENTITY_PROPERTY] == "NEW"
+        assert states["new"].properties["distributary.pipeline"] == "games"
+        assert states["old"].layout.names[-2:] == ["a", "b"]
+        assert {folder: state.version for folder, state in states.items()} == {
+            "new": 0,
+            "old": 1,
+            **dict.fromkeys(OWN_TABLES, 0),
+        }
+
+
+def test_the_book_knows_the_tables_as_they_are_now(tmp_path: Path) -> None:
+    make_table(tmp_path, "old", A)
+    book = table_book(tmp_path)
+    book.states(["old"])
+    planned = planned_changes(settled(tmp_path, {"old": AB}), {"old": PinnedTable("OLD", A)})
+    TableChanger(book, None, Columns(), 1).apply(planned, {"old": AB}, {})
+    assert "b" in book.states(["old"])["old"].layout.names
+
+
+def test_a_table_that_contradicts_what_was_planned_is_told(tmp_path: Path) -> None:
+    make_table(tmp_path, "new", pa.schema([("a", pa.string())]))
+    planned = planned_changes(settled(tmp_path, {"new": A}), {})
+    with pytest.raises(CommitImpossible, match="cannot take the columns wanted"):
+        apply(tmp_path, planned, {"new": A})
