@@ -67,13 +67,13 @@ class BackgroundRun:
 
     def _wait(self, is_so: Callable[[], bool], what: str, seconds: float = PATIENCE_SECONDS) -> None:
         with self._watch.changed:
-            came = self._watch.changed.wait_for(lambda: self._watch.over or is_so(), seconds)
+            in_time = self._watch.changed.wait_for(lambda: self._watch.over or is_so(), seconds)
+            came = is_so()
         if self._error is not None:
             raise self._error
         if not came:
-            raise PipelineError(
-                f"the pipeline did not {what} within {seconds:g} s; it has {self._watch.rows:,}"
-            )
+            when = f"ended before it could {what}" if in_time else f"did not {what} within {seconds:g} s"
+            raise PipelineError(f"the pipeline {when}; it has {self._watch.rows:,}")
 
     def _run(self) -> None:
         try:

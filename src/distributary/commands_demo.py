@@ -57,10 +57,17 @@ _OURS = frozenset({"lake", "checkpoints", "stack", "games.yaml", "truth.json"})
 
 
 def _empty(folder: Path) -> None:
-    if folder.exists() and not {entry.name for entry in folder.iterdir()} <= _OURS:
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder} is no folder; name another --folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    left = list(folder.iterdir())
+    if not {entry.name for entry in left} <= _OURS:
         raise ConfigError(f"{folder} holds files that no demonstration left there; name another --folder")
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    for entry in left:
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
 
 
 def _demonstrate(settings: Demo, silent: bool) -> Demonstration:

@@ -37,7 +37,9 @@ def settings(root: Path, **groups: dict[str, Any]) -> Settings:
         "sink": {"root": "./lake"},
     }
     merged = {name: {**given.get(name, {}), **groups.get(name, {})} for name in {**given, **groups}}
-    return Settings.model_validate({"name": "games", **merged}, context={"folder": root})
+    return Settings.model_validate(
+        {"name": "games", "checkpoint": "./checkpoint", **merged}, context={"folder": root}
+    )
 
 
 def checkpoint(root: Path) -> Checkpoint:

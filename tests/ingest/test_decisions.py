@@ -13,7 +13,7 @@ from distributary.ingest import decisions, reasons
 from distributary.ingest.ledger import QUARANTINE_TABLE
 from distributary.ingest.manifest import Manifest
 from distributary.ingest.manifest_text import from_bytes, to_bytes
-from distributary.ingest.pins import Pins, Verdict
+from distributary.ingest.pins import Pins, RecordKey, Verdict
 from distributary.ingest.report import TaskReport
 from distributary.ingest.setting_groups import NamedTable, Policies
 from distributary.producer_sim.corruption import framed
@@ -84,7 +84,8 @@ def test_decisions_in_memory_are_read_like_those_from_a_file(tmp_path: Path) -> 
 
 
 def test_refused_types_are_written_in_an_order_of_their_own() -> None:
-    refused = {key: Verdict("r", "") for key in [("b", ()), (10, (1,)), (10, (0,)), ("a", ())]}
+    keys: list[RecordKey] = [("b", ()), (10, (1,)), (10, (0,)), ("a", ())]
+    refused = {key: Verdict("r", "") for key in keys}
     assert [key for key, _ in decisions.sorted_refused(refused)] == [
         (10, (0,)),
         (10, (1,)),

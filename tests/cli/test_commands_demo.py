@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from distributary.commands_demo import _as_dict, _empty, _print, _tables
+from distributary.errors import ConfigError
+from distributary.ingest.progress import Summary
+from distributary.ingest.supervisor import Restart
+from distributary.producer_sim.demo import Demonstration, DemoTable
+from distributary.producer_sim.verdict import TableCount, Verdict
+
+OUTCOME = Demonstration(
+    tables=(DemoTable("silver_golf_events", 12_345, 20, 23, (1, 2)),),
+    restarts=(Restart(("schema 2 brings season",), 10.0, 11.5),),
+    summary=Summary(batches=4, rows=20_000),
+    seconds=2.0,
+    quarantine={"malformed": 3, "bad_magic": 1},
+    verdict=Verdict(
+        (), (TableCount("silver_golf_events", 19_996, 23, (1, 2)),), 4, rows_dropped=0, batches=4, sent=20_000
+    ),
+)
+
+
+def test_only_what_a_demonstration_left_is_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    _empty(folder)
+    (folder / "lake").mkdir()
+    (folder / "games.yaml").touch()
+    _empty(folder)
+    assert not list(folder.iterdir())
+    (folder / "thesis.txt").touch()
+    with pytest.raises(ConfigError, match="name another --folder"):
+        _empty(folder)
+    assert (folder / "thesis.txt").exists()
+
+
+def test_a_file_in_the_folders_place_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "out").touch()
+    with pytest.raises(ConfigError, match="is no folder"):
+        _empty(tmp_path / "out")
+
+
+def test_the_present_folder_can_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lake").mkdir()
+    _empty(Path())
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_tables_show_how_they_grew() -> None:
+    console = Console(width=200)
+    with console.capture() as said:
+        console.print(_tables(OUTCOME))
+    (row,) = [line for line in said.get().splitlines() if "silver_golf_events" in line]
+    assert [cell.strip() for cell in row.strip("│").split("│")] == [
+        "silver_golf_events",
+        "12,345",
+        "20",
+        "23",
+        "1, 2",
+    ]
+
+
+def test_restarts_throughput_quarantine_and_proof_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    _print(OUTCOME, Path("out"))
+    said = " ".join(capsys.readouterr().out.split())
+    assert "restart: schema 2 brings season (1.5 s)" in said
+    assert "10,000 records/s, 4 batches, 1 restarts" in said
+    assert "quarantine: 4 records (1 bad_magic, 3 malformed)" in said
+    assert "verify: holds: 20,000 records sent = 19,996 in tables + 4 in quarantine + 0 dropped" in said
+
+
+def test_as_json_it_says_whether_the_proof_holds() -> None:
+    told = _as_dict(OUTCOME)
+    assert told["restarts"] == [
+        {"changes": ("schema 2 brings season",), "met_at": 10.0, "decoding_at": 11.5, "gap_seconds": 1.5}
+    ]
+    verdict = told["verdict"]
+    assert isinstance(verdict, dict)
+    assert verdict["holds"] is True

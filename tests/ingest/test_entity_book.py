@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+from tests.ingest.kafka_records import columns_of, folder, pins
+
+from distributary.ingest.entity_book import DENIED, NONE, WAITING, EntityBook
+from distributary.ingest.pins import PinnedTable
+
+A = pa.schema([("a", pa.int64())])
+
+
+def codes(book: EntityBook, *entities: str | None) -> list[int]:
+    found: list[int] = book.codes(pa.array(entities, pa.string()).dictionary_encode()).tolist()
+    return found
+
+
+def test_entities_are_numbered_as_they_come_and_keep_their_number(tmp_path: Path) -> None:
+    book = EntityBook(pins(tmp_path))
+    assert codes(book, "golf", None, "quest", "golf") == [0, NONE, 1, 0]
+    assert codes(book, "quest", "new") == [1, 2]
+    assert book.folders == [folder("golf"), folder("quest"), folder("new")]
+    assert book.entity_of(folder("quest")) == "quest"
+
+
+def test_new_entities_beyond_the_allowance_wait_or_are_denied_but_known_and_admitted_ones_never(
+    tmp_path: Path,
+) -> None:
+    for final, beyond in ((False, WAITING), (True, DENIED)):
+        changes = {
+            "tables": {folder("known"): PinnedTable("known", A)},
+            "admitted": frozenset({folder("admitted")}),
+            "denied": frozenset({folder("denied")}),
+        }
+        book = EntityBook(pins(tmp_path, new_tables=1, tables_final=final, **changes))
+        found = codes(book, "first", "second", "known", "admitted", "denied", "second")
+        assert found == [0, beyond, 1, 2, DENIED, beyond]
+
+
+def test_entities_that_differ_by_case_share_a_table(tmp_path: Path) -> None:
+    book = EntityBook(pins(tmp_path, new_tables=1))
+    assert codes(book, "golf", "GOLF", "Golf") == [0, 0, 0]
+
+
+def test_tables_with_the_same_columns_share_one_layout_and_one_plan(tmp_path: Path) -> None:
+    book = EntityBook(pins(tmp_path))
+    codes(book, "a", "b")
+    assert [book.grow(code, 0, columns_of(1)) for code in (0, 1, 0)] == [True, True, False]
+    assert book.layouts[0] is book.layouts[1]
+    plans = {id(book.plan(0, columns_of(1), layout)) for layout in book.layouts}
+    assert len(plans) == 1
+    assert book.grow(1, 1, columns_of(2))
+    assert book.layout_of(folder("b")).names[-1] == "achievements"
+    assert book.layouts[0] is not book.layouts[1]
+
+
+def test_rescued_values_get_their_column_once(tmp_path: Path) -> None:
+    book = EntityBook(pins(tmp_path))
+    codes(book, "a")
+    for _ in range(2):
+        book.rescue([0])
+        assert book.layouts[0].names == ["_rescued_data"]
+
+
+def test_the_table_for_strays_is_no_entitys(tmp_path: Path) -> None:
+    book = EntityBook(pins(tmp_path, new_tables=0, tables_final=True))
+    number = book.named_table("strays")
+    assert (number, book.named_table("strays"), book.entity_of("strays")) == (0, 0, "")
+    assert codes(book, "strays") == [DENIED]

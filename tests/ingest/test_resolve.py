@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from tests.ingest.batches import decided, settled
+from tests.ingest.kafka_records import TOPIC, folder, numbered, value
+from tests.ingest.pipelines import checkpoint, settings
+
+from distributary.errors import ConfigError, LeaseHeld
+from distributary.ingest.lease import Lease
+from distributary.ingest.manifest import Manifest
+from distributary.ingest.manifest_store import ManifestStore
+from distributary.ingest.native_commit import impossible
+from distributary.ingest.resolutions import Resolutions
+from distributary.ingest.resolve import resolve, stuck_tables
+from distributary.ingest.stuck import StuckCommits
+from distributary.ingest.table_book import ENTITY_PROPERTY
+
+GOLF, QUEST = folder("golf"), folder("quest")
+
+
+@pytest.fixture
+def stuck(tmp_path: Path) -> Manifest:
+    """A batch of two tables, decided, of which one cannot take its file."""
+    here = checkpoint(tmp_path)
+    values = [value(1, game_name="golf"), value(1, game_name="quest")]
+    manifest = decided(tmp_path, settled(tmp_path, numbered(values)), {TOPIC: {0: (0, 2)}})
+    ManifestStore(here).write(manifest)
+    error = impossible(tmp_path / "lake" / GOLF, manifest.batch_id, "it was altered")
+    StuckCommits(here).write(manifest.batch_id, error)
+    return manifest
+
+
+def test_the_stuck_table_is_named_with_the_rows_that_wait(tmp_path: Path, stuck: Manifest) -> None:
+    (found,) = stuck_tables(settings(tmp_path))
+    assert (found.batch_id, found.table, found.rows) == (stuck.batch_id, GOLF, 1)
+    assert "it was altered" in found.why
+
+
+def test_a_table_that_does_not_wait_cannot_be_decided_about(tmp_path: Path, stuck: Manifest) -> None:
+    with pytest.raises(ConfigError, match=f"table {QUEST} does not wait.*those that do: {GOLF}"):
+        resolve(settings(tmp_path), QUEST, "skip")
+
+
+def test_a_table_that_is_skipped_waits_no_more(tmp_path: Path, stuck: Manifest) -> None:
+    resolve(settings(tmp_path), GOLF, "skip")
+    assert stuck_tables(settings(tmp_path)) == []
+    assert Resolutions(checkpoint(tmp_path)).skipped(stuck.batch_id) == {GOLF}
+
+
+def test_a_table_made_anew_is_empty_and_has_the_files_that_wait(tmp_path: Path, stuck: Manifest) -> None:
+    resolve(settings(tmp_path), GOLF, "recreate")
+    (old,) = (tmp_path / "lake").glob(f".{GOLF}.replaced-*")
+    table = DeltaTable(tmp_path / "lake" / GOLF)
+    assert table.metadata().configuration[ENTITY_PROPERTY] == "golf"
+    assert table.to_pyarrow_table().num_rows == 0
+    assert DeltaTable(old).version() == 0
+    (files,) = [one.files for one in stuck.tables if one.folder == GOLF]
+    for file in files:
+        assert (tmp_path / "lake" / GOLF / file.name).stat().st_size == file.bytes
+
+
+def test_a_table_whose_folder_is_gone_is_made_anew(tmp_path: Path, stuck: Manifest) -> None:
+    shutil.rmtree(tmp_path / "lake" / GOLF)
+    resolve(settings(tmp_path), GOLF, "recreate")
+    assert DeltaTable(tmp_path / "lake" / GOLF).version() == 0
+
+
+def test_nothing_is_decided_while_a_run_is_alive(tmp_path: Path, stuck: Manifest) -> None:
+    with Lease(checkpoint(tmp_path), None, "games"), pytest.raises(LeaseHeld):
+        resolve(settings(tmp_path), GOLF, "skip")
+
+
+def test_a_batch_that_came_to_its_end_is_stuck_no_more(tmp_path: Path, stuck: Manifest) -> None:
+    StuckCommits(checkpoint(tmp_path)).clear(stuck.batch_id)
+    StuckCommits(checkpoint(tmp_path)).clear(stuck.batch_id)
+    assert stuck_tables(settings(tmp_path)) == []

@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.ingest.pipelines import checkpoint
+
+from distributary.errors import CommitImpossible
+from distributary.ingest.stuck import StuckCommits
+
+
+def test_a_stuck_batch_is_kept_with_its_newest_message_until_it_is_complete(tmp_path: Path) -> None:
+    stuck = StuckCommits(checkpoint(tmp_path))
+    assert stuck.read() == []
+    stuck.write(12, CommitImpossible("table a is gone"))
+    stuck.write(12, CommitImpossible("table b is gone"))
+    (found,) = StuckCommits(checkpoint(tmp_path)).read()
+    assert (found.batch_id, found.message) == (12, "table b is gone")
+    stuck.clear(12)
+    stuck.clear(12)
+    assert stuck.read() == []

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.ingest.batches import decided, settled
+from tests.ingest.kafka_records import TOPIC, numbered, value
+
+from distributary.errors import CommitImpossible, DistributaryError, RegistryUnavailable
+from distributary.ingest.attempts import Spending
+from distributary.ingest.batch import Done
+from distributary.ingest.layout import Change
+from distributary.ingest.setting_groups import Evolutions, Failures
+from distributary.ingest.supervisor import FATAL, Restart, _changes_in_place, _sentence
+from distributary.ingest.table_changes import PlannedChange
+
+
+def test_an_errors_own_sentence_is_told_whole_and_a_foreign_one_by_its_first_line() -> None:
+    assert _sentence(CommitImpossible("table t\n- one\n- two\n")) == "table t\n- one\n- two"
+    assert _sentence(ValueError("first\nsecond")) == "ValueError: first"
+    assert _sentence(ValueError()) == "ValueError: "
+    assert len(_sentence(ValueError("x" * 10_000))) == 500
+
+
+def test_a_restart_lasts_from_the_attempt_that_met_the_schema_to_the_one_that_decodes_it() -> None:
+    assert Restart(("schema 2",), 10.0, 12.5).gap_seconds == 2.5
+
+
+def test_what_may_pass_by_itself_is_tried_again() -> None:
+    assert not issubclass(RegistryUnavailable, FATAL)
+    assert all(issubclass(error, DistributaryError) for error in FATAL)
+
+
+def test_evolutions_do_not_eat_the_budget_of_failures() -> None:
+    failures, evolutions = Spending(Failures()), Spending(Evolutions())
+    for _ in range(20):
+        assert evolutions.spend() is not None
+    assert evolutions.spend() is None
+    assert failures.spend() == 1.0
+
+
+def test_only_tables_that_were_there_are_told_to_have_changed(tmp_path: Path) -> None:
+    batch = settled(tmp_path, numbered([value(1, game_name="golf")]))
+    manifest = decided(tmp_path, batch, {TOPIC: {0: (0, 1)}})
+    added = (Change("a", "added", "bigint"), Change("b.c", "added", "string"))
+    changes = [
+        PlannedChange("old", "OLD", False, added, 2, None),
+        PlannedChange("new", "NEW", True, added, 2, None),
+    ]
+    assert _changes_in_place(Done(manifest, 1.0, False, changes)) == ["table old gets a, b.c"]

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from distributary.ingest.settings import load
+from distributary.producer_sim.demo import Demo, _simulation, _together, write_settings
+from distributary.producer_sim.stack import Stack
+from distributary.producer_sim.truth import Group, Sent, Truth
+
+STACK = cast("Stack", SimpleNamespace(bootstrap_servers="127.0.0.1:1", registry_url="http://127.0.0.1:2"))
+
+
+def test_the_settings_left_behind_can_run(tmp_path: Path) -> None:
+    settings = load(write_settings(Demo(folder=tmp_path, batch_rows=77), STACK))
+    assert settings.sink.root == tmp_path / "lake"
+    assert settings.checkpoint == tmp_path / "checkpoints" / "demo"
+    assert settings.registry.url == "http://127.0.0.1:2"
+    assert settings.limits.batch_rows == 77
+
+
+@pytest.mark.parametrize(("events", "versions"), [(300, 3), (10, 3), (3, 3)])
+def test_events_are_spread_over_the_versions(tmp_path: Path, events: int, versions: int) -> None:
+    simulation = _simulation(Demo(folder=tmp_path, events=events, versions=versions), STACK)
+    assert (simulation.events, simulation.versions) == (events // versions, versions)
+
+
+def test_the_truths_of_all_versions_are_one() -> None:
+    parts = [
+        Truth("t", {Group("golf", number): Sent(number, 5, 7)}, {}, frozenset(), {0: ((at, at + 5),)})
+        for number, at in ((1, 0), (2, 5))
+    ]
+    whole = _together(parts)
+    assert set(whole.sent) == {Group("golf", 1), Group("golf", 2)}
+    assert whole.records == 10
