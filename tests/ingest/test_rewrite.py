@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+from pyspark.sql import DataFrame
+from tests.ingest.batches import decided, settled
+from tests.ingest.kafka_records import TOPIC, folder, numbered, pins, value
+from tests.ingest.pipelines import checkpoint
+
+from distributary.ingest.atomic_file import replace as replace_file
+from distributary.ingest.data_file import file_name
+from distributary.ingest.finish import commit_metadata
+from distributary.ingest.manifest import Manifest, TableFiles
+from distributary.ingest.native_commit import commit_native
+from distributary.ingest.rewrite import Rewriter, _is_lost, _with_files
+
+GOLF = folder("golf")
+NO_RECORDS = cast("DataFrame", None)
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Manifest:
+    values = [value(1, game_name="golf"), value(1, game_name="quest"), b""]
+    return decided(tmp_path, settled(tmp_path, numbered(values)), {TOPIC: {0: (0, 3)}})
+
+
+def part(manifest: Manifest, table: str) -> TableFiles:
+    (found,) = [one for one in manifest.tables if one.folder == table]
+    return found
+
+
+def lost(root: Path, manifest: Manifest) -> set[str]:
+    tables = manifest.tables
+    return {one.folder for one in tables if _is_lost(str(root / "lake"), one, manifest.batch_id)}
+
+
+def test_while_every_file_is_there_the_manifest_is_as_it_was(tmp_path: Path, manifest: Manifest) -> None:
+    rewriter = Rewriter(checkpoint(tmp_path), headers=True, slots=2)
+    assert rewriter.restored(manifest, NO_RECORDS, pins(tmp_path)) == manifest
+
+
+def test_a_file_that_is_gone_or_cut_off_is_lost(tmp_path: Path, manifest: Manifest) -> None:
+    assert lost(tmp_path, manifest) == set()
+    for table in (GOLF, "quarantine"):
+        (file,) = part(manifest, table).files
+        path = tmp_path / "lake" / table / file.name
+        path.write_bytes(path.read_bytes()[:-1])
+    assert lost(tmp_path, manifest) == {GOLF, "quarantine"}
+    path.unlink()
+    assert lost(tmp_path, manifest) == {GOLF, "quarantine"}
+
+
+def test_a_file_that_went_after_its_commit_is_not_lost(tmp_path: Path, manifest: Manifest) -> None:
+    golf = part(manifest, GOLF)
+    path = tmp_path / "lake" / GOLF
+    assert commit_native(
+        path, golf.files, golf.layout, golf.app_id, manifest.batch_id, commit_metadata(manifest)
+    )
+    (path / golf.files[0].name).unlink()
+    assert lost(tmp_path, manifest) == set()
+
+
+def test_files_written_again_take_the_place_of_the_lost_ones_in_later_attempts_too(
+    tmp_path: Path, manifest: Manifest
+) -> None:
+    (file,) = part(manifest, GOLF).files
+    moved = replace(file, name=file_name(manifest.generation, manifest.batch_id))
+    (tmp_path / "lake" / GOLF / file.name).rename(tmp_path / "lake" / GOLF / moved.name)
+    assert part(_with_files(manifest, {GOLF: (moved,)}), GOLF).files == (moved,)
+    assert lost(tmp_path, manifest) == {GOLF}
+    here = checkpoint(tmp_path)
+    text = json.dumps({GOLF: [asdict(moved)]})
+    replace_file(here.resolutions / f"rewritten-{manifest.batch_id}.json", text.encode())
+    restored = Rewriter(here, headers=True, slots=2).restored(manifest, NO_RECORDS, pins(tmp_path))
+    assert [one.name for one in part(restored, GOLF).files] == [moved.name]
