@@ -93,7 +93,10 @@ class Checkpoint:
             make_folder(folder)
 
     def sweep(self) -> int:
-        """How many leftovers of killed writers were removed; only for the holder of the lease."""
+        """How many leftovers of killed writers were removed; only for the holder of the lease.
+
+        Checksums of Spark's whose file is gone go too: Spark could not write that file again beside its old checksum.
+        """
         folders = (
             self.folder,
             self.manifests,
@@ -103,7 +106,10 @@ class Checkpoint:
             self.resolutions,
             self.lease,
         )
-        return sum(sweep(folder, older_than_seconds=0.0) for folder in folders)
+        checksums = [*_without_file(self.offsets), *_without_file(self.commits)]
+        for file in checksums:
+            file.unlink(missing_ok=True)
+        return len(checksums) + sum(sweep(folder, older_than_seconds=0.0) for folder in folders)
 
     def last_spark_batch(self) -> int | None:
         """The newest batch that Spark has planned, done or not; None before the first."""
@@ -124,6 +130,12 @@ class Checkpoint:
                 f"{self.metadata} is not what Spark wrote: it was cut off or edited; "
                 "restore the file, or go on with a new checkpoint and `start: from_tables`"
             ) from error
+
+
+def _without_file(folder: Path) -> list[Path]:
+    """Checksums (`.7.crc`) of files (`7`) that are not there any more."""
+    found = folder.glob(".*.crc")
+    return [path for path in found if not path.with_name(path.name[1 : -len(".crc")]).exists()]
 
 
 def numbered(folder: Path, suffix: str = "") -> list[int]:

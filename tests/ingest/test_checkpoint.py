@@ -60,3 +60,14 @@ def test_a_broken_query_id_is_named(tmp_path: Path, text: str) -> None:
     checkpoint.metadata.write_text(text)
     with pytest.raises(CheckpointMismatch, match="cut off or edited"):
         checkpoint.query_id()
+
+
+def test_checksums_of_files_that_are_gone_are_swept(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path)
+    for folder in (checkpoint.offsets, checkpoint.commits):
+        folder.mkdir()
+        for name in ("0", ".0.crc", ".1.crc"):
+            (folder / name).touch()
+    assert checkpoint.sweep() == 2
+    for folder in (checkpoint.offsets, checkpoint.commits):
+        assert sorted(file.name for file in folder.iterdir()) == [".0.crc", "0"]
