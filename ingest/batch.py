@@ -12,8 +12,8 @@ from datetime import datetime, timezone
 from pyspark.sql import DataFrame
 
 from distributary.errors import CheckpointMismatch
-from distributary.ingest import changes as change_log
 from distributary.ingest import failpoints
+from distributary.ingest.changes import ChangeLog, TableChange
 from distributary.ingest.checkpoint import Checkpoint
 from distributary.ingest.continuity import check_manifest
 from distributary.ingest.decide import Decision, decide
@@ -30,6 +30,7 @@ from distributary.ingest.rewrite import Rewriter
 from distributary.ingest.schema_book import SchemaBook
 from distributary.ingest.settings import Settings
 from distributary.ingest.settle import Settled, Settling
+from distributary.ingest.sweep import sweep_batch
 from distributary.ingest.table_book import TableBook
 from distributary.ingest.table_changes import PlannedChange, TableChanger, planned_changes
 
@@ -46,7 +47,11 @@ class Done:
 
 @dataclass
 class BatchRunner:
-    """Everything that batches of one query share. `slots` is how many tasks run at once."""
+    """Everything that batches of one query share.
+
+    slots     how many tasks run at once
+    attempts  how often each batch was begun in this run, by earlier queries too
+    """
 
     settings: Settings
     checkpoint: Checkpoint
@@ -58,10 +63,11 @@ class BatchRunner:
     confirm_lease: Callable[[], None]
     on_start: Callable[[int], None]
     on_done: Callable[[Done], None]
-    _attempts: Counter[int] = field(default_factory=Counter)
+    attempts: Counter[int] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.manifests = ManifestStore(self.checkpoint)
+        self._change_log = ChangeLog(self.checkpoint)
         self._finisher = Finisher(self.settings, self.checkpoint, self.tables, self.native)
         self._rewriter = Rewriter(self.checkpoint, self.settings.source.headers, self.slots)
 
@@ -77,12 +83,15 @@ class BatchRunner:
             check_manifest(self.checkpoint, self.generation, manifest)
             manifest = self._rewriter.restored(manifest, records, self._first_pins(batch_id, {}))
         self._finisher.finish(manifest, records)
+        if resumed or self.attempts[batch_id] > 1 or manifest.pins.decisions["guarded"]:
+            # Whoever died on the way may have left files that the manifest does not name.
+            sweep_batch(self.settings.sink.root, self.generation.id, batch_id, manifest.file_names())
         failpoints.reach(failpoints.BEFORE_SPARK_COMMIT, batch_id)
         self.on_done(Done(manifest, time.monotonic() - began, resumed, planned))
 
     def _decided(self, records: DataFrame, batch_id: int) -> tuple[Manifest, list[PlannedChange]]:
         started = datetime.now(timezone.utc)
-        self._attempts[batch_id] += 1
+        self.attempts[batch_id] += 1
         last = self.manifests.last()
         offsets = self._offsets(batch_id, last)
         entities = dict(last.entities) if last else self.tables.entities_there()
@@ -90,7 +99,8 @@ class BatchRunner:
         settled = self._settle(records, batch_id, known)
         planned = planned_changes(settled, known)
         self._evolve(records, batch_id, settled, planned)
-        decision = Decision(batch_id, offsets, settled, entities, planned, started, self._attempts[batch_id])
+        attempts, logged = self.attempts[batch_id], self._change_log.read(batch_id)
+        decision = Decision(batch_id, offsets, settled, entities, planned, started, attempts, logged)
         manifest = decide(self.settings, self.generation, self.tables, decision)
         failpoints.reach(failpoints.BEFORE_MANIFEST, batch_id)
         self.confirm_lease()
@@ -147,18 +157,17 @@ class BatchRunner:
         self, records: DataFrame, batch_id: int, settled: Settled, planned: Sequence[PlannedChange]
     ) -> None:
         # Written down first, so that a change is on record even if we die in the middle of making it.
-        change_log.ChangeLog(self.checkpoint).write(
-            batch_id, [one for change in planned for one in _logged(change)]
-        )
+        self._change_log.write(batch_id, [one for change in planned for one in _logged(change)])
         threads = self.settings.limits.commit_threads
         changer = TableChanger(self.tables, records.sparkSession, self.settings.sink.columns, threads)
         changer.apply(planned, settled.layouts, {"distributary.pipeline": self.settings.name})
 
 
-def _logged(change: PlannedChange) -> list[change_log.TableChange]:
+def _logged(change: PlannedChange) -> list[TableChange]:
     detail = "" if change.schema_id is None else f"schema {change.schema_id}"
     kind = "created" if change.new else "added"
+    first = change.first or (None, None, None)
     return [
-        change_log.TableChange(change.folder, kind, column.column, column.type, detail)
+        TableChange(change.folder, kind, column.column, column.type, detail, change.schema_id, *first)
         for column in change.added
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -23,6 +23,8 @@ class TableChange:
     column  its dotted path; empty for the table as a whole
     type    the column's type as text
     detail  what brought it, such as the schema's reference
+
+    The schema's id and the first record that was met with it may differ from attempt to attempt; the change is the same.
     """
 
     table: str
@@ -30,6 +32,10 @@ class TableChange:
     column: str = ""
     type: str = ""
     detail: str = ""
+    schema_id: int | None = field(default=None, compare=False)
+    kafka_topic: str | None = field(default=None, compare=False)
+    kafka_partition: int | None = field(default=None, compare=False)
+    kafka_offset: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 import pyarrow as pa
 
 from distributary.ingest import decisions
+from distributary.ingest.changes import LoggedChange, TableChange
 from distributary.ingest.data_file import DataFile
 from distributary.ingest.generation import Generation
 from distributary.ingest.ledger import (
@@ -33,11 +34,15 @@ from distributary.ingest.settle import Settled
 from distributary.ingest.spans import Spans
 from distributary.ingest.table_book import TableBook
 from distributary.ingest.table_changes import PlannedChange
+from distributary.ingest.tables import TableState
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A settled batch and what is known about it, on its way to become a manifest."""
+    """A settled batch and what is known about it, on its way to become a manifest.
+
+    `logged` are the changes that attempts at this batch wrote down, the present one and those that died.
+    """
 
     batch_id: int
     offsets: Offsets
@@ -46,6 +51,7 @@ class Decision:
     changes: Sequence[PlannedChange]
     started_at: datetime
     attempts: int
+    logged: Sequence[LoggedChange] = ()
 
 
 def decide(settings: Settings, generation: Generation, tables: TableBook, decision: Decision) -> Manifest:
@@ -70,7 +76,7 @@ def decide(settings: Settings, generation: Generation, tables: TableBook, decisi
         ),
     )
     check_sums(manifest)
-    return _with_ledger(settings, manifest, decision)
+    return _with_ledger(settings, tables, manifest, decision)
 
 
 def _event_tables(generation: Generation, tables: TableBook, decision: Decision) -> list[TableFiles]:
@@ -103,8 +109,9 @@ def _own(
     return TableFiles(folder, role, generation.app_id(role), schema, True, tuple(files))
 
 
-def _with_ledger(settings: Settings, manifest: Manifest, decision: Decision) -> Manifest:
-    root, rows = settings.sink.root, _change_rows(settings, manifest, decision)
+def _with_ledger(settings: Settings, tables: TableBook, manifest: Manifest, decision: Decision) -> Manifest:
+    root = settings.sink.root
+    rows = [*_change_rows(settings, manifest, decision), *_earlier_rows(settings, tables, manifest, decision)]
     own = [
         ("batches", BATCHES_TABLE, BATCHES_SCHEMA, batch_file(root, _batch_row(settings, manifest, decision)))
     ]
@@ -168,6 +175,41 @@ def _change_rows(settings: Settings, manifest: Manifest, decision: Decision) -> 
                 )
             )
     return rows
+
+
+def _earlier_rows(
+    settings: Settings, tables: TableBook, manifest: Manifest, decision: Decision
+) -> list[ChangeRow]:
+    """Changes that an attempt made before it died: to the present one these columns were there already."""
+    planned = {(change.folder, column.column) for change in decision.changes for column in change.added}
+    entities = {folder: entity for entity, folder in manifest.entities.items()}
+    states = tables.states(logged.change.table for logged in decision.logged)
+    return [
+        ChangeRow(
+            pipeline=settings.name,
+            generation=manifest.generation,
+            batch_id=manifest.batch_id,
+            at=datetime.fromisoformat(logged.at),
+            table=logged.change.table,
+            entity=entities.get(logged.change.table),
+            schema_id=logged.change.schema_id,
+            kind=logged.change.kind,
+            column=logged.change.column,
+            type=logged.change.type,
+            decision="add",
+            kafka_topic=logged.change.kafka_topic,
+            kafka_partition=logged.change.kafka_partition,
+            kafka_offset=logged.change.kafka_offset,
+        )
+        for logged in decision.logged
+        if (logged.change.table, logged.change.column) not in planned and _was_made(logged.change, states)
+    ]
+
+
+def _was_made(change: TableChange, states: Mapping[str, TableState]) -> bool:
+    """Written down first, a change may have been left undone; an outer column tells for all within it."""
+    outer = change.column.partition(".")[0]
+    return change.table in states and outer in states[change.table].layout.names
 
 
 def _entities(decision: Decision) -> dict[str, str]:

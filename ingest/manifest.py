@@ -100,6 +100,10 @@ class Manifest:
     tables: tuple[TableFiles, ...]
     counts: Counts
 
+    def file_names(self) -> frozenset[str]:
+        """The names of all its files; no two files of ours share one."""
+        return frozenset(file.name for table in self.tables for file in table.files)
+
     @property
     def gaps(self) -> dict[str, dict[int, int]]:
         """Offsets without a record, where there are any: compaction and transactions leave them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -35,7 +36,7 @@ from distributary.registry.base import SchemaRegistry
 
 @dataclass
 class Pipeline:
-    """Holds the checkpoint's lease while it is open."""
+    """Holds the checkpoint's lease while it is open. `attempts`: how often each batch was begun meanwhile."""
 
     settings: Settings
     spark: SparkSession
@@ -45,6 +46,7 @@ class Pipeline:
     tables: TableBook
     lease: Lease
     native: NativeCommits = field(default_factory=NativeCommits)
+    attempts: Counter[int] = field(default_factory=Counter)
 
     @property
     def slots(self) -> int:
@@ -86,6 +88,7 @@ class Pipeline:
             self.lease.confirm,
             on_start,
             on_done,
+            self.attempts,
         )
 
     def start(self, process: Any) -> StreamingQuery:

@@ -27,6 +27,21 @@ def sweep(root: str | os.PathLike[str], generation: str, decided: Container[int]
     return gone
 
 
+def sweep_batch(
+    root: str | os.PathLike[str], generation: str, batch_id: int, named: Container[str]
+) -> list[Path]:
+    """Deletes a decided batch's files that its manifest does not name; returns them."""
+    mine = (generation_mark(generation), batch_id)
+    gone = []
+    for folder in sorted(entry for entry in Path(root).iterdir() if entry.is_dir()):
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries if entry.name not in named]
+        gone += [folder / name for name in names if owner(name) == mine]
+    for file in gone:
+        file.unlink(missing_ok=True)
+    return gone
+
+
 def _left_behind(folder: Path, generation: str, decided: Container[int]) -> Iterator[Path]:
     mark = generation_mark(generation)
     with os.scandir(folder) as entries:

@@ -82,3 +82,11 @@ def test_an_edited_file_is_named(log: ChangeLog, tmp_path: Path, text: str) -> N
     (tmp_path / "changes" / "7-0.json").write_text(text)
     with pytest.raises(CheckpointMismatch, match=r"7-0\.json"):
         log.all()
+
+
+def test_the_record_that_brought_a_change_makes_it_no_other_change(log: ChangeLog) -> None:
+    first = TableChange("t", "added", "season", "string", "", 7, "games", 0, 12)
+    log.write(3, [first])
+    assert log.write(3, [TableChange("t", "added", "season", "string", "", 7, "games", 1, 5)]) == ()
+    (kept,) = log.read(3)
+    assert (kept.change.schema_id, kept.change.kafka_partition, kept.change.kafka_offset) == (7, 0, 12)

@@ -7,7 +7,7 @@ import pytest
 
 from distributary.ingest.data_file import DataFile, file_name
 from distributary.ingest.native_commit import commit_native
-from distributary.ingest.sweep import sweep
+from distributary.ingest.sweep import sweep, sweep_batch
 from distributary.ingest.tables import create
 
 GENERATION, OTHER = "a" * 32, "b" * 32
@@ -68,3 +68,11 @@ def test_a_table_whose_log_cannot_be_read_is_left_alone(tmp_path: Path, broken: 
     (tmp_path / "t" / "_delta_log" / "00000000000000000000.json").write_text(broken)
     assert sweep(tmp_path, GENERATION, ()) == []
     assert kept.exists()
+
+
+def test_of_a_decided_batch_only_what_its_manifest_does_not_name_goes(tmp_path: Path) -> None:
+    named, orphan, later = (left(tmp_path / "t", GENERATION, batch) for batch in (2, 2, 3))
+    elsewhere, foreign = left(tmp_path / "u", GENERATION, 2), left(tmp_path / "u", OTHER, 2)
+    assert sweep_batch(tmp_path, GENERATION, 2, {named.name}) == [orphan, elsewhere]
+    assert all(path.exists() for path in (named, later, foreign))
+    assert not orphan.exists()

@@ -1,0 +1,209 @@
+"""A run that dies, at each step of a batch: the next one brings everything to its end, and nothing twice."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+
+import pytest
+from deltalake import DeltaTable
+from tests.ingest.e2e.pipeline_kit import PipelineKit
+
+from distributary.errors import BudgetSpent, CommitImpossible
+from distributary.ingest.resolve import resolve
+from distributary.producer_sim.events import game_names
+from distributary.producer_sim.versions import arrow_schema
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+POINTS = ("before_manifest", "after_manifest", "between_commits", "before_spark_commit")
+
+
+def send_first(kit: PipelineKit) -> None:
+    kit.simulate(1, corrupt=0.05, tombstones=0.02)
+
+
+def send_second(kit: PipelineKit) -> None:
+    """A batch that lets tables grow and brings a new one."""
+    kit.simulate(2, games=4, corrupt=0.05, tombstones=0.02, old_producers=0.3)
+
+
+def added_columns(kit: PipelineKit) -> list[tuple[str, str, str]]:
+    return sorted(
+        (row["table"], row["kind"], row["column"]) for row in kit.rows("ledger_changes").to_pylist()
+    )
+
+
+def expected_columns(kit: PipelineKit) -> list[tuple[str, str, str]]:
+    old, new = arrow_schema(1).names, arrow_schema(2).names
+    grown = [kit.folder_of(game) for game in game_names(3)]
+    return sorted(
+        [(table, "created", name) for table in grown for name in old]
+        + [(table, "added", name) for table in grown for name in new if name not in old]
+        + [(kit.folder_of(3), "created", name) for name in new]
+    )
+
+
+def batches_in(kit: PipelineKit, table: str) -> list[str]:
+    """The batches that a table's commits name, the oldest first."""
+    history = DeltaTable(kit.root / table).history()
+    return [entry["distributary.batch_id"] for entry in reversed(history) if "distributary.batch_id" in entry]
+
+
+def assert_whole(kit: PipelineKit) -> None:
+    kit.assert_clean()
+    assert kit.unnamed_files() == set()
+    assert added_columns(kit) == expected_columns(kit)
+    assert batches_in(kit, "ledger_batches") == ["0", "1"]
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_killed_run_is_brought_to_its_end(kit: PipelineKit, point: str) -> None:
+    kit.configured(limits={"commit_threads": 1})
+    send_first(kit)
+    kit.run()
+    before = kit.versions()
+    send_second(kit)
+
+    killed = kit.run_apart(f"{point}:1=kill")
+
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert kit.manifests.last_batch() == (0 if point == "before_manifest" else 1)
+    assert kit.checkpoint.last_committed_batch() == 0
+    committed = [table for table in before if batches_in(kit, table)[-1:] == ["1"]]
+    if point in ("before_manifest", "after_manifest"):
+        assert committed == []
+    elif point == "between_commits":
+        assert 0 < len(committed) < len(before)
+        assert "ledger_batches" not in committed
+    else:
+        assert "ledger_batches" in committed
+
+    outcome = kit.run()
+    assert (outcome.summary.batches, outcome.summary.failures) == (1, 0)
+    assert_whole(kit)
+    assert kit.checkpoint.last_committed_batch() == 1
+    done = kit.versions()
+    assert kit.run().summary.batches == 0
+    assert kit.versions() == done
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_an_error_is_survived_within_the_run(
+    kit: PipelineKit, point: str, fail_at: Callable[[str], None]
+) -> None:
+    kit.configured(supervisor={"failures": {"max": 1, "first_wait_seconds": 0}})
+    send_first(kit)
+    kit.run()
+    send_second(kit)
+    fail_at(f"{point}:1")
+    outcome = kit.run()
+    assert (outcome.summary.batches, outcome.summary.failures) == (1, 1)
+    assert_whole(kit)
+    attempts = {row["batch_id"]: row["attempts"] for row in kit.rows("ledger_batches").to_pylist()}
+    assert attempts == {0: 1, 1: 2 if point == "before_manifest" else 1}
+
+
+def test_the_very_first_batch_is_brought_to_its_end(kit: PipelineKit, fail_at: Callable[[str], None]) -> None:
+    send_first(kit)
+    for point in POINTS:
+        fail_at(f"{point}:0")
+        with pytest.raises(BudgetSpent, match=f"failpoint {point}:0"):
+            kit.run()
+    fail_at("")
+    outcome = kit.run()
+    assert (outcome.summary.batches, outcome.summary.failures) == (1, 0)
+    kit.assert_clean()
+    assert kit.unnamed_files() == set()
+    assert batches_in(kit, "ledger_batches") == ["0"]
+
+
+def test_a_batch_that_spark_forgot_changes_nothing(kit: PipelineKit) -> None:
+    """The last file of Spark's `commits` deleted: the batch comes again, and its manifest says that it is done."""
+    send_first(kit)
+    for newest in (0, 1):
+        kit.run()
+        versions, ledger = kit.versions(), kit.rows("ledger_batches")
+        (kit.checkpoint.commits / str(newest)).unlink()
+        outcome = kit.run()
+        assert outcome.summary.batches == 1
+        assert kit.checkpoint.last_committed_batch() == newest
+        assert kit.versions() == versions
+        assert kit.rows("ledger_batches") == ledger
+        kit.assert_clean()
+        if newest == 0:
+            send_second(kit)
+    assert_whole(kit)
+
+
+def test_a_forgotten_batch_and_new_records_at_once(kit: PipelineKit) -> None:
+    send_first(kit)
+    kit.run()
+    (kit.checkpoint.commits / "0").unlink()
+    send_second(kit)
+    assert kit.run().summary.batches == 2
+    assert_whole(kit)
+
+
+def test_files_lost_after_the_manifest_are_written_again(
+    kit: PipelineKit, fail_at: Callable[[str], None]
+) -> None:
+    send_first(kit)
+    kit.run()
+    send_second(kit)
+    fail_at("after_manifest:1")
+    with pytest.raises(BudgetSpent, match="failpoint"):
+        kit.run()
+    fail_at("")
+    manifest = kit.manifests.read(1)
+    assert manifest is not None
+    lost = [table for table in manifest.tables if table.folder in (kit.folder_of(0), "quarantine")]
+    assert len(lost) == 2
+    for table in lost:
+        for file in table.files:
+            (kit.root / table.folder / file.name).unlink()
+    kit.run()
+    assert_whole(kit)
+
+
+def test_half_of_a_tables_files_lost_after_the_manifest(
+    kit: PipelineKit, fail_at: Callable[[str], None]
+) -> None:
+    send_first(kit)
+    kit.run()
+    send_second(kit)
+    fail_at("after_manifest:1")
+    with pytest.raises(BudgetSpent, match="failpoint"):
+        kit.run()
+    manifest = kit.manifests.read(1)
+    assert manifest is not None
+    table = next(table for table in manifest.tables if len(table.files) > 1)
+    (kit.root / table.folder / table.files[0].name).unlink()
+    # Dying again after the files are written anew loses nothing either.
+    fail_at("between_commits:1")
+    with pytest.raises(BudgetSpent, match="failpoint"):
+        kit.run()
+    fail_at("")
+    kit.run()
+    assert_whole(kit)
+
+
+def test_a_lost_file_of_the_ledger_waits_for_a_decision(
+    kit: PipelineKit, fail_at: Callable[[str], None]
+) -> None:
+    send_first(kit)
+    fail_at("after_manifest:0")
+    with pytest.raises(BudgetSpent, match="failpoint"):
+        kit.run()
+    fail_at("")
+    manifest = kit.manifests.read(0)
+    assert manifest is not None
+    (table,) = [table for table in manifest.tables if table.role == "changes"]
+    (kit.root / table.folder / table.files[0].name).unlink()
+    with pytest.raises(
+        CommitImpossible, match=r"ledger_changes cannot take its files of batch 0: file .* is gone"
+    ):
+        kit.run()
+    resolve(kit.settings, "ledger_changes", "skip")
+    kit.run()
+    kit.assert_clean()
