@@ -1,0 +1,130 @@
+"""A new checkpoint over tables that another one filled."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+
+import pytest
+from tests.ingest.e2e.pipeline_kit import PipelineKit
+
+from distributary.errors import TablesOfAnotherRun
+from distributary.ingest.generation import read_generation
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+ONE = "only one game"
+QUARANTINE = "only the quarantine"
+ALL_BUT_LEDGER = "all but the ledger"
+
+
+def send(kit: PipelineKit, version: int = 1) -> None:
+    kit.simulate(version, corrupt=0.05, tombstones=0.02)
+
+
+def take_back_newest_commit(kit: PipelineKit, table: str) -> None:
+    """The table as it was before its newest commit, as if the run had died before that."""
+    (kit.root / table / "_delta_log" / f"{kit.delta(table).version():020}.json").unlink()
+
+
+def not_committed(kit: PipelineKit, committed: str) -> list[str]:
+    manifest = kit.manifests.last()
+    assert manifest is not None
+    kept = {ONE: {kit.folder_of(1)}, QUARANTINE: {"quarantine"}}.get(
+        committed, {table.folder for table in manifest.tables if table.role != "batches"}
+    )
+    return [table.folder for table in manifest.tables if table.folder not in kept]
+
+
+def test_it_is_refused_until_the_user_has_said_what_he_wants(kit: PipelineKit) -> None:
+    send(kit)
+    kit.run()
+    before = kit.versions()
+    kit.configured(checkpoint="./checkpoints/second")
+    with pytest.raises(TablesOfAnotherRun) as refused:
+        kit.run()
+    message = str(refused.value)
+    assert str(kit.root) in message
+    assert all(
+        way in message for way in ("Point `checkpoint` back", "`start: from_tables`", "`start: again`")
+    )
+    assert kit.versions() == before
+    # The refusal leaves no half-born checkpoint behind: it is refused again.
+    with pytest.raises(TablesOfAnotherRun):
+        kit.run()
+
+    kit.configured(start="from_tables")
+    send(kit, 2)
+    outcome = kit.run()
+    assert outcome.summary.rows == kit.truth.records - 300
+    kit.assert_clean()
+    # `start` speaks to new checkpoints only.
+    send(kit, 2)
+    kit.run()
+    kit.assert_clean()
+
+
+def test_again_ingests_everything_once_more(kit: PipelineKit) -> None:
+    send(kit)
+    kit.run()
+    once = {table.name: table.rows for table in kit.assert_clean().tables}
+    quarantined = kit.rows("quarantine").num_rows
+    kit.configured(checkpoint="./checkpoints/second", start="again")
+    assert kit.run().summary.rows == kit.truth.records
+    assert {table.name: table.rows for table in kit.verify().tables} == {
+        name: 2 * rows for name, rows in once.items()
+    }
+    assert kit.rows("quarantine").num_rows == 2 * quarantined
+    assert kit.run().summary.rows == 0
+
+
+def test_from_tables_after_death_between_two_commits(kit: PipelineKit) -> None:
+    kit.configured(limits={"commit_threads": 1})
+    send(kit)
+    kit.run()
+    send(kit, 2)
+    killed = kit.run_apart("between_commits:1=kill")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    shutil.rmtree(kit.checkpoint.folder)
+
+    kit.configured(start="from_tables")
+    send(kit, 2)
+    outcome = kit.run()
+    assert outcome.summary.rows == kit.truth.records - 300
+    kit.assert_clean()
+
+
+@pytest.mark.parametrize("committed", [ONE, QUARANTINE, ALL_BUT_LEDGER])
+@pytest.mark.parametrize("batch", [0, 1], ids=["in the first batch", "in a later batch"])
+def test_from_tables_leaves_out_what_each_table_has(kit: PipelineKit, committed: str, batch: int) -> None:
+    for number in range(batch + 1):
+        send(kit, number + 1)
+        kit.run()
+    complete = kit.truth.records
+    for table in not_committed(kit, committed):
+        take_back_newest_commit(kit, table)
+    shutil.rmtree(kit.checkpoint.folder)
+
+    kit.configured(start="from_tables", limits={"batch_rows": 100})
+    send(kit, 2)
+    outcome = kit.run()
+    assert outcome.summary.rows == kit.truth.records - (complete - 300)
+    kit.assert_clean()
+    generation = read_generation(kit.checkpoint)
+    assert generation is not None
+    assert generation.start.already
+    assert sum(kit.rows("ledger_batches")["rows_already"].to_pylist()) > 0
+
+
+def test_from_tables_twice(kit: PipelineKit) -> None:
+    """The second checkpoint dies between two commits as well, and a third one takes over from both."""
+    for version, name in enumerate(["first", "second"], start=1):
+        kit.configured(checkpoint=f"./checkpoints/{name}", start="from_tables")
+        send(kit, version)
+        kit.run()
+        for table in not_committed(kit, ONE):
+            take_back_newest_commit(kit, table)
+    kit.configured(checkpoint="./checkpoints/third")
+    send(kit, 2)
+    kit.run()
+    kit.assert_clean()
