@@ -59,8 +59,7 @@ def _whole_rows(spark: SparkSession, state: TableState, files: Sequence[DataFile
     schema = pa.unify_schemas(
         [pq.read_schema(f"{path}/{file.name}") for file in files], promote_options="permissive"
     )
-    known = pa.schema([field for field in schema if field.name in state.layout.names])
-    frame = rows_for_table(spark, state, files, known)
+    frame = rows_for_table(spark, state, files, schema)
     return frame.select(
         "*", *(_absent(state, field) for field in state.layout if field.name not in frame.columns)
     )

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -116,9 +118,10 @@ def run_pass(todo: DataFrame, pins: Pins, slots: int) -> TaskReport:
 
 def discard(root: str, report: TaskReport, keep: Callable[[str], bool] = lambda table: False) -> None:
     """Remove the files of an attempt, those of the tables to keep excepted; no log names any of them."""
-    for written in report.files:
-        if not keep(written.file.table):
-            try:
-                os.remove(f"{root}/{written.file.table}/{written.file.name}")
-            except FileNotFoundError:
-                continue
+    gone = [written.file for written in report.files if not keep(written.file.table)]
+    for file in gone:
+        Path(root, file.table, file.name).unlink(missing_ok=True)
+    for folder in {file.table for file in gone}:
+        # Only a table that was not to be has nothing else in its folder, not even a log.
+        with suppress(OSError):
+            os.rmdir(f"{root}/{folder}")

@@ -38,7 +38,9 @@ def files_frame(spark: SparkSession, folder: str, files: Sequence[DataFile], sch
 
 def _column(state: TableState, field: pa.Field) -> Column:
     column = sql.col(quoted(field.name))
-    wanted = retyped(field.type, state.layout.field(field.name).type)
+    # A column that the table is still to get has no type there.
+    known = field.name in state.layout.names
+    wanted = retyped(field.type, state.layout.field(field.name).type) if known else field.type
     if not wanted.equals(field.type):
         column = column.cast(_spark_type(wanted))
     if field.name in state.generated:

@@ -87,7 +87,8 @@ def retyped(files: pa.DataType, table: pa.DataType) -> pa.DataType:
     """The files' type with the table's type wherever both have a value, and the files' fields only."""
     if pat.is_struct(files):
         known = {field.name: field.type for field in table}
-        return pa.struct([field.with_type(retyped(field.type, known[field.name])) for field in files])
+        fields = [field.with_type(retyped(field.type, known.get(field.name, field.type))) for field in files]
+        return pa.struct(fields)
     if pat.is_list(files):
         return pa.list_(retyped(files.value_type, table.value_type))
     if pat.is_map(files):
