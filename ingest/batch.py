@@ -34,6 +34,9 @@ from distributary.ingest.sweep import sweep_batch
 from distributary.ingest.table_book import TableBook
 from distributary.ingest.table_changes import PlannedChange, TableChanger, planned_changes
 
+# How many rows a Python worker is given at once.
+ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+
 
 @dataclass(frozen=True, slots=True)
 class Done:
@@ -75,6 +78,8 @@ class BatchRunner:
         """Bring a batch to its end, from the beginning or from where an earlier attempt left it."""
         self.on_start(batch_id)
         began = time.monotonic()
+        # The query's own session, so that the settings hold in one that a caller brought, and nowhere else in it.
+        records.sparkSession.conf.set(ARROW_ROWS, str(self.settings.limits.arrow_rows))
         manifest, planned = self.manifests.read(batch_id), list[PlannedChange]()
         resumed = manifest is not None
         if manifest is None:
