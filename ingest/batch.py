@@ -71,7 +71,9 @@ class BatchRunner:
     def __post_init__(self) -> None:
         self.manifests = ManifestStore(self.checkpoint)
         self._change_log = ChangeLog(self.checkpoint)
-        self._finisher = Finisher(self.settings, self.checkpoint, self.tables, self.native)
+        self._finisher = Finisher(
+            self.settings, self.checkpoint, self.tables, self.native, self.generation.lineage
+        )
         self._rewriter = Rewriter(self.checkpoint, self.settings.source.headers, self.slots)
 
     def __call__(self, records: DataFrame, batch_id: int) -> None:

@@ -3,6 +3,8 @@
 Each commit carries its generation, its batch and the offsets of the batch. The batch ledger is committed last, so
 its newest row says how far all tables are complete. A table with a newer commit has rows beyond that, of a batch that
 a crash left half committed: those offsets are left out of that table, and of that table only.
+
+Only the newest lineage counts: what was read before somebody said `start: again` says nothing about where to go on.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +24,8 @@ from distributary.ingest.generation import Start
 from distributary.ingest.ledger import BATCHES_TABLE
 from distributary.ingest.offset_log import Offsets, Positions, ends, offsets_from_json, starts
 
-GENERATION, BATCH, OFFSETS = "distributary.generation", "distributary.batch_id", "distributary.offsets"
+GENERATION, LINEAGE = "distributary.generation", "distributary.lineage"
+BATCH, OFFSETS = "distributary.batch_id", "distributary.offsets"
 
 # Long enough to reach back over maintenance to the last commit of ours.
 _COMMITS_LOOKED_AT = 1000
@@ -29,12 +33,14 @@ _COMMITS_LOOKED_AT = 1000
 
 @dataclass(frozen=True, slots=True)
 class EarlierCommit:
-    """A commit that some checkpoint made to a table."""
+    """A commit that some checkpoint made to a table, `at` milliseconds since the epoch."""
 
     table: str
     generation: str
+    lineage: str
     batch_id: int
     offsets: Offsets
+    at: int
 
 
 def earlier_commits(root: str) -> list[EarlierCommit]:
@@ -57,7 +63,9 @@ def start_from(root: str, mode: str, commits: Sequence[EarlierCommit]) -> Start:
 
 
 def _from_tables(root: str, commits: Sequence[EarlierCommit]) -> Start:
-    done, complete = _complete_batches(root)
+    lineage = max(commits, key=lambda commit: commit.at).lineage
+    commits = [commit for commit in commits if commit.lineage == lineage]
+    done, complete = _complete_batches(root, {commit.generation for commit in commits})
     beyond = [commit for commit in commits if (commit.generation, commit.batch_id) not in done]
     begins = complete
     if begins is None:
@@ -65,16 +73,17 @@ def _from_tables(root: str, commits: Sequence[EarlierCommit]) -> Start:
     already: dict[str, Positions] = {}
     for commit in beyond:
         already[commit.table] = _highest([already.get(commit.table, {}), ends(commit.offsets)])
-    return Start("from_tables", begins, already)
+    return Start("from_tables", begins, already, lineage)
 
 
-def _complete_batches(root: str) -> tuple[set[tuple[str, int]], Positions | None]:
-    """The batches that the ledger has, and how far they reach; None where the ledger has none."""
+def _complete_batches(root: str, generations: AbstractSet[str]) -> tuple[set[tuple[str, int]], Positions | None]:
+    """The batches that the ledger has of these generations, and how far they reach; None where it has none."""
     path = f"{root}/{BATCHES_TABLE}"
     if not DeltaTable.is_deltatable(path):
         return set(), None
     columns = ["generation", "batch_id", "offsets"]
-    rows = DeltaTable(path).to_pyarrow_table(columns=columns).to_pylist()
+    every = DeltaTable(path).to_pyarrow_table(columns=columns).to_pylist()
+    rows = [row for row in every if row["generation"] in generations]
     reached = [ends(offsets_from_json(json.loads(row["offsets"]))) for row in rows]
     return {(row["generation"], row["batch_id"]) for row in rows}, _highest(reached) if reached else None
 
@@ -92,9 +101,9 @@ def _unfinished(root: str, table: str) -> Iterator[EarlierCommit]:
     for info in _history(f"{root}/{table}"):
         told = _told(info)
         if told is not None:
-            yield EarlierCommit(
-                table, told[GENERATION], int(told[BATCH]), offsets_from_json(json.loads(told[OFFSETS]))
-            )
+            offsets = offsets_from_json(json.loads(told[OFFSETS]))
+            at = int(info.get("timestamp", 0))
+            yield EarlierCommit(table, told[GENERATION], told[LINEAGE], int(told[BATCH]), offsets, at)
 
 
 def _history(path: str) -> Sequence[Mapping[str, Any]]:

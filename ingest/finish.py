@@ -11,7 +11,7 @@ from distributary.errors import CommitImpossible
 from distributary.ingest import failpoints
 from distributary.ingest.checkpoint import Checkpoint
 from distributary.ingest.commit import TableCommit, commit_tables
-from distributary.ingest.earlier_runs import BATCH, GENERATION, OFFSETS
+from distributary.ingest.earlier_runs import BATCH, GENERATION, LINEAGE, OFFSETS
 from distributary.ingest.kafka_columns import table_schema
 from distributary.ingest.manifest import Manifest, TableFiles
 from distributary.ingest.native_commit import NativeCommits
@@ -25,10 +25,11 @@ from distributary.ingest.table_book import TableBook
 _ORDER = (("events", "quarantine"), ("changes",), ("batches",))
 
 
-def commit_metadata(manifest: Manifest) -> dict[str, str]:
+def commit_metadata(manifest: Manifest, lineage: str) -> dict[str, str]:
     """What each commit says of itself; with it the tables alone tell where to go on."""
     return {
         GENERATION: manifest.generation,
+        LINEAGE: lineage,
         BATCH: str(manifest.batch_id),
         OFFSETS: json.dumps(offsets_to_json(manifest.offsets)),
     }
@@ -38,9 +39,14 @@ class Finisher:
     """Commits what a manifest names. Doing it again changes nothing."""
 
     def __init__(
-        self, settings: Settings, checkpoint: Checkpoint, tables: TableBook, native: NativeCommits
+        self,
+        settings: Settings,
+        checkpoint: Checkpoint,
+        tables: TableBook,
+        native: NativeCommits,
+        lineage: str,
     ) -> None:
-        self._settings, self._tables, self._native = settings, tables, native
+        self._settings, self._tables, self._native, self._lineage = settings, tables, native, lineage
         self._resolutions, self._stuck = Resolutions(checkpoint), StuckCommits(checkpoint)
 
     def finish(self, manifest: Manifest, records: DataFrame) -> None:
@@ -78,6 +84,6 @@ class Finisher:
             schema=schema,
             app_id=table.app_id,
             batch_id=manifest.batch_id,
-            metadata=commit_metadata(manifest),
+            metadata=commit_metadata(manifest, self._lineage),
             native=table.native,
         )

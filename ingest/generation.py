@@ -30,11 +30,13 @@ class Start:
 
     offsets  where its first batch starts; None: where the settings say
     already  per table folder: the offsets below this are in the table, committed by another generation
+    lineage  the generation whose reading of the topics this one goes on with; empty where it begins anew
     """
 
     mode: StartMode = "resume"
     offsets: Positions | None = None
     already: Mapping[str, Positions] = field(default_factory=dict)
+    lineage: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,11 @@ class Generation:
     pipeline: str
     world: World
     start: Start = field(default_factory=Start)
+
+    @property
+    def lineage(self) -> str:
+        """The generation that began to read: this one, or the first of those that went on from tables."""
+        return self.start.lineage or self.id
 
     def app_id(self, role: str) -> str:
         """The application id of a table's transactions."""
@@ -153,6 +160,7 @@ def _to_bytes(generation: Generation) -> bytes:
         "mode": start.mode,
         "offsets": None if start.offsets is None else positions_to_json(start.offsets),
         "already": {table: positions_to_json(ends) for table, ends in start.already.items()},
+        "lineage": start.lineage,
     }
     return json.dumps({"format": FORMAT, **value}, indent=1).encode()
 
@@ -168,4 +176,4 @@ def _from_json(value: dict[str, Any]) -> Generation:
         raise ValueError(start["mode"])
     offsets = None if start["offsets"] is None else positions_from_json(start["offsets"])
     already = {table: positions_from_json(ends) for table, ends in start["already"].items()}
-    return Generation(**value, world=world, start=Start(start["mode"], offsets, already))
+    return Generation(**value, world=world, start=Start(start["mode"], offsets, already, start["lineage"]))

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distributary.errors import TablesOfAnotherRun
-from distributary.ingest.earlier_runs import BATCH, GENERATION, OFFSETS, earlier_commits, start_from
+from distributary.ingest.earlier_runs import BATCH, GENERATION, LINEAGE, OFFSETS, earlier_commits, start_from
 from distributary.ingest.generation import Start
 from distributary.ingest.ledger import BATCHES_SCHEMA, BATCHES_TABLE
 from distributary.ingest.offset_log import Offsets, Positions, offsets_to_json
@@ -28,14 +28,14 @@ class Tables:
     """Real tables whose commits say what the pipeline's say; the rows themselves are only counted."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
+        self.root, self.lineage = root, "l"
         self.rows: Counter[tuple[str, int, int]] = Counter()
 
     def commit(self, table: str, generation: str, batch_id: int, offsets: Offsets) -> None:
         if not (self.root / table).exists():
             create(self.root / table, SCHEMA, {})
         handle = DeltaTable(self.root / table)
-        told = metadata(generation, batch_id, offsets)
+        told = metadata(generation, batch_id, offsets, self.lineage)
         handle.create_write_transaction(
             [], "append", handle.schema(), commit_properties=CommitProperties(custom_metadata=told)
         )
@@ -46,7 +46,7 @@ class Tables:
             "batch_id": batch_id,
             "offsets": json.dumps(offsets_to_json(offsets)),
         }
-        told = CommitProperties(custom_metadata=metadata(generation, batch_id, offsets))
+        told = CommitProperties(custom_metadata=metadata(generation, batch_id, offsets, self.lineage))
         rows = pa.Table.from_pylist([row], BATCHES_SCHEMA)
         write_deltalake(self.root / BATCHES_TABLE, rows, mode="append", commit_properties=told)
 
@@ -56,9 +56,10 @@ class Tables:
             handle.create_write_transaction([], "append", handle.schema())
 
 
-def metadata(generation: str, batch_id: int, offsets: Offsets) -> dict[str, str]:
+def metadata(generation: str, batch_id: int, offsets: Offsets, lineage: str = "l") -> dict[str, str]:
     return {
         GENERATION: generation,
+        LINEAGE: lineage,
         BATCH: str(batch_id),
         OFFSETS: json.dumps(offsets_to_json(offsets)),
     }
@@ -155,13 +156,22 @@ def test_tables_of_another_checkpoint_ask_for_a_decision(filled: Path) -> None:
 def test_a_half_committed_batch_is_left_out_of_its_table_only(filled: Path) -> None:
     start = start_from(str(filled), "from_tables", earlier_commits(str(filled)))
     ends: Positions = {TOPIC: {0: 20}}
-    assert start == Start("from_tables", {TOPIC: {0: 10}}, {"a": ends})
+    assert start == Start("from_tables", {TOPIC: {0: 10}}, {"a": ends}, "l")
+
+
+def test_what_was_read_before_starting_again_says_nothing_about_where_to_go_on(filled: Path) -> None:
+    tables = Tables(filled)
+    tables.lineage = "again"
+    tables.commit("a", "h", 0, {TOPIC: {0: (0, 3)}})
+    tables.complete("h", 0, {TOPIC: {0: (0, 3)}})
+    start = start_from(str(filled), "from_tables", earlier_commits(str(filled)))
+    assert start == Start("from_tables", {TOPIC: {0: 3}}, {}, "again")
 
 
 def test_before_the_first_batch_is_complete_its_start_counts(tmp_path: Path) -> None:
     Tables(tmp_path).commit("a", "g", 0, {TOPIC: {0: (5, 10)}})
     start = start_from(str(tmp_path), "from_tables", earlier_commits(str(tmp_path)))
-    assert start == Start("from_tables", {TOPIC: {0: 5}}, {"a": {TOPIC: {0: 10}}})
+    assert start == Start("from_tables", {TOPIC: {0: 5}}, {"a": {TOPIC: {0: 10}}}, "l")
 
 
 def test_a_table_that_was_put_aside_says_nothing(filled: Path) -> None:

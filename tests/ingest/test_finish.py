@@ -34,7 +34,7 @@ def manifest(tmp_path: Path) -> Manifest:
 
 
 def finish(root: Path, manifest: Manifest) -> None:
-    Finisher(settings(root), checkpoint(root), table_book(root), NativeCommits()).finish(manifest, RECORDS)
+    Finisher(settings(root), checkpoint(root), table_book(root), NativeCommits(), "lineage").finish(manifest, RECORDS)
 
 
 def rows(root: Path, manifest: Manifest) -> dict[str, int]:
@@ -57,7 +57,7 @@ def test_each_commit_says_where_its_batch_came_from(tmp_path: Path, manifest: Ma
     assert {commit.table for commit in commits} == {table.folder for table in manifest.tables}
     assert {commit.generation for commit in commits} == {manifest.generation}
     assert all(commit.offsets == {TOPIC: {0: (0, 3)}} for commit in commits)
-    assert json.loads(commit_metadata(manifest)["distributary.offsets"]) == {TOPIC: {"0": [0, 3]}}
+    assert json.loads(commit_metadata(manifest, "lineage")["distributary.offsets"]) == {TOPIC: {"0": [0, 3]}}
 
 
 def test_after_a_failure_between_commits_the_rest_follows_and_the_ledger_comes_last(
