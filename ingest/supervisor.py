@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from py4j.protocol import Py4JNetworkError
@@ -88,6 +89,7 @@ class Supervisor:
         self._evolutions = Spending(settings.supervisor.evolutions)
         self._met: tuple[tuple[str, ...], float] | None = None
         self._attempt_began = 0.0
+        self._lock, self._busy = threading.Lock(), False
         self._error: BaseException | None = None
         self._restarts: list[Restart] = []
         self._waiting: int | None = None
@@ -146,7 +148,7 @@ class Supervisor:
         self._progress.reading()
         try:
             while not query.awaitTermination(_LOOK_SECONDS):  # type: ignore[arg-type] # it takes fractions too
-                if self._stop.is_set():
+                if self._stop.is_set() and self._no_batch_under_way():
                     query.stop()
         except StreamingQueryException:
             # It arrives here without its Python type; the callback kept it.
@@ -160,12 +162,30 @@ class Supervisor:
     def _guarded(self, runner: BatchRunner) -> object:
         def process(records: DataFrame, batch_id: int) -> None:
             try:
-                runner(records, batch_id)
+                with self._batch_under_way():
+                    runner(records, batch_id)
             except BaseException as error:
                 self._error = error
                 raise
 
         return process
+
+    @contextmanager
+    def _batch_under_way(self) -> Iterator[None]:
+        # Whoever is told to stop finishes the batch under way: Spark cannot interrupt a Python callback cleanly.
+        with self._lock:
+            if self._stop.is_set():
+                raise Stopped
+            self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
+
+    def _no_batch_under_way(self) -> bool:
+        """Once the run is told to stop, no batch begins any more; so this stays true."""
+        with self._lock:
+            return not self._busy
 
     def _batch_began(self, batch_id: int) -> None:
         self._attempt_began = time.time()

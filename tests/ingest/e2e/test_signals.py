@@ -1,0 +1,49 @@
+"""The command line's run, asked to end by the system."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+
+import pytest
+from tests.ingest.e2e.pipeline_kit import PATIENCE_SECONDS, PipelineKit
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+
+def test_sigterm_ends_a_run_in_good_order_and_the_next_one_goes_on(kit: PipelineKit) -> None:
+    kit.configured(trigger={"available_now": False}, limits={"batch_rows": 200})
+    kit.simulate(events=4_000)
+    run = subprocess.Popen(
+        kit.command(), env=kit.environment(), cwd=kit.folder, stderr=subprocess.PIPE, text=True
+    )
+    said: list[str] = []
+    # A run that says nothing would keep the test waiting for its next line.
+    watchdog = threading.Timer(PATIENCE_SECONDS, run.kill)
+    watchdog.start()
+    with run:
+        try:
+            for line in run.stderr or ():
+                said.append(line)
+                if "batch 1:" in line:
+                    run.send_signal(signal.SIGTERM)
+            run.wait(PATIENCE_SECONDS)
+        finally:
+            watchdog.cancel()
+            run.kill()
+    assert run.returncode == 128 + signal.SIGTERM, "".join(said)
+    whole = "".join(said)
+    assert "finished:" in whole
+    assert "0 failures" in whole
+    assert "Traceback" not in whole
+    decided, counted = kit.manifests.last_batch(), kit.checkpoint.last_committed_batch()
+    assert decided is not None
+    assert counted is not None
+    assert kit.unnamed_files() == set()
+
+    kit.configured(trigger={"available_now": True})
+    outcome = kit.run()
+    assert outcome.summary.failures == 0
+    assert outcome.summary.rows < kit.truth.records
+    kit.assert_clean()
