@@ -76,7 +76,9 @@ def _from_tables(root: str, commits: Sequence[EarlierCommit]) -> Start:
     return Start("from_tables", begins, already, lineage)
 
 
-def _complete_batches(root: str, generations: AbstractSet[str]) -> tuple[set[tuple[str, int]], Positions | None]:
+def _complete_batches(
+    root: str, generations: AbstractSet[str]
+) -> tuple[set[tuple[str, int]], Positions | None]:
     """The batches that the ledger has of these generations, and how far they reach; None where it has none."""
     path = f"{root}/{BATCHES_TABLE}"
     if not DeltaTable.is_deltatable(path):

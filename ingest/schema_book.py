@@ -106,7 +106,9 @@ class SchemaBook:
         if isinstance(answer, SchemaNotFound):
             return reasons.unknown_schema(key[0])
         if isinstance(answer, Schema) and "ENCRYPT" in answer.rules:
-            return reasons.unusable_schema(key[0], "its fields are encrypted in the client, which is not supported")
+            return reasons.unusable_schema(
+                key[0], "its fields are encrypted in the client, which is not supported"
+            )
         try:
             schema = answer if isinstance(answer, Schema) else _raise(answer)
             self._codec.reader(schema, key[1])

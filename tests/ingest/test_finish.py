@@ -34,7 +34,9 @@ def manifest(tmp_path: Path) -> Manifest:
 
 
 def finish(root: Path, manifest: Manifest) -> None:
-    Finisher(settings(root), checkpoint(root), table_book(root), NativeCommits(), "lineage").finish(manifest, RECORDS)
+    Finisher(settings(root), checkpoint(root), table_book(root), NativeCommits(), "lineage").finish(
+        manifest, RECORDS
+    )
 
 
 def rows(root: Path, manifest: Manifest) -> dict[str, int]:
