@@ -78,7 +78,10 @@ class Task:
 
 
 def tally(counts: Counter[T], names: Sequence[T], found: Sequence[int]) -> None:
-    """Count names, but only so many of them: they come from data."""
+    """Count names, and forget the rarest when there are too many: they come from data."""
     for name, count in zip(names, found, strict=True):
-        if name in counts or len(counts) < _MOST_QUESTIONS_KEPT:
-            counts[name] += count
+        counts[name] += count
+    if len(counts) > 2 * _MOST_QUESTIONS_KEPT:
+        kept = counts.most_common(_MOST_QUESTIONS_KEPT)
+        counts.clear()
+        counts.update(dict(kept))
