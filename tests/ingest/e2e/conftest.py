@@ -20,11 +20,11 @@ def kit(tmp_path: Path, make_topic: Callable[[int], str], stack: Stack, spark: S
 
 
 @pytest.fixture
-def fail_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Makes runs in this process fail once at a point, such as `after_manifest:1`; the empty text ends that."""
+def fail_at(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes runs in this process fail once at each of these points, such as `after_manifest:1`; none ends that."""
 
-    def arm(point: str) -> None:
+    def arm(*points: str) -> None:
         monkeypatch.setattr(failpoints, "_fired", set())
-        monkeypatch.setenv(failpoints.VARIABLE, f"{point}=fail" if point else "")
+        monkeypatch.setenv(failpoints.VARIABLE, ",".join(f"{point}=fail" for point in points))
 
     return arm

@@ -16,7 +16,7 @@ from distributary.producer_sim.versions import arrow_schema
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
-GAMES, EVENTS = 10, 1_000
+GAMES, EVENTS = 10, 600
 SECOND = {"season", "guild", "achievements"}
 THIRD = {"wallet", "platform", "coins", "item"}
 
@@ -49,7 +49,7 @@ def row_at(rows: pa.Table, change: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("mode", ["restart", "inline"])
 def test_three_versions_over_ten_games(kit: PipelineKit, mode: str) -> None:
-    kit.configured(decode={"evolution": mode}, limits={"batch_rows": 600})
+    kit.configured(decode={"evolution": mode}, limits={"batch_rows": 400})
     with kit.running() as running:
         running.wait_until_started()
         for version in (1, 2, 3):

@@ -94,9 +94,10 @@ def test_from_tables_after_death_between_two_commits(kit: PipelineKit) -> None:
     kit.assert_clean()
 
 
-@pytest.mark.parametrize("committed", [ONE, QUARANTINE, ALL_BUT_LEDGER])
-@pytest.mark.parametrize("batch", [0, 1], ids=["in the first batch", "in a later batch"])
-def test_from_tables_leaves_out_what_each_table_has(kit: PipelineKit, committed: str, batch: int) -> None:
+@pytest.mark.parametrize(
+    ("batch", "committed"), [(0, ONE), (0, ALL_BUT_LEDGER), (1, QUARANTINE), (1, ALL_BUT_LEDGER)]
+)
+def test_from_tables_leaves_out_what_each_table_has(kit: PipelineKit, batch: int, committed: str) -> None:
     for number in range(batch + 1):
         send(kit, number + 1)
         kit.run()
@@ -105,7 +106,7 @@ def test_from_tables_leaves_out_what_each_table_has(kit: PipelineKit, committed:
         take_back_newest_commit(kit, table)
     shutil.rmtree(kit.checkpoint.folder)
 
-    kit.configured(start="from_tables", limits={"batch_rows": 100})
+    kit.configured(start="from_tables", limits={"batch_rows": 200})
     send(kit, 2)
     outcome = kit.run()
     assert outcome.summary.rows == kit.truth.records - (complete - 300)

@@ -31,6 +31,9 @@ def done(
         kit.simulate(games=1, events=50)
         kit.run()
     yield kit
+    # Put back, it goes on as if nothing had been.
+    kit.simulate(games=1, events=50)
+    kit.run()
     kit.assert_clean()
 
 
@@ -46,7 +49,6 @@ def copy(done: PipelineKit) -> Iterator[PipelineKit]:
     finally:
         shutil.rmtree(original)
         aside.rename(original)
-    done.run()
 
 
 def edit_offset(path: Path, by: int) -> None:
@@ -134,7 +136,7 @@ def test_the_start_of_the_very_first_batch_edited(kit: PipelineKit) -> None:
 
 
 def test_the_plan_of_a_batch_that_is_not_decided_edited(
-    kit: PipelineKit, fail_at: Callable[[str], None]
+    kit: PipelineKit, fail_at: Callable[..., None]
 ) -> None:
     """Here no manifest tells, but the batch before does."""
     kit.simulate(games=1, events=50)

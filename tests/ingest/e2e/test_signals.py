@@ -13,8 +13,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
 
 def test_sigterm_ends_a_run_in_good_order_and_the_next_one_goes_on(kit: PipelineKit) -> None:
-    kit.configured(trigger={"available_now": False}, limits={"batch_rows": 200})
-    kit.simulate(events=4_000)
+    kit.configured(trigger={"available_now": False}, limits={"batch_rows": 100})
+    kit.simulate(events=1_200)
     run = subprocess.Popen(
         kit.command(), env=kit.environment(), cwd=kit.folder, stderr=subprocess.PIPE, text=True
     )

@@ -26,7 +26,7 @@ def replace_by_another(kit: PipelineKit, table: str) -> None:
 
 
 @pytest.fixture
-def decided(kit: PipelineKit, fail_at: Callable[[str], None]) -> PipelineKit:
+def decided(kit: PipelineKit, fail_at: Callable[..., None]) -> PipelineKit:
     """A pipeline whose second batch has its manifest, and no commit yet."""
     kit.simulate(corrupt=0.05)
     kit.run()
@@ -34,7 +34,7 @@ def decided(kit: PipelineKit, fail_at: Callable[[str], None]) -> PipelineKit:
     fail_at("after_manifest:1")
     with pytest.raises(BudgetSpent, match="failpoint"):
         kit.run()
-    fail_at("")
+    fail_at()
     return kit
 
 
