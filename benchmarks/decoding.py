@@ -10,6 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from distributary.codecs.base import load_codec
 from distributary.codecs.wire_header import bodies
+from distributary.ingest.client_options import ClientOptions
 from distributary.ingest.frames import raw_records, worker_columns
 from distributary.ingest.kafka_columns import table_schema
 from distributary.ingest.kafka_source import read_stream
@@ -19,8 +20,16 @@ from distributary.registry.base import Schema
 Batches = Iterable[pa.RecordBatch]
 
 
-def source(spark: SparkSession, settings: Settings) -> DataFrame:
-    """The records of the topic, with exactly the columns that our workers are given."""
+# How Kafka's client reads where nobody tells it otherwise, which is what somebody writing these ways by hand gets.
+# https://kafka.apache.org/documentation/#consumerconfigs
+CLIENT_DEFAULTS = {"max.poll.records": "500", "fetch.max.wait.ms": "500"}
+
+
+def source(spark: SparkSession, settings: Settings, tuned: bool = False) -> DataFrame:
+    """The records of the topic, with exactly the columns that our workers are given; `tuned`: by our client options."""
+    if not tuned:
+        kafka = ClientOptions({**settings.source.kafka, **CLIENT_DEFAULTS})
+        settings = settings.model_copy(update={"source": settings.source.model_copy(update={"kafka": kafka})})
     records = read_stream(spark, settings)
     return worker_columns(records, len(settings.source.topics), settings.source.headers)
 

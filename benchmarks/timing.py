@@ -34,6 +34,7 @@ CONTENDERS: Mapping[str, Contender] = {
     contender.name: contender
     for contender in (
         Contender("noop", "Kafka to nowhere", ways.noop, _games, True),
+        Contender("noop_tuned", "Kafka to nowhere, read as we read", ways.noop_tuned, _games, True),
         Contender("single", "one Delta table, not demultiplexed", ways.single, _games, True),
         Contender("ours", "distributary", ways.ours, _games, True),
         Contender("games_100", "distributary", ways.ours, lambda sizes: sizes.many_games, True),

@@ -45,6 +45,13 @@ def noop(spark: SparkSession, settings: Settings, topic: Topic) -> Landed:
     return lambda: {ALL: sum(int(progress["numInputRows"]) for progress in query.recentProgress)}
 
 
+def noop_tuned(spark: SparkSession, settings: Settings, topic: Topic) -> Landed:
+    """Kafka to nowhere with the client options that we read with: what is left of a better read."""
+    query = _started(source(spark, settings, tuned=True).writeStream.format("noop"), settings, "all")
+    _await([query])
+    return lambda: {ALL: sum(int(progress["numInputRows"]) for progress in query.recentProgress)}
+
+
 def single(spark: SparkSession, settings: Settings, topic: Topic) -> Landed:
     """One Delta table, nothing routed, by Spark's writer."""
     table = settings.sink.root / "all"

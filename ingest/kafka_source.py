@@ -18,6 +18,10 @@ __all__ = ["KafkaCluster", "complete", "lag", "read_range", "read_stream", "topi
 # Spark's way to say "from the first record that is there".
 EARLIEST = -2
 
+# Laid under the user's own options. Kafka hands out 500 records a poll unless told otherwise, and asking so often takes a
+# third of the source's time; and a broker with nothing new keeps a reader at a topic's end waiting for half a second.
+READ_WITH = {"kafka.max.poll.records": "10000", "kafka.fetch.max.wait.ms": "50"}
+
 # Enough to bring everything into being, and no work.
 _WARM_UP_RECORDS = 100
 
@@ -82,8 +86,7 @@ def warm_up(spark: SparkSession, settings: Settings, modules: Sequence[str] = ()
 
 def _options(settings: Settings) -> dict[str, str]:
     return {
-        # Kafka hands out 500 records a poll unless told otherwise, and asking so often takes a third of the source's time.
-        "kafka.max.poll.records": "10000",
+        **READ_WITH,
         **settings.source.spark_options(),
         "includeHeaders": str(settings.source.headers).lower(),
         "failOnDataLoss": "true",

@@ -114,7 +114,7 @@ def open_pipeline(settings: Settings, spark: SparkSession, registry: SchemaRegis
         checkpoint.sweep()
         generation = _generation(settings, checkpoint)
         _sweep_tables(settings, checkpoint, generation)
-        warm_up(spark, settings, ["distributary.ingest.demux"])
+        _warm_up_once(spark, settings)
         root, columns = str(settings.sink.root), settings.sink.columns
         tables = TableBook(root, columns, spark, settings.limits.commit_threads)
         yield Pipeline(settings, spark, registry, checkpoint, generation, tables, lease)
@@ -131,6 +131,16 @@ def _generation(settings: Settings, checkpoint: Checkpoint) -> Generation:
     root = str(settings.sink.root)
     start = start_from(root, settings.start, earlier_commits(root))
     return born(checkpoint, settings.name, world, start)
+
+
+# Sessions whose workers have been warmed, by their application's id: workers live as long as the session does.
+_warm: set[str] = set()
+
+
+def _warm_up_once(spark: SparkSession, settings: Settings) -> None:
+    if spark.sparkContext.applicationId not in _warm:
+        warm_up(spark, settings, ["distributary.ingest.demux"])
+        _warm.add(spark.sparkContext.applicationId)
 
 
 def _sweep_tables(settings: Settings, checkpoint: Checkpoint, generation: Generation) -> None:

@@ -170,7 +170,7 @@ def test_bounds_count_for_the_full_size_and_above_only() -> None:
 
 
 def test_every_ratio_of_ways_has_its_contenders() -> None:
-    assert {*RATIOS[:6], "ours"} == {*CONTENDERS}
+    assert {*RATIOS[:6], "ours", "noop_tuned"} == {*CONTENDERS}
 
 
 def test_rows_that_are_missing_in_one_game_are_named() -> None:
