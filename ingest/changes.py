@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -76,7 +76,9 @@ class ChangeLog:
             "format": FORMAT,
             "batch_id": batch_id,
             "at": now,
-            "changes": [asdict(one) for one in changes],
+            "changes": [
+                {one.name: getattr(change, one.name) for one in fields(change)} for change in changes
+            ],
         }
         files = self._files(batch_id)
         number = _number(files[-1]) + 1 if files else 0

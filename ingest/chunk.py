@@ -46,6 +46,7 @@ class Chunk:
     def _split(self, parts: list[_Part]) -> None:
         rows = pa.concat_batches([rows for rows, _ in parts])
         codes = np.concatenate([codes for _, codes in parts])
+        parts.clear()  # before sorting makes another copy
         if codes[0] != codes[-1] or (codes != codes[0]).any():
             order = np.argsort(codes, kind="stable")
             rows, codes = rows.take(pa.array(order)), codes[order]

@@ -15,6 +15,8 @@ def fill(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
     Columns are matched by name. Raises ValueError rather than losing a column or changing a type.
     """
+    if rows.schema.equals(schema, check_metadata=True):
+        return rows
     _refuse_others(rows.schema.names, schema.names, "the rows")
     columns = [
         _filled(rows.column(field.name), field.type, field.name)

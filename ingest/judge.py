@@ -154,10 +154,17 @@ class Judge:
     def _layouts_at_odds(self, total: TaskReport, pins: Pins) -> Pins | None:
         layouts = self.layouts(total, pins)
         fixed = self._of_tables_met(total, pins, layouts)
+        # A thousand tables share a few layouts; both sides stay alive here, so that their ids tell them apart.
+        holds: dict[tuple[int, int], bool] = {}
         for written in total.files:
-            if written.entity is not None and not _holds(layouts[written.file.table], written.layout):
-                entity, folder = written.entity, written.file.table
-                fixed.setdefault(folder, PinnedTable(entity, layouts[folder]))
+            if written.entity is None:
+                continue
+            layout, folder = layouts[written.file.table], written.file.table
+            key = (id(layout), id(written.layout))
+            if key not in holds:
+                holds[key] = _holds(layout, written.layout)
+            if not holds[key]:
+                fixed.setdefault(folder, PinnedTable(written.entity, layout))
         return replace(pins, tables={**pins.tables, **fixed}) if fixed else None
 
     def _of_tables_met(
@@ -181,9 +188,12 @@ class Judge:
         }
 
     def _check_growth(self, total: TaskReport, pins: Pins) -> None:
+        if self._settings.decode.evolution != "fail" and self._settings.policies.new_field != "fail":
+            return
         grown = {growth.table: growth for growth in total.growths if growth.table in self._known}
+        layouts = self.layouts(total, pins) if grown else {}
         for folder, growth in grown.items():
-            layout = self.layouts(total, pins)[folder]
+            layout = layouts[folder]
             names = ", ".join(change.column for change in changes(self._known[folder].layout, layout))
             where = "/".join(map(str, growth.first))
             if names and self._settings.decode.evolution == "fail":

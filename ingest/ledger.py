@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -156,7 +156,8 @@ def batch_file(root: str | os.PathLike[str], row: BatchRow) -> DataFile:
 
 def changes_file(root: str | os.PathLike[str], rows: Sequence[ChangeRow]) -> DataFile:
     """One batch's changes (at least one) as a file in `ledger_changes`, not yet committed."""
-    plain = [asdict(row) for row in rows]
+    # Not `asdict`: its deep copies take a millisecond a table, and nothing here is nested.
+    plain = [{one.name: getattr(row, one.name) for one in fields(row)} for row in rows]
     return _write(root, CHANGES_TABLE, plain, CHANGES_SCHEMA, rows[0].generation, rows[0].batch_id)
 
 

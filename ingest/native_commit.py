@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -67,7 +67,7 @@ class NativeCommits:
         """
         folder = os.fspath(path)
         for _ in range(_ATTEMPTS):
-            seen = self._look(folder, batch_id)
+            seen = self._checked(folder, batch_id)
             known = seen.transaction(app_id)
             if known is not None and known >= batch_id:  # 0 is a version
                 return False
@@ -81,14 +81,27 @@ class NativeCommits:
             f"table {folder}, batch {batch_id}: {_ATTEMPTS} times another writer was first; it is tried again"
         )
 
-    def _look(self, folder: str, batch_id: int) -> _Seen:
+    def state(self, path: Path) -> TableState:
+        """What the table is now. Raises TableNotFoundError, and other DeltaErrors where delta-rs cannot open it."""
+        seen = self._look(os.fspath(path))
+        return replace(seen.state, version=seen.version)
+
+    def created(self, path: Path, handle: DeltaTable) -> None:
+        """Take note of a table that was just made, so that it need not be opened."""
+        folder = os.fspath(path)
+        self._seen[folder] = _look_at(folder, handle)
+
+    def _look(self, folder: str) -> _Seen:
         seen = self._seen.get(folder)
         if seen is None or not _is_newest(folder, seen):
-            handle = _opened(folder, batch_id)
-            version = handle.version()
-            seen = _Seen(version, _identity(folder, version), state_of(handle, folder), handle)
-            self._seen[folder] = seen
+            seen = self._seen[folder] = _look_at(folder, DeltaTable(folder))
         return seen
+
+    def _checked(self, folder: str, batch_id: int) -> _Seen:
+        try:
+            return self._look(folder)
+        except TableNotFoundError:
+            raise impossible(folder, batch_id, "there is no Delta table any more") from None
 
     def _advance(self, folder: str, seen: _Seen, app_id: str, batch_id: int) -> None:
         seen.version += 1
@@ -138,11 +151,9 @@ def require_columns(path: Path, table: pa.Schema, files: pa.Schema, batch_id: in
         raise impossible(path, batch_id, "; ".join(differences))
 
 
-def _opened(path: Path, batch_id: int) -> DeltaTable:
-    try:
-        return DeltaTable(path)
-    except TableNotFoundError:
-        raise impossible(path, batch_id, "there is no Delta table any more") from None
+def _look_at(folder: str, handle: DeltaTable) -> _Seen:
+    version = handle.version()
+    return _Seen(version, _identity(folder, version), state_of(handle, folder), handle)
 
 
 def _require_fit(state: TableState, schema: pa.Schema, path: Path, batch_id: int) -> None:

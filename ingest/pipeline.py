@@ -45,7 +45,7 @@ class Pipeline:
     generation: Generation
     tables: TableBook
     lease: Lease
-    native: NativeCommits = field(default_factory=NativeCommits)
+    native: NativeCommits
     attempts: Counter[int] = field(default_factory=Counter)
 
     @property
@@ -116,8 +116,9 @@ def open_pipeline(settings: Settings, spark: SparkSession, registry: SchemaRegis
         _sweep_tables(settings, checkpoint, generation)
         _warm_up_once(spark, settings)
         root, columns = str(settings.sink.root), settings.sink.columns
-        tables = TableBook(root, columns, spark, settings.limits.commit_threads)
-        yield Pipeline(settings, spark, registry, checkpoint, generation, tables, lease)
+        native = NativeCommits()
+        tables = TableBook(root, columns, spark, settings.limits.commit_threads, native)
+        yield Pipeline(settings, spark, registry, checkpoint, generation, tables, lease, native)
 
 
 def _generation(settings: Settings, checkpoint: Checkpoint) -> Generation:

@@ -254,7 +254,7 @@ class Limits(Group):
 
     batch_rows: Annotated[int, Field(ge=1)] = 500_000
     """At most how many Kafka offsets one batch covers."""
-    worker_bytes: Bytes = 192 * 2**20
+    worker_bytes: Bytes = 128 * 2**20
     """About how much a Python worker may hold in rows not yet written, as bytes or as `192 MiB`."""
     arrow_rows: Annotated[int, Field(ge=1)] = 20_000
     """How many rows a worker is given at once."""

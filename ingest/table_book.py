@@ -7,9 +7,13 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyspark.sql import SparkSession
 
 from distributary.ingest.kafka_columns import payload_layout
+from distributary.ingest.native_commit import NativeCommits
 from distributary.ingest.pins import PinnedTable
 from distributary.ingest.setting_groups import Columns
 from distributary.ingest.tables import TableState, read_state
@@ -21,9 +25,19 @@ ENTITY_PROPERTY = "distributary.entity"
 class TableBook:
     """States of tables by their folder under the root."""
 
-    def __init__(self, root: str, columns: Columns, spark: SparkSession | None, threads: int) -> None:
+    def __init__(
+        self,
+        root: str,
+        columns: Columns,
+        spark: SparkSession | None,
+        threads: int,
+        native: NativeCommits | None = None,
+    ) -> None:
+        """`native` commits to the same tables, so that each is opened once for both."""
         self._root, self._columns, self._spark, self._threads = root, columns, spark, threads
+        self._native = native or NativeCommits()
         self._states: dict[str, TableState] = {}
+        self._layouts: dict[bytes, pa.Schema] = {}
 
     def path(self, folder: str) -> str:
         """Where a table is."""
@@ -44,11 +58,14 @@ class TableBook:
     def pinned(self, entities: Mapping[str, str]) -> dict[str, PinnedTable]:
         """The tables, by folder, of these entities (`entity -> folder`); without those that are not there."""
         folders = {folder: entity for entity, folder in entities.items()}
-        states = self.states(folders)
         return {
-            folder: PinnedTable(folders[folder], payload_layout(self._columns, state.layout))
-            for folder, state in states.items()
+            folder: PinnedTable(folders[folder], self._shared(payload_layout(self._columns, state.layout)))
+            for folder, state in self.states(folders).items()
         }
+
+    def _shared(self, layout: pa.Schema) -> pa.Schema:
+        """One object for all tables of the same columns: what is worked out for one holds for a thousand."""
+        return self._layouts.setdefault(layout.serialize().to_pybytes(), layout)
 
     def states(self, folders: Iterable[str]) -> dict[str, TableState]:
         """The present states of those of these tables that are there."""
@@ -65,6 +82,11 @@ class TableBook:
         """Look at these again when they are next asked for."""
         for folder in folders:
             self._states.pop(folder, None)
+
+    def created(self, folder: str, handle: DeltaTable) -> None:
+        """Take note of a table that was just made."""
+        self._native.created(self.path(folder), handle)
+        self._states[folder] = self._native.state(self.path(folder))
 
     def committed(self, folder: str) -> None:
         """Note that this run made one commit which changed no column: then nothing needs to be read again."""
@@ -86,8 +108,16 @@ class TableBook:
         )
 
     def _read(self, folder: str) -> None:
-        state = read_state(self.path(folder), self._spark)
+        state = self._state(self.path(folder))
         if state is None:
             self._states.pop(folder, None)
         else:
             self._states[folder] = state
+
+    def _state(self, path: str) -> TableState | None:
+        try:
+            return self._native.state(path)
+        except TableNotFoundError:
+            return None
+        except DeltaError:
+            return read_state(path, self._spark)

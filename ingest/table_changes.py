@@ -104,10 +104,12 @@ class TableChanger:
         def make(folder: str) -> None:
             schema, properties = wanted[folder]
             if folder not in there:
-                create(self._tables.path(folder), schema, properties)
+                handle = create(self._tables.path(folder), schema, properties)
+                if handle is not None:
+                    self._tables.created(folder, handle)
             elif any(misfits(there[folder].layout, schema)):
                 evolve(self._tables.path(folder), schema, self._spark)
+                self._tables.forget([folder])
 
         with ThreadPoolExecutor(self._threads) as pool:
             list(pool.map(make, wanted))
-        self._tables.forget(wanted)

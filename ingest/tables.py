@@ -129,15 +129,15 @@ def _without_foreign_metadata(part: Any) -> Any:
     return {key: value for key, value in kept.items() if value is not None}
 
 
-def create(path: Path, schema: pa.Schema, properties: Mapping[str, str]) -> None:
+def create(path: Path, schema: pa.Schema, properties: Mapping[str, str]) -> DeltaTable | None:
     """A table with these columns, all nullable, and this configuration; one that is there gets the columns it lacks.
 
-    Raises BadSchema where Delta cannot store the schema, CommitImpossible where the table there contradicts it.
+    Gives the new table's handle, None for one that was there. Raises BadSchema where Delta cannot store the schema, CommitImpossible where the table there contradicts it.
     """
     wanted = storable(schema)
     if not DeltaTable.is_deltatable(os.fspath(path)):
         try:
-            DeltaTable.create(
+            return DeltaTable.create(
                 os.fspath(path),
                 wanted,
                 configuration={**_CREATED_WITH, **properties},
@@ -146,11 +146,11 @@ def create(path: Path, schema: pa.Schema, properties: Mapping[str, str]) -> None
                 # Tried again after a rival's, it would be version 1 and replace the rival's columns without an error.
                 commit_properties=CommitProperties(max_commit_retries=0),
             )
-            return
         except DeltaError:  # one that appeared meanwhile is as good as ours
             if not DeltaTable.is_deltatable(os.fspath(path)):
                 raise
     evolve(path, schema)
+    return None
 
 
 @retry(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from distributary.ingest.spark_session import spark_session
@@ -24,6 +25,11 @@ FOREIGN_WARNINGS = (
     r"ignore::DeprecationWarning:py4j\.",
     r"ignore::FutureWarning:pyspark\.",
 )
+
+
+# The same examples in every run: a failure is a change's fault, never a throw of dice. No deadlines: machines differ.
+settings.register_profile("distributary", derandomize=True, deadline=None)
+settings.load_profile("distributary")
 
 
 def pytest_configure(config: pytest.Config) -> None:

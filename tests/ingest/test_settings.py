@@ -63,7 +63,7 @@ def test_a_small_file_gives_whole_settings(tmp_path: Path) -> None:
         "kafka.bootstrap.servers": "127.0.0.1:9092",
         "kafka.isolation.level": "read_committed",
     }
-    assert settings.limits.worker_bytes == 201326592
+    assert settings.limits.worker_bytes == 128 * 2**20
     assert settings.policies.no_entity == "quarantine"
 
 

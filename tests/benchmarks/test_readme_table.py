@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from benchmarks.readme_table import BEGIN, END, README, RESULTS, table, with_table
+
+DOCUMENT: dict[str, Any] = {
+    "ways": {
+        name: {"title": f"way {name}", "median_seconds": 7.0, "rows_per_second": 1000}
+        for name in ("ours", "single", "filters", "n_queries", "noop")
+    },
+    "ratios": {
+        "n_queries": 8.0,
+        "filters": 6.0,
+        "single": 2.0,
+        "noop": 0.5,
+        "games_100": 1.1,
+        "games_1000": 1.5,
+        "restart_seconds": 2.0,
+        "worker_peak_mib": 900.0,
+    },
+}
+
+
+def test_the_readme_shows_what_was_measured() -> None:
+    readme = README.read_text(encoding="utf-8")
+    assert with_table(readme, json.loads(RESULTS.read_text(encoding="utf-8"))) == readme
+
+
+def test_the_section_is_made_anew_and_nothing_else() -> None:
+    before = f"a\n{BEGIN}\nold\n{END}\nb\n"
+    after = with_table(before, DOCUMENT)
+    assert after == f"a\n{table(DOCUMENT)}\nb\n"
+    assert with_table(after, DOCUMENT) == after
+
+
+@pytest.mark.parametrize("name", ["single", "filters", "n_queries", "noop"])
+def test_each_way_has_a_row_with_its_ratio(name: str) -> None:
+    row = next(line for line in table(DOCUMENT).splitlines() if f"way {name}" in line)
+    assert f"{DOCUMENT['ratios'][name]:.2f} times" in row
