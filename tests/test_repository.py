@@ -41,7 +41,7 @@ def locked_for(python: str) -> dict[str, str]:
 
 
 def test_lock_names_no_place() -> None:
-    assert not re.findall(r"^.*(?:://|index-url|find-links|/tmp/|/home/|/root/).*$", LOCK, re.MULTILINE)
+    assert not re.findall(r"^.*(?:://|index-url|find-links|/(?:tmp|home|root)/).*$", LOCK, re.MULTILINE)
 
 
 def test_every_pin_has_a_hash() -> None:
