@@ -90,10 +90,13 @@ def hold(checkpoint: Checkpoint) -> Iterator[Hold]:
 
 
 def wait_until_dead(pid: int) -> None:
-    """Dead, though its parent may not have taken notice yet."""
-    with suppress(psutil.NoSuchProcess):
-        process, pause = psutil.Process(pid), Event()
-        while process.status() != psutil.STATUS_ZOMBIE:
+    """Dead, though its parent may not have taken notice yet.
+
+    The first thread of many can be a zombie while others still end; files and locks are let go by the last one.
+    """
+    pause, threads = Event(), Path(f"/proc/{pid}/task")
+    with suppress(psutil.NoSuchProcess, FileNotFoundError):
+        while psutil.Process(pid).status() != psutil.STATUS_ZOMBIE or len(os.listdir(threads)) > 1:
             pause.wait(0.02)
 
 
