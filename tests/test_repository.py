@@ -67,7 +67,9 @@ def meets(pins: dict[str, str], wanted: Requirement, python: str) -> bool:
 
 def test_make_help_lists_every_target() -> None:
     declared = set(re.findall(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)[0].split())
-    listed = subprocess.run(["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["make", "--no-print-directory", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     assert {line.split()[0] for line in listed.splitlines() if line.strip()} == declared
 
 
