@@ -70,6 +70,7 @@ class BatchRunner:
 
     def __post_init__(self) -> None:
         self.manifests = ManifestStore(self.checkpoint)
+        self._last: Manifest | None = None
         self._change_log = ChangeLog(self.checkpoint)
         self._finisher = Finisher(
             self.settings, self.checkpoint, self.tables, self.native, self.generation.lineage
@@ -89,6 +90,7 @@ class BatchRunner:
         else:
             check_manifest(self.checkpoint, self.generation, manifest)
             manifest = self._rewriter.restored(manifest, records, self._first_pins(batch_id, {}))
+        self._last = manifest
         self._finisher.finish(manifest, records)
         if resumed or self.attempts[batch_id] > 1 or manifest.pins.decisions["guarded"]:
             # Whoever died on the way may have left files that the manifest does not name.
@@ -99,7 +101,7 @@ class BatchRunner:
     def _decided(self, records: DataFrame, batch_id: int) -> tuple[Manifest, list[PlannedChange]]:
         started = datetime.now(timezone.utc)
         self.attempts[batch_id] += 1
-        last = self.manifests.last()
+        last = self._last or self.manifests.last()
         offsets = self._offsets(batch_id, last)
         entities = dict(last.entities) if last else self.tables.entities_there()
         known = self.tables.pinned(entities)

@@ -82,7 +82,7 @@ class ChangeLog:
         }
         files = self._files(batch_id)
         number = _number(files[-1]) + 1 if files else 0
-        return write_once(self._folder / f"{batch_id}-{number}.json", json.dumps(value, indent=1).encode())
+        return write_once(self._folder / f"{batch_id}-{number}.json", json.dumps(value).encode())
 
     def _files(self, batch_id: int) -> list[Path]:
         return sorted(self._folder.glob(f"{batch_id}-[0-9]*.json"), key=_number)

@@ -24,6 +24,11 @@ def entry_path(table: str | os.PathLike[str], version: int) -> str:
     return os.path.join(table, "_delta_log", f"{version:020d}.json")
 
 
+def is_newest(table: str | os.PathLike[str], version: int) -> bool:
+    """Whether this version's entry is the last one; looking for the next costs microseconds."""
+    return os.path.exists(entry_path(table, version)) and not os.path.exists(entry_path(table, version + 1))
+
+
 def put_entry(table: str | os.PathLike[str], version: int, actions: Sequence[Mapping[str, Any]]) -> bool:
     """Make these actions the table's next version; False where somebody else has made that version already.
 
@@ -42,6 +47,26 @@ def put_entry(table: str | os.PathLike[str], version: int, actions: Sequence[Map
         if os.path.exists(draft):
             os.unlink(draft)
     return True
+
+
+def entry(table: str | os.PathLike[str], version: int) -> list[dict[str, Any]]:
+    """The actions of a version. Raises FileNotFoundError where its entry is not there (any more)."""
+    with open(entry_path(table, version), encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def create_actions(
+    like: Sequence[Mapping[str, Any]], configuration: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """The first entry of a table whose columns and protocol are those of another one's first entry."""
+    now = int(time.time() * 1000)
+    found = {kind: content for action in like for kind, content in action.items()}
+    own = {"id": str(uuid.uuid4()), "createdTime": now, "configuration": dict(configuration)}
+    return [
+        {"protocol": found["protocol"]},
+        {"metaData": {**found["metaData"], **own}},
+        {"commitInfo": {"timestamp": now, "operation": "CREATE TABLE", "engineInfo": _ENGINE}},
+    ]
 
 
 def append_actions(

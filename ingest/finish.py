@@ -62,8 +62,7 @@ class Finisher:
     def _commit(self, manifest: Manifest, wanted: Sequence[TableFiles], records: DataFrame) -> None:
         commits = [self._table_commit(manifest, table) for table in wanted]
 
-        def committed(commit: TableCommit) -> None:
-            self._tables.committed(commit.table)
+        def committed(_commit: TableCommit) -> None:
             failpoints.reach(failpoints.BETWEEN_COMMITS, manifest.batch_id)
 
         try:

@@ -33,16 +33,17 @@ _CHECKPOINT_INTERVAL = 100
 class _Seen:
     """A table at one version. `entry` tells that version's log file from another one of the same name."""
 
-    version: int
-    entry: tuple[int, int] | None
     state: TableState
-    handle: DeltaTable
+    entry: tuple[int, int] | None
+    handle: DeltaTable | None
     own: dict[str, int] = field(default_factory=dict)
 
     def transaction(self, app_id: str) -> int | None:
         """The newest version of an application's transactions: ours since we looked, else what was there."""
         known = self.own.get(app_id)
-        return self.handle.transaction_version(app_id) if known is None else known
+        if known is None and self.handle is not None:
+            return self.handle.transaction_version(app_id)
+        return known
 
 
 class NativeCommits:
@@ -73,7 +74,7 @@ class NativeCommits:
                 return False
             _require_fit(seen.state, schema, folder, batch_id)
             found = [(file, require_file(folder, file, batch_id)) for file in files]
-            if put_entry(folder, seen.version + 1, append_actions(found, app_id, batch_id, metadata)):
+            if put_entry(folder, seen.state.version + 1, append_actions(found, app_id, batch_id, metadata)):
                 self._advance(folder, seen, app_id, batch_id)
                 return True
             del self._seen[folder]
@@ -83,18 +84,21 @@ class NativeCommits:
 
     def state(self, path: Path) -> TableState:
         """What the table is now. Raises TableNotFoundError, and other DeltaErrors where delta-rs cannot open it."""
-        seen = self._look(os.fspath(path))
-        return replace(seen.state, version=seen.version)
+        return self._look(os.fspath(path)).state
 
-    def created(self, path: Path, handle: DeltaTable) -> None:
+    def known(self, path: Path) -> TableState | None:
+        """What the table is now if that can be told without opening it, which is nearly always."""
+        seen = self._seen.get(folder := os.fspath(path))
+        return seen.state if seen is not None and _is_newest(folder, seen) else None
+
+    def created(self, state: TableState) -> None:
         """Take note of a table that was just made, so that it need not be opened."""
-        folder = os.fspath(path)
-        self._seen[folder] = _look_at(folder, handle)
+        self._seen[state.path] = _Seen(state, _identity(state.path, state.version), None)
 
     def _look(self, folder: str) -> _Seen:
         seen = self._seen.get(folder)
         if seen is None or not _is_newest(folder, seen):
-            seen = self._seen[folder] = _look_at(folder, DeltaTable(folder))
+            seen = self._seen[folder] = _look_at(folder)
         return seen
 
     def _checked(self, folder: str, batch_id: int) -> _Seen:
@@ -104,24 +108,12 @@ class NativeCommits:
             raise impossible(folder, batch_id, "there is no Delta table any more") from None
 
     def _advance(self, folder: str, seen: _Seen, app_id: str, batch_id: int) -> None:
-        seen.version += 1
+        seen.state = replace(seen.state, version=seen.state.version + 1)
         seen.own[app_id] = batch_id
-        seen.entry = _identity(folder, seen.version)
+        seen.entry = _identity(folder, seen.state.version)
         interval = int(seen.state.properties.get("delta.checkpointInterval", _CHECKPOINT_INTERVAL))
-        if seen.version % interval == 0:
+        if seen.state.version % interval == 0:
             _checkpoint(folder)
-
-
-def commit_native(  # noqa: PLR0913, PLR0917
-    path: Path,
-    files: Sequence[DataFile],
-    schema: pa.Schema,
-    app_id: str,
-    batch_id: int,
-    metadata: Mapping[str, str],
-) -> bool:
-    """One commit to one table that nothing is known of yet; see `NativeCommits.commit`."""
-    return NativeCommits().commit(path, files, schema, app_id, batch_id, metadata)
 
 
 def impossible(path: Path, batch_id: int, why: str) -> CommitImpossible:
@@ -151,9 +143,9 @@ def require_columns(path: Path, table: pa.Schema, files: pa.Schema, batch_id: in
         raise impossible(path, batch_id, "; ".join(differences))
 
 
-def _look_at(folder: str, handle: DeltaTable) -> _Seen:
-    version = handle.version()
-    return _Seen(version, _identity(folder, version), state_of(handle, folder), handle)
+def _look_at(folder: str) -> _Seen:
+    handle = DeltaTable(folder)
+    return _Seen(state_of(handle, folder), _identity(folder, handle.version()), handle)
 
 
 def _require_fit(state: TableState, schema: pa.Schema, path: Path, batch_id: int) -> None:
@@ -164,8 +156,8 @@ def _require_fit(state: TableState, schema: pa.Schema, path: Path, batch_id: int
 
 def _is_newest(folder: str, seen: _Seen) -> bool:
     """Looking for the next log entry costs microseconds; a table made anew has another file by this name."""
-    same = seen.entry is not None and _identity(folder, seen.version) == seen.entry
-    return same and not os.path.exists(entry_path(folder, seen.version + 1))
+    same = seen.entry is not None and _identity(folder, seen.state.version) == seen.entry
+    return same and not os.path.exists(entry_path(folder, seen.state.version + 1))
 
 
 def _identity(folder: str, version: int) -> tuple[int, int] | None:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 import pyarrow as pa
@@ -39,36 +41,56 @@ class _Range:
     high: Any
 
 
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """A Parquet column with statistics: its place in the file, and its path as JSON keys."""
+
+    place: int
+    path: Path
+    dtype: pa.DataType
+    lowest: Bound
+    highest: Bound
+
+
 def statistics(metadata: pq.FileMetaData, schema: pa.Schema) -> str:
     """The statistics of a file with this footer, written with this schema, as Delta's JSON text.
 
     Without what lists and maps hold, without bounds for booleans and binaries, and without the upper bound of
     floating-point columns: Parquet's footer hides NaN, which Spark holds to be greater than everything.
     """
-    leaves = [leaf for field in schema for leaf in _leaves(field.type, (field.name,))]
-    if len(leaves) != metadata.num_columns:
-        raise ValueError(f"the schema has {len(leaves)} columns and the Parquet file {metadata.num_columns}")
+    columns, leaves = _plan(schema)
+    if columns != metadata.num_columns:
+        raise ValueError(f"the schema has {columns} columns and the Parquet file {metadata.num_columns}")
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     nulls: dict[str, Any] = {}
-    for place, (path, dtype) in enumerate(leaves):
-        if path is None:
-            continue
-        found = _range([group.column(place).statistics for group in groups], dtype)
-        _put(nulls, path, None if found.nulls is None else str(found.nulls))
-        lowest, highest = _bounds(dtype)
-        _put(low, path, None if found.low is None else lowest(found.low, dtype))
-        _put(high, path, None if found.high is None else highest(found.high, dtype))
-    counted = {"numRecords": str(metadata.num_rows), "minValues": low, "maxValues": high, "nullCount": nulls}
-    return _text(counted)
+    for leaf in leaves:
+        found = _range([group.column(leaf.place).statistics for group in groups], leaf.dtype)
+        _put(nulls, leaf.path, None if found.nulls is None else str(found.nulls))
+        _put(low, leaf.path, None if found.low is None else leaf.lowest(found.low, leaf.dtype))
+        _put(high, leaf.path, None if found.high is None else leaf.highest(found.high, leaf.dtype))
+    rows = metadata.num_rows
+    return f'{{"numRecords":{rows},"minValues":{_text(low)},"maxValues":{_text(high)},"nullCount":{_text(nulls)}}}'
+
+
+@lru_cache(maxsize=256)
+def _plan(schema: pa.Schema) -> tuple[int, Sequence[_Leaf]]:
+    """How many columns the file has, and those with statistics; a thousand tables share a few schemas."""
+    leaves = [leaf for field in schema for leaf in _leaves(field.type, (json.dumps(field.name),))]
+    found = [
+        _Leaf(place, path, dtype, *_bounds(dtype))
+        for place, (path, dtype) in enumerate(leaves)
+        if path is not None
+    ]
+    return len(leaves), found
 
 
 def _leaves(dtype: pa.DataType, path: Path | None) -> Iterator[tuple[Path | None, pa.DataType]]:
     """Parquet's columns in their order; the path is None for what a list or a map holds."""
     if pat.is_struct(dtype):
         for child in dtype:
-            yield from _leaves(child.type, None if path is None else (*path, child.name))
+            yield from _leaves(child.type, None if path is None else (*path, json.dumps(child.name)))
     elif pat.is_map(dtype):
         yield from _leaves(dtype.key_type, None)
         yield from _leaves(dtype.item_type, None)
@@ -135,7 +157,7 @@ def _instant(milliseconds: int, dtype: pa.DataType) -> str | None:
         moment = _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:
         return None
-    return json.dumps(moment.isoformat(timespec="milliseconds") + ("Z" if dtype.tz else ""))
+    return f'"{moment.isoformat(timespec="milliseconds")}{"Z" if dtype.tz else ""}"'
 
 
 def _instant_low(raw: Any, dtype: pa.DataType) -> str | None:
@@ -152,7 +174,7 @@ def _per_millisecond(dtype: pa.DataType) -> int:
 
 def _string_low(raw: bytes, _dtype: pa.DataType) -> str | None:
     text = _decoded(raw)
-    return None if text is None else json.dumps(text[:_PREFIX])
+    return None if text is None else encode_basestring_ascii(text[:_PREFIX])
 
 
 def _string_high(raw: bytes, _dtype: pa.DataType) -> str | None:
@@ -160,7 +182,7 @@ def _string_high(raw: bytes, _dtype: pa.DataType) -> str | None:
     if text is None or text[_PREFIX : _PREFIX + 1] == _HIGHEST:
         return None
     # Whatever follows the prefix comes before the highest of all characters.
-    return json.dumps(text if len(text) <= _PREFIX else text[:_PREFIX] + _HIGHEST)
+    return encode_basestring_ascii(text if len(text) <= _PREFIX else text[:_PREFIX] + _HIGHEST)
 
 
 def _decoded(raw: bytes) -> str | None:
@@ -189,6 +211,6 @@ def _put(tree: dict[str, Any], path: Path, text: str | None) -> None:
 
 
 def _text(tree: dict[str, Any]) -> str:
-    """JSON of nested dictionaries whose leaves are JSON already: a decimal must not pass through a float."""
-    inner = (f"{json.dumps(k)}:{v if isinstance(v, str) else _text(v)}" for k, v in tree.items())
+    """JSON of nested dictionaries whose keys and leaves are JSON already: a decimal must not pass through a float."""
+    inner = [f"{k}:{v if isinstance(v, str) else _text(v)}" for k, v in tree.items()]
     return "{" + ",".join(inner) + "}"

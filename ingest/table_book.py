@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pyarrow as pa
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyspark.sql import SparkSession
 
+from distributary.ingest.delta_log import is_newest
 from distributary.ingest.kafka_columns import payload_layout
 from distributary.ingest.native_commit import NativeCommits
 from distributary.ingest.pins import PinnedTable
@@ -36,7 +35,7 @@ class TableBook:
         """`native` commits to the same tables, so that each is opened once for both."""
         self._root, self._columns, self._spark, self._threads = root, columns, spark, threads
         self._native = native or NativeCommits()
-        self._states: dict[str, TableState] = {}
+        self._by_spark: dict[str, TableState | None] = {}
         self._layouts: dict[bytes, pa.Schema] = {}
 
     def path(self, folder: str) -> str:
@@ -69,55 +68,32 @@ class TableBook:
 
     def states(self, folders: Iterable[str]) -> dict[str, TableState]:
         """The present states of those of these tables that are there."""
-        wanted = list(dict.fromkeys(folders))
-        stale = [folder for folder in wanted if self._is_stale(folder)]
-        if len(stale) == 1:
-            self._read(stale[0])
-        elif stale:
-            with ThreadPoolExecutor(self._threads) as pool:
-                list(pool.map(self._read, stale))
-        return {folder: self._states[folder] for folder in wanted if folder in self._states}
+        found = {folder: self._native.known(self.path(folder)) for folder in folders}
+        unknown = [folder for folder, state in found.items() if state is None and self._has_log(folder)]
+        if unknown:
+            with ThreadPoolExecutor(min(self._threads, len(unknown))) as pool:
+                found.update(zip(unknown, pool.map(self._look, unknown), strict=True))
+        return {folder: state for folder, state in found.items() if state is not None}
 
-    def forget(self, folders: Iterable[str]) -> None:
-        """Look at these again when they are next asked for."""
-        for folder in folders:
-            self._states.pop(folder, None)
-
-    def created(self, folder: str, handle: DeltaTable) -> None:
+    def created(self, state: TableState) -> None:
         """Take note of a table that was just made."""
-        self._native.created(self.path(folder), handle)
-        self._states[folder] = self._native.state(self.path(folder))
+        self._native.created(state)
 
-    def committed(self, folder: str) -> None:
-        """Note that this run made one commit which changed no column: then nothing needs to be read again."""
-        state = self._states.get(folder)
-        if state is not None and self._is_newest(folder, state.version + 1):
-            self._states[folder] = replace(state, version=state.version + 1)
+    def _has_log(self, folder: str) -> bool:
+        return os.path.isdir(f"{self.path(folder)}/_delta_log")
 
-    def _is_stale(self, folder: str) -> bool:
-        """A commit by anybody, ours too, leaves the next file in the log; looking for it costs microseconds."""
-        state = self._states.get(folder)
-        if state is None:
-            return os.path.isdir(f"{self.path(folder)}/_delta_log")
-        return not self._is_newest(folder, state.version)
-
-    def _is_newest(self, folder: str, version: int) -> bool:
-        log = f"{self.path(folder)}/_delta_log"
-        return os.path.exists(f"{log}/{version:020d}.json") and not os.path.exists(
-            f"{log}/{version + 1:020d}.json"
-        )
-
-    def _read(self, folder: str) -> None:
-        state = self._state(self.path(folder))
-        if state is None:
-            self._states.pop(folder, None)
-        else:
-            self._states[folder] = state
-
-    def _state(self, path: str) -> TableState | None:
+    def _look(self, folder: str) -> TableState | None:
+        path = self.path(folder)
         try:
             return self._native.state(path)
         except TableNotFoundError:
             return None
         except DeltaError:
-            return read_state(path, self._spark)
+            return self._look_by_spark(path)
+
+    def _look_by_spark(self, path: str) -> TableState | None:
+        """A table that delta-rs cannot open is read by Spark, which takes long, and only when its log has grown."""
+        state = self._by_spark.get(path)
+        if state is None or not is_newest(path, state.version):
+            state = self._by_spark[path] = read_state(path, self._spark)
+        return state

@@ -31,6 +31,7 @@ class _Held:
 
     parts: list[pa.RecordBatch] = field(default_factory=list)
     writer: pq.ParquetWriter | None = None
+    memory: pa.BufferOutputStream | None = None
     name: str = ""
     rows: int = 0
 
@@ -67,18 +68,18 @@ class TableBuffers:
     def close(self) -> None:
         """Write what is left and finish all files."""
         for table in list(self._held):
-            self._write(table)
+            self._write(table, last=True)
             self._finish(table)
 
     def _spill(self) -> None:
         many = len(self._held) > MOST_OPEN_FILES
         for table in list(self._held):
-            self._write(table)
+            self._write(table, last=many)
             if many:
                 self._finish(table)
         self._bytes = 0
 
-    def _write(self, table: str) -> None:
+    def _write(self, table: str, *, last: bool) -> None:
         held = self._held[table]
         if not held.parts:
             return
@@ -88,24 +89,33 @@ class TableBuffers:
             held = self._held[table] = _Held(held.parts)
         rows = pa.Table.from_batches([fill(part, schema) for part in held.parts], schema)
         held.parts = []
-        if held.writer is None:
-            held.name, held.writer = self._opened(table, rows)
-        held.writer.write_table(rows, row_group_size=max(rows.num_rows, 1))
+        writer = held.writer or self._opened(table, held, rows, last)
+        writer.write_table(rows, row_group_size=max(rows.num_rows, 1))
         held.rows += rows.num_rows
 
-    def _opened(self, table: str, rows: pa.Table) -> tuple[str, pq.ParquetWriter]:
+    def _opened(self, table: str, held: _Held, rows: pa.Table, last: bool) -> pq.ParquetWriter:
+        held.name = file_name(self._generation, self._batch_id)
         os.makedirs(f"{self._root}/{table}", exist_ok=True)
-        name = file_name(self._generation, self._batch_id)
+        small = rows.nbytes <= _SMALL_BYTES
+        # The writer makes a call to the system for each column; a small file takes one for all of them.
+        held.memory = pa.BufferOutputStream() if small and last else None
+        held.writer = pq.ParquetWriter(
+            self._path(table, held) if held.memory is None else held.memory,
+            rows.schema,
+            compression="snappy" if small else "zstd",
+            use_dictionary=self._dictionary(rows),
+            store_schema=False,
+        )
+        return held.writer
+
+    def _dictionary(self, rows: pa.Table) -> list[str]:
         # Tables of the same columns are alike enough: a thousand of them are sampled once.
         if rows.schema not in self._dictionaries:
             self._dictionaries[rows.schema] = dictionary_columns(rows)
-        dictionaries = self._dictionaries[rows.schema]
-        path = f"{self._root}/{table}/{name}"
-        compression = "zstd" if rows.nbytes > _SMALL_BYTES else "snappy"
-        writer = pq.ParquetWriter(
-            path, rows.schema, compression=compression, use_dictionary=dictionaries, store_schema=False
-        )
-        return name, writer
+        return self._dictionaries[rows.schema]
+
+    def _path(self, table: str, held: _Held) -> str:
+        return f"{self._root}/{table}/{held.name}"
 
     def _finish(self, table: str) -> None:
         held = self._held.pop(table)
@@ -113,6 +123,12 @@ class TableBuffers:
             return
         schema = held.writer.schema
         held.writer.close()
-        size = os.path.getsize(f"{self._root}/{table}/{held.name}")
+        size = self._size_on_disk(table, held)
         stats = statistics(held.writer.writer.metadata, schema)
         self.files.append(DataFile(table, held.name, held.rows, size, stats))
+
+    def _size_on_disk(self, table: str, held: _Held) -> int:
+        if held.memory is None:
+            return os.path.getsize(self._path(table, held))
+        with open(self._path(table, held), "xb") as file:
+            return file.write(held.memory.getvalue())

@@ -24,7 +24,7 @@ from distributary.ingest.setting_groups import Columns
 from distributary.ingest.settle import Settled
 from distributary.ingest.table_book import ENTITY_PROPERTY, TableBook
 from distributary.ingest.table_schema import misfits
-from distributary.ingest.tables import create, evolve
+from distributary.ingest.tables import TableState, create, evolve
 
 OWN_TABLES: Mapping[str, pa.Schema] = {
     QUARANTINE_TABLE: QUARANTINE_SCHEMA,
@@ -87,9 +87,11 @@ class TableChanger:
         properties: Mapping[str, str],
     ) -> None:
         """Create or extend the tables planned for, and our own tables where they are missing."""
+        # A thousand tables share a few layouts, which their ids tell apart.
+        schemas = {id(layout): table_schema(self._columns, layout) for layout in layouts.values()}
         wanted = {
             change.folder: (
-                table_schema(self._columns, layouts[change.folder]),
+                schemas[id(layouts[change.folder])],
                 {**properties, ENTITY_PROPERTY: change.entity},
             )
             for change in planned
@@ -100,16 +102,17 @@ class TableChanger:
 
     def _make(self, wanted: Mapping[str, tuple[pa.Schema, Mapping[str, str]]]) -> None:
         there = self._tables.states(wanted)
+        made: dict[int, TableState] = {}  # by the id of their columns, which several tables share
 
         def make(folder: str) -> None:
             schema, properties = wanted[folder]
             if folder not in there:
-                handle = create(self._tables.path(folder), schema, properties)
-                if handle is not None:
-                    self._tables.created(folder, handle)
+                state = create(self._tables.path(folder), schema, properties, made.get(id(schema)))
+                if state is not None:
+                    made[id(schema)] = state
+                    self._tables.created(state)
             elif any(misfits(there[folder].layout, schema)):
                 evolve(self._tables.path(folder), schema, self._spark)
-                self._tables.forget([folder])
 
         with ThreadPoolExecutor(self._threads) as pool:
             list(pool.map(make, wanted))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 
 from distributary.errors import CommitImpossible, PipelineError
 from distributary.ingest import native_conditions, spark_tables
+from distributary.ingest.delta_log import create_actions, entry, put_entry
 from distributary.ingest.native_conditions import Definition
 from distributary.ingest.table_schema import Misfit, misfits, only_wider, storable
 
@@ -129,28 +130,47 @@ def _without_foreign_metadata(part: Any) -> Any:
     return {key: value for key, value in kept.items() if value is not None}
 
 
-def create(path: Path, schema: pa.Schema, properties: Mapping[str, str]) -> DeltaTable | None:
+def create(
+    path: Path, schema: pa.Schema, properties: Mapping[str, str], like: TableState | None = None
+) -> TableState | None:
     """A table with these columns, all nullable, and this configuration; one that is there gets the columns it lacks.
 
-    Gives the new table's handle, None for one that was there. Raises BadSchema where Delta cannot store the schema, CommitImpossible where the table there contradicts it.
+    `like` is a table just made with the same columns: a copy of its beginning costs a fraction. Gives the new table's
+    state, None for one that was there. Raises BadSchema where Delta cannot store the schema, CommitImpossible where
+    the table there contradicts it.
     """
-    wanted = storable(schema)
+    configuration = {**_CREATED_WITH, **properties}
     if not DeltaTable.is_deltatable(os.fspath(path)):
-        try:
-            return DeltaTable.create(
-                os.fspath(path),
-                wanted,
-                configuration={**_CREATED_WITH, **properties},
-                # Keys of ours are unknown to Delta, which refuses them unless told otherwise.
-                raise_if_key_not_exists=False,
-                # Tried again after a rival's, it would be version 1 and replace the rival's columns without an error.
-                commit_properties=CommitProperties(max_commit_retries=0),
-            )
-        except DeltaError:  # one that appeared meanwhile is as good as ours
-            if not DeltaTable.is_deltatable(os.fspath(path)):
-                raise
+        made = _created(path, schema, configuration) if like is None else _copied(path, like, configuration)
+        if made is not None:
+            return made
     evolve(path, schema)
     return None
+
+
+def _created(path: Path, schema: pa.Schema, configuration: Mapping[str, str]) -> TableState | None:
+    try:
+        handle = DeltaTable.create(
+            os.fspath(path),
+            storable(schema),
+            configuration=configuration,
+            # Keys of ours are unknown to Delta, which refuses them unless told otherwise.
+            raise_if_key_not_exists=False,
+            # Tried again after a rival's, it would be version 1 and replace the rival's columns without an error.
+            commit_properties=CommitProperties(max_commit_retries=0),
+        )
+    except DeltaError:  # one that appeared meanwhile is as good as ours
+        if not DeltaTable.is_deltatable(os.fspath(path)):
+            raise
+        return None
+    return state_of(handle, path)
+
+
+def _copied(path: Path, like: TableState, configuration: Mapping[str, str]) -> TableState | None:
+    os.makedirs(os.path.join(path, "_delta_log"), exist_ok=True)
+    if not put_entry(path, 0, create_actions(entry(like.path, 0), configuration)):
+        return None
+    return replace(like, path=os.fspath(path), properties=configuration)
 
 
 @retry(

@@ -13,6 +13,7 @@ from distributary.codecs.base import load_codec
 from distributary.ingest.checkpoint import Checkpoint
 from distributary.ingest.data_file import DataFile, file_name
 from distributary.ingest.kafka_columns import table_schema
+from distributary.ingest.native_commit import NativeCommits
 from distributary.ingest.pins_store import PinsStore
 from distributary.ingest.progress import Silent
 from distributary.ingest.registry_wait import RegistryWait
@@ -68,9 +69,9 @@ def schema_book(
     return SchemaBook(load_codec("protobuf"), asking, PinsStore(of), wait, refusal_seconds)
 
 
-def table_book(root: Path) -> TableBook:
+def table_book(root: Path, native: NativeCommits | None = None) -> TableBook:
     """The driver's tables under `root`/lake."""
-    return TableBook(str(root / "lake"), Columns(), None, 4)
+    return TableBook(str(root / "lake"), Columns(), None, 4, native)
 
 
 def make_table(root: Path, folder: str, layout: pa.Schema, entity: str | None = None) -> Path:

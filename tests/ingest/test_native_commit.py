@@ -19,7 +19,7 @@ from deltalake.schema import PrimitiveType
 from distributary.errors import CommitImpossible
 from distributary.ingest.data_file import DataFile, file_name
 from distributary.ingest.delta_log import put_entry
-from distributary.ingest.native_commit import NativeCommits, commit_native
+from distributary.ingest.native_commit import NativeCommits
 from distributary.ingest.statistics import statistics
 from distributary.ingest.tables import create
 
@@ -42,8 +42,8 @@ def table(tmp_path: Path) -> Path:
 
 def test_files_are_in_once_with_their_transaction_and_metadata(table: Path) -> None:
     files = [written(table), written(table)]
-    assert commit_native(table, files, SCHEMA, "app/events", 0, {"distributary.offsets": "{}"})
-    assert not commit_native(table, files, SCHEMA, "app/events", 0, {})
+    assert NativeCommits().commit(table, files, SCHEMA, "app/events", 0, {"distributary.offsets": "{}"})
+    assert not NativeCommits().commit(table, files, SCHEMA, "app/events", 0, {})
     opened = DeltaTable(table)
     assert opened.to_pyarrow_table().num_rows == 4
     assert opened.transaction_version("app/events") == 0
@@ -54,21 +54,23 @@ def test_files_are_in_once_with_their_transaction_and_metadata(table: Path) -> N
 
 def test_a_repeat_needs_neither_files_nor_fit(table: Path) -> None:
     file = written(table)
-    assert commit_native(table, [file], SCHEMA, "app", 7, {})
-    assert not commit_native(table, [replace(file, bytes=1)], pa.schema([("z", pa.int8())]), "app", 6, {})
+    assert NativeCommits().commit(table, [file], SCHEMA, "app", 7, {})
+    assert not NativeCommits().commit(
+        table, [replace(file, bytes=1)], pa.schema([("z", pa.int8())]), "app", 6, {}
+    )
 
 
 def test_a_later_batch_and_another_app_go_on(table: Path) -> None:
-    assert commit_native(table, [written(table)], SCHEMA, "app", 1, {})
-    assert commit_native(table, [written(table)], SCHEMA, "app", 2, {})
-    assert commit_native(table, [written(table)], SCHEMA, "other", 1, {})
+    assert NativeCommits().commit(table, [written(table)], SCHEMA, "app", 1, {})
+    assert NativeCommits().commit(table, [written(table)], SCHEMA, "app", 2, {})
+    assert NativeCommits().commit(table, [written(table)], SCHEMA, "other", 1, {})
     assert DeltaTable(table).to_pyarrow_table().num_rows == 6
 
 
 def test_of_eight_who_commit_the_same_batch_one_does(table: Path) -> None:
     file = written(table)
     with ThreadPoolExecutor(8) as pool:
-        done = list(pool.map(lambda _: commit_native(table, [file], SCHEMA, "app", 0, {}), range(8)))
+        done = list(pool.map(lambda _: NativeCommits().commit(table, [file], SCHEMA, "app", 0, {}), range(8)))
     assert sorted(done) == [False] * 7 + [True]
     assert DeltaTable(table).to_pyarrow_table().num_rows == 2
 
@@ -76,7 +78,9 @@ def test_of_eight_who_commit_the_same_batch_one_does(table: Path) -> None:
 def test_rivals_of_other_apps_all_get_in(table: Path) -> None:
     files = [written(table) for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
-        done = list(pool.map(lambda i: commit_native(table, [files[i]], SCHEMA, f"app{i}", 0, {}), range(8)))
+        done = list(
+            pool.map(lambda i: NativeCommits().commit(table, [files[i]], SCHEMA, f"app{i}", 0, {}), range(8))
+        )
     assert all(done)
     assert DeltaTable(table).to_pyarrow_table().num_rows == 16
 
@@ -91,11 +95,11 @@ def test_a_rival_between_check_and_commit_is_met_by_checking_again(
         versions.append(version)
         if len(versions) == 1:
             DeltaTable(table).alter.add_columns(Field("new", PrimitiveType("string")))
-            assert commit_native(table, [rival], SCHEMA, "app", 3, {})
+            assert NativeCommits().commit(table, [rival], SCHEMA, "app", 3, {})
         return put_entry(folder, version, actions)
 
     monkeypatch.setattr("distributary.ingest.native_commit.put_entry", with_rival_first)
-    assert not commit_native(table, [file], SCHEMA, "app", 3, {})
+    assert not NativeCommits().commit(table, [file], SCHEMA, "app", 3, {})
     assert DeltaTable(table).to_pyarrow_table().num_rows == 2
     assert versions == [1, 2]
 
@@ -115,14 +119,14 @@ def test_a_table_made_anew_is_not_taken_for_the_one_that_was_seen(table: Path) -
     shutil.rmtree(table)
     create(table, SCHEMA, {})
     for batch in range(3):
-        commit_native(table, [written(table)], SCHEMA, "rival", batch, {})
+        NativeCommits().commit(table, [written(table)], SCHEMA, "rival", batch, {})
     assert commits.commit(table, [written(table)], SCHEMA, "app", 3, {})
     assert DeltaTable(table).to_pyarrow_table().num_rows == 8
 
 
 def test_the_entry_is_the_protocols(table: Path) -> None:
     file = written(table)
-    assert commit_native(table, [file], SCHEMA, "app", 4, {"told": "so"})
+    assert NativeCommits().commit(table, [file], SCHEMA, "app", 4, {"told": "so"})
     lines = [json.loads(line) for line in (table / "_delta_log" / f"{1:020d}.json").read_text().splitlines()]
     info, txn, add = lines[0]["commitInfo"], lines[1]["txn"], lines[2]["add"]
     assert (info["told"], info["isBlindAppend"], info["operationMetrics"]["numOutputRows"]) == (
@@ -147,7 +151,7 @@ def test_checkpoints_come_at_the_tables_interval(table: Path) -> None:
 
 def test_a_files_columns_may_be_fewer_than_the_tables(table: Path) -> None:
     part = pa.schema([("s", pa.struct([("y", pa.string())]))])
-    assert commit_native(table, [written(table, [{"s": {"y": "only"}}], part)], part, "app", 0, {})
+    assert NativeCommits().commit(table, [written(table, [{"s": {"y": "only"}}], part)], part, "app", 0, {})
     assert DeltaTable(table).to_pyarrow_table().to_pylist() == [{"a": None, "s": {"x": None, "y": "only"}}]
 
 
@@ -162,28 +166,28 @@ def test_a_files_columns_may_be_fewer_than_the_tables(table: Path) -> None:
 )
 def test_files_that_do_not_fit_are_refused_for_good(table: Path, schema: pa.Schema, why: str) -> None:
     with pytest.raises(CommitImpossible, match=rf"table {table}.* batch 4: {why}.*distributary resolve"):
-        commit_native(table, [written(table, [], schema)], schema, "app", 4, {})
+        NativeCommits().commit(table, [written(table, [], schema)], schema, "app", 4, {})
     assert DeltaTable(table).version() == 0
 
 
 def test_a_file_that_is_gone_or_cut_off_is_refused_for_good(table: Path) -> None:
     file = written(table)
     with pytest.raises(CommitImpossible, match=r"has \d+ bytes, not \d+ as written"):
-        commit_native(table, [replace(file, bytes=file.bytes + 1)], SCHEMA, "app", 0, {})
+        NativeCommits().commit(table, [replace(file, bytes=file.bytes + 1)], SCHEMA, "app", 0, {})
     (table / file.name).unlink()
     with pytest.raises(CommitImpossible, match="is gone"):
-        commit_native(table, [file], SCHEMA, "app", 0, {})
+        NativeCommits().commit(table, [file], SCHEMA, "app", 0, {})
 
 
 def test_a_table_that_is_gone_is_refused_for_good(tmp_path: Path) -> None:
     with pytest.raises(CommitImpossible, match="no Delta table any more"):
-        commit_native(tmp_path / "t", [], SCHEMA, "app", 0, {})
+        NativeCommits().commit(tmp_path / "t", [], SCHEMA, "app", 0, {})
 
 
 def test_a_table_that_got_a_constraint_takes_no_files_as_they_are(table: Path) -> None:
     DeltaTable(table).alter.add_constraint({"positive": "a > 0"})
     with pytest.raises(CommitImpossible, match="CHECK constraint positive"):
-        commit_native(table, [written(table)], SCHEMA, "app", 0, {})
+        NativeCommits().commit(table, [written(table)], SCHEMA, "app", 0, {})
 
 
 def test_a_tables_200th_commit_costs_no_more_than_twice_its_first(tmp_path: Path) -> None:
@@ -209,6 +213,6 @@ def cpu_seconds(commits: NativeCommits, path: Path, batch_id: int) -> float:
 def test_ids_written_by_a_rival_library_count(table: Path) -> None:
     properties = CommitProperties(app_transactions=[Transaction("app", 5)])
     DeltaTable(table).create_write_transaction([], "append", SCHEMA, commit_properties=properties)
-    assert not commit_native(table, [written(table)], SCHEMA, "app", 5, {})
+    assert not NativeCommits().commit(table, [written(table)], SCHEMA, "app", 5, {})
     lines = [json.loads(line) for line in (table / "_delta_log" / f"{1:020d}.json").read_text().splitlines()]
     assert any("txn" in line for line in lines)

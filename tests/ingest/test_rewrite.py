@@ -15,7 +15,7 @@ from distributary.ingest.atomic_file import replace as replace_file
 from distributary.ingest.data_file import file_name
 from distributary.ingest.finish import commit_metadata
 from distributary.ingest.manifest import Manifest, TableFiles
-from distributary.ingest.native_commit import commit_native
+from distributary.ingest.native_commit import NativeCommits
 from distributary.ingest.rewrite import Rewriter, _is_lost, _with_files
 
 GOLF = folder("golf")
@@ -57,7 +57,7 @@ def test_a_file_that_is_gone_or_cut_off_is_lost(tmp_path: Path, manifest: Manife
 def test_a_file_that_went_after_its_commit_is_not_lost(tmp_path: Path, manifest: Manifest) -> None:
     golf = part(manifest, GOLF)
     path = tmp_path / "lake" / GOLF
-    assert commit_native(
+    assert NativeCommits().commit(
         path, golf.files, golf.layout, golf.app_id, manifest.batch_id, commit_metadata(manifest, "lineage")
     )
     (path / golf.files[0].name).unlink()

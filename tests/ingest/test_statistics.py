@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from distributary.ingest.data_file import DataFile, file_name
-from distributary.ingest.native_commit import commit_native
+from distributary.ingest.native_commit import NativeCommits
 from distributary.ingest.statistics import statistics
 from distributary.ingest.tables import create
 
@@ -221,7 +221,7 @@ def test_spark_skips_files_by_them_and_never_rows_that_are_there(spark: Any, tmp
             "s": {"x": i},
         }
         files.append(written(path, pa.Table.from_pylist([row], schema)))
-    assert commit_native(path, files, schema, "test", 0, {})
+    assert NativeCommits().commit(path, files, schema, "test", 0, {})
 
     frame = spark.read.format("delta").load(str(path))
     for i in range(8):

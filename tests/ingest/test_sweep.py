@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from distributary.ingest.data_file import DataFile, file_name
-from distributary.ingest.native_commit import commit_native
+from distributary.ingest.native_commit import NativeCommits
 from distributary.ingest.sweep import sweep, sweep_batch
 from distributary.ingest.tables import create
 
@@ -44,7 +44,7 @@ def test_a_file_that_a_log_names_stays_even_when_its_manifest_is_lost(tmp_path: 
     table = tmp_path / "t"
     create(table, SCHEMA, {})
     kept = left(table, GENERATION, 5)
-    commit_native(table, [DataFile("t", kept.name, 1, 4, '{"numRecords":1}')], SCHEMA, "app", 5, {})
+    NativeCommits().commit(table, [DataFile("t", kept.name, 1, 4, '{"numRecords":1}')], SCHEMA, "app", 5, {})
     assert sweep(tmp_path, GENERATION, ()) == []
     assert kept.exists()
 
@@ -54,7 +54,7 @@ def test_a_file_that_only_an_old_version_names_stays(tmp_path: Path) -> None:
     create(table, SCHEMA, {})
     kept = left(table, GENERATION, 5)
     log = table / "_delta_log"
-    commit_native(table, [DataFile("t", kept.name, 1, 4, '{"numRecords":1}')], SCHEMA, "app", 5, {})
+    NativeCommits().commit(table, [DataFile("t", kept.name, 1, 4, '{"numRecords":1}')], SCHEMA, "app", 5, {})
     remove = f'{{"remove":{{"path":"{kept.name}","deletionTimestamp":1,"dataChange":true}}}}'
     (log / "00000000000000000002.json").write_text(remove)
     assert sweep(tmp_path, GENERATION, ()) == []

@@ -8,6 +8,7 @@ from deltalake import DeltaTable, Field
 from deltalake.schema import PrimitiveType
 from tests.ingest.pipelines import make_table, table_book
 
+from distributary.ingest.native_commit import NativeCommits
 from distributary.ingest.tables import create
 
 A = pa.schema([("a", pa.int64())])
@@ -44,11 +45,10 @@ def test_a_change_by_anybody_is_noticed_and_nothing_else_is_read_again(tmp_path:
 
 
 def test_after_a_commit_of_our_own_nothing_is_read_again(tmp_path: Path) -> None:
-    book, path = table_book(tmp_path), make_table(tmp_path, "t", A)
+    native = NativeCommits()
+    book, path = table_book(tmp_path, native), make_table(tmp_path, "t", A)
     before = book.states(["t"])["t"]
-    handle = DeltaTable(path)
-    handle.create_write_transaction([], "append", handle.schema())
-    book.committed("t")
+    assert native.commit(path, [], A, "app", 0, {})
     after = book.states(["t"])["t"]
     assert (after.version, after.layout is before.layout) == (1, True)
 
@@ -59,15 +59,5 @@ def test_a_rivals_commit_beside_our_own_is_noticed(tmp_path: Path) -> None:
     DeltaTable(path).alter.add_columns(Field("b", PrimitiveType("string")))
     handle = DeltaTable(path)
     handle.create_write_transaction([], "append", handle.schema())
-    book.committed("t")
     state = book.states(["t"])["t"]
     assert (state.version, "b" in state.layout.names) == (2, True)
-
-
-def test_what_is_forgotten_is_read_again_and_the_unknown_does_no_harm(tmp_path: Path) -> None:
-    book = table_book(tmp_path)
-    make_table(tmp_path, "t", A)
-    before = book.states(["t", "t"])["t"]
-    book.forget(["t", "unknown"])
-    book.committed("unknown")
-    assert book.states(["t"])["t"] is not before

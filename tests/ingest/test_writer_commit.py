@@ -16,7 +16,7 @@ from distributary.ingest import writer_commit
 from distributary.ingest.commit import TableCommit, commit_tables
 from distributary.ingest.constraints import offenders
 from distributary.ingest.data_file import DataFile, file_name
-from distributary.ingest.native_commit import commit_native
+from distributary.ingest.native_commit import NativeCommits
 from distributary.ingest.statistics import statistics
 from distributary.ingest.tables import evolve, read_state
 from distributary.ingest.writer_commit import commit_by_writer
@@ -97,7 +97,7 @@ def test_a_table_unfit_for_delta_rs_is_evolved_and_filled_once(
 
     file = written(path, [row(1, 5, new={"q": 7}), row(2, 6, "y")], grown)
     with pytest.raises(CommitImpossible, match="does not take files as they are"):
-        commit_native(path, [file], grown, "app", 0, {})
+        NativeCommits().commit(path, [file], grown, "app", 0, {})
     assert offenders(spark, str(path), [file], state) == []
     assert commit_by_writer(spark, path, [file], grown, "app", 0, {"distributary.batch_id": "0"})
     assert not (path / file.name).exists()
