@@ -7,7 +7,7 @@ this folder and one line in `BUILT_IN`, or an entry point of the group `distribu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Protocol, cast
@@ -49,11 +49,17 @@ class Decoded:
     """What became of a batch of payloads: `rows.num_rows == len(source)`, `source[i]` is the payload of row i.
 
     Every payload given is either in `source` or in `failures`, exactly once, and `source` ascends.
+
+    rescued  per row the JSON text of what no column took, such as `{"level":"high"}`; null where all was taken.
+             None where the format cannot hold anything that its schema does not tell
+    beyond   the rows that have fields which the schema lacks; those fields are in `rescued`
     """
 
     rows: pa.RecordBatch
     source: npt.NDArray[np.int64]
     failures: Sequence[Failure]
+    rescued: pa.StringArray | None = None
+    beyond: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 class RecordReader(Protocol):
@@ -74,6 +80,14 @@ class RecordReader(Protocol):
 
         Raises DecoderUnavailable where Spark lacks the function.
         """
+        ...
+
+
+class GrowingReader(RecordReader, Protocol):
+    """A reader whose schema nobody registered: it can tell what a schema would have to be to take more."""
+
+    def grown(self, payloads: pa.BinaryArray) -> Schema:
+        """The schema with what these payloads have beyond it, each new field nullable and of the type they need."""
         ...
 
 
