@@ -64,7 +64,9 @@ def _in_process(root: str, include: list[str]) -> FileDescriptorSet:
             modules = _protoc_compiler.get_protos(root.encode(), [os.fsencode(path) for path in include])
         except _protoc_compiler.ProtocErrors as errors:
             raise BadSchema(f"protoc: {_listed(errors.errors())}") from None
-    return FileDescriptorSet(file=[_file_of(code) for _, code in modules])
+        # Still one at a time: Python 3.11 counts the depth of all threads' syntax trees in one place, and
+        # then finds that it does not add up (https://github.com/python/cpython/issues/106905).
+        return FileDescriptorSet(file=[_file_of(code) for _, code in modules])
 
 
 def _by_process(

@@ -113,7 +113,7 @@ def test_trouble_that_stays_is_unavailable_after_the_time_for_it(
     with pytest.raises(RegistryUnavailable, match=rf"schema id 7 at {server.url}.*503"):
         connect(server.url, retry_seconds=0.3, unknown_id_wait_seconds=60).by_ref(7)
     assert 0.3 <= monotonic() - began < 10
-    assert server.calls(ID) > 2
+    assert server.calls(ID) > 1
 
 
 def test_unavailable_is_never_remembered_as_unknown(server: AnswerServer, connect: Connect) -> None:
