@@ -7,7 +7,7 @@ this folder and one line in `BUILT_IN`, or an entry point of the group `distribu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Protocol, cast
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from distributary.codecs.wire_header import Frames
 from distributary.errors import UnknownCodec
-from distributary.registry.base import Schema
+from distributary.registry.base import Schema, SchemaRef
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 BUILT_IN: Mapping[str, str] = {
     "protobuf": "distributary.codecs.protobuf:ProtobufCodec",
 }
+
+# What records are taken to name that name no schema: the newest version of the one that was inferred for them.
+INFERRED: SchemaRef = "inferred"
 
 # Which record type inside one schema a payload is: Protobuf's message index, () where a schema has only one.
 RecordPath = tuple[int, ...]
@@ -52,7 +55,7 @@ class Decoded:
 
     rescued  per row the JSON text of what no column took, such as `{"level":"high"}`; null where all was taken.
              None where the format cannot hold anything that its schema does not tell
-    beyond   the rows that have fields which the schema lacks; those fields are in `rescued`
+    beyond   the payloads that have fields which the schema lacks, numbered as given; those fields are in `rescued`
     """
 
     rows: pa.RecordBatch
@@ -60,6 +63,16 @@ class Decoded:
     failures: Sequence[Failure]
     rescued: pa.StringArray | None = None
     beyond: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def without(self, payloads: npt.NDArray[np.int64]) -> Decoded:
+        """The same without the rows of these payloads, which are numbered as they were given."""
+        kept = np.flatnonzero(~np.isin(self.source, payloads))
+        places = pa.array(kept)
+        rescued = None if self.rescued is None else self.rescued.take(places)
+        beyond = self.beyond[~np.isin(self.beyond, payloads)]
+        return replace(
+            self, rows=self.rows.take(places), source=self.source[kept], rescued=rescued, beyond=beyond
+        )
 
 
 class RecordReader(Protocol):
@@ -94,6 +107,9 @@ class GrowingReader(RecordReader, Protocol):
 class Codec(Protocol):
     """Decodes one payload format."""
 
+    registered: bool
+    """Whether records name their schema; else theirs is inferred, and the codec is a `GrowingCodec`."""
+
     default_path: RecordPath
     """The record type that a subject's schema is taken to be about before any record has said so."""
 
@@ -106,6 +122,22 @@ class Codec(Protocol):
 
     def reader(self, schema: Schema, path: RecordPath) -> RecordReader:
         """The reader for one record type of a schema. Raises BadSchema."""
+        ...
+
+
+class GrowingCodec(Codec, Protocol):
+    """A codec whose schemas nobody registered: they are inferred, and grow with what records bring."""
+
+    def reader(self, schema: Schema, path: RecordPath) -> GrowingReader:
+        """The reader for records of an inferred schema. Raises BadSchema."""
+        ...
+
+    def differences(self, before: Schema, after: Schema) -> Sequence[str]:
+        """What is in one and not in the other, a sentence each."""
+        ...
+
+    def merged(self, schemas: Sequence[Schema]) -> Schema:
+        """One schema that takes what each of these takes; the first one's fields stay as they are, and where."""
         ...
 
 

@@ -69,6 +69,7 @@ class ProtobufReader:
 class ProtobufCodec:
     """Protobuf in the Confluent wire format, with schemas as .proto text or as descriptors."""
 
+    registered = True
     default_path: RecordPath = (0,)
 
     def split(self, values: pa.BinaryArray, header_ids: pa.BinaryArray | None) -> Frames:

@@ -36,7 +36,7 @@ class EntityBook:
         self.layouts: list[pa.Schema] = []
         self._by_folder: dict[str, int] = {}
         self._interned: dict[bytes, pa.Schema] = {}
-        self._grown: dict[tuple[int, int, bool], pa.Schema] = {}
+        self._grown: dict[tuple[int, int, tuple[int, ...] | None, bool], pa.Schema] = {}
         self._plans: dict[tuple[int, int], Plan] = {}
 
     def codes(self, entities: pa.DictionaryArray) -> npt.NDArray[np.int32]:
@@ -50,14 +50,15 @@ class EntityBook:
         """The number of the table that takes rows without an entity; its entity is the empty text, which no row has."""
         return self._add("", folder)
 
-    def grow(self, code: int, record: int, columns: pa.Schema) -> bool:
-        """Let an entity's layout take up what a record type brings; whether it changed."""
+    def grow(self, code: int, record: int, columns: pa.Schema, places: tuple[int, ...] | None = None) -> bool:
+        """Let an entity's layout take up a record type's columns, or only those at `places`; whether it changed."""
         before = self.layouts[code]
         # A table that may not grow can share its layout with a new one that may.
         frozen = not self._pins.grow and self.folders[code] in self._pins.tables
-        key = (id(before), record, frozen)
+        key = (id(before), record, places, frozen)
         if key not in self._grown:
-            self._grown[key] = before if frozen else self._intern(extend(before, columns, self._reserved))
+            brought = columns if places is None else pa.schema([columns.field(place) for place in places])
+            self._grown[key] = before if frozen else self._intern(extend(before, brought, self._reserved))
         self.layouts[code] = self._grown[key]
         return self.layouts[code] is not before
 

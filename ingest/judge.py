@@ -80,13 +80,17 @@ class Judge:
         asked_at_most = self._settings.registry.max_unknown_ids
         questions = [key for key, _ in total.questions.most_common(asked_at_most)]
         learned = self._schemas.learn(questions)
-        self._decide_evolution(learned.records)
-        self._schemas.pin(learned.records)
+        records = [*learned.records, *self._schemas.grown(total.proposals, self._settings.decode.max_fields)]
+        self._decide_evolution(records)
+        self._schemas.pin(records)
         pins = replace(
             pins,
             records=self._schemas.records,
             refused={**pins.refused, **learned.refused},
-            schemas_final=bool(questions) or pins.schemas_final or last or not asked_at_most,
+            schemas_final=bool(questions or total.proposals)
+            or pins.schemas_final
+            or last
+            or not asked_at_most,
             count_input=False,
         )
         return self._admit(total, pins, last)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from distributary.codecs.base import Decoded
+from distributary.codecs.base import Decoded, GrowingReader
 from distributary.codecs.wire_header import Frames, bodies
 from distributary.errors import PolicyStopped
 from distributary.ingest import reasons
@@ -18,6 +19,7 @@ from distributary.ingest.guard import deadly
 from distributary.ingest.kafka_columns import kafka_fields
 from distributary.ingest.pins import Verdict
 from distributary.ingest.report import Growth
+from distributary.ingest.rescued import joined
 from distributary.ingest.routing import entities
 from distributary.ingest.task import Rows, Task, tally
 
@@ -37,10 +39,12 @@ class Placement:
         """Decode and route these rows of the batch."""
         if self._pins.guarded:
             rows = self._without_deadly(frames, rows)
-        decoded = self._reader.decode(bodies(self._raw["value"], frames, rows))
+        payloads = bodies(self._raw["value"], frames, rows)
+        decoded = self._reader.decode(payloads)
         failed = np.array([failure.row for failure in decoded.failures], dtype=np.int64)
         verdicts = [Verdict(failure.reason, failure.detail) for failure in decoded.failures]
         self._refuse(rows[failed], verdicts)
+        decoded = self._without_growth(rows, payloads, decoded)
         self._report.decoded[self._pinned.schema.id] += len(decoded.source)
         self._route(rows[decoded.source], decoded)
 
@@ -58,6 +62,17 @@ class Placement:
         self._refuse(dead, [reasons.KILLED_WORKER] * len(dead))
         return np.setdiff1d(rows, dead, assume_unique=True)
 
+    def _without_growth(self, rows: Rows, payloads: pa.BinaryArray, decoded: Decoded) -> Decoded:
+        """Rows with fields that an inferred schema lacks wait for the driver to let it grow."""
+        beyond = decoded.beyond
+        if not len(beyond) or not self._pins.grow or self._pins.schemas_final:
+            return decoded
+        reader = cast("GrowingReader", self._reader)
+        proposed = reader.grown(payloads.take(pa.array(beyond)))
+        self._report.proposals.setdefault(self._pinned.key, set()).add(proposed.text)
+        self._task.set_aside(self._raw, rows[beyond])
+        return decoded.without(beyond)
+
     def _route(self, rows: Rows, decoded: Decoded) -> None:
         """`rows` are the batch's rows that `decoded.rows` came from, in the same order."""
         named = entities(decoded.rows, self._pins.route.field)
@@ -69,8 +84,8 @@ class Placement:
         codes = self._without_committed(rows, codes)
         live = np.flatnonzero(codes >= 0)
         if len(live):
-            self._grow(rows, codes)
-            self._place(rows, decoded.rows, codes, live)
+            self._grow(rows, codes, self._brought(decoded.rows, codes))
+            self._place(rows, decoded, codes, live)
 
     def _without_entity(self, rows: Rows, codes: Codes) -> Codes:
         none = codes == NONE
@@ -106,9 +121,23 @@ class Placement:
             codes[done] = NONE
         return codes
 
-    def _grow(self, rows: Rows, codes: Codes) -> None:
-        for code in _present(codes[codes >= 0]):
-            if self._book.grow(int(code), self._number, self._reader.schema):
+    def _brought(self, decoded: pa.RecordBatch, codes: Codes) -> Mapping[int, tuple[int, ...] | None]:
+        """Per entity the columns its records bring: all (None) that their schema has, if they name one that they were
+        written with; of an inferred one, which is everybody's, those that have a value.
+        """
+        present = _present(codes[codes >= 0]).tolist()
+        if self._task.codec.registered:
+            return dict.fromkeys(present)
+        found: dict[int, list[int]] = {code: [] for code in present}
+        for place, column in enumerate(decoded.columns):
+            there = codes[column.is_valid().to_numpy(zero_copy_only=False)]
+            for code in _present(there[there >= 0]).tolist():
+                found[code].append(place)
+        return {code: tuple(places) for code, places in found.items()}
+
+    def _grow(self, rows: Rows, codes: Codes, brought: Mapping[int, tuple[int, ...] | None]) -> None:
+        for code, places in brought.items():
+            if self._book.grow(code, self._number, self._reader.schema, places):
                 row = int(rows[np.argmax(codes == code)])
                 topic, partition, offset = (
                     self._raw[name][row].as_py() for name in ("topic", "partition", "offset")
@@ -117,16 +146,23 @@ class Placement:
                 first = (topic, partition, offset)
                 self._report.growths.append(Growth(folder, key, self._pinned.schema.id, first))
 
-    def _place(self, rows: Rows, decoded: pa.RecordBatch, codes: Codes, live: Rows) -> None:
+    def _place(self, rows: Rows, decoded: Decoded, codes: Codes, live: Rows) -> None:
         """Entities with the same columns go on together; in most batches that is all of them."""
         layouts = {int(code): self._book.layouts[code] for code in _present(codes[live])}
         for layout in {id(layout): layout for layout in layouts.values()}.values():
             of_layout = [code for code, its in layouts.items() if its is layout]
             mine = live if len(of_layout) == len(layouts) else live[np.isin(codes[live], of_layout)]
-            some = decoded if len(mine) == decoded.num_rows else decoded.take(pa.array(mine))
-            self._conform(rows[mine], some, codes[mine], layout)
+            self._conform(rows[mine], *_some(decoded, mine), codes[mine], layout)
 
-    def _conform(self, rows: Rows, decoded: pa.RecordBatch, codes: Codes, layout: pa.Schema) -> None:
+    def _conform(
+        self,
+        rows: Rows,
+        decoded: pa.RecordBatch,
+        untaken: pa.StringArray | None,
+        codes: Codes,
+        layout: pa.Schema,
+    ) -> None:
+        """`untaken` is what the decoder found no column for."""
         try:
             plan = self._book.plan(self._number, self._reader.schema, layout)
         except PolicyStopped as stop:  # for the driver to raise: it gives up the whole attempt
@@ -134,10 +170,11 @@ class Placement:
             return
         conformed = plan.apply(decoded)
         columns, names = list(conformed.rows.columns), list(conformed.rows.schema.names)
-        if conformed.rescued is not None:
-            columns.append(conformed.rescued)
+        rescued_texts = joined(untaken, conformed.rescued)
+        if rescued_texts is not None:
+            columns.append(rescued_texts)
             names.append(self._pins.columns.rescued)
-            rescued = conformed.rescued.is_valid().to_numpy(zero_copy_only=False)
+            rescued = rescued_texts.is_valid().to_numpy(zero_copy_only=False)
             self._book.rescue(_present(codes[rescued]).tolist())
         own = [field.name for field in kafka_fields(self._pins.columns)]
         arrays = [*self._kafka_arrays(rows), *columns]
@@ -163,6 +200,14 @@ class Placement:
         if len(rows) < own.num_rows:
             own = own.take(pa.array(rows))
         return [*own.columns, pa.repeat(pa.scalar(self._pinned.schema.id, pa.int64()), len(rows))]
+
+
+def _some(decoded: Decoded, rows: Rows) -> tuple[pa.RecordBatch, pa.StringArray | None]:
+    """These rows, and what no column took of them."""
+    if len(rows) == decoded.rows.num_rows:
+        return decoded.rows, decoded.rescued
+    places = pa.array(rows)
+    return decoded.rows.take(places), None if decoded.rescued is None else decoded.rescued.take(places)
 
 
 def _present(codes: Codes) -> Rows:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
+from distributary.codecs.base import load_codec
+from distributary.ingest.infer import infer
 from distributary.ingest.pipeline import open_pipeline
 from distributary.ingest.progress import Progress, Silent
+from distributary.ingest.schema_location import SchemaLocation
 from distributary.ingest.settings import Settings
 from distributary.ingest.spark_session import spark_session
 from distributary.ingest.supervisor import Outcome, Supervisor
@@ -29,8 +34,24 @@ def run(
     session = spark or spark_session(settings.name, settings.spark.master, spark_conf(settings))
     if registry is not None:
         return _run(settings, session, registry, progress or Silent(), stop or threading.Event())
-    with ConfluentRegistry(settings.registry.options()) as own:
+    with schemas_of(settings, session) as own:
         return _run(settings, session, own, progress or Silent(), stop or threading.Event())
+
+
+@contextmanager
+def schemas_of(settings: Settings, spark: SparkSession) -> Iterator[SchemaRegistry]:
+    """Where the settings' schemas come from: the registry, or the location of the one that is inferred.
+
+    A location that is empty gets its first version, inferred from what the topics hold now.
+    """
+    if load_codec(settings.decode.format).registered:
+        with ConfluentRegistry(settings.registry.options()) as registry:
+            yield registry
+        return
+    location = SchemaLocation(settings.schema_folder(), settings.name)
+    if location.latest() is None:
+        location.register(settings.name, infer(spark, settings).text)
+    yield location
 
 
 def spark_conf(settings: Settings) -> dict[str, str]:

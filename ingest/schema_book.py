@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import cast
 
 import pyarrow as pa
 
-from distributary.codecs.base import Codec
+from distributary.codecs.base import Codec, GrowingCodec
 from distributary.errors import BadSchema, SchemaNotFound
 from distributary.ingest import reasons
 from distributary.ingest.layout import changes, extend
@@ -40,6 +41,7 @@ class SchemaBook:
         """`refusal_seconds` is for how long a record type that nobody knows is not asked for again."""
         self._codec, self._registry, self._store, self._wait = codec, registry, store, wait
         self._refusal_seconds = refusal_seconds
+        self._subjects: tuple[str, ...] = ()
         self._refused: dict[RecordKey, tuple[Verdict, float]] = {}
         self._records: dict[RecordKey, PinnedRecord] = {}
         self._layouts: dict[RecordKey, pa.Schema] = {}
@@ -61,7 +63,8 @@ class SchemaBook:
         """
         for key, schema in self._store.read():
             self._pin(key, schema)
-        for subject in subjects:
+        self._subjects = tuple(subjects)
+        for subject in self._subjects:
             self._pin_subject(subject)
 
     def learn(self, questions: Sequence[RecordKey]) -> Learned:
@@ -78,6 +81,18 @@ class SchemaBook:
         until = time.monotonic() + self._refusal_seconds
         self._refused |= {key: (verdict, until) for key, verdict in refused.items()}
         return Learned(tuple(records), refused)
+
+    def grown(self, proposals: Mapping[RecordKey, Iterable[str]], max_fields: int) -> list[PinnedRecord]:
+        """The next version of an inferred schema, which takes what was proposed; none where it may not grow further."""
+        texts = sorted({text for proposed in proposals.values() for text in proposed})
+        if not texts:
+            return []
+        codec, newest = cast("GrowingCodec", self._codec), self.records[-1].schema
+        merged = codec.merged([newest, *(replace(newest, text=text) for text in texts)])
+        if _fields(codec.reader(merged, ()).schema) > max_fields or merged.text == newest.text:
+            return []
+        version = self._registry.register(self._subjects[0], merged.text, newest.type)
+        return [PinnedRecord((version, ()), self._registry.by_ref(version))]
 
     def refused(self) -> dict[RecordKey, Verdict]:
         """Record types that nobody knew when they were last asked for, which was not long ago."""
@@ -144,6 +159,15 @@ def same_columns(codec: Codec) -> Callable[[RecordKey, Schema, Schema], bool]:
         return readers[0].name == readers[1].name and bool(readers[0].schema.equals(readers[1].schema))
 
     return same
+
+
+def _fields(schema: pa.Schema) -> int:
+    """How many fields there are, nested ones included."""
+    return sum(1 + _inside(field.type) for field in schema)
+
+
+def _inside(dtype: pa.DataType) -> int:
+    return sum(1 + _inside(dtype.field(place).type) for place in range(dtype.num_fields))
 
 
 def _order(key: RecordKey) -> tuple[bool, int, str, tuple[int, ...]]:

@@ -60,8 +60,8 @@ class Source(Group):
 class Registry(Group):
     """The schema registry, and how long its answers are believed."""
 
-    url: Name
-    """The registry's address, with the path of its Confluent-compatible API if it has one; several addresses of one registry separated by commas."""
+    url: Annotated[str | None, EmptyIsNone] = None
+    """Needed by every format whose records name their schema. The registry's address, with the path of its Confluent-compatible API if it has one; several addresses of one registry separated by commas."""
     subjects: tuple[Name, ...] = ()
     """The subjects whose versions are watched; by default `<topic>-value` of each topic."""
     user: Annotated[str | None, EmptyIsNone] = None
@@ -97,7 +97,9 @@ class Registry(Group):
 
     @field_validator("url")
     @classmethod
-    def _plain_http(cls, url: str) -> str:
+    def _plain_http(cls, url: str | None) -> str | None:
+        if url is None:
+            return None
         addresses = [address.strip().rstrip("/") for address in url.split(",")]
         if not all(map(_is_web_address, addresses)):
             raise ValueError("it is no http or https address; write for example http://127.0.0.1:8081")
@@ -125,7 +127,7 @@ class Registry(Group):
     def options(self) -> RegistryOptions:
         """The same as the registry client takes it, secrets in clear. Raises ConfigError for a file that is not there."""
         return RegistryOptions(
-            url=self.url,
+            url=self.url or "",
             user=self.user,
             password=_clear(self.password),
             bearer_token=_clear(self.bearer_token),
@@ -150,6 +152,12 @@ class Decode(Group):
     """The codec: a built-in one, or one that an installed package offers."""
     evolution: Literal["restart", "inline", "fail", "ignore"] = "restart"
     """What a schema that changes a table does: `restart` gives the attempt up and starts the query again with the new schema; `inline` goes on with it in the same batch; `fail` stops; `ignore` leaves the tables as they are and rescues new values."""
+    schema_location: OptionalFile = None
+    """The folder with the versions of an inferred schema, for formats whose records name none; by default `schemas/<name>`. No URI."""
+    schema_hints: Annotated[str | None, EmptyIsNone] = None
+    """Types that win over inferred ones, as Spark's DDL, such as `level bigint, position struct<x: double>`."""
+    max_fields: Annotated[int, Field(ge=1)] = 1000
+    """How many fields, nested ones included, an inferred schema grows to by itself; further ones are rescued."""
     engine: Literal["arrow"] = "arrow"
     """What decodes: `arrow` is the native decoder in the workers."""
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from distributary.codecs.base import load_codec
 from distributary.ingest import names
 from distributary.ingest.setting_groups import (
     Decode,
@@ -44,8 +45,8 @@ class Settings(Group):
     """The pipeline's name: a-z, 0-9, _ and -."""
     source: Source
     """Where the events come from."""
-    registry: Registry
-    """The schema registry."""
+    registry: Registry = Registry()
+    """The schema registry; not needed by a format whose schema is inferred."""
     decode: Decode = Decode()
     """How payloads become rows."""
     route: Route
@@ -69,10 +70,22 @@ class Settings(Group):
 
     @model_validator(mode="before")
     @classmethod
-    def _default_checkpoint(cls, given: Any) -> Any:
-        if isinstance(given, Mapping) and given.get("checkpoint") is None:
-            return {**given, "checkpoint": f"checkpoints/{given.get('name')}"}
+    def _default_folders(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        name, decode = given.get("name"), given.get("decode") or {}
+        if given.get("checkpoint") is None:
+            given = {**given, "checkpoint": f"checkpoints/{name}"}
+        if isinstance(decode, Mapping) and decode.get("schema_location") is None:
+            given = {**given, "decode": {**decode, "schema_location": f"schemas/{name}"}}
         return given
+
+    @model_validator(mode="after")
+    def _has_its_schemas(self) -> Settings:
+        if self.registry.url is None and load_codec(self.decode.format).registered:
+            why = f"records in {self.decode.format} name their schema: write a registry's address, such as http://127.0.0.1:8081"
+            raise Misfits((("registry", "url"), why))
+        return self
 
     @field_validator("checkpoint", mode="after")
     @classmethod
@@ -99,8 +112,14 @@ class Settings(Group):
         return self
 
     def subjects(self) -> tuple[str, ...]:
-        """The subjects to watch: those given, or `<topic>-value` of each topic."""
+        """The subjects to watch: those given, or `<topic>-value` of each topic; the pipeline's name for an inferred schema."""
+        if not load_codec(self.decode.format).registered:
+            return (self.name,)
         return self.registry.subjects or tuple(f"{topic}-value" for topic in self.source.topics)
+
+    def schema_folder(self) -> Path:
+        """Where the versions of an inferred schema are."""
+        return self.decode.schema_location or Path("schemas", self.name).absolute()
 
     def effective(self) -> dict[str, Any]:
         """All settings, defaults included, as plain JSON values; secrets are masked."""

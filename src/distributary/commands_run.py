@@ -42,7 +42,7 @@ def run(
     settings = load(file)
     if available_now:
         settings = _with_available_now(settings)
-    with watching(silent=as_json) as progress, _session(settings) as spark, interrupts() as interrupted:
+    with watching(silent=as_json) as progress, session(settings) as spark, interrupts() as interrupted:
         outcome = run_pipeline(settings, progress, interrupted.stop, spark)
     if as_json:
         typer.echo(json.dumps(_as_dict(outcome)))
@@ -88,7 +88,7 @@ def _with_available_now(settings: Settings) -> Settings:
 
 
 @contextmanager
-def _session(settings: Settings) -> Iterator[SparkSession]:
+def session(settings: Settings) -> Iterator[SparkSession]:
     """The pipeline's session. Made before signals are handled, since PySpark sets a handler of its own."""
     from distributary.ingest.run import spark_conf
     from distributary.ingest.spark_session import spark_session

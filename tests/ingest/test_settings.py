@@ -347,7 +347,7 @@ def test_every_setting_is_described_in_the_schema_and_has_a_heading_in_the_refer
 
 def test_the_schema_for_editors_is_whole() -> None:
     schema: dict[str, Any] = json_schema()
-    assert schema["required"] == ["name", "source", "registry", "route", "sink"]
+    assert schema["required"] == ["name", "source", "route", "sink"]
     assert {"integer", "string"} == {
         way.get("type") for way in schema["$defs"]["Route"]["properties"]["max_tables"]["anyOf"]
     }

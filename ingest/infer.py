@@ -1,0 +1,107 @@
+"""Inferring the schema of JSON records from a topic: one batch over what is there, by Spark's own JSON reader."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from pyspark.errors import ParseException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
+
+from distributary.codecs.base import GrowingCodec, load_codec
+from distributary.errors import ConfigError
+from distributary.ingest.kafka_cluster import KafkaCluster
+from distributary.ingest.kafka_source import read_range
+from distributary.ingest.offset_log import Offsets
+from distributary.ingest.settings import Settings
+from distributary.registry.base import Schema
+
+# Spark's JSON reader otherwise makes a column of strings from a field that was null in every record it saw.
+_OPTIONS = {"dropFieldIfAllNull": "true", "mode": "DROPMALFORMED"}
+
+
+def growing_codec(settings: Settings) -> GrowingCodec:
+    """The codec of the settings. Raises ConfigError for one whose schemas are registered instead of inferred."""
+    codec = load_codec(settings.decode.format)
+    if codec.registered:
+        raise ConfigError(
+            f"records in {settings.decode.format} name their schema in a registry; there is nothing to infer"
+        )
+    return cast("GrowingCodec", codec)
+
+
+def infer(spark: SparkSession, settings: Settings, sample: int | None = None) -> Schema:
+    """The schema of the topics' records, from the earliest to the latest offset or of `sample` records of them.
+
+    Of records that have a key only the latest is looked at; nulls and what is no JSON are left out. Fields come in
+    the order of their names. Empty where there is nothing to look at.
+    """
+    offsets = _sampled(_everything(settings), sample)
+    records = read_range(spark, settings, offsets)
+    found = _schema_of(spark, _latest(records).select(F.col("value").cast("string")))
+    return Schema(0, "STRUCT", hinted(found, _hints(settings.decode.schema_hints)).json())
+
+
+def hinted(inferred: StructType, hints: StructType) -> StructType:
+    """The inferred schema with the types that hints give, in structs too; what only hints name is added."""
+    found = {field.name: field for field in inferred.fields}
+    for hint in hints.fields:
+        before = found.get(hint.name)
+        inner = before.dataType if before is not None else None
+        both = isinstance(inner, StructType) and isinstance(hint.dataType, StructType)
+        dtype = (
+            hinted(cast("StructType", inner), cast("StructType", hint.dataType)) if both else hint.dataType
+        )
+        found[hint.name] = StructField(hint.name, dtype)
+    return StructType(list(found.values()))
+
+
+def _hints(ddl: str | None) -> StructType:
+    if ddl is None:
+        return StructType([])
+    try:
+        return cast("StructType", StructType.fromDDL(ddl))
+    except ParseException as error:
+        first = str(error).strip().splitlines()[0]
+        raise ConfigError(
+            f"decode.schema_hints is no Spark DDL ({first}); write for example `level bigint, tags array<string>`"
+        ) from None
+
+
+def _everything(settings: Settings) -> Offsets:
+    cluster = KafkaCluster(settings)
+    first, last = cluster.earliest_offsets(), cluster.end_offsets()
+    return {
+        topic: {number: (first[topic][number], end) for number, end in partitions.items()}
+        for topic, partitions in last.items()
+    }
+
+
+def _sampled(offsets: Offsets, sample: int | None) -> Offsets:
+    """The newest records, as many from each partition: they show what is sent now."""
+    if sample is None:
+        return offsets
+    each = -(-sample // max(sum(map(len, offsets.values())), 1))
+    return {
+        topic: {number: (max(begin, end - each), end) for number, (begin, end) in partitions.items()}
+        for topic, partitions in offsets.items()
+    }
+
+
+def _latest(records: DataFrame) -> DataFrame:
+    values = records.where("value IS NOT NULL")
+    keyed = values.where("key IS NOT NULL").groupBy("topic", "key")
+    newest = keyed.agg(F.max_by("value", F.struct("timestamp", "offset")).alias("value")).select("value")
+    return newest.unionByName(values.where("key IS NULL").select("value"))
+
+
+def _schema_of(spark: SparkSession, texts: DataFrame) -> StructType:
+    # Only the JVM's reader takes a dataset of strings; PySpark's would carry every record through Python.
+    jvm: Any = spark.sparkContext._jvm
+    reader: Any = spark._jsparkSession.read()
+    for name, value in _OPTIONS.items():
+        reader = reader.option(name, value)
+    strings = getattr(texts._jdf, "as")(jvm.org.apache.spark.sql.Encoders.STRING())
+    return StructType.fromJson(json.loads(reader.json(strings).schema().json()))

@@ -1,0 +1,101 @@
+"""A folder of inferred schemas, one file a version, that serves a pipeline in a registry's place.
+
+`<folder>/<version>.json` holds nothing but Spark's StructType JSON (`df.schema.json()`), so that a file can be
+read, compared and written by hand, or given to `from_json`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from distributary.errors import BadSchema, SchemaNotFound
+from distributary.ingest.atomic_file import write_once
+from distributary.ingest.checkpoint import numbered
+from distributary.registry.base import Answer, Reference, Schema, SchemaRef, SchemaType, SubjectVersion
+
+_SUFFIX = ".json"
+
+
+class SchemaLocation:
+    """The versions of one inferred schema, kept as a registry keeps those of a subject. A version is its own id."""
+
+    def __init__(self, folder: Path, subject: str) -> None:
+        """`subject` is what the versions are called by; the folder need not be there yet."""
+        self.folder, self._subject = folder, subject
+
+    def by_ref(self, ref: SchemaRef, subject: str | None = None) -> Schema:
+        """The schema of this version, whatever the subject. Raises SchemaNotFound, and BadSchema for a file that is no StructType."""
+        path = self._path(ref)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise SchemaNotFound(
+                f"there is no version {ref} in {self.folder}; `distributary infer` writes one"
+            ) from None
+        return Schema(int(ref), "STRUCT", _checked(path, text))
+
+    def by_refs(self, refs: Iterable[SchemaRef], subject: str | None = None) -> Mapping[SchemaRef, Answer]:
+        """What each of these versions came to."""
+        return {ref: self._answer(ref) for ref in refs}
+
+    def versions(self, subject: str, deleted: bool = False) -> Sequence[SubjectVersion]:
+        """All versions, oldest first; none is ever deleted. Raises SchemaNotFound while there is none, and for any other subject."""
+        found = sorted(numbered(self.folder, _SUFFIX)) if subject == self._subject else []
+        if not found:
+            raise SchemaNotFound(
+                f"{self.folder} holds no schema of {subject}; `distributary infer` writes one"
+            )
+        return [SubjectVersion(subject, version, version) for version in found]
+
+    def latest(self) -> Schema | None:
+        """The newest version; None while there is none. Raises BadSchema for a file that is no StructType."""
+        newest = max(numbered(self.folder, _SUFFIX), default=None)
+        return None if newest is None else self.by_ref(newest)
+
+    def register(
+        self,
+        subject: str,
+        text: str,
+        schema_type: SchemaType = "STRUCT",
+        references: Sequence[Reference] = (),
+    ) -> int:
+        """The version of this schema: the newest one if that says the same, or a new one. Raises BadSchema."""
+        if subject != self._subject or schema_type != "STRUCT" or references:
+            raise BadSchema(f"{self.folder} takes StructTypes of {self._subject} alone, without references")
+        pretty = json.dumps(json.loads(_checked(self.folder, text)), indent=1) + "\n"
+        while True:
+            latest = self.latest()
+            if latest is not None and json.loads(latest.text) == json.loads(pretty):
+                return latest.id
+            version = 1 if latest is None else latest.id + 1
+            if write_once(self._path(version), pretty.encode()):
+                return version
+
+    def _path(self, ref: SchemaRef) -> Path:
+        return self.folder / f"{ref if isinstance(ref, int) else 'none'}{_SUFFIX}"
+
+    def _answer(self, ref: SchemaRef) -> Answer:
+        try:
+            return self.by_ref(ref)
+        except (SchemaNotFound, BadSchema) as error:
+            return error
+
+
+def _checked(path: Path, text: str) -> str:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadSchema(
+            f"{path} is no JSON ({error}); restore it, or remove it and run `distributary infer`"
+        ) from None
+    if (
+        not isinstance(value, dict)
+        or value.get("type") != "struct"
+        or not isinstance(value.get("fields"), list)
+    ):
+        raise BadSchema(
+            f"{path} is no StructType as `df.schema.json()` prints it; restore it, or infer it anew"
+        )
+    return text
