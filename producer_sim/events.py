@@ -1,6 +1,6 @@
-"""Game events by the hundred thousand: the same for the same seed, serialised, and as the rows a reader must find.
+"""Game events by the hundred thousand: the same for the same seed, as bytes, and as the rows a reader must find.
 
-The rows are built from the generator's own values, never by decoding what was serialised, so that they can
+The rows are built from the generator's own values, never by decoding what was written, so that they can
 testify about decoders.
 """
 
@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from distributary.producer_sim.event_class import event_class
 from distributary.producer_sim.field_pools import POOL_SIZE, pool, pool_of
-from distributary.producer_sim.versions import Field, arrow_schema, event_schema
+from distributary.producer_sim.formats import load_format
+from distributary.producer_sim.versions import Field, event_schema
 
 FIRST_EVENT_MS = 1_735_689_600_000  # 2025-01-01T00:00:00Z
 UNPOOLED = frozenset(
@@ -78,24 +78,26 @@ def _game_name(pair: int, edition: int) -> str:
 class EventMaker:
     """Makes events of one schema version; what it makes depends on nothing but its arguments."""
 
-    def __init__(self, version: int, population: Population, seed: int) -> None:
+    def __init__(
+        self, version: int, population: Population, seed: int, format_name: str = "protobuf"
+    ) -> None:
+        """Make events of this version for these players, written in a format of `formats.FORMATS`."""
         self.version = version
         self._seed = seed
-        self._class = event_class(version)
+        self._encoder = load_format(format_name).encoder(version)
         self._schema = event_schema(version)
-        self._arrow = arrow_schema(version)
         self._game_edges = _edges(len(population.games), population.game_skew)
         self._gamer_edges = _edges(population.gamers, population.gamer_skew)
         gamers = [_gamer(number) for number in range(population.gamers)]
         self._keys = [gamer.encode() for gamer in gamers]
         self._pools = {
-            field.name: pool(field, self._schema, seed)
+            field.name: pool(field, self._schema, seed, self._encoder)
             for field in self._schema.fields
             if field.name not in UNPOOLED
         }
         fields = {field.name: field for field in self._schema.fields}
-        self._pools["game_name"] = pool_of(population.games, fields["game_name"], self._schema)
-        self._pools["gamer_id"] = pool_of(gamers, fields["gamer_id"], self._schema)
+        self._pools["game_name"] = pool_of(population.games, fields["game_name"], self._encoder)
+        self._pools["gamer_id"] = pool_of(gamers, fields["gamer_id"], self._encoder)
 
     def chunk(self, stage: int, number: int, count: int) -> Events:
         """The `number`-th chunk of events of this version within a stage of the simulation."""
@@ -106,25 +108,15 @@ class EventMaker:
         pooled = {name: self._pools[name].take(places) for name, places in picks.items()}
         arrays = {name: pa.array(values) for name, values in own.items()}
         arrays |= {name: array for name, (_, array) in pooled.items()}
-        rows = pa.RecordBatch.from_arrays([arrays[name] for name in self._arrow.names], schema=self._arrow)
+        names = [field.name for field in self._schema.fields]
+        rows = pa.RecordBatch.from_arrays([arrays[name] for name in names], names=names)
         keys = [self._keys[gamer] for gamer in picks["gamer_id"].tolist()]
-        fragments = [self._serialised(own), *(found for found, _ in pooled.values())]
-        return Events(keys, [b"".join(parts) for parts in zip(*fragments, strict=True)], rows)
+        fragments = {name: found for name, (found, _) in pooled.items()}
+        return Events(keys, self._encoder.bodies(own, fragments), rows)
 
     def without_game(self, body: bytes) -> bytes:
         """The same event, its game's name left empty."""
-        event = self._class.FromString(body)
-        event.ClearField("game_name")
-        return event.SerializeToString()
-
-    def _serialised(self, own: dict[str, Any]) -> list[bytes]:
-        make = self._class
-        columns = [values if isinstance(values, list) else values.tolist() for values in own.values()]
-        names = list(own)
-        return [
-            make(**dict(zip(names, row, strict=True))).SerializeToString()
-            for row in zip(*columns, strict=True)
-        ]
+        return self._encoder.without_game(body)
 
     def _picks(self, rng: np.random.Generator, count: int) -> dict[str, Picks]:
         """For each pooled field, which of its pool's values each event gets."""

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from distributary.producer_sim.event_class import event_class
-from distributary.producer_sim.versions import TIMESTAMP, EventSchema, Field, arrow_schema
+from distributary.producer_sim.formats import Encoder
+from distributary.producer_sim.versions import TIMESTAMP, EventSchema, Field
 
 POOL_SIZE = 512
 ABSENT_SHARE = 0.25
@@ -44,9 +44,9 @@ ANY_WORD: Sequence[str] = (
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Values of one field, twice: serialised on their own, and as a correct reader finds them.
+    """Values of one field, twice: written on their own, and as a correct reader finds them.
 
-    A message is the concatenation of its serialised fields, so an event is joined from such fragments.
+    In every format an event is joined from such fragments.
     The last entry, reached as -1 too, leaves the field out.
     """
 
@@ -60,19 +60,15 @@ class Pool:
         return [fragments[place] for place in places.tolist()], self.array.take(pa.array(places))
 
 
-def pool(field: Field, schema: EventSchema, seed: int) -> Pool:
-    """Values for one field; the same for the same seed, field and version."""
+def pool(field: Field, schema: EventSchema, seed: int, encoder: Encoder) -> Pool:
+    """Values for one field; the same for the same seed, field and version, whatever writes them."""
     rng = np.random.default_rng([seed, schema.version, *field.name.encode()])
-    return pool_of([_value(field, schema, rng) for _ in range(POOL_SIZE)], field, schema)
+    return pool_of([_value(field, schema, rng) for _ in range(POOL_SIZE)], field, encoder)
 
 
-def pool_of(values: Sequence[Any], field: Field, schema: EventSchema) -> Pool:
-    """These values of a field, as the message class takes them."""
-    make = event_class(schema.version)
-    fragments = [make(**{field.name: value}).SerializeToString() for value in values]
-    pairs = [list(value.items()) for value in values] if field.type.startswith("map<") else list(values)
-    arrow_type = arrow_schema(schema.version).field(field.name).type
-    return Pool([*fragments, b""], pa.array([*pairs, None], arrow_type))
+def pool_of(values: Sequence[Any], field: Field, encoder: Encoder) -> Pool:
+    """These values of a field."""
+    return Pool(encoder.fragments(field, values), encoder.column(field, values))
 
 
 def _value(field: Field, schema: EventSchema, rng: np.random.Generator) -> Any:
@@ -81,11 +77,10 @@ def _value(field: Field, schema: EventSchema, rng: np.random.Generator) -> Any:
         return None
     if field.label == "repeated":
         return [_single(field, field.type, schema, rng) for _ in range(rng.integers(0, 5))]
-    if field.type.startswith("map<"):
-        kind = field.type.removesuffix(">").split(", ")[1]
+    if field.is_map:
         words = WORDS.get(field.name, ANY_WORD)
         keys = rng.choice(len(words), size=int(rng.integers(0, 4)), replace=False)
-        return {words[key]: _single(field, kind, schema, rng) for key in keys}
+        return {words[key]: _single(field, field.value_type, schema, rng) for key in keys}
     return _single(field, field.type, schema, rng)
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, DeltaProtocolError
 
+from distributary.errors import ConfigError
 from distributary.ingest.names import RESERVED_TABLES, table_name
 from distributary.ingest.setting_groups import Columns
 from distributary.ingest.settings import Settings
@@ -38,7 +39,7 @@ class Lake:
         return cls(
             root=settings.sink.root,
             template=settings.route.table,
-            route_field=settings.route.field,
+            route_field=_route_field(settings),
             fold_case=settings.route.fold_case,
             columns=settings.sink.columns,
         )
@@ -66,6 +67,14 @@ class Lake:
             return True  # let reading it fail, and be reported
         there = {part.name for part in table.schema().fields} if table is not None else set()
         return {self.columns.kafka_topic, self.columns.kafka_partition, self.columns.kafka_offset} <= there
+
+
+def _route_field(settings: Settings) -> str:
+    if settings.route.field is None:
+        raise ConfigError(
+            f"the simulator's games are told apart by a field, not by {settings.route.by}; write route.by: field"
+        )
+    return settings.route.field
 
 
 def batches(table: DeltaTable, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:

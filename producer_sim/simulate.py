@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from distributary.producer_sim.delivery import Delivery, make_topic
+from distributary.producer_sim.formats import load_format
 from distributary.producer_sim.simulation import Simulation
 from distributary.producer_sim.traffic import Record, Traffic
 from distributary.producer_sim.truth import Truth
-from distributary.producer_sim.versions import schema_text
 from distributary.registry.base import SchemaRegistry
 
 PACES_A_SECOND = 20
@@ -35,16 +35,15 @@ def simulate(
 ) -> Truth:
     """Sends everything the settings ask for and returns the truth about it, once every record is confirmed.
 
-    A version is registered under `<topic>-value` when the last event of the one before is confirmed. `stop` is
-    asked once a second or every ten thousand records; when it says yes, the truth covers what was sent until
+    A version is registered under `<topic>-value` when the last event of the one before is confirmed, unless the
+    format's records name no schema: then the registry is not asked for anything. `stop` is asked once a second or every ten thousand records; when it says yes, the truth covers what was sent until
     then. Raises SetupError if the broker does not take the records.
     """
     make_topic(settings)
     traffic, delivery = Traffic(settings), Delivery(settings)
     pace, began, sent = _Pace(settings.rate), time.monotonic(), 0
     for version in range(1, settings.versions + 1):
-        subject = f"{settings.topic}-value"
-        traffic.introduce(version, registry.register(subject, schema_text(version), "PROTOBUF"))
+        traffic.introduce(version, _registered(version, settings, registry))
         if version < settings.first_version:
             continue
         for records in traffic.stage(version):
@@ -56,6 +55,14 @@ def simulate(
                 return _truth(settings, traffic, delivery)
         delivery.finish()
     return _truth(settings, traffic, delivery)
+
+
+def _registered(version: int, settings: Simulation, registry: SchemaRegistry) -> int | None:
+    """The id of a version's schema; None in a format without registered schemas."""
+    wanted = load_format(settings.format)
+    if wanted.schema_type is None:
+        return None
+    return registry.register(f"{settings.topic}-value", wanted.schema_text(version), wanted.schema_type)
 
 
 def _send(records: list[Record], delivery: Delivery, pace: _Pace) -> None:

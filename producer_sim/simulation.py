@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from distributary.errors import ConfigError
-from distributary.producer_sim.corruption import KINDS
 from distributary.producer_sim.events import Population, game_names
+from distributary.producer_sim.formats import FORMATS, corrupt_kinds
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -17,18 +17,21 @@ COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 class Simulation:
     """What to send, where, and how fast.
 
+    format             how events are written: protobuf, avro, jsonschema or json
     first_version      where to begin: 2 with `versions=2` sends only the events of version 2
     versions           the last version sent; each version's events follow those of the one before
     events             records of each version, the corrupt ones and the tombstones among them
     rate               records a second; None for as fast as it goes
     game_skew, gamer_skew   0 spreads evenly, 1 is Zipf's law
     corrupt, tombstones     shares of the records, from 0 to 1
+    corrupt_kinds      which kinds take turns; None for all that the format has
     old_producers      share of the events that keep an older version once there is a newer one
     kafka              more options of the Kafka client, such as its security; never written to the truth
     """
 
     bootstrap_servers: str
     topic: str
+    format: str = "protobuf"
     partitions: int = 4
     games: int = 10
     game_names: tuple[str, ...] = ()
@@ -40,7 +43,7 @@ class Simulation:
     events: int = 10_000
     rate: float | None = None
     corrupt: float = 0.0
-    corrupt_kinds: tuple[str, ...] = KINDS
+    corrupt_kinds: tuple[str, ...] | None = None
     tombstones: float = 0.0
     old_producers: float = 0.0
     seed: int = 0
@@ -62,15 +65,22 @@ class Simulation:
         _check(self.corrupt + self.tombstones <= 1, "corrupt and tombstones together must not exceed 1")
         _check(self.first_version <= self.versions, "first_version must not be above versions")
         _check(self.compression in COMPRESSIONS, f"compression must be one of: {', '.join(COMPRESSIONS)}")
-        unknown = sorted({*self.corrupt_kinds} - {*KINDS})
-        _check(not unknown, f"corrupt_kinds {', '.join(unknown)}: there are only {', '.join(KINDS)}")
-        _check(bool(self.corrupt_kinds) or not self.corrupt, "corrupt_kinds is empty, so corrupt must be 0")
+        _check(self.format in FORMATS, f"format must be one of: {', '.join(FORMATS)}")
+        there = corrupt_kinds(self.format)
+        unknown = sorted({*self.kinds} - {*there})
+        _check(not unknown, f"corrupt_kinds {', '.join(unknown)}: {self.format} has only {', '.join(there)}")
+        _check(bool(self.kinds) or not self.corrupt, "corrupt_kinds is empty, so corrupt must be 0")
         _check(all(self.game_names), "a game must have a name: without one its events would be corrupt")
 
     @property
     def total(self) -> int:
         """Records that the whole simulation sends."""
         return self.events * (self.versions - self.first_version + 1)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of corrupt records that take turns."""
+        return corrupt_kinds(self.format) if self.corrupt_kinds is None else self.corrupt_kinds
 
     @property
     def population(self) -> Population:
@@ -84,7 +94,8 @@ class Simulation:
 
     def for_truth(self) -> dict[str, Any]:
         """The settings as the truth keeps them: without client options, which may hold secrets."""
-        return {name: value for name, value in asdict(self).items() if name != "kafka"}
+        told = {**asdict(self), "corrupt_kinds": self.kinds}
+        return {name: value for name, value in told.items() if name != "kafka"}
 
 
 def _check(holds: bool, otherwise: str) -> None:

@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from distributary.producer_sim.checksum import GroupSums, row_hashes
-from distributary.producer_sim.corruption import CORRUPTIONS, NO_ENTITY, framed
+from distributary.producer_sim.corruption import NO_ENTITY
 from distributary.producer_sim.events import EventMaker, Events
+from distributary.producer_sim.formats import load_format
 from distributary.producer_sim.simulation import Simulation
 from distributary.producer_sim.truth import Group, Sent
 
@@ -35,16 +36,22 @@ class Traffic:
 
     def __init__(self, settings: Simulation) -> None:
         self._settings = settings
+        self._format = load_format(settings.format)
         self._makers: dict[int, EventMaker] = {}
-        self._ids: dict[int, int] = {}
+        self._ids: dict[int, int | None] = {}
         self._sums: dict[int, GroupSums] = {}
         self._corrupted = 0
 
-    def introduce(self, version: int, schema_id: int) -> None:
-        """From now on producers may write this version; the registry calls its schema `schema_id`."""
+    def introduce(self, version: int, schema_id: int | None) -> None:
+        """From now on producers may write this version; the registry calls its schema `schema_id`.
+
+        None stands for a format whose records name no schema.
+        """
         self._ids[version] = schema_id
         if self._settings.old_producers or version >= self._settings.first_version:
-            self._makers[version] = EventMaker(version, self._settings.population, self._settings.seed)
+            self._makers[version] = EventMaker(
+                version, self._settings.population, self._settings.seed, self._settings.format
+            )
             self._sums[version] = GroupSums()
 
     def stage(self, version: int) -> Iterator[list[Record]]:
@@ -58,7 +65,8 @@ class Traffic:
         found: dict[Group, Sent] = {}
         for version, sums in self._sums.items():
             for (game,), total in sorted(sums.groups.items()):
-                found[Group(game, self._ids[version])] = Sent(version, total.rows, total.checksum)
+                group, sent = Group(game, self._ids[version]), Sent(version, total.rows, total.checksum)
+                found[group] = found[group].added(sent) if group in found else sent
         return found
 
     def _chunk(self, stage: int, number: int, count: int) -> list[Record]:
@@ -87,7 +95,7 @@ class Traffic:
     def _records(
         self, rng: np.random.Generator, version: int, events: Events, fates: npt.NDArray[np.int64]
     ) -> list[Record]:
-        head = framed(self._ids[version], b"")
+        head = self._format.header(self._ids[version])
         records = [
             Record(key, head + body, None) for key, body in zip(events.keys, events.bodies, strict=True)
         ]
@@ -99,9 +107,9 @@ class Traffic:
 
     def _corrupted_record(self, rng: np.random.Generator, version: int, key: bytes, body: bytes) -> Record:
         """The kinds take turns, so that even a few corrupt records are of all kinds."""
-        kinds, schema_id = self._settings.corrupt_kinds, self._ids[version]
+        kinds, header = self._settings.kinds, self._format.header(self._ids[version])
         kind = kinds[self._corrupted % len(kinds)]
         self._corrupted += 1
         if kind == NO_ENTITY:
-            return Record(key, framed(schema_id, self._makers[version].without_game(body)), kind)
-        return Record(key, CORRUPTIONS[kind](rng, schema_id, body), kind)
+            return Record(key, header + self._makers[version].without_game(body), kind)
+        return Record(key, self._format.corruptions[kind](rng, header, body), kind)

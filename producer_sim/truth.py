@@ -20,19 +20,32 @@ FORMAT = 1
 
 
 class Group(NamedTuple):
-    """Events that belong together: of one game, written with one schema."""
+    """Events that belong together: of one game, written with one schema.
+
+    Without a schema id they are all of the game's events whose records name no schema.
+    """
 
     game: str
-    schema_id: int
+    schema_id: int | None
+
+    @property
+    def order(self) -> tuple[str, int]:
+        """Where it stands among others."""
+        return self.game, -1 if self.schema_id is None else self.schema_id
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """How many good events of a group were sent, the schema's version, and the checksum of their rows."""
+    """How many good events of a group were sent, the newest version among them, and the checksum of their rows."""
 
     version: int
     rows: int
     checksum: int
+
+    def added(self, more: Sent) -> Sent:
+        """Both together."""
+        checksum = (self.checksum + more.checksum) & MASK
+        return Sent(max(self.version, more.version), self.rows + more.rows, checksum)
 
 
 class Place(NamedTuple):
@@ -89,7 +102,7 @@ class Truth:
             )
         sent = dict(self.sent)
         for group, more in later.sent.items():
-            sent[group] = _added(sent[group], more) if group in sent else more
+            sent[group] = sent[group].added(more) if group in sent else more
         partitions = {*self.offsets, *later.offsets}
         return Truth(
             topic=self.topic,
@@ -141,10 +154,6 @@ def joined(runs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     return tuple(result)
 
 
-def _added(one: Sent, other: Sent) -> Sent:
-    return Sent(one.version, one.rows + other.rows, (one.checksum + other.checksum) & MASK)
-
-
 def _text(found: Mapping[str, Any]) -> str:
     """JSON with a line for each thing that a reader may look for, and not one for each number."""
     lines = []
@@ -173,7 +182,7 @@ def _as_json(truth: Truth) -> dict[str, Any]:
                 "rows": sent.rows,
                 "checksum": f"{sent.checksum:016x}",
             }
-            for group, sent in sorted(truth.sent.items())
+            for group, sent in sorted(truth.sent.items(), key=lambda item: item[0].order)
         ],
         "corrupt": {
             kind: {"count": len(records), "records": records} for kind, records in sorted(kinds.items())

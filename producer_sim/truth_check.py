@@ -12,8 +12,8 @@ from distributary.producer_sim.checksum import Sum
 from distributary.producer_sim.coverage import Coverage
 from distributary.producer_sim.lake import Lake
 from distributary.producer_sim.quarantine_survey import QuarantineSurvey
-from distributary.producer_sim.table_survey import Survey
-from distributary.producer_sim.truth import Place, Truth
+from distributary.producer_sim.table_survey import GroupKey, Survey
+from distributary.producer_sim.truth import Group, Place, Sent, Truth
 from distributary.producer_sim.verdict import EXAMPLES, Difference, Kind, listed, named
 
 
@@ -32,10 +32,12 @@ def _groups(lake: Lake, truth: Truth, tables: Survey) -> Iterator[Difference]:
     """For each game and schema: rows and checksum as sent, in the game's table and in no other."""
     found = {key: total for key, total in tables.groups.items() if key[1] == truth.topic}
     there = {table.name for table in tables.tables}
-    for group, sent in sorted(truth.sent.items()):
+    # Those without a schema id come last: they are what is left of a game once every id has its own.
+    for group, sent in sorted(truth.sent.items(), key=_nameless_last):
         table = lake.table_of(group.game)
-        total = found.pop((table, truth.topic, group.game, group.schema_id), Sum())
-        where = f"{table}, game {group.game!r}, schema id {group.schema_id}"
+        total = _taken(found, (table, truth.topic, group.game), group.schema_id)
+        schema = "any schema id" if group.schema_id is None else f"schema id {group.schema_id}"
+        where = f"{table}, game {group.game!r}, {schema}"
         if table not in there:
             yield Difference("table_missing", where, f"no such table, {sent.rows:,} rows sent")
         elif total.rows != sent.rows:
@@ -49,6 +51,22 @@ def _groups(lake: Lake, truth: Truth, tables: Survey) -> Iterator[Difference]:
     for (table, _, game, schema_id), total in found.items():
         where = f"{table}, game {game!r}, schema id {schema_id}"
         yield Difference("rows_surplus", where, f"{total.rows:,} rows found, none sent")
+
+
+def _nameless_last(item: tuple[Group, Sent]) -> tuple[bool, tuple[str, int]]:
+    group, _ = item
+    return group.schema_id is None, group.order
+
+
+def _taken(found: dict[GroupKey, Sum], of_game: tuple[str, str, str], schema_id: int | None) -> Sum:
+    """What was found of a group, taken out of `found`; records that name no schema may have any id in the table."""
+    if schema_id is not None:
+        return found.pop((*of_game, schema_id), Sum())
+    together = Sum()
+    for key in [key for key in found if key[:3] == of_game]:
+        rest = found.pop(key)
+        together.add(rest.rows, rest.checksum)
+    return together
 
 
 def _lost(truth: Truth, tables: Coverage, quarantine: Coverage) -> Iterator[Difference]:

@@ -1,4 +1,4 @@
-"""The Protobuf schema of a game event and how it grows: the text and the columns of version 1, 2, 3 and so on.
+"""A game event and how it grows: the fields, the columns and the Protobuf schema of version 1, 2, 3 and so on.
 
 Every version only adds to the one before it, so each is BACKWARD compatible. Versions 2 and 3 together bring
 a plain field, a nested message, a repeated field, a map, an enum and a oneof; each version from 4 on adds a
@@ -7,10 +7,11 @@ plain field, one of the other kinds in rotation, and a field inside a message th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
+from typing import Any
 
 import pyarrow as pa
 
@@ -42,6 +43,16 @@ class Field:
     type: str
     label: str = ""
     oneof: str = ""
+
+    @property
+    def is_map(self) -> bool:
+        """Whether it is a map; all keys are text."""
+        return self.type.startswith("map<")
+
+    @property
+    def value_type(self) -> str:
+        """The type of a map's values."""
+        return self.type.removeprefix("map<string, ").removesuffix(">")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +93,25 @@ def schema_text(version: int) -> str:
 def arrow_schema(version: int) -> pa.Schema:
     """The columns a correct reader finds in events of this version: enums by name, every field nullable."""
     schema = event_schema(version)
-    return pa.schema([(field.name, _arrow_type(field, schema)) for field in schema.fields])
+    return pa.schema([(field.name, arrow_type(field, schema)) for field in schema.fields])
+
+
+def typed_column(
+    field: Field, values: Sequence[Any], schema: EventSchema, types: Mapping[str, pa.DataType] = ARROW_TYPES
+) -> pa.Array:
+    """Values of a field in a column of its type, and last a null."""
+    pairs = [list(value.items()) for value in values] if field.is_map else list(values)
+    return pa.array([*pairs, None], arrow_type(field, schema, types))
+
+
+def arrow_type(
+    field: Field, schema: EventSchema, types: Mapping[str, pa.DataType] = ARROW_TYPES
+) -> pa.DataType:
+    """The type of a field's column, where `types` says what becomes of scalars."""
+    if field.is_map:
+        return pa.map_(types["string"], types[field.value_type])
+    found = _single_type(field.type, schema, types)
+    return pa.list_(found) if field.label == "repeated" else found
 
 
 def _first_messages() -> dict[str, list[Field]]:
@@ -161,20 +190,12 @@ def _declarations(fields: tuple[Field, ...]) -> Iterator[str]:
             yield "  }"
 
 
-def _arrow_type(field: Field, schema: EventSchema) -> pa.DataType:
-    if field.type.startswith("map<"):
-        key, value = field.type.removeprefix("map<").removesuffix(">").split(", ")
-        return pa.map_(ARROW_TYPES[key], ARROW_TYPES[value])
-    found = _single_type(field.type, schema)
-    return pa.list_(found) if field.label == "repeated" else found
-
-
-def _single_type(name: str, schema: EventSchema) -> pa.DataType:
+def _single_type(name: str, schema: EventSchema, types: Mapping[str, pa.DataType]) -> pa.DataType:
     if name in schema.enums:
-        return pa.string()
+        return types["string"]
     if name in schema.messages:
-        return pa.struct([(field.name, _arrow_type(field, schema)) for field in schema.messages[name]])
-    return ARROW_TYPES[name]
+        return pa.struct([(field.name, arrow_type(field, schema, types)) for field in schema.messages[name]])
+    return types[name]
 
 
 def _uses_timestamp(schema: EventSchema) -> bool:

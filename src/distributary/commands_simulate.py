@@ -30,6 +30,13 @@ def simulate(
     bootstrap_servers: Annotated[str, typer.Option(help="The broker (default: the local stack's).")] = "",
     registry: Annotated[str, typer.Option(help="The registry's address (default: the local stack's).")] = "",
     topic: Annotated[str, typer.Option(help="The topic to send to (default: game-events).")] = "",
+    written_as: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="protobuf, avro, jsonschema or json (default: the pipeline's, or protobuf).",
+        ),
+    ] = "",
     kafka: Annotated[
         list[str] | None, typer.Option(help="A librdkafka option, NAME=VALUE; repeatable.")
     ] = None,
@@ -65,6 +72,7 @@ def simulate(
     settings = Simulation(
         bootstrap_servers=bootstrap_servers or _broker(pipeline),
         topic=topic or (pipeline.source.topics[0] if pipeline else "game-events"),
+        format=written_as or (pipeline.decode.format if pipeline else "protobuf"),
         partitions=partitions,
         games=games,
         gamers=gamers,

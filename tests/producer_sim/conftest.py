@@ -17,12 +17,14 @@ from deltalake import write_deltalake
 
 from distributary.ingest.ledger import BATCHES_SCHEMA, QUARANTINE_SCHEMA
 from distributary.producer_sim.checksum import GroupSums, row_hashes
-from distributary.producer_sim.corruption import KINDS, framed, value_digest
+from distributary.producer_sim.corruption import framed, value_digest
 from distributary.producer_sim.events import EventMaker, Population
+from distributary.producer_sim.formats import corrupt_kinds
 from distributary.producer_sim.lake import Lake
 from distributary.producer_sim.truth import Corrupt, Group, Place, Sent, Truth
 
 TOPIC = "game-events"
+KINDS = corrupt_kinds("protobuf")
 GAMES = ("golf", "quest", "Überraschung!")
 # Version 4 adds a field inside a struct, so old files lack a part of a column.
 SCHEMA_IDS = {1: 11, 3: 13, 4: 14}

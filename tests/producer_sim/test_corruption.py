@@ -9,13 +9,8 @@ from google.protobuf.message import DecodeError
 
 from distributary.codecs.base import load_codec
 from distributary.errors import BadSchema
-from distributary.producer_sim.corruption import (
-    BROKEN_ENDINGS,
-    CORRUPTIONS,
-    UNKNOWN_IDS,
-    framed,
-    value_digest,
-)
+from distributary.producer_sim.corruption import UNKNOWN_IDS, framed, value_digest
+from distributary.producer_sim.encode_protobuf import BROKEN_ENDINGS, ProtobufFormat
 from distributary.producer_sim.event_class import event_class
 from distributary.producer_sim.events import EventMaker, Population
 from distributary.producer_sim.versions import schema_text
@@ -27,8 +22,8 @@ SCHEMA = Schema(ID, "PROTOBUF", schema_text(3))
 
 
 def corrupted(kind: str) -> pa.Array:
-    rng = np.random.default_rng(1)
-    return pa.array([CORRUPTIONS[kind](rng, ID, body) for body in BODIES], pa.binary())
+    rng, corrupt = np.random.default_rng(1), ProtobufFormat.corruptions[kind]
+    return pa.array([corrupt(rng, framed(ID, b""), body) for body in BODIES], pa.binary())
 
 
 def test_a_good_record_is_read() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections import Counter
 from dataclasses import replace
@@ -11,7 +12,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from distributary.errors import SetupError
-from distributary.producer_sim.corruption import KINDS, value_digest
+from distributary.producer_sim.corruption import value_digest
+from distributary.producer_sim.formats import FORMATS, corrupt_kinds, load_format
 from distributary.producer_sim.simulate import Progress, simulate
 from distributary.producer_sim.simulation import Simulation
 from distributary.producer_sim.stack import Stack
@@ -52,14 +54,19 @@ def version_of(value: bytes) -> int:
     return int.from_bytes(value[1:5], "big")
 
 
-def test_the_truth_is_what_the_topic_holds(stack: Stack) -> None:
+FRAMED = [name for name in FORMATS if load_format(name).schema_type]
+
+
+@pytest.mark.parametrize("name", FRAMED)
+def test_the_truth_is_what_the_topic_holds(stack: Stack, name: str) -> None:
     registry = ConfluentRegistry(RegistryOptions(url=stack.registry_url))
-    chosen = settings(stack, versions=3, corrupt=0.02, tombstones=0.01, old_producers=0.2, partitions=3)
+    shares = {"corrupt": 0.02, "tombstones": 0.01, "old_producers": 0.2}
+    chosen = settings(stack, format=name, versions=3, partitions=3, **shares)
     truth = simulate(chosen, registry)
     records = read(stack, truth)
     assert len(records) == truth.records == chosen.total == 4500
     assert {place for place, (_, value) in records.items() if value is None} == truth.tombstones
-    assert {*truth.corrupt_by_kind()} == {*KINDS}
+    assert {*truth.corrupt_by_kind()} == {*corrupt_kinds(name)}
     for place, corrupt in truth.corrupt.items():
         value = records[place][1]
         assert value is not None
@@ -68,7 +75,7 @@ def test_the_truth_is_what_the_topic_holds(stack: Stack) -> None:
     good = Counter(
         version_of(value) for place, (_, value) in records.items() if value and place not in special
     )
-    expected: Counter[int] = Counter()
+    expected: Counter[int | None] = Counter()
     for group, sent in truth.sent.items():
         expected[group.schema_id] += sent.rows
     assert good == expected
@@ -76,6 +83,19 @@ def test_the_truth_is_what_the_topic_holds(stack: Stack) -> None:
     ids = [version.id for version in registry.versions(f"{chosen.topic}-value")]
     assert {group.schema_id for group in truth.sent} == set(ids)
     assert len(ids) == 3
+
+
+def test_records_that_name_no_schema_need_no_registry(stack: Stack) -> None:
+    registry = MemoryRegistry()
+    registry.down = True
+    truth = simulate(settings(stack, format="json", versions=2, corrupt=0.02), registry)
+    records = read(stack, truth)
+    assert {group.schema_id for group in truth.sent} == {None}
+    assert {sent.version for sent in truth.sent.values()} == {2}
+    games = Counter(
+        json.loads(v or b"")["game_name"] for p, (_, v) in records.items() if p not in truth.corrupt
+    )
+    assert games == {group.game: sent.rows for group, sent in truth.sent.items()}
 
 
 def test_a_version_s_events_follow_those_of_the_one_before(stack: Stack) -> None:

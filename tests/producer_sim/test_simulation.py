@@ -30,6 +30,8 @@ GOOD: dict[str, Any] = {"bootstrap_servers": "127.0.0.1:9092", "topic": "games"}
         ({"old_producers": -0.1}, "old_producers"),
         ({"first_version": 3, "versions": 2}, "first_version"),
         ({"compression": "rar"}, "zstd"),
+        ({"format": "xml"}, "protobuf, avro, jsonschema, json"),
+        ({"format": "avro", "corrupt_kinds": ("bad_message_index",)}, "avro has only"),
         ({"corrupt_kinds": ("evil",)}, "bad_magic"),
         ({"corrupt": 0.1, "corrupt_kinds": ()}, "corrupt_kinds"),
     ],

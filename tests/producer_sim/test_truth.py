@@ -57,6 +57,18 @@ def test_appending_adds_up(tmp_path: Path) -> None:
     assert both.runs == ({"seed": 1}, {"seed": 2})
 
 
+def test_events_without_a_schema_id_stand_beside_those_with_one(tmp_path: Path) -> None:
+    group = Group("golf", None)
+    nameless = Truth("games", {group: Sent(2, 3, 5)}, offsets={4: ((0, 3),)})
+    path = tmp_path / "truth.json"
+    save(FIRST, path)
+    save(nameless, path, append=True)
+    both = save(Truth("games", {group: Sent(1, 1, MASK)}, offsets={4: ((3, 4),)}), path, append=True)
+    assert load(path) == both
+    assert both.sent[group] == Sent(2, 4, 4)
+    assert both.sent[Group("golf", 1)] == FIRST.sent[Group("golf", 1)]
+
+
 def test_two_topics_do_not_mix(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="one truth file a topic"):
         FIRST.merged(Truth("other"))

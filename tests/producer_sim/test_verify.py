@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pytest
 from tests.producer_sim.conftest import EVENTS, GAMES, SCHEMA_IDS, TOPIC, ColumnOf, HandMade
 
 from distributary.errors import CheckFailed
-from distributary.producer_sim.truth import Place
+from distributary.producer_sim.truth import Group, Place, Sent, Truth
 from distributary.producer_sim.verdict import Kind, Verdict
 from distributary.producer_sim.verify import Progress, verify
 
@@ -38,6 +39,42 @@ def test_they_pass_without_truth_too(hand_made: HandMade) -> None:
     verdict = verify(hand_made.lake)
     assert verdict.differences == ()
     assert verdict.sent is None
+
+
+def without_ids(truth: Truth, of_game: str) -> Truth:
+    """The same truth, told by someone whose records of a game name no schema."""
+    sent: dict[Group, Sent] = {}
+    for group, found in truth.sent.items():
+        key = Group(group.game, None) if group.game == of_game else group
+        sent[key] = sent[key].added(found) if key in sent else found
+    return replace(truth, sent=sent)
+
+
+def test_records_that_name_no_schema_are_compared_whatever_id_their_rows_have(hand_made: HandMade) -> None:
+    hand_made.write()
+    truth = without_ids(hand_made.truth, "golf")
+    assert len(truth.sent) == len(hand_made.truth.sent) - len(SCHEMA_IDS) + 1
+    assert verify(hand_made.lake, truth).differences == ()
+
+
+def test_records_that_name_no_schema_are_what_ids_leave_over(hand_made: HandMade) -> None:
+    """Several formats in one topic: some records of a game have an id, some have none."""
+    hand_made.write()
+    sent = dict(hand_made.truth.sent)
+    sent[Group("golf", None)] = sent.pop(Group("golf", 13))
+    assert verify(hand_made.lake, replace(hand_made.truth, sent=sent)).differences == ()
+
+
+def test_a_changed_value_shows_without_an_id_too(hand_made: HandMade, with_column: ColumnOf) -> None:
+    part = hand_made.part(*PART)
+    rows = hand_made.parts[part]
+    scores = rows["score"].to_pylist()
+    hand_made.parts[part] = with_column(rows, "score", [scores[0] + 1, *scores[1:]])
+    hand_made.write()
+    verdict = verify(hand_made.lake, without_ids(hand_made.truth, "golf"))
+    assert [(d.kind, d.where) for d in verdict.differences] == [
+        ("values_differ", "silver_golf_events, game 'golf', any schema id")
+    ]
 
 
 def test_a_lost_row(hand_made: HandMade) -> None:

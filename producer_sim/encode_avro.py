@@ -1,0 +1,148 @@
+"""Events as Avro in Confluent's wire format.
+
+https://avro.apache.org/docs/1.12.0/specification/#binary-encoding
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from fastavro import parse_schema, schemaless_reader, schemaless_writer
+
+from distributary.producer_sim.corruption import HEADER, HEADER_CORRUPTIONS, truncated_body
+from distributary.producer_sim.event_avro_schema import avro_schema, avro_text
+from distributary.producer_sim.formats import Corruption, OwnColumns
+from distributary.producer_sim.versions import Field, event_schema, typed_column
+from distributary.registry.base import SchemaType
+
+NULL_BRANCH = b"\x00"  # null is the first branch of each union
+LONGEST_VARINT = 10
+
+
+def _trailing_bytes(rng: np.random.Generator, header: bytes, body: bytes) -> bytes:
+    return header + body + rng.bytes(int(rng.integers(1, 9)))
+
+
+def _malformed(rng: np.random.Generator, header: bytes, body: bytes) -> bytes:
+    """The length of the first field, which is text, is minus one."""
+    return header + b"\x01" + body
+
+
+def _invalid_utf8(rng: np.random.Generator, header: bytes, body: bytes) -> bytes:
+    """The first letter of the first field, whose length fits into a byte, is none of UTF-8."""
+    return header + body[:1] + b"\xff" + body[2:]
+
+
+class AvroFormat:
+    """The header and the record's bytes."""
+
+    schema_type: SchemaType | None = "AVRO"
+    corruptions: Mapping[str, Corruption] = {
+        **HEADER_CORRUPTIONS,
+        "truncated_body": truncated_body,
+        "trailing_bytes": _trailing_bytes,
+        "malformed": _malformed,
+        "invalid_utf8": _invalid_utf8,
+    }
+
+    def schema_text(self, version: int) -> str:
+        """The Avro schema of a version."""
+        return avro_text(version)
+
+    def header(self, schema_id: int | None) -> bytes:
+        """The wire header."""
+        return HEADER.pack(0, schema_id or 0)
+
+    def encoder(self, version: int) -> AvroEncoder:
+        """The writer of a version's events."""
+        return AvroEncoder(version)
+
+
+class AvroEncoder:
+    """Joins records from fields that were written on their own: a record is its fields in the schema's order."""
+
+    def __init__(self, version: int) -> None:
+        self._events = event_schema(version)
+        document = avro_schema(version)
+        self._record = parse_schema(document)
+        self._types = {field["name"]: field["type"] for field in document["fields"]}
+
+    def fragments(self, field: Field, values: Sequence[Any]) -> list[bytes]:
+        """Each value alone, and last the null of those that may be left out."""
+        kind = self._types[field.name]
+        schema = parse_schema(kind)
+        absent = NULL_BRANCH if isinstance(kind, list) else b""
+        return [*(_written(schema, value) for value in values), absent]
+
+    def column(self, field: Field, values: Sequence[Any]) -> pa.Array:
+        """The values in a column of the field's type, and last a null."""
+        return typed_column(field, values, self._events)
+
+    def bodies(self, own: OwnColumns, pooled: Mapping[str, Sequence[bytes]]) -> list[bytes]:
+        """Whole records."""
+        columns = [
+            pooled[field.name] if field.name in pooled else OWN[field.type](own[field.name])
+            for field in self._events.fields
+        ]
+        return [b"".join(fields) for fields in zip(*columns, strict=True)]
+
+    def without_game(self, body: bytes) -> bytes:
+        """The same event, its game's name left empty."""
+        event: Any = schemaless_reader(BytesIO(body), self._record, None)
+        return _written(self._record, {**event, "game_name": ""})
+
+
+def longs(numbers: npt.NDArray[np.integer]) -> list[bytes]:
+    """Each number as a zigzag varint."""
+    wide = numbers.astype(np.int64)
+    zigzag = ((wide << 1) ^ (wide >> 63)).view(np.uint64)
+    shifts = np.arange(0, 7 * LONGEST_VARINT, 7, dtype=np.uint64)
+    groups = zigzag[:, None] >> shifts
+    # A byte says whether more follow; the first is there even for zero.
+    more = np.zeros(groups.shape, np.bool_)
+    more[:, :-1] = groups[:, 1:] != 0
+    used = np.ones(groups.shape, np.bool_)
+    used[:, 1:] = more[:, :-1]
+    written = ((groups & np.uint64(0x7F)) | (more.astype(np.uint64) << np.uint64(7))).astype(np.uint8)
+    return _cut(written[used].tobytes(), used.sum(axis=1))
+
+
+def _texts(texts: Sequence[str]) -> list[bytes]:
+    encoded = [text.encode() for text in texts]
+    lengths = longs(np.array([len(text) for text in encoded], np.int64))
+    return [length + text for length, text in zip(lengths, encoded, strict=True)]
+
+
+def _doubles(numbers: npt.NDArray[np.float64]) -> list[bytes]:
+    return _cut(numbers.astype("<f8").tobytes(), np.full(len(numbers), 8))
+
+
+def _booleans(truths: npt.NDArray[np.bool_]) -> list[bytes]:
+    return [b"\x01" if truth else b"\x00" for truth in truths.tolist()]
+
+
+def _cut(joined: bytes, lengths: npt.NDArray[np.integer]) -> list[bytes]:
+    """Pieces of these lengths."""
+    ends = np.cumsum(lengths).tolist()
+    return [joined[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+# The fields that hardly repeat are all there from version 1 on, so none of them is a union.
+OWN: Mapping[str, Callable[[Any], list[bytes]]] = {
+    "string": _texts,
+    "int32": longs,
+    "int64": longs,
+    "double": _doubles,
+    "bool": _booleans,
+}
+
+
+def _written(schema: Any, value: Any) -> bytes:
+    target = BytesIO()
+    schemaless_writer(target, schema, value)
+    return target.getvalue()

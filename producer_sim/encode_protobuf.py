@@ -1,0 +1,88 @@
+"""Events as Protobuf in Confluent's wire format."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from distributary.producer_sim.corruption import HEADER, HEADER_CORRUPTIONS, framed
+from distributary.producer_sim.event_class import event_class
+from distributary.producer_sim.formats import Corruption, OwnColumns
+from distributary.producer_sim.versions import Field, event_schema, schema_text, typed_column
+from distributary.registry.base import SchemaType
+
+# A tag with the wire type 7, which does not exist; and a varint of more bytes than 64 bits can take.
+# https://protobuf.dev/programming-guides/encoding/#structure
+BROKEN_ENDINGS = (b"\x0f", b"\x20" + b"\xff" * 11 + b"\x01")
+
+
+def _malformed(rng: np.random.Generator, header: bytes, body: bytes) -> bytes:
+    return header + body + BROKEN_ENDINGS[rng.integers(0, len(BROKEN_ENDINGS))]
+
+
+def _bad_message_index(rng: np.random.Generator, header: bytes, body: bytes) -> bytes:
+    """An index of one step to a message far beyond the schema's last: zigzag varints of 1 and 5000."""
+    return header[: HEADER.size] + b"\x02\x90\x4e" + body
+
+
+class ProtobufFormat:
+    """The header, the message index of the first message, the message."""
+
+    schema_type: SchemaType | None = "PROTOBUF"
+    corruptions: Mapping[str, Corruption] = {
+        **HEADER_CORRUPTIONS,
+        "malformed": _malformed,
+        "bad_message_index": _bad_message_index,
+    }
+
+    def schema_text(self, version: int) -> str:
+        """The .proto text of a version."""
+        return schema_text(version)
+
+    def header(self, schema_id: int | None) -> bytes:
+        """The wire header with the message index."""
+        return framed(schema_id or 0, b"")
+
+    def encoder(self, version: int) -> ProtobufEncoder:
+        """The writer of a version's events."""
+        return ProtobufEncoder(version)
+
+
+class ProtobufEncoder:
+    """Joins messages from fields that were serialised on their own: a message is their concatenation."""
+
+    def __init__(self, version: int) -> None:
+        self._schema = event_schema(version)
+        self._class = event_class(version)
+
+    def fragments(self, field: Field, values: Sequence[Any]) -> list[bytes]:
+        """Messages of one field each, and last an empty one; maps in the same order in every process."""
+        make = self._class
+        return [*(make(**{field.name: value}).SerializeToString(deterministic=True) for value in values), b""]
+
+    def column(self, field: Field, values: Sequence[Any]) -> pa.Array:
+        """The values in a column of the field's type, and last a null."""
+        return typed_column(field, values, self._schema)
+
+    def bodies(self, own: OwnColumns, pooled: Mapping[str, Sequence[bytes]]) -> list[bytes]:
+        """Whole messages."""
+        parts = zip(self._messages(own), *pooled.values(), strict=True)
+        return [b"".join(fields) for fields in parts]
+
+    def without_game(self, body: bytes) -> bytes:
+        """The same event, its game's name left empty."""
+        event = self._class.FromString(body)
+        event.ClearField("game_name")
+        return event.SerializeToString(deterministic=True)
+
+    def _messages(self, own: OwnColumns) -> list[bytes]:
+        make = self._class
+        columns = [values if isinstance(values, list) else values.tolist() for values in own.values()]
+        names = list(own)
+        return [
+            make(**dict(zip(names, row, strict=True))).SerializeToString()
+            for row in zip(*columns, strict=True)
+        ]

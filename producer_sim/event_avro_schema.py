@@ -1,0 +1,85 @@
+"""The Avro schema of a game event: the same fields as the Protobuf schema, in Avro's words.
+
+Whatever came after version 1 is nullable with null as its default, as additions to Avro schemas mostly are: each
+version can read the one before it, and what an old event lacks is null by whichever schema it is read. A oneof
+is one nullable field a member, of which at most one is not null: the columns are then those of the others.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any
+
+from distributary.producer_sim.versions import (
+    PACKAGE,
+    RECORD,
+    TIMESTAMP,
+    EventSchema,
+    Field,
+    event_schema,
+)
+
+SCALARS: dict[str, Any] = {
+    "string": "string",
+    "bytes": "bytes",
+    "bool": "boolean",
+    "int32": "int",
+    "int64": "long",
+    "uint32": "long",  # Avro has no unsigned types
+    "float": "float",
+    "double": "double",
+    TIMESTAMP: {"type": "long", "logicalType": "timestamp-micros"},
+}
+
+
+def avro_schema(version: int) -> dict[str, Any]:
+    """The record of this version, as JSON has it."""
+    return {**_record(RECORD, event_schema(version)), "namespace": PACKAGE}
+
+
+@lru_cache(maxsize=256)
+def avro_text(version: int) -> str:
+    """The schema's text; the same for the same version, always."""
+    return json.dumps(avro_schema(version))
+
+
+def is_nullable(message: str, field: Field, schema: EventSchema) -> bool:
+    """Whether a field of a message may be null."""
+    if field.label == "repeated" or field.is_map:
+        return not _from_the_start(message, field)
+    is_message = field.type in schema.messages
+    return is_message or bool(field.label or field.oneof) or not _from_the_start(message, field)
+
+
+def _record(name: str, schema: EventSchema) -> dict[str, Any]:
+    fields = [_field(name, field, schema) for field in schema.messages[name]]
+    return {"type": "record", "name": name, "fields": fields}
+
+
+def _field(message: str, field: Field, schema: EventSchema) -> dict[str, Any]:
+    kind = _type(field, schema)
+    if is_nullable(message, field, schema):
+        return {"name": field.name, "type": ["null", kind], "default": None}
+    return {"name": field.name, "type": kind}
+
+
+def _type(field: Field, schema: EventSchema) -> Any:
+    if field.is_map:
+        return {"type": "map", "values": SCALARS[field.value_type]}
+    found = _single_type(field.type, schema)
+    return {"type": "array", "items": found} if field.label == "repeated" else found
+
+
+def _single_type(name: str, schema: EventSchema) -> Any:
+    """Each message and each enum has one field of its type, so it is defined right there."""
+    if name in schema.messages:
+        return _record(name, schema)
+    if name in schema.enums:
+        symbols = schema.enums[name]
+        return {"type": "enum", "name": name, "symbols": list(symbols), "default": symbols[0]}
+    return SCALARS[name]
+
+
+def _from_the_start(message: str, field: Field) -> bool:
+    return field in event_schema(1).messages.get(message, ())

@@ -1,0 +1,84 @@
+"""The seam between what happens in a game and the bytes that tell of it: one format beside the other, by name.
+
+Adding a format is one new file in this folder and one line in `FORMATS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, Protocol, cast
+
+import numpy as np
+import pyarrow as pa
+
+from distributary.producer_sim.corruption import NO_ENTITY
+from distributary.producer_sim.versions import Field
+from distributary.registry.base import SchemaType
+
+# Named, not imported: sending one format must not need the libraries of another.
+FORMATS: Mapping[str, str] = {
+    "protobuf": "distributary.producer_sim.encode_protobuf:ProtobufFormat",
+    "avro": "distributary.producer_sim.encode_avro:AvroFormat",
+    "jsonschema": "distributary.producer_sim.encode_json_schema:JsonSchemaFormat",
+    "json": "distributary.producer_sim.encode_json:JsonFormat",
+}
+
+# A good record's header and body to the bytes of a broken one.
+Corruption = Callable[[np.random.Generator, bytes, bytes], bytes]
+
+# The fields that hardly repeat, by name: lists of text and NumPy arrays.
+OwnColumns = Mapping[str, Any]
+
+
+class Encoder(Protocol):
+    """Writes the events of one version; made by `Format.encoder`."""
+
+    def fragments(self, field: Field, values: Sequence[Any]) -> list[bytes]:
+        """Each of a field's values as it stands in a body, and last what stands there without the field."""
+        ...
+
+    def column(self, field: Field, values: Sequence[Any]) -> pa.Array:
+        """The same values as a correct reader finds them, and last a null."""
+        ...
+
+    def bodies(self, own: OwnColumns, pooled: Mapping[str, Sequence[bytes]]) -> list[bytes]:
+        """Whole events, without any header, from values and from the fragments of all other fields."""
+        ...
+
+    def without_game(self, body: bytes) -> bytes:
+        """The same event, its game's name left empty."""
+        ...
+
+
+class Format(Protocol):
+    """One way to put events into records."""
+
+    schema_type: SchemaType | None
+    """As what its schemas are registered; None where records name no schema."""
+
+    corruptions: Mapping[str, Corruption]
+    """How a record can be broken so that it must end in quarantine, by kind."""
+
+    def schema_text(self, version: int) -> str:
+        """What the registry is given for a version; the same text for the same version, always."""
+        ...
+
+    def header(self, schema_id: int | None) -> bytes:
+        """What stands before the body in a record's value."""
+        ...
+
+    def encoder(self, version: int) -> Encoder:
+        """The writer of a version's events."""
+        ...
+
+
+def load_format(name: str) -> Format:
+    """The format called `name`, one of `FORMATS`."""
+    module, _, attribute = FORMATS[name].partition(":")
+    return cast("Format", getattr(import_module(module), attribute)())
+
+
+def corrupt_kinds(name: str) -> tuple[str, ...]:
+    """Every way in which a record of a format can be corrupt; events without a game are so in all."""
+    return (*load_format(name).corruptions, NO_ENTITY)
