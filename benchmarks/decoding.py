@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from distributary.codecs.base import load_codec
 from distributary.codecs.wire_header import bodies
 from distributary.ingest.client_options import ClientOptions
-from distributary.ingest.frames import raw_records, worker_columns
+from distributary.ingest.frames import raw_records, record_headers, worker_columns
 from distributary.ingest.kafka_columns import table_schema
 from distributary.ingest.kafka_source import read_stream
 from distributary.ingest.settings import Settings
@@ -31,7 +31,7 @@ def source(spark: SparkSession, settings: Settings, tuned: bool = False) -> Data
         kafka = ClientOptions({**settings.source.kafka, **CLIENT_DEFAULTS})
         settings = settings.model_copy(update={"source": settings.source.model_copy(update={"kafka": kafka})})
     records = read_stream(spark, settings)
-    return worker_columns(records, len(settings.source.topics), settings.source.headers)
+    return worker_columns(records, len(settings.source.topics), record_headers(settings))
 
 
 def decoded(spark: SparkSession, settings: Settings, schema: Schema) -> DataFrame:

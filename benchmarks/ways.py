@@ -64,7 +64,7 @@ def n_queries(spark: SparkSession, settings: Settings, topic: Topic) -> Landed:
     """A streaming query a game, each reading and decoding everything and keeping its own."""
 
     def start(game: str) -> StreamingQuery:
-        mine = decoded(spark, settings, topic.schema).where(sql.col(settings.route.field) == game)
+        mine = decoded(spark, settings, topic.schema).where(sql.col(str(settings.route.field)) == game)
         writer = mine.writeStream.format("delta").option("path", str(settings.sink.root / game))
         return _started(writer, settings, game)
 
@@ -79,7 +79,7 @@ def filters(spark: SparkSession, settings: Settings, topic: Topic) -> Landed:
         rows.persist()
 
         def append(game: str) -> None:
-            mine = rows.where(sql.col(settings.route.field) == game).write.format("delta").mode("append")
+            mine = rows.where(sql.col(str(settings.route.field)) == game).write.format("delta").mode("append")
             once = mine.option("txnAppId", settings.name).option("txnVersion", batch_id)
             once.save(str(settings.sink.root / game))
 

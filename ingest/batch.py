@@ -19,6 +19,7 @@ from distributary.ingest.continuity import check_manifest
 from distributary.ingest.decide import Decision, decide
 from distributary.ingest.evolution import tables_grow, worker_policies
 from distributary.ingest.finish import Finisher
+from distributary.ingest.frames import record_headers
 from distributary.ingest.generation import Generation
 from distributary.ingest.judge import Judge
 from distributary.ingest.manifest import Manifest
@@ -75,7 +76,7 @@ class BatchRunner:
         self._finisher = Finisher(
             self.settings, self.checkpoint, self.tables, self.native, self.generation.lineage
         )
-        self._rewriter = Rewriter(self.checkpoint, self.settings.source.headers, self.slots)
+        self._rewriter = Rewriter(self.checkpoint, record_headers(self.settings), self.slots)
 
     def __call__(self, records: DataFrame, batch_id: int) -> None:
         """Bring a batch to its end, from the beginning or from where an earlier attempt left it."""
@@ -137,7 +138,7 @@ class BatchRunner:
     def _settle(self, records: DataFrame, batch_id: int, known: Mapping[str, PinnedTable]) -> Settled:
         judge = Judge(self.settings, self.schemas, self.tables, known)
         pins = self._first_pins(batch_id, known, judge.room())
-        headers = self.settings.source.headers
+        headers = record_headers(self.settings)
         return Settling(records.sparkSession, judge, self.tables, headers, self.slots).settle(records, pins)
 
     def _first_pins(self, batch_id: int, known: Mapping[str, PinnedTable], room: int = 0) -> Pins:

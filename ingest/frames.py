@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
 from distributary.ingest.kafka_columns import RAW, TIMESTAMP
+from distributary.ingest.settings import Settings
 
 # https://docs.confluent.io: the record header in which newer serialisers put the schema's GUID.
 SCHEMA_HEADER = "__value_schema_id"
@@ -19,12 +22,22 @@ _TYPES = {
     "key": pa.binary(),
     "value": pa.binary(),
     "header_id": pa.binary(),
+    "route": pa.binary(),
 }
 RAW_SCHEMA = pa.schema([pa.field(name, _TYPES[name]) for name in RAW])
 
 
-def worker_columns(records: DataFrame, topics: int, headers: bool) -> DataFrame:
-    """What workers need of Spark's Kafka source, and no column more: each costs a hop to Python."""
+def record_headers(settings: Settings) -> dict[str, str]:
+    """The record headers that workers read, by the columns they are read into."""
+    wanted = {"header_id": SCHEMA_HEADER} if settings.source.headers else {}
+    return wanted if settings.route.header is None else {**wanted, "route": settings.route.header}
+
+
+def worker_columns(records: DataFrame, topics: int, headers: Mapping[str, str]) -> DataFrame:
+    """What workers need of Spark's Kafka source, and no column more: each costs a hop to Python.
+
+    `headers` are those of `record_headers`. Of several headers of one name the last counts, as in Kafka's clients.
+    """
     columns = [
         sql.col("partition"),
         sql.col("offset"),
@@ -34,10 +47,13 @@ def worker_columns(records: DataFrame, topics: int, headers: bool) -> DataFrame:
     ]
     if topics > 1:
         columns.append(sql.col("topic"))
-    if headers:
-        found = sql.expr(f"filter(headers, h -> h.key = '{SCHEMA_HEADER}')[0].value")
-        columns.append(found.alias("header_id"))
+    columns += [_last_header(name).alias(column) for column, name in headers.items()]
     return records.select(*columns)
+
+
+def _last_header(name: str) -> Column:
+    named = sql.filter(sql.col("headers"), lambda header: header["key"] == sql.lit(name))
+    return sql.try_element_at(named, sql.lit(-1))["value"]
 
 
 def raw_records(batch: pa.RecordBatch, topics: tuple[str, ...]) -> pa.RecordBatch:

@@ -7,7 +7,7 @@ import pyarrow as pa
 from distributary.ingest.setting_groups import Columns
 
 # Of the frame that workers read, in this order; see `ingest/frames.py`.
-RAW = ("topic", "partition", "offset", "ts", "key", "value", "header_id")
+RAW = ("topic", "partition", "offset", "ts", "key", "value", "header_id", "route")
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 

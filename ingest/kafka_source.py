@@ -88,7 +88,7 @@ def _options(settings: Settings) -> dict[str, str]:
     return {
         **READ_WITH,
         **settings.source.spark_options(),
-        "includeHeaders": str(settings.source.headers).lower(),
+        "includeHeaders": str(settings.source.headers or settings.route.by == "header").lower(),
         "failOnDataLoss": "true",
         # Seen in the broker's tools; every query gets a group of its own.
         "groupIdPrefix": f"distributary-{settings.name}",

@@ -20,7 +20,7 @@ from distributary.ingest.kafka_columns import kafka_fields
 from distributary.ingest.pins import Verdict
 from distributary.ingest.report import Growth
 from distributary.ingest.rescued import joined
-from distributary.ingest.routing import entities
+from distributary.ingest.routing import Records, entities
 from distributary.ingest.task import Rows, Task, tally
 
 Codes = npt.NDArray[np.int32]
@@ -75,7 +75,8 @@ class Placement:
 
     def _route(self, rows: Rows, decoded: Decoded) -> None:
         """`rows` are the batch's rows that `decoded.rows` came from, in the same order."""
-        named = entities(decoded.rows, self._pins.route.field)
+        records = Records(decoded.rows, self._raw, rows, self._reader.name)
+        named = entities(self._pins.route, records)
         codes = self._without_entity(rows, self._book.codes(named))
         denied = np.flatnonzero(codes == DENIED)
         names = named.take(pa.array(denied)).to_pylist()

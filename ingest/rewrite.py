@@ -26,7 +26,7 @@ from distributary.ingest.settle import discard, run_pass
 class Rewriter:
     """Puts new files in the place of lost ones; the manifest itself stays as it was written."""
 
-    def __init__(self, checkpoint: Checkpoint, headers: bool, slots: int) -> None:
+    def __init__(self, checkpoint: Checkpoint, headers: Mapping[str, str], slots: int) -> None:
         self._folder, self._headers, self._slots = checkpoint.resolutions, headers, slots
 
     def restored(self, manifest: Manifest, records: DataFrame, pins: Pins) -> Manifest:

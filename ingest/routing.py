@@ -1,21 +1,66 @@
-"""Which entity a decoded record belongs to: the value of a field, nested or not."""
+"""Which entity a decoded record belongs to: by a field of its payload, or by what Kafka or its schema says of it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from distributary.ingest.setting_groups import Route
 
-def entities(rows: pa.RecordBatch, field: str) -> pa.DictionaryArray:
-    """The routing value of each row as text, null where there is none; an empty text counts as none.
 
-    `field` is a payload name, dotted for a field inside a struct.
-    """
-    column = _pick(rows, field.split("."))
-    if column is None:
-        return pa.nulls(rows.num_rows, pa.string()).dictionary_encode()
-    text = _text(column)
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Records of one type on their way: row n of `decoded` came from row `rows[n]` of `raw`."""
+
+    decoded: pa.RecordBatch
+    raw: pa.RecordBatch
+    rows: npt.NDArray[np.int64]
+    type_name: str
+
+    def of_kafka(self, column: str) -> pa.Array:
+        """A column of Kafka's side of the records."""
+        return self.raw[column].take(pa.array(self.rows))
+
+
+def entities(route: Route, records: Records) -> pa.DictionaryArray:
+    """The routing value of each record as text, null where there is none; an empty text counts as none."""
+    text = _BY[route.by](route, records)
     return pc.if_else(pc.equal(text, ""), None, text).dictionary_encode()
+
+
+def _by_field(route: Route, records: Records) -> pa.Array:
+    column = _pick(records.decoded, (route.field or "").split("."))
+    return pa.nulls(records.decoded.num_rows, pa.string()) if column is None else _text(column)
+
+
+def _by_record(_route: Route, records: Records) -> pa.Array:
+    return pa.repeat(pa.scalar(records.type_name), len(records.rows))
+
+
+def _by_topic(_route: Route, records: Records) -> pa.Array:
+    return records.of_kafka("topic")
+
+
+def _by_key(_route: Route, records: Records) -> pa.Array:
+    return _text(records.of_kafka("key"))
+
+
+def _by_header(_route: Route, records: Records) -> pa.Array:
+    return _text(records.of_kafka("route"))
+
+
+_BY: Mapping[str, Callable[[Route, Records], pa.Array]] = {
+    "field": _by_field,
+    "record": _by_record,
+    "topic": _by_topic,
+    "key": _by_key,
+    "header": _by_header,
+}
 
 
 def _text(column: pa.Array) -> pa.Array:

@@ -173,10 +173,12 @@ class Decode(Group):
 class Route(Group):
     """How a record finds its table."""
 
-    by: Literal["field"] = "field"
-    """What a record is routed by: `field`, a field of its payload."""
-    field: Name
-    """The payload field that names the entity; dotted if it is nested."""
+    by: Literal["field", "record", "topic", "key", "header"] = "field"
+    """What a record is routed by: `field`, a field of its payload; `record`, the full name of its record or message type; `topic`, its topic; `key`, its key as text; `header`, the last record header of a name."""
+    field: Name | None = None
+    """The payload field that names the entity, for `by: field`; dotted if it is nested."""
+    header: Name | None = None
+    """The record header whose value, as text, names the entity, for `by: header`."""
     table: str = "{entity}"
     """The tables' names: `{entity}` once, and around it a-z, 0-9 and _. An entity's name that is not made of those gets a hash appended."""
     max_tables: Annotated[int, Field(ge=1)] = 1000
@@ -192,10 +194,19 @@ class Route(Group):
 
     @field_validator("field")
     @classmethod
-    def _whole_path(cls, path: str) -> str:
-        if not all(path.split(".")):
+    def _whole_path(cls, path: str | None) -> str | None:
+        if path is not None and not all(path.split(".")):
             raise ValueError("a part between dots is empty; write for example header.game_name")
         return path
+
+    @model_validator(mode="after")
+    def _named_where_needed(self) -> Route:
+        for by, name in (("field", self.field), ("header", self.header)):
+            if self.by == by and name is None:
+                raise Misfits(((by,), f"records are routed by a {by}: write its name"))
+            if self.by != by and name is not None:
+                raise Misfits(((by,), f"records are routed by {self.by}: leave it out, or write by: {by}"))
+        return self
 
 
 class Columns(Group):

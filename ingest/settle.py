@@ -42,7 +42,7 @@ class Settling:
     """Passes over one batch. Gives up without a trace: files of an attempt that failed are removed."""
 
     def __init__(
-        self, spark: SparkSession, judge: Judge, tables: TableBook, headers: bool, slots: int
+        self, spark: SparkSession, judge: Judge, tables: TableBook, headers: Mapping[str, str], slots: int
     ) -> None:
         self._spark, self._judge, self._tables = spark, judge, tables
         self._headers, self._slots = headers, slots

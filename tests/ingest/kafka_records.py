@@ -70,6 +70,7 @@ def batch(records: Sequence[Sent]) -> pa.RecordBatch:
             "key": b"gamer",
             "value": record.value,
             "header_id": None,
+            "route": None,
         }
         for record in records
     ]

@@ -12,7 +12,7 @@ WHOLE = batch(numbered([b"a", None]))
 
 
 def test_a_single_topic_that_was_not_sent_is_put_back() -> None:
-    lean = WHOLE.drop_columns(["topic", "header_id"])
+    lean = WHOLE.drop_columns(["topic", "header_id", "route"])
     assert raw_records(lean, ("game-events",)).equals(WHOLE)
 
 
@@ -35,18 +35,19 @@ def test_no_records_are_no_trouble() -> None:
 @pytest.mark.spark
 def test_workers_get_only_the_columns_they_need(spark: SparkSession) -> None:
     header = Row(key="__value_schema_id", value=bytearray(b"\x01id"))
-    other = Row(key="trace", value=bytearray(b"x"))
+    others = [Row(key="tr'ace", value=bytearray(value)) for value in (b"first", b"last")]
     kafka = spark.createDataFrame(
         [
-            (b"k", b"v", "t", 0, 5, INSTANT, 0, [other, header]),
+            (b"k", b"v", "t", 0, 5, INSTANT, 0, [*others, header]),
             (None, None, "t", 1, 6, INSTANT, 0, None),
         ],
         "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, "
         "timestampType int, headers array<struct<key: string, value: binary>>",
     )
-    lean = worker_columns(kafka, topics=1, headers=False)
+    lean = worker_columns(kafka, topics=1, headers={})
     assert lean.columns == ["partition", "offset", "ts", "key", "value"]
-    whole = worker_columns(kafka, topics=2, headers=True)
-    found = [row["header_id"] for row in whole.collect()]
-    assert [None if value is None else bytes(value) for value in found] == [b"\x01id", None]
+    whole = worker_columns(kafka, topics=2, headers={"header_id": "__value_schema_id", "route": "tr'ace"})
+    rows = whole.collect()
+    assert [row["header_id"] and bytes(row["header_id"]) for row in rows] == [b"\x01id", None]
+    assert [row["route"] and bytes(row["route"]) for row in rows] == [b"last", None]
     assert "topic" in whole.columns

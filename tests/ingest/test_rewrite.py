@@ -39,7 +39,7 @@ def lost(root: Path, manifest: Manifest) -> set[str]:
 
 
 def test_while_every_file_is_there_the_manifest_is_as_it_was(tmp_path: Path, manifest: Manifest) -> None:
-    rewriter = Rewriter(checkpoint(tmp_path), headers=True, slots=2)
+    rewriter = Rewriter(checkpoint(tmp_path), headers={}, slots=2)
     assert rewriter.restored(manifest, NO_RECORDS, pins(tmp_path)) == manifest
 
 
@@ -75,5 +75,5 @@ def test_files_written_again_take_the_place_of_the_lost_ones_in_later_attempts_t
     here = checkpoint(tmp_path)
     text = json.dumps({GOLF: [asdict(moved)]})
     replace_file(here.resolutions / f"rewritten-{manifest.batch_id}.json", text.encode())
-    restored = Rewriter(here, headers=True, slots=2).restored(manifest, NO_RECORDS, pins(tmp_path))
+    restored = Rewriter(here, headers={}, slots=2).restored(manifest, NO_RECORDS, pins(tmp_path))
     assert [one.name for one in part(restored, GOLF).files] == [moved.name]

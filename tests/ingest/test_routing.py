@@ -1,16 +1,26 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.ingest.kafka_records import Sent, batch
 
-from distributary.ingest.routing import entities
+from distributary.ingest.routing import Records, entities
+from distributary.ingest.setting_groups import Route
+
+
+def by_field(rows: pa.RecordBatch, field: str) -> pa.DictionaryArray:
+    everything = np.arange(rows.num_rows)
+    return entities(Route(field=field), Records(rows, batch([]), everything, "games.Event"))
 
 
 def routed(values: list[object], kind: pa.DataType) -> list[str | None]:
     rows = pa.RecordBatch.from_arrays([pa.array(values, kind)], ["game"])
-    found = entities(rows, "game")
+    found = by_field(rows, "game")
     assert found.null_count == sum(value is None for value in found.to_pylist())
     return list(found.to_pylist())
 
@@ -55,11 +65,31 @@ def test_a_field_inside_a_struct_is_found_by_its_path() -> None:
         [{"header": {"game": {"name": "golf"}}}, {"header": {"game": None}}, {"header": None}],
         pa.schema([("header", pa.struct([("game", inner)]))]),
     )
-    assert entities(rows, "header.game.name").to_pylist() == ["golf", None, None]
-    assert entities(rows.slice(1), "header.game.name").to_pylist() == [None, None]
+    assert by_field(rows, "header.game.name").to_pylist() == ["golf", None, None]
+    assert by_field(rows.slice(1), "header.game.name").to_pylist() == [None, None]
 
 
 @pytest.mark.parametrize("field", ["other", "header.other", "header.game.name", "header"])
 def test_a_schema_without_the_field_has_no_entities(field: str) -> None:
     rows = pa.RecordBatch.from_pylist([{"header": {"game": "golf"}}])
-    assert entities(rows, field).to_pylist() == [None]
+    assert by_field(rows, field).to_pylist() == [None]
+
+
+RAW = batch([Sent(b"a", 0, topic="chess"), Sent(b"b", 1, topic="go"), Sent(b"c", 2, topic="go")])
+LAST_TWO = Records(pa.RecordBatch.from_pylist([{"game": "x"}] * 2), RAW, np.array([1, 2]), "games.v1.Event")
+
+
+@pytest.mark.parametrize(
+    ("route", "expected"),
+    [
+        (Route(by="topic"), ["go", "go"]),
+        (Route(by="key"), ["gamer", "gamer"]),
+        (Route(by="record"), ["games.v1.Event", "games.v1.Event"]),
+        (Route(by="header", header="game"), [None, "tennis"]),
+    ],
+)
+def test_what_kafka_and_the_schema_say_can_name_the_entity(route: Route, expected: list[str | None]) -> None:
+    headers = RAW.set_column(
+        RAW.schema.get_field_index("route"), "route", pa.array([None, b"\xff", b"tennis"], pa.binary())
+    )
+    assert entities(route, replace(LAST_TWO, raw=headers)).to_pylist() == expected

@@ -115,7 +115,17 @@ decode: restart
     ("old", "new", "expected"),
     [
         ("route:\n", "rout:\n", "8:1: rout: no setting is called so; did you mean route?"),
-        ("  field: game_name\n", "", "8:1: route.field: this setting is missing; write it"),
+        ("  field: game_name\n", "", "8:1: route.field: records are routed by a field: write its name"),
+        (
+            "  field: game_name\n",
+            "  by: header\n",
+            "route.header: records are routed by a header: write its name",
+        ),
+        (
+            "  field: game_name\n",
+            "  by: key\n  field: a\n",
+            "route.field: records are routed by key: leave it out",
+        ),
         (
             "  root: ./lake",
             "  root: ./lake\n  xyz: 1",
