@@ -17,7 +17,7 @@ from fastavro import parse_schema, schemaless_reader, schemaless_writer
 from distributary.producer_sim.corruption import HEADER, HEADER_CORRUPTIONS, truncated_body
 from distributary.producer_sim.event_avro_schema import avro_schema, avro_text
 from distributary.producer_sim.formats import Corruption, OwnColumns
-from distributary.producer_sim.versions import Field, event_schema, typed_column
+from distributary.producer_sim.versions import EventSchema, Field, typed_column
 from distributary.registry.base import SchemaType
 
 NULL_BRANCH = b"\x00"  # null is the first branch of each union
@@ -50,34 +50,34 @@ class AvroFormat:
         "invalid_utf8": _invalid_utf8,
     }
 
-    def schema_text(self, version: int) -> str:
-        """The Avro schema of a version."""
-        return avro_text(version)
+    def schema_text(self, schema: EventSchema) -> str:
+        """The Avro schema of these events."""
+        return avro_text(schema)
 
     def header(self, schema_id: int | None) -> bytes:
         """The wire header."""
         return HEADER.pack(0, schema_id or 0)
 
-    def encoder(self, version: int) -> AvroEncoder:
-        """The writer of a version's events."""
-        return AvroEncoder(version)
+    def encoder(self, schema: EventSchema) -> AvroEncoder:
+        """The writer of a schema's events."""
+        return AvroEncoder(schema)
 
 
 class AvroEncoder:
     """Joins records from fields that were written on their own: a record is its fields in the schema's order."""
 
-    def __init__(self, version: int) -> None:
-        self._events = event_schema(version)
-        document = avro_schema(version)
+    def __init__(self, schema: EventSchema) -> None:
+        self._events = schema
+        document = avro_schema(schema)
         self._record = parse_schema(document)
         self._types = {field["name"]: field["type"] for field in document["fields"]}
 
     def fragments(self, field: Field, values: Sequence[Any]) -> list[bytes]:
         """Each value alone, and last the null of those that may be left out."""
         kind = self._types[field.name]
-        schema = parse_schema(kind)
+        parsed = parse_schema(kind)
         absent = NULL_BRANCH if isinstance(kind, list) else b""
-        return [*(_written(schema, value) for value in values), absent]
+        return [*(_written(parsed, value) for value in values), absent]
 
     def column(self, field: Field, values: Sequence[Any]) -> pa.Array:
         """The values in a column of the field's type, and last a null."""

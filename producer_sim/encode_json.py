@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from distributary.producer_sim.corruption import HEADER, UNKNOWN_IDS, truncated_body
 from distributary.producer_sim.formats import Corruption, OwnColumns
-from distributary.producer_sim.versions import Field, event_schema
+from distributary.producer_sim.versions import EventSchema, Field
 from distributary.registry.base import SchemaType
 
 ENDINGS = (b"}", b"{}", b',"level":1}', b"\x00")
@@ -64,7 +64,7 @@ class JsonFormat:
     schema_type: SchemaType | None = None
     corruptions: Mapping[str, Corruption] = {**TEXT_CORRUPTIONS, "unexpected_header": _unexpected_header}
 
-    def schema_text(self, version: int) -> str:
+    def schema_text(self, schema: EventSchema) -> str:
         """Nothing: nobody registers a schema."""
         return ""
 
@@ -72,16 +72,16 @@ class JsonFormat:
         """Nothing."""
         return b""
 
-    def encoder(self, version: int) -> JsonEncoder:
-        """The writer of a version's events."""
-        return JsonEncoder(version)
+    def encoder(self, schema: EventSchema) -> JsonEncoder:
+        """The writer of a schema's events."""
+        return JsonEncoder(schema)
 
 
 class JsonEncoder:
     """Joins objects from members that were written on their own; a null member is left out or written, in turns."""
 
-    def __init__(self, version: int, *, writes_nulls: bool = True) -> None:
-        self._events = event_schema(version)
+    def __init__(self, schema: EventSchema, *, writes_nulls: bool = True) -> None:
+        self._events = schema
         self._writes_nulls = writes_nulls
 
     def fragments(self, field: Field, values: Sequence[Any]) -> list[bytes]:

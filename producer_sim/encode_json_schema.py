@@ -11,7 +11,7 @@ from distributary.producer_sim.corruption import HEADER, HEADER_CORRUPTIONS
 from distributary.producer_sim.encode_json import TEXT_CORRUPTIONS, JsonEncoder, as_json
 from distributary.producer_sim.event_json_schema import json_schema_text
 from distributary.producer_sim.formats import Corruption
-from distributary.producer_sim.versions import ARROW_TYPES, Field, event_schema, typed_column
+from distributary.producer_sim.versions import ARROW_TYPES, EventSchema, Field, typed_column
 from distributary.registry.base import SchemaType
 
 # What JSON Schema can tell of: maps and timestamps, but bytes are text in Base64.
@@ -24,25 +24,25 @@ class JsonSchemaFormat:
     schema_type: SchemaType | None = "JSON"
     corruptions: Mapping[str, Corruption] = {**HEADER_CORRUPTIONS, **TEXT_CORRUPTIONS}
 
-    def schema_text(self, version: int) -> str:
-        """The JSON Schema of a version."""
-        return json_schema_text(version)
+    def schema_text(self, schema: EventSchema) -> str:
+        """The JSON Schema of these events."""
+        return json_schema_text(schema)
 
     def header(self, schema_id: int | None) -> bytes:
         """The wire header."""
         return HEADER.pack(0, schema_id or 0)
 
-    def encoder(self, version: int) -> JsonSchemaEncoder:
-        """The writer of a version's events."""
-        return JsonSchemaEncoder(version)
+    def encoder(self, schema: EventSchema) -> JsonSchemaEncoder:
+        """The writer of a schema's events."""
+        return JsonSchemaEncoder(schema)
 
 
 class JsonSchemaEncoder(JsonEncoder):
     """Plain JSON's writer, whose columns have the types that the schema tells; what is null is always left out."""
 
-    def __init__(self, version: int) -> None:
-        super().__init__(version, writes_nulls=False)
-        self._schema = event_schema(version)
+    def __init__(self, schema: EventSchema) -> None:
+        super().__init__(schema, writes_nulls=False)
+        self._schema = schema
 
     def column(self, field: Field, values: Sequence[Any]) -> pa.Array:
         """The values in a column of the field's type, and last a null."""

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from distributary.producer_sim.corruption import HEADER, HEADER_CORRUPTIONS, framed
-from distributary.producer_sim.event_class import event_class
+from distributary.producer_sim.event_class import record_class
 from distributary.producer_sim.formats import Corruption, OwnColumns
-from distributary.producer_sim.versions import Field, event_schema, schema_text, typed_column
+from distributary.producer_sim.versions import EventSchema, Field, proto_text, typed_column
 from distributary.registry.base import SchemaType
 
 # A tag with the wire type 7, which does not exist; and a varint of more bytes than 64 bits can take.
@@ -38,25 +38,25 @@ class ProtobufFormat:
         "bad_message_index": _bad_message_index,
     }
 
-    def schema_text(self, version: int) -> str:
-        """The .proto text of a version."""
-        return schema_text(version)
+    def schema_text(self, schema: EventSchema) -> str:
+        """The .proto text of these events."""
+        return proto_text(schema)
 
     def header(self, schema_id: int | None) -> bytes:
         """The wire header with the message index."""
         return framed(schema_id or 0, b"")
 
-    def encoder(self, version: int) -> ProtobufEncoder:
-        """The writer of a version's events."""
-        return ProtobufEncoder(version)
+    def encoder(self, schema: EventSchema) -> ProtobufEncoder:
+        """The writer of a schema's events."""
+        return ProtobufEncoder(schema)
 
 
 class ProtobufEncoder:
     """Joins messages from fields that were serialised on their own: a message is their concatenation."""
 
-    def __init__(self, version: int) -> None:
-        self._schema = event_schema(version)
-        self._class = event_class(version)
+    def __init__(self, schema: EventSchema) -> None:
+        self._schema = schema
+        self._class = record_class(schema)
 
     def fragments(self, field: Field, values: Sequence[Any]) -> list[bytes]:
         """Messages of one field each, and last an empty one; maps in the same order in every process."""

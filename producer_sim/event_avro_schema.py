@@ -8,17 +8,9 @@ is one nullable field a member, of which at most one is not null: the columns ar
 from __future__ import annotations
 
 import json
-from functools import lru_cache
 from typing import Any
 
-from distributary.producer_sim.versions import (
-    PACKAGE,
-    RECORD,
-    TIMESTAMP,
-    EventSchema,
-    Field,
-    event_schema,
-)
+from distributary.producer_sim.versions import PACKAGE, TIMESTAMP, EventSchema, Field
 
 SCALARS: dict[str, Any] = {
     "string": "string",
@@ -33,33 +25,29 @@ SCALARS: dict[str, Any] = {
 }
 
 
-def avro_schema(version: int) -> dict[str, Any]:
-    """The record of this version, as JSON has it."""
-    return {**_record(RECORD, event_schema(version)), "namespace": PACKAGE}
+def avro_schema(schema: EventSchema) -> dict[str, Any]:
+    """The record, as JSON has it."""
+    return {**_record(schema.record, schema), "namespace": PACKAGE}
 
 
-@lru_cache(maxsize=256)
-def avro_text(version: int) -> str:
-    """The schema's text; the same for the same version, always."""
-    return json.dumps(avro_schema(version))
+def avro_text(schema: EventSchema) -> str:
+    """The schema's text; the same for the same schema, always."""
+    return json.dumps(avro_schema(schema))
 
 
-def is_nullable(message: str, field: Field, schema: EventSchema) -> bool:
-    """Whether a field of a message may be null."""
-    if field.label == "repeated" or field.is_map:
-        return not _from_the_start(message, field)
-    is_message = field.type in schema.messages
-    return is_message or bool(field.label or field.oneof) or not _from_the_start(message, field)
+def _is_nullable(field: Field, schema: EventSchema) -> bool:
+    may_be_absent = field.label == "optional" or bool(field.oneof) or field.type in schema.messages
+    return field.since > 1 or (may_be_absent and field.label != "repeated")
 
 
 def _record(name: str, schema: EventSchema) -> dict[str, Any]:
-    fields = [_field(name, field, schema) for field in schema.messages[name]]
+    fields = [_field(field, schema) for field in schema.messages[name]]
     return {"type": "record", "name": name, "fields": fields}
 
 
-def _field(message: str, field: Field, schema: EventSchema) -> dict[str, Any]:
+def _field(field: Field, schema: EventSchema) -> dict[str, Any]:
     kind = _type(field, schema)
-    if is_nullable(message, field, schema):
+    if _is_nullable(field, schema):
         return {"name": field.name, "type": ["null", kind], "default": None}
     return {"name": field.name, "type": kind}
 
@@ -79,7 +67,3 @@ def _single_type(name: str, schema: EventSchema) -> Any:
         symbols = schema.enums[name]
         return {"type": "enum", "name": name, "symbols": list(symbols), "default": symbols[0]}
     return SCALARS[name]
-
-
-def _from_the_start(message: str, field: Field) -> bool:
-    return field in event_schema(1).messages.get(message, ())

@@ -7,10 +7,9 @@ still be backward compatible, since an open one might have had the name with any
 from __future__ import annotations
 
 import json
-from functools import lru_cache
 from typing import Any
 
-from distributary.producer_sim.versions import RECORD, TIMESTAMP, EventSchema, Field, event_schema
+from distributary.producer_sim.versions import TIMESTAMP, EventSchema, Field
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 
@@ -27,23 +26,23 @@ SCALARS: dict[str, dict[str, Any]] = {
 }
 
 
-@lru_cache(maxsize=256)
-def json_schema_text(version: int) -> str:
-    """The schema's text; the same for the same version, always."""
-    schema = event_schema(version)
-    definitions = {name: _object(name, schema) for name in schema.messages if name != RECORD}
-    document = {"$schema": DRAFT, "title": RECORD, **_object(RECORD, schema), "definitions": definitions}
+def json_schema_text(schema: EventSchema) -> str:
+    """The schema's text; the same for the same schema, always."""
+    record = schema.record
+    definitions = {name: _object(name, schema) for name in schema.messages if name != record}
+    document = {"$schema": DRAFT, "title": record, **_object(record, schema), "definitions": definitions}
     return json.dumps(document)
 
 
 def _object(name: str, schema: EventSchema) -> dict[str, Any]:
     fields = schema.messages[name]
-    first = event_schema(1).messages.get(name, ())
     return {
         "type": "object",
         "properties": {field.name: _type(field, schema) for field in fields},
         # What came later is optional, and so is a message: JSON has it or leaves it out.
-        "required": [field.name for field in fields if field in first and field.type not in schema.messages],
+        "required": [
+            field.name for field in fields if field.since == 1 and field.type not in schema.messages
+        ],
         "additionalProperties": False,
     }
 

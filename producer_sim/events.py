@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from distributary.producer_sim.field_pools import POOL_SIZE, pool, pool_of
 from distributary.producer_sim.formats import load_format
-from distributary.producer_sim.versions import Field, event_schema
+from distributary.producer_sim.versions import EVENT_TYPES, RECORD, Field, event_schema
 
 FIRST_EVENT_MS = 1_735_689_600_000  # 2025-01-01T00:00:00Z
 UNPOOLED = frozenset(
@@ -79,13 +79,19 @@ class EventMaker:
     """Makes events of one schema version; what it makes depends on nothing but its arguments."""
 
     def __init__(
-        self, version: int, population: Population, seed: int, format_name: str = "protobuf"
+        self,
+        version: int,
+        population: Population,
+        seed: int,
+        format_name: str = "protobuf",
+        record: str = RECORD,
     ) -> None:
-        """Make events of this version for these players, written in a format of `formats.FORMATS`."""
+        """Make events of a type and version for these players, written in a format of `formats.FORMATS`."""
         self.version = version
         self._seed = seed
-        self._encoder = load_format(format_name).encoder(version)
-        self._schema = event_schema(version)
+        self._type = list(EVENT_TYPES).index(record)
+        self._schema = event_schema(version, record)
+        self._encoder = load_format(format_name).encoder(self._schema)
         self._game_edges = _edges(len(population.games), population.game_skew)
         self._gamer_edges = _edges(population.gamers, population.gamer_skew)
         gamers = [_gamer(number) for number in range(population.gamers)]
@@ -101,8 +107,10 @@ class EventMaker:
 
     def chunk(self, stage: int, number: int, count: int) -> Events:
         """The `number`-th chunk of events of this version within a stage of the simulation."""
-        rng = np.random.default_rng([self._seed, stage, self.version, number])
-        own = _own_values(rng, f"{self._seed:x}-{stage}-{self.version}-{number}", count)
+        # The first type goes without a number of its own, so that it is the same whether there are others or not.
+        source = [self._seed, stage, self.version, number, *([self._type] if self._type else [])]
+        rng = np.random.default_rng(source)
+        own = _own_values(rng, "-".join([f"{self._seed:x}", *map(str, source[1:])]), count)
         own["event_timestamp"] = _timestamps(rng, stage, number, count)
         picks = self._picks(rng, count)
         pooled = {name: self._pools[name].take(places) for name, places in picks.items()}

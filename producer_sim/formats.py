@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from distributary.producer_sim.corruption import NO_ENTITY
-from distributary.producer_sim.versions import Field
+from distributary.producer_sim.versions import EventSchema, Field
 from distributary.registry.base import SchemaType
 
 # Named, not imported: sending one format must not need the libraries of another.
@@ -32,7 +32,7 @@ OwnColumns = Mapping[str, Any]
 
 
 class Encoder(Protocol):
-    """Writes the events of one version; made by `Format.encoder`."""
+    """Writes the events of one schema; made by `Format.encoder`."""
 
     def fragments(self, field: Field, values: Sequence[Any]) -> list[bytes]:
         """Each of a field's values as it stands in a body, and last what stands there without the field."""
@@ -60,16 +60,16 @@ class Format(Protocol):
     corruptions: Mapping[str, Corruption]
     """How a record can be broken so that it must end in quarantine, by kind."""
 
-    def schema_text(self, version: int) -> str:
-        """What the registry is given for a version; the same text for the same version, always."""
+    def schema_text(self, schema: EventSchema) -> str:
+        """What the registry is given for a schema; the same text for the same schema, always."""
         ...
 
     def header(self, schema_id: int | None) -> bytes:
         """What stands before the body in a record's value."""
         ...
 
-    def encoder(self, version: int) -> Encoder:
-        """The writer of a version's events."""
+    def encoder(self, schema: EventSchema) -> Encoder:
+        """The writer of a schema's events."""
         ...
 
 

@@ -11,6 +11,7 @@ from distributary.producer_sim.formats import load_format
 from distributary.producer_sim.simulation import Simulation
 from distributary.producer_sim.traffic import Record, Traffic
 from distributary.producer_sim.truth import Truth
+from distributary.producer_sim.versions import event_schema
 from distributary.registry.base import SchemaRegistry
 
 PACES_A_SECOND = 20
@@ -35,7 +36,7 @@ def simulate(
 ) -> Truth:
     """Sends everything the settings ask for and returns the truth about it, once every record is confirmed.
 
-    A version is registered under `<topic>-value` when the last event of the one before is confirmed, unless the
+    A version is registered, under `Simulation.subject_of` each type of event, when the last event of the one before is confirmed, unless the
     format's records name no schema: then the registry is not asked for anything. `stop` is asked once a second or every ten thousand records; when it says yes, the truth covers what was sent until
     then. Raises SetupError if the broker does not take the records.
     """
@@ -43,7 +44,8 @@ def simulate(
     traffic, delivery = Traffic(settings), Delivery(settings)
     pace, began, sent = _Pace(settings.rate), time.monotonic(), 0
     for version in range(1, settings.versions + 1):
-        traffic.introduce(version, _registered(version, settings, registry))
+        for record in settings.records:
+            traffic.introduce(version, _registered(version, record, settings, registry), record)
         if version < settings.first_version:
             continue
         for records in traffic.stage(version):
@@ -57,12 +59,13 @@ def simulate(
     return _truth(settings, traffic, delivery)
 
 
-def _registered(version: int, settings: Simulation, registry: SchemaRegistry) -> int | None:
+def _registered(version: int, record: str, settings: Simulation, registry: SchemaRegistry) -> int | None:
     """The id of a version's schema; None in a format without registered schemas."""
     wanted = load_format(settings.format)
     if wanted.schema_type is None:
         return None
-    return registry.register(f"{settings.topic}-value", wanted.schema_text(version), wanted.schema_type)
+    text = wanted.schema_text(event_schema(version, record))
+    return registry.register(settings.subject_of(record), text, wanted.schema_type)
 
 
 def _send(records: list[Record], delivery: Delivery, pace: _Pace) -> None:

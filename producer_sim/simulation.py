@@ -9,7 +9,14 @@ from typing import Any
 from distributary.errors import ConfigError
 from distributary.producer_sim.events import Population, game_names
 from distributary.producer_sim.formats import FORMATS, corrupt_kinds
+from distributary.producer_sim.versions import EVENT_TYPES, PACKAGE
 
+# Where producers register the schemas of a topic's values, by the strategy's name.
+SUBJECTS: Mapping[str, str] = {
+    "TopicName": "{topic}-value",
+    "RecordName": "{record}",
+    "TopicRecordName": "{topic}-{record}",
+}
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -18,6 +25,9 @@ class Simulation:
     """What to send, where, and how fast.
 
     format             how events are written: protobuf, avro, jsonschema or json
+    event_types        how many types of events share the topic, each with a record and schemas of its own
+    subject_strategy   TopicName, RecordName or TopicRecordName; empty for TopicName with one type of event, and for
+                       TopicRecordName with several, which one subject cannot hold
     first_version      where to begin: 2 with `versions=2` sends only the events of version 2
     versions           the last version sent; each version's events follow those of the one before
     events             records of each version, the corrupt ones and the tombstones among them
@@ -32,6 +42,8 @@ class Simulation:
     bootstrap_servers: str
     topic: str
     format: str = "protobuf"
+    event_types: int = 1
+    subject_strategy: str = ""
     partitions: int = 4
     games: int = 10
     game_names: tuple[str, ...] = ()
@@ -66,6 +78,18 @@ class Simulation:
         _check(self.first_version <= self.versions, "first_version must not be above versions")
         _check(self.compression in COMPRESSIONS, f"compression must be one of: {', '.join(COMPRESSIONS)}")
         _check(self.format in FORMATS, f"format must be one of: {', '.join(FORMATS)}")
+        _check(
+            1 <= self.event_types <= len(EVENT_TYPES),
+            f"event_types must lie between 1 and {len(EVENT_TYPES)}",
+        )
+        _check(
+            not self.subject_strategy or self.subject_strategy in SUBJECTS,
+            f"subject_strategy must be one of: {', '.join(SUBJECTS)}",
+        )
+        _check(
+            self.event_types == 1 or self.subject_strategy != "TopicName",
+            "one subject cannot hold several event_types; choose RecordName or TopicRecordName",
+        )
         there = corrupt_kinds(self.format)
         unknown = sorted({*self.kinds} - {*there})
         _check(not unknown, f"corrupt_kinds {', '.join(unknown)}: {self.format} has only {', '.join(there)}")
@@ -76,6 +100,16 @@ class Simulation:
     def total(self) -> int:
         """Records that the whole simulation sends."""
         return self.events * (self.versions - self.first_version + 1)
+
+    @property
+    def records(self) -> tuple[str, ...]:
+        """The records of the types of events, by name."""
+        return tuple(EVENT_TYPES)[: self.event_types]
+
+    def subject_of(self, record: str) -> str:
+        """The subject under which a type's schemas are registered."""
+        strategy = self.subject_strategy or ("TopicName" if self.event_types == 1 else "TopicRecordName")
+        return SUBJECTS[strategy].format(topic=self.topic, record=f"{PACKAGE}.{record}")
 
     @property
     def kinds(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from distributary.producer_sim.events import EventMaker, Events
 from distributary.producer_sim.formats import load_format
 from distributary.producer_sim.simulation import Simulation
 from distributary.producer_sim.truth import Group, Sent
+from distributary.producer_sim.versions import RECORD
 
 CHUNK = 10_000
 GOOD, CORRUPT, TOMBSTONE = 0, 1, 2
@@ -28,6 +29,13 @@ class Record(NamedTuple):
     corruption: str | None
 
 
+class Kind(NamedTuple):
+    """What an event is written with: a version of a record."""
+
+    version: int
+    record: str
+
+
 class Traffic:
     """Makes the records of a simulation, chunk by chunk, and counts the good ones by game and schema.
 
@@ -37,22 +45,23 @@ class Traffic:
     def __init__(self, settings: Simulation) -> None:
         self._settings = settings
         self._format = load_format(settings.format)
-        self._makers: dict[int, EventMaker] = {}
-        self._ids: dict[int, int | None] = {}
-        self._sums: dict[int, GroupSums] = {}
+        self._makers: dict[Kind, EventMaker] = {}
+        self._ids: dict[Kind, int | None] = {}
+        self._sums: dict[Kind, GroupSums] = {}
         self._corrupted = 0
 
-    def introduce(self, version: int, schema_id: int | None) -> None:
+    def introduce(self, version: int, schema_id: int | None, record: str = RECORD) -> None:
         """From now on producers may write this version; the registry calls its schema `schema_id`.
 
         None stands for a format whose records name no schema.
         """
-        self._ids[version] = schema_id
+        kind = Kind(version, record)
+        self._ids[kind] = schema_id
         if self._settings.old_producers or version >= self._settings.first_version:
-            self._makers[version] = EventMaker(
-                version, self._settings.population, self._settings.seed, self._settings.format
+            self._makers[kind] = EventMaker(
+                version, self._settings.population, self._settings.seed, self._settings.format, record
             )
-            self._sums[version] = GroupSums()
+            self._sums[kind] = GroupSums()
 
     def stage(self, version: int) -> Iterator[list[Record]]:
         """The records sent while `version` is the newest, in chunks; what was handed out counts as sent."""
@@ -63,29 +72,42 @@ class Traffic:
     def sent(self) -> dict[Group, Sent]:
         """The good events handed out so far."""
         found: dict[Group, Sent] = {}
-        for version, sums in self._sums.items():
+        for kind, sums in self._sums.items():
             for (game,), total in sorted(sums.groups.items()):
-                group, sent = Group(game, self._ids[version]), Sent(version, total.rows, total.checksum)
+                group, sent = Group(game, self._ids[kind]), Sent(kind.version, total.rows, total.checksum)
                 found[group] = found[group].added(sent) if group in found else sent
         return found
 
     def _chunk(self, stage: int, number: int, count: int) -> list[Record]:
         rng = np.random.default_rng([self._settings.seed, stage, 0, number])
         records: list[Record] = []
-        for version, share in self._shares(rng, stage, count).items():
-            events = self._makers[version].chunk(stage, number, share)
+        for kind, share in self._shares(rng, stage, count).items():
+            events = self._makers[kind].chunk(stage, number, share)
             fates = self._fates(rng, share)
             good = events.rows.filter(pa.array(fates == GOOD))
-            self._sums[version].add([good.column("game_name")], row_hashes(good))
-            records += self._records(rng, version, events, fates)
+            self._sums[kind].add([good.column("game_name")], row_hashes(good))
+            records += self._records(rng, kind, events, fates)
         return [records[place] for place in rng.permutation(len(records)).tolist()]
 
-    def _shares(self, rng: np.random.Generator, stage: int, count: int) -> dict[int, int]:
-        """How many events each version writes: old producers share theirs evenly, the newest has the rest."""
+    def _shares(self, rng: np.random.Generator, stage: int, count: int) -> dict[Kind, int]:
+        """How many events each kind has: old producers share theirs evenly, the newest has the rest."""
         older = list(range(1, stage))
         each = [self._settings.old_producers / len(older)] * len(older) if older else []
         counts = rng.multinomial(count, [*each, max(0.0, 1 - sum(each))])
-        return {version: int(n) for version, n in zip([*older, stage], counts, strict=True) if n}
+        return {
+            Kind(version, record): n
+            for version, n_of_version in zip([*older, stage], counts.tolist(), strict=True)
+            for record, n in self._by_type(rng, n_of_version)
+            if n
+        }
+
+    def _by_type(self, rng: np.random.Generator, count: int) -> list[tuple[str, int]]:
+        """So many events of each type, evenly."""
+        records = self._settings.records
+        if len(records) == 1:
+            return [(records[0], count)]
+        counts = rng.multinomial(count, [1 / len(records)] * len(records))
+        return list(zip(records, counts.tolist(), strict=True))
 
     def _fates(self, rng: np.random.Generator, count: int) -> npt.NDArray[np.int64]:
         corrupt, either = self._settings.corrupt, self._settings.corrupt + self._settings.tombstones
@@ -93,23 +115,23 @@ class Traffic:
         return np.select([drawn < corrupt, drawn < either], [CORRUPT, TOMBSTONE], GOOD).astype(np.int64)
 
     def _records(
-        self, rng: np.random.Generator, version: int, events: Events, fates: npt.NDArray[np.int64]
+        self, rng: np.random.Generator, kind: Kind, events: Events, fates: npt.NDArray[np.int64]
     ) -> list[Record]:
-        head = self._format.header(self._ids[version])
+        head = self._format.header(self._ids[kind])
         records = [
             Record(key, head + body, None) for key, body in zip(events.keys, events.bodies, strict=True)
         ]
         for place in np.flatnonzero(fates == TOMBSTONE).tolist():
             records[place] = Record(events.keys[place], None, None)
         for place in np.flatnonzero(fates == CORRUPT).tolist():
-            records[place] = self._corrupted_record(rng, version, events.keys[place], events.bodies[place])
+            records[place] = self._corrupted_record(rng, kind, events.keys[place], events.bodies[place])
         return records
 
-    def _corrupted_record(self, rng: np.random.Generator, version: int, key: bytes, body: bytes) -> Record:
+    def _corrupted_record(self, rng: np.random.Generator, of: Kind, key: bytes, body: bytes) -> Record:
         """The kinds take turns, so that even a few corrupt records are of all kinds."""
-        kinds, header = self._settings.kinds, self._format.header(self._ids[version])
+        kinds, header = self._settings.kinds, self._format.header(self._ids[of])
         kind = kinds[self._corrupted % len(kinds)]
         self._corrupted += 1
         if kind == NO_ENTITY:
-            return Record(key, header + self._makers[version].without_game(body), kind)
+            return Record(key, header + self._makers[of].without_game(body), kind)
         return Record(key, self._format.corruptions[kind](rng, header, body), kind)

@@ -8,7 +8,7 @@ plain field, one of the other kinds in rotation, and a field inside a message th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
 from typing import Any
@@ -37,12 +37,19 @@ ARROW_TYPES: dict[str, pa.DataType] = {
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a message, spelled as in a .proto file: `label type name = number`."""
+    """One field of a message, spelled as in a .proto file: `label type name = number`.
+
+    since  the version that brought it
+    alias  what the versions before called it
+    """
 
     name: str
     type: str
     label: str = ""
     oneof: str = ""
+    number: int = 0
+    since: int = 1
+    alias: str = ""
 
     @property
     def is_map(self) -> bool:
@@ -60,27 +67,51 @@ class EventSchema:
     """One version of the event: its messages in the order of the text, the record first, and its enums."""
 
     version: int
+    record: str
     messages: dict[str, tuple[Field, ...]]
     enums: dict[str, tuple[str, ...]]
 
     @property
     def fields(self) -> tuple[Field, ...]:
         """The fields of the record itself."""
-        return self.messages[RECORD]
+        return self.messages[self.record]
+
+
+# What each type of event has from version 1 on beside what all of them have.
+EVENT_TYPES: Mapping[str, tuple[Field, ...]] = {
+    RECORD: (),
+    "PurchaseEvent": (Field("sku", "string"), Field("price_cents", "int64"), Field("receipt", "Receipt")),
+    "SessionEvent": (Field("client", "string"), Field("ping_ms", "int32"), Field("is_final", "bool")),
+    "ChatEvent": (Field("channel", "string"), Field("words", "string", "repeated")),
+    "MatchEvent": (Field("map_name", "string"), Field("points", "map<string, int64>")),
+}
+# The messages that only some types of event have.
+OWN_MESSAGES: Mapping[str, tuple[Field, ...]] = {
+    "Receipt": (Field("store", "string"), Field("discount", "double")),
+}
 
 
 @lru_cache(maxsize=256)
-def event_schema(version: int) -> EventSchema:
-    """The event at this version (1, 2, ...)."""
-    messages, enums = _first_messages(), dict[str, tuple[str, ...]]()
+def event_schema(version: int, record: str = RECORD) -> EventSchema:
+    """An event of this type, one of `EVENT_TYPES`, at this version (1, 2, ...)."""
+    messages, enums = _first_messages(EVENT_TYPES[record]), dict[str, tuple[str, ...]]()
     for number in range(2, version + 1):
+        before = {name: len(fields) for name, fields in messages.items()}
         _grow(number, messages, enums)
-    return EventSchema(version, {name: tuple(fields) for name, fields in messages.items()}, enums)
+        for name, fields in messages.items():
+            known = before.get(name, 0)
+            fields[known:] = [replace(field, since=number) for field in fields[known:]]
+    named = {record if name == RECORD else name: _numbered(fields) for name, fields in messages.items()}
+    return EventSchema(version, record, named, enums)
 
 
 def schema_text(version: int) -> str:
     """The .proto text of this version; the same text for the same version, always."""
-    schema = event_schema(version)
+    return proto_text(event_schema(version))
+
+
+def proto_text(schema: EventSchema) -> str:
+    """The .proto text of a schema."""
     imports = ['import "google/protobuf/timestamp.proto";', ""] if _uses_timestamp(schema) else []
     lines = ['syntax = "proto3";', "", f"package {PACKAGE};", "", *imports]
     for name, fields in schema.messages.items():
@@ -114,7 +145,11 @@ def arrow_type(
     return pa.list_(found) if field.label == "repeated" else found
 
 
-def _first_messages() -> dict[str, list[Field]]:
+def _numbered(fields: Sequence[Field]) -> tuple[Field, ...]:
+    return tuple(replace(field, number=number) for number, field in enumerate(fields, start=1))
+
+
+def _first_messages(own: Sequence[Field]) -> dict[str, list[Field]]:
     record = [
         Field("event_id", "string"),
         Field("game_name", "string"),
@@ -130,8 +165,12 @@ def _first_messages() -> dict[str, list[Field]]:
         Field("position", "Position"),
         Field("tags", "string", "repeated"),
         Field("inventory", "map<string, int32>"),
+        *own,
     ]
-    return {RECORD: record, "Position": [Field(axis, "double") for axis in "xyz"]}
+    messages = {RECORD: record, "Position": [Field(axis, "double") for axis in "xyz"]}
+    return messages | {
+        field.type: list(OWN_MESSAGES[field.type]) for field in own if field.type in OWN_MESSAGES
+    }
 
 
 def _grow(version: int, messages: dict[str, list[Field]], enums: dict[str, tuple[str, ...]]) -> None:
@@ -179,13 +218,13 @@ def _grow_nested(version: int, messages: dict[str, list[Field]], enums: dict[str
 
 def _declarations(fields: tuple[Field, ...]) -> Iterator[str]:
     """The lines of a message's body; the members of a oneof are neighbours."""
-    numbered = list(enumerate(fields, start=1))
-    for oneof, members in groupby(numbered, key=lambda pair: pair[1].oneof):
+    for oneof, members in groupby(fields, key=lambda field: field.oneof):
         indent = "    " if oneof else "  "
         if oneof:
             yield f"  oneof {oneof} {{"
-        for number, field in members:
-            yield f"{indent}{field.label}{' ' if field.label else ''}{field.type} {field.name} = {number};"
+        for field in members:
+            label = f"{field.label} " if field.label else ""
+            yield f"{indent}{label}{field.type} {field.name} = {field.number};"
         if oneof:
             yield "  }"
 

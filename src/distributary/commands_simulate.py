@@ -40,6 +40,13 @@ def simulate(
     kafka: Annotated[
         list[str] | None, typer.Option(help="A librdkafka option, NAME=VALUE; repeatable.")
     ] = None,
+    event_types: Annotated[int, typer.Option(min=1, help="How many types of events share the topic.")] = 1,
+    subject_strategy: Annotated[
+        str,
+        typer.Option(
+            help="TopicName, RecordName or TopicRecordName (default: by how many types of events there are)."
+        ),
+    ] = "",
     partitions: Annotated[int, typer.Option(min=1, help="Partitions of a topic that is not there yet.")] = 4,
     games: Annotated[int, typer.Option(min=1, help="How many games.")] = 10,
     gamers: Annotated[int, typer.Option(min=1, help="How many gamers, whose ids are the keys.")] = 5_000,
@@ -73,6 +80,8 @@ def simulate(
         bootstrap_servers=bootstrap_servers or _broker(pipeline),
         topic=topic or (pipeline.source.topics[0] if pipeline else "game-events"),
         format=written_as or (pipeline.decode.format if pipeline else "protobuf"),
+        event_types=event_types,
+        subject_strategy=subject_strategy,
         partitions=partitions,
         games=games,
         gamers=gamers,

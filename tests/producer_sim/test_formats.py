@@ -41,19 +41,19 @@ def made(name: str, version: int, count: int = 300) -> Events:
 
 @cache
 def avro_schema(version: int) -> Any:
-    return parse_schema(json.loads(load_format("avro").schema_text(version)))
+    return parse_schema(json.loads(load_format("avro").schema_text(event_schema(version))))
 
 
 @cache
 def json_schema(version: int) -> Any:
-    return Draft7Validator(json.loads(load_format("jsonschema").schema_text(version)))
+    return Draft7Validator(json.loads(load_format("jsonschema").schema_text(event_schema(version))))
 
 
 def avro(version: int, body: bytes) -> Any:
     """What fastavro reads, once it has used up all bytes."""
     source = BytesIO(body)
     found = schemaless_reader(
-        source, parse_schema(json.loads(load_format("avro").schema_text(version))), None
+        source, parse_schema(json.loads(load_format("avro").schema_text(event_schema(version)))), None
     )
     assert source.read() == b""
     return found

@@ -17,6 +17,7 @@ from distributary.errors import BadSchema
 from distributary.producer_sim.events import EventMaker, Events, Population, game_names
 from distributary.producer_sim.formats import FORMATS, load_format
 from distributary.producer_sim.stack import Stack
+from distributary.producer_sim.versions import EVENT_TYPES, event_schema
 from distributary.registry.confluent import ConfluentRegistry
 from distributary.registry.options import RegistryOptions
 
@@ -52,13 +53,27 @@ def new_subject() -> str:
 @pytest.mark.parametrize("name", REGISTERED)
 def test_each_version_is_compatible_with_the_one_before(name: str, registry: ConfluentRegistry) -> None:
     subject = new_subject()
-    ids = [register(registry, name, subject, load_format(name).schema_text(version)) for version in VERSIONS]
+    ids = [
+        register(registry, name, subject, load_format(name).schema_text(event_schema(version)))
+        for version in VERSIONS
+    ]
     assert len(set(ids)) == len(VERSIONS)
 
 
 @pytest.mark.parametrize("name", REGISTERED)
+def test_each_type_of_event_has_schemas_of_its_own(name: str, registry: ConfluentRegistry) -> None:
+    ids = set()
+    for record in EVENT_TYPES:
+        subject = new_subject()
+        for version in (1, 2, 3):
+            text = load_format(name).schema_text(event_schema(version, record))
+            ids.add(register(registry, name, subject, text))
+    assert len(ids) == 3 * len(EVENT_TYPES)
+
+
+@pytest.mark.parametrize("name", REGISTERED)
 def test_the_registry_does_check(name: str, registry: ConfluentRegistry) -> None:
-    subject, text = new_subject(), load_format(name).schema_text(1)
+    subject, text = new_subject(), load_format(name).schema_text(event_schema(1))
     changed = text.replace(*HARMFUL[name], 1)
     assert changed != text
     register(registry, name, subject, text)
@@ -71,7 +86,7 @@ def records(registry: ConfluentRegistry, name: str, topic: str) -> list[tuple[by
     found = []
     for version in VERSIONS:
         wanted = load_format(name)
-        schema_id = register(registry, name, f"{topic}-value", wanted.schema_text(version))
+        schema_id = register(registry, name, f"{topic}-value", wanted.schema_text(event_schema(version)))
         events = EventMaker(version, Population(games=game_names(2)), 3, name).chunk(version, 0, 20)
         found.append((wanted.header(schema_id), events))
     return found

@@ -85,6 +85,18 @@ def test_the_truth_is_what_the_topic_holds(stack: Stack, name: str) -> None:
     assert len(ids) == 3
 
 
+@pytest.mark.parametrize("name", FRAMED)
+def test_types_of_events_are_registered_under_their_records(stack: Stack, name: str) -> None:
+    registry = ConfluentRegistry(RegistryOptions(url=stack.registry_url))
+    chosen = settings(stack, format=name, event_types=3, versions=2, events=300)
+    truth = simulate(chosen, registry)
+    subjects = [f"{chosen.topic}-games.{record}" for record in ("GameEvent", "PurchaseEvent", "SessionEvent")]
+    ids = [version.id for subject in subjects for version in registry.versions(subject)]
+    assert len(set(ids)) == 6
+    assert {group.schema_id for group in truth.sent} == set(ids)
+    assert {version_of(value or b"") for _, value in read(stack, truth).values()} == set(ids)
+
+
 def test_records_that_name_no_schema_need_no_registry(stack: Stack) -> None:
     registry = MemoryRegistry()
     registry.down = True

@@ -30,6 +30,10 @@ GOOD: dict[str, Any] = {"bootstrap_servers": "127.0.0.1:9092", "topic": "games"}
         ({"old_producers": -0.1}, "old_producers"),
         ({"first_version": 3, "versions": 2}, "first_version"),
         ({"compression": "rar"}, "zstd"),
+        ({"event_types": 0}, "event_types"),
+        ({"event_types": 99}, "event_types"),
+        ({"subject_strategy": "Topic"}, "TopicRecordName"),
+        ({"event_types": 2, "subject_strategy": "TopicName"}, "one subject"),
         ({"format": "xml"}, "protobuf, avro, jsonschema, json"),
         ({"format": "avro", "corrupt_kinds": ("bad_message_index",)}, "avro has only"),
         ({"corrupt_kinds": ("evil",)}, "bad_magic"),
@@ -44,6 +48,18 @@ def test_what_cannot_work_is_refused(wrong: dict[str, Any], message: str) -> Non
 def test_the_total_counts_the_versions_sent() -> None:
     assert Simulation(**GOOD, events=100, versions=3).total == 300
     assert Simulation(**GOOD, events=100, versions=3, first_version=3).total == 100
+
+
+def test_several_types_of_events_have_a_subject_each() -> None:
+    one = Simulation(**GOOD)
+    assert [one.subject_of(record) for record in one.records] == ["games-value"]
+    two = Simulation(**GOOD, event_types=2)
+    assert [two.subject_of(record) for record in two.records] == [
+        "games-games.GameEvent",
+        "games-games.PurchaseEvent",
+    ]
+    named = Simulation(**GOOD, event_types=2, subject_strategy="RecordName")
+    assert named.subject_of("PurchaseEvent") == "games.PurchaseEvent"
 
 
 def test_given_names_come_before_invented_ones() -> None:

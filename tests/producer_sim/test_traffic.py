@@ -11,11 +11,12 @@ import pytest
 
 from distributary.codecs.base import load_codec
 from distributary.producer_sim.checksum import GroupSums, row_hashes
+from distributary.producer_sim.events import EventMaker
 from distributary.producer_sim.formats import FORMATS, corrupt_kinds
 from distributary.producer_sim.simulation import Simulation
 from distributary.producer_sim.traffic import Record, Traffic
 from distributary.producer_sim.truth import Group
-from distributary.producer_sim.versions import schema_text
+from distributary.producer_sim.versions import EVENT_TYPES, schema_text
 from distributary.registry.base import Schema
 
 IDS = {1: 101, 2: 102, 3: 103}
@@ -94,6 +95,31 @@ def test_a_version_sent_alone_is_what_it_is_among_others() -> None:
     whole = settings(versions=3, events=300, old_producers=0.4)
     alone = settings(versions=3, first_version=3, events=300, old_producers=0.4)
     assert stages(alone)[1][3] == stages(whole)[1][3]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_types_of_events_share_the_topic_evenly(name: str) -> None:
+    chosen = settings(format=name, event_types=3, events=3000)
+    traffic = Traffic(chosen)
+    for number, record in enumerate(chosen.records):
+        traffic.introduce(1, 100 + number, record)
+    records = [record for chunk in traffic.stage(1) for record in chunk]
+    assert len(records) == 3000
+    rows: Counter[int | None] = Counter()
+    for group, sent in traffic.sent().items():
+        rows[group.schema_id] += sent.rows
+    assert set(rows) == {100, 101, 102}
+    assert all(850 < count < 1150 for count in rows.values())
+
+
+def test_the_first_type_s_events_are_the_same_beside_others() -> None:
+    population = settings().population
+    first, other = (
+        EventMaker(2, population, 1, record=record).chunk(2, 0, 50) for record in list(EVENT_TYPES)[:2]
+    )
+    assert first.bodies == EventMaker(2, population, 1).chunk(2, 0, 50).bodies
+    assert not {*first.rows["event_id"].to_pylist()} & {*other.rows["event_id"].to_pylist()}
+    assert set(other.rows.schema.names) - set(first.rows.schema.names) == {"sku", "price_cents", "receipt"}
 
 
 def test_old_producers_appear_once_there_is_a_newer_version() -> None:

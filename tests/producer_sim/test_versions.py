@@ -8,8 +8,14 @@ import pyarrow as pa
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
-from distributary.producer_sim.event_class import event_class
-from distributary.producer_sim.versions import NESTED_KINDS, arrow_schema, event_schema, schema_text
+from distributary.producer_sim.event_class import event_class, record_class
+from distributary.producer_sim.versions import (
+    EVENT_TYPES,
+    NESTED_KINDS,
+    arrow_schema,
+    event_schema,
+    schema_text,
+)
 from distributary.registry.memory import MemoryRegistry
 
 MANY = 24
@@ -69,6 +75,24 @@ def test_a_round_of_versions_has_every_special_kind() -> None:
 def test_text_and_class_agree_on_columns() -> None:
     for version in (1, 3, MANY):
         assert arrow_schema(version).names == [about.name for about in event_class(version).DESCRIPTOR.fields]
+
+
+@pytest.mark.parametrize("record", EVENT_TYPES)
+def test_a_type_of_event_has_what_all_have_and_its_own(record: str) -> None:
+    schema, common = event_schema(MANY, record), event_schema(MANY)
+    own = [field.name for field in EVENT_TYPES[record]]
+    assert schema.record == record
+    assert {field.name for field in schema.fields} == {*own, *(field.name for field in common.fields)}
+    assert [field.number for field in schema.fields] == list(range(1, len(schema.fields) + 1))
+    assert record_class(schema).DESCRIPTOR.full_name == f"games.{record}"
+
+
+def test_a_field_knows_the_version_that_brought_it() -> None:
+    known = {field.name for field in event_schema(1).fields}
+    for version in range(2, MANY):
+        fields = event_schema(MANY).fields
+        known |= {field.name for field in fields if field.since == version}
+        assert known == {field.name for field in event_schema(version).fields}
 
 
 def test_the_text_never_changes() -> None:
