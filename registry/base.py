@@ -8,7 +8,8 @@ from typing import Literal, Protocol
 
 from distributary.errors import BadSchema, SchemaNotFound
 
-SchemaType = Literal["AVRO", "PROTOBUF", "JSON"]
+# STRUCT is a Spark StructType as JSON, which no registry holds: schemas that were inferred are of it.
+SchemaType = Literal["AVRO", "PROTOBUF", "JSON", "STRUCT"]
 
 # A record names its schema by the registry's id (header 0x00) or by a GUID (header 0x01).
 SchemaRef = int | str
@@ -46,11 +47,12 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class SubjectVersion:
-    """One version of a subject and the id of the schema it holds."""
+    """One version of a subject and the id of the schema it holds. A (soft-)deleted one's id can still be read."""
 
     subject: str
     version: int
     id: int
+    deleted: bool = False
 
 
 # What one of several references came to: BadSchema is a schema of a kind that nobody here can read.
@@ -61,19 +63,23 @@ class SchemaRegistry(Protocol):
     """A Confluent-compatible registry. Every call may raise `RegistryUnavailable`; none decodes a record.
 
     "Not found" is told apart from "does not answer": the former may turn a record into a quarantined one,
-    the latter never does.
+    the latter never does. A registry with contexts has ids of its own in each: `subject`, such as
+    `:.games:a-value`, says in whose context an id is meant. Registries without contexts ignore it.
     """
 
-    def by_ref(self, ref: SchemaRef) -> Schema:
+    def by_ref(self, ref: SchemaRef, subject: str | None = None) -> Schema:
         """The schema with this id or GUID, references resolved. Raises SchemaNotFound or BadSchema."""
         ...
 
-    def by_refs(self, refs: Iterable[SchemaRef]) -> Mapping[SchemaRef, Answer]:
+    def by_refs(self, refs: Iterable[SchemaRef], subject: str | None = None) -> Mapping[SchemaRef, Answer]:
         """What each of these came to, all within one bounded wait; how many are asked is the caller's to cap."""
         ...
 
-    def versions(self, subject: str) -> Sequence[SubjectVersion]:
-        """All versions of a subject, oldest first. Raises SchemaNotFound for an unknown subject."""
+    def versions(self, subject: str, deleted: bool = False) -> Sequence[SubjectVersion]:
+        """All versions of a subject, oldest first; with `deleted` the soft-deleted ones too, so marked.
+
+        Raises SchemaNotFound for an unknown subject, and for a deleted one unless its deleted versions are asked for.
+        """
         ...
 
     def register(

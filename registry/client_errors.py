@@ -23,6 +23,11 @@ def is_uncoded_404(error: Exception) -> bool:
     return _status(error) == 404 and not _says_not_found(error)
 
 
+def is_refused_method(error: Exception) -> bool:
+    """Whether the server knows the path but not what was to be done there."""
+    return _status(error) in (405, 501)
+
+
 def translated(error: Exception, what: str, where: str, *, registering: bool) -> DistributaryError:
     """The error to raise instead: `what` was asked for, `where` is the registry's address.
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, get_args
 from uuid import UUID
 
 from confluent_kafka.schema_registry import Schema as ClientSchema
-from confluent_kafka.schema_registry import SchemaReference, SchemaRegistryClient
+from confluent_kafka.schema_registry import SchemaReference
 
-from distributary.errors import BadSchema, ConfigError, RegistryUnavailable, SchemaNotFound
+from distributary.errors import BadSchema, SchemaNotFound
 from distributary.registry.base import Answer, Reference, Schema, SchemaRef, SchemaType, SubjectVersion
 from distributary.registry.bounded_cache import BoundedCache
-from distributary.registry.client_errors import is_uncoded_404, translated
+from distributary.registry.connection import Connection
 from distributary.registry.options import RegistryOptions
 from distributary.registry.patience import Patience
 from distributary.registry.references import resolve
+from distributary.registry.subjects import beside
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -26,6 +28,9 @@ V = TypeVar("V")
 
 # Ids travel as four signed bytes, so no registry hands out others.
 _LARGEST_ID = 2**31 - 1
+
+# An id or GUID, and the subject in whose context it is meant.
+_Asked = tuple[SchemaRef, str | None]
 
 
 class _Held(NamedTuple):
@@ -47,41 +52,43 @@ class ConfluentRegistry:
 
     def __init__(self, options: RegistryOptions) -> None:
         self.options = options
-        self._where = ", ".join(options.urls)
-        self._client = _client(options)
+        self.connection = Connection(options)
         self._patience = Patience(options.retry_seconds, options.unknown_id_wait_seconds)
         room = options.cached_schemas
-        self._schemas: BoundedCache[SchemaRef, Schema | BadSchema] = BoundedCache(room)
+        self._schemas: BoundedCache[_Asked, Schema | BadSchema] = BoundedCache(room)
         self._held: BoundedCache[tuple[str, int], _Held] = BoundedCache(room)
-        self._unknown: BoundedCache[SchemaRef, str] = BoundedCache(room, options.unknown_id_cache_seconds)
-        self._versions: BoundedCache[str, tuple[SubjectVersion, ...] | str] = BoundedCache(
+        self._unknown: BoundedCache[_Asked, str] = BoundedCache(room, options.unknown_id_cache_seconds)
+        self._versions: BoundedCache[tuple[str, bool], tuple[SubjectVersion, ...] | str] = BoundedCache(
             room, options.latest_cache_seconds
         )
-        self._speaks: BoundedCache[str, bool] = BoundedCache(1, options.latest_cache_seconds)
 
-    def by_ref(self, ref: SchemaRef) -> Schema:
+    def by_ref(self, ref: SchemaRef, subject: str | None = None) -> Schema:
         """The schema with this id or GUID, references resolved. Raises SchemaNotFound or BadSchema."""
-        return _or_raise(self.by_refs((ref,))[ref])
+        return _or_raise(self.by_refs((ref,), subject)[ref])
 
-    def by_refs(self, refs: Iterable[SchemaRef]) -> dict[SchemaRef, Answer]:
+    def by_refs(self, refs: Iterable[SchemaRef], subject: str | None = None) -> dict[SchemaRef, Answer]:
         """What each of these came to, all within one bounded wait; how many are asked is the caller's to cap."""
         wanted = tuple(dict.fromkeys(refs))
-        known = {ref: answer for ref in wanted if (answer := self._kept(ref)) is not None}
-        asked = self._patience.ask((ref for ref in wanted if ref not in known), self._fetch)
-        for ref, answer in asked.items():
-            self._keep(ref, answer)
-        found = {**known, **asked}
-        return {ref: found[ref] for ref in wanted}
+        known = {ref: answer for ref in wanted if (answer := self._kept((ref, subject))) is not None}
+        missing = [(ref, subject) for ref in wanted if ref not in known]
+        asked = self._patience.ask(missing, self._fetch)
+        for key, answer in asked.items():
+            self._keep(key, answer)
+        return {ref: known[ref] if ref in known else asked[ref, subject] for ref in wanted}
 
-    def versions(self, subject: str) -> Sequence[SubjectVersion]:
-        """All versions of a subject, oldest first. Raises SchemaNotFound for an unknown subject."""
-        kept = self._versions.get(subject)
+    def versions(self, subject: str, deleted: bool = False) -> Sequence[SubjectVersion]:
+        """All versions of a subject, oldest first; with `deleted` the soft-deleted ones too, so marked.
+
+        Raises SchemaNotFound for an unknown subject, and for a deleted one unless its deleted versions are asked for.
+        """
+        key = (subject, deleted)
+        kept = self._versions.get(key)
         if isinstance(kept, str):
             raise SchemaNotFound(kept)
         if kept is not None:
             return kept
-        answer = self._patience.ask((subject,), self._fetch_versions)[subject]
-        self._versions.put(subject, str(answer) if isinstance(answer, SchemaNotFound) else _or_raise(answer))
+        answer = self._patience.ask((key,), self._fetch_versions)[key]
+        self._versions.put(key, str(answer) if isinstance(answer, SchemaNotFound) else _or_raise(answer))
         return _or_raise(answer)
 
     def register(
@@ -93,20 +100,22 @@ class ConfluentRegistry:
         )
 
         def send(name: str) -> int:
-            return self._call(
+            return self.connection.call(
                 f"a {schema_type} schema for subject {name!r}",
                 lambda client: _number(client.register_schema(name, schema), "id"),
                 registering=True,
             )
 
         schema_id = _or_raise(self._patience.ask((subject,), send)[subject])
-        self._versions.drop(subject)
-        self._unknown.drop(schema_id)
+        for deleted in (False, True):
+            self._versions.drop((subject, deleted))
+        for context in (None, subject):
+            self._unknown.drop((schema_id, context))
         return schema_id
 
     def close(self) -> None:
         """Close the connections; the registry cannot be asked afterwards."""
-        self._client.close()
+        self.connection.close()
 
     def __enter__(self) -> Self:
         return self
@@ -116,31 +125,34 @@ class ConfluentRegistry:
     ) -> None:
         self.close()
 
-    def _kept(self, ref: SchemaRef) -> Answer | None:
-        why_not = _impossible(ref) or self._unknown.get(ref)
-        return self._schemas.get(ref) if why_not is None else SchemaNotFound(why_not)
+    def _kept(self, key: _Asked) -> Answer | None:
+        why_not = _impossible(key[0]) or self._unknown.get(key)
+        return self._schemas.get(key) if why_not is None else SchemaNotFound(why_not)
 
-    def _keep(self, ref: SchemaRef, answer: Answer) -> None:
+    def _keep(self, key: _Asked, answer: Answer) -> None:
         if isinstance(answer, SchemaNotFound):
-            self._unknown.put(ref, str(answer))
+            self._unknown.put(key, str(answer))
         elif isinstance(answer, BadSchema):
             # A fresh one: a kept error would keep the frames it came through.
-            self._schemas.put(ref, BadSchema(str(answer)))
+            self._schemas.put(key, BadSchema(str(answer)))
         else:
-            self._schemas.put(ref, answer)
+            self._schemas.put(key, answer)
 
-    def _fetch(self, ref: SchemaRef) -> Schema:
+    def _fetch(self, key: _Asked) -> Schema:
+        ref, subject = key
         if isinstance(ref, int):
-            what = f"schema id {ref}"
-            held = self._call(what, lambda client: _held(ref, client.get_schema(ref)))
+            what = f"schema id {ref}" + (f" in the context of subject {subject!r}" if subject else "")
+            held = self.connection.call(what, lambda client: _held(ref, client.get_schema(ref, subject)))
         else:
             what = f"schema GUID {ref}"
-            held = self._call(what, lambda client: _held(0, client.get_schema_by_guid(ref)))
+            held = self.connection.call(what, lambda client: _held(0, client.get_schema_by_guid(ref)))
         if held.type not in get_args(SchemaType):
             kinds = ", ".join(get_args(SchemaType))
-            raise BadSchema(f"{what} at {self._where} is of type {held.type}; only {kinds} can be read")
+            raise BadSchema(
+                f"{what} at {self.connection.where} is of type {held.type}; only {kinds} can be read"
+            )
         try:
-            imports = resolve(held.references, self._fetch_reference)
+            imports = resolve(_in_context(held.references, subject), self._fetch_reference)
         except (BadSchema, SchemaNotFound) as error:
             raise type(error)(f"{what} cannot be used: {error}") from error
         guid = None if isinstance(ref, int) else ref
@@ -149,7 +161,7 @@ class ConfluentRegistry:
 
     def _fetch_reference(self, reference: Reference) -> tuple[str, Sequence[Reference]]:
         held = self._version(reference.subject, reference.version)
-        return held.text, held.references
+        return held.text, _in_context(held.references, reference.subject)
 
     def _version(self, subject: str, version: int) -> _Held:
         kept = self._held.get((subject, version))
@@ -161,57 +173,49 @@ class ConfluentRegistry:
             answer = client.get_version(subject, version, deleted=True)
             return _held(_number(answer.schema_id, "id"), answer.schema)
 
-        held = self._call(f"version {version} of subject {subject!r}", read)
+        held = self.connection.call(f"version {version} of subject {subject!r}", read)
         if version > 0:  # -1 stands for the latest, which changes
             self._held.put((subject, version), held)
         return held
 
-    def _fetch_versions(self, subject: str) -> tuple[SubjectVersion, ...]:
-        def read(client: Any) -> list[int]:
-            answer = client.get_versions(subject)
-            if not isinstance(answer, list):
-                raise TypeError("the list of versions is missing from the answer")
-            return sorted(_number(item, "version") for item in answer)
-
-        numbers = self._call(f"the versions of subject {subject!r}", read)
+    def _fetch_versions(self, key: tuple[str, bool]) -> tuple[SubjectVersion, ...]:
+        subject, deleted = key
+        living = self._numbers(subject, deleted=False, none_is_fine=deleted)
+        numbers = living | self._numbers(subject, deleted=True) if deleted else living
         if not numbers:
             raise SchemaNotFound(
-                f"subject {subject!r} at {self._where} has no versions; register a schema first"
+                f"subject {subject!r} at {self.connection.where} has no versions; register a schema first"
             )
-        return tuple(SubjectVersion(subject, number, self._version(subject, number).id) for number in numbers)
+        found = (self._listed(subject, number, number not in living) for number in sorted(numbers))
+        readable = tuple(version for version in found if version is not None)
+        if not readable:
+            raise SchemaNotFound(
+                f"subject {subject!r} is deleted, and {self.connection.where} no longer tells what its versions held"
+            )
+        return readable
 
-    def _call(self, what: str, question: Callable[[Any], V], *, registering: bool = False) -> V:
-        """One question to the registry, without any patience; every failure as one of our errors."""
+    def _listed(self, subject: str, number: int, deleted: bool) -> SubjectVersion | None:
         try:
-            return question(self._client)
-        except Exception as error:  # noqa: BLE001 - a client fed odd answers fails in ways nobody lists
-            if is_uncoded_404(error):
-                raise self._meaning_of_404(what) from None
-            meaning = translated(error, what, self._where, registering=registering)
-            raise type(meaning)(self.options.masked(str(meaning))) from None
-        finally:
-            # The client's own caches have neither bound nor end; ours above do.
-            self._client.clear_caches()
+            return SubjectVersion(subject, number, self._version(subject, number).id, deleted)
+        except SchemaNotFound:
+            # Apicurio lists the versions of a deleted subject, and then denies them.
+            if deleted:
+                return None
+            raise
 
-    def _meaning_of_404(self, what: str) -> SchemaNotFound | RegistryUnavailable:
-        """What a 404 without a registry's error code means: a call that is not offered, or no registry at all."""
-        if self._is_a_registry():
-            return SchemaNotFound(f"the registry at {self._where} does not offer to look up {what}")
-        return RegistryUnavailable(
-            f"{self._where} answers 404 as if there were no registry, asked for {what}; check registry.url"
-        )
+    def _numbers(self, subject: str, *, deleted: bool, none_is_fine: bool = False) -> set[int]:
+        def read(client: Any) -> set[int]:
+            answer = client.get_versions(subject, deleted=deleted)
+            if not isinstance(answer, list):
+                raise TypeError("the list of versions is missing from the answer")
+            return {_number(item, "version") for item in answer}
 
-    def _is_a_registry(self) -> bool:
-        """Whether the address lists schema types, which everything that speaks this API does."""
-        if self._speaks.get(self._where) is None:
-            try:
-                listed = isinstance(self._client.get_schema_types(), list)
-            except Exception:  # noqa: BLE001 - as above; the question that led here is the one to report
-                listed = False
-            if not listed:
-                return False
-            self._speaks.put(self._where, True)
-        return True
+        try:
+            return self.connection.call(f"the versions of subject {subject!r}", read)
+        except SchemaNotFound:
+            if none_is_fine:
+                return set()
+            raise
 
 
 def _impossible(ref: SchemaRef) -> str | None:
@@ -223,17 +227,6 @@ def _impossible(ref: SchemaRef) -> str | None:
     except ValueError:
         return f"schema GUID {ref[:50]!r} is none; it must be a UUID"
     return None
-
-
-def _client(options: RegistryOptions) -> Any:
-    try:
-        return SchemaRegistryClient(options.client_settings())
-    except (OSError, ValueError, TypeError) as error:
-        # Certificates and keys are read here: not PEM, not belonging together, a wrong password.
-        raise ConfigError(
-            f"registry: the client cannot be set up ({options.masked(str(error))}); "
-            "check registry.ca_file, certificate_file, key_file and key_password"
-        ) from None
 
 
 def _or_raise(answer: V | SchemaNotFound | BadSchema) -> V:
@@ -262,6 +255,10 @@ def _references(schema: Any) -> tuple[Reference, ...]:
         Reference(str(item.name), str(item.subject), _number(item.version, "reference's version"))
         for item in schema.references or ()
     )
+
+
+def _in_context(references: Iterable[Reference], parent: str | None) -> list[Reference]:
+    return [replace(item, subject=beside(item.subject, parent)) for item in references]
 
 
 def _rules(schema: Any) -> tuple[str, ...]:

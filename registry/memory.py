@@ -14,7 +14,7 @@ from distributary.registry.references import resolve
 
 
 class MemoryRegistry:
-    """Ids from 1 on, the same text under two subjects has the same id, GUIDs are made from the text.
+    """Ids from 1 on, the same text under two subjects has the same id, GUIDs are made from the text; no contexts.
 
     `down = True` makes every call raise RegistryUnavailable; `answer_late` makes a schema known only after a
     while; `asked` lists every reference that was asked for, in order. Nothing is checked for compatibility.
@@ -27,6 +27,7 @@ class MemoryRegistry:
         self._schemas: dict[int, Schema] = {}
         self._guids: dict[str, int] = {}
         self._subjects: dict[str, list[int]] = {}
+        self._deleted: set[tuple[str, int]] = set()
         self._denials: dict[SchemaRef, int] = {}
 
     def answer_late(self, ref: SchemaRef, denials: int) -> None:
@@ -34,8 +35,18 @@ class MemoryRegistry:
         with self._lock:
             self._denials[ref] = denials
 
-    def by_ref(self, ref: SchemaRef) -> Schema:
-        """The schema with this id or GUID, references resolved. Raises SchemaNotFound."""
+    def delete(self, subject: str, version: int) -> None:
+        """Soft-delete a version: it is listed no more, unless asked for, and its schema can still be read."""
+        with self._lock:
+            self._check_up()
+            if version not in {known.version for known in self.versions(subject)}:
+                raise SchemaNotFound(
+                    f"the registry in memory has no version {version} of subject {subject!r}"
+                )
+            self._deleted.add((subject, version))
+
+    def by_ref(self, ref: SchemaRef, subject: str | None = None) -> Schema:
+        """The schema with this id or GUID, references resolved; there is one context. Raises SchemaNotFound."""
         with self._lock:
             self._check_up()
             self.asked.append(ref)
@@ -46,7 +57,7 @@ class MemoryRegistry:
                 raise SchemaNotFound(f"the registry in memory does not know schema {ref}; register it first")
             return self._schemas[found]
 
-    def by_refs(self, refs: Iterable[SchemaRef]) -> dict[SchemaRef, Answer]:
+    def by_refs(self, refs: Iterable[SchemaRef], subject: str | None = None) -> dict[SchemaRef, Answer]:
         """What each of these came to; nothing is waited for."""
         answers: dict[SchemaRef, Answer] = {}
         for ref in dict.fromkeys(refs):
@@ -56,16 +67,20 @@ class MemoryRegistry:
                 answers[ref] = unknown
         return answers
 
-    def versions(self, subject: str) -> Sequence[SubjectVersion]:
-        """All versions of a subject, oldest first. Raises SchemaNotFound for an unknown subject."""
+    def versions(self, subject: str, deleted: bool = False) -> Sequence[SubjectVersion]:
+        """All versions of a subject, oldest first; with `deleted` the soft-deleted ones too. Raises SchemaNotFound."""
         with self._lock:
             self._check_up()
-            if subject not in self._subjects:
+            known = tuple(
+                SubjectVersion(subject, number, held, (subject, number) in self._deleted)
+                for number, held in enumerate(self._subjects.get(subject, ()), start=1)
+            )
+            found = tuple(version for version in known if deleted or not version.deleted)
+            if not found:
                 raise SchemaNotFound(
                     f"the registry in memory has no subject {subject!r}; register a schema first"
                 )
-            ids = self._subjects[subject]
-            return tuple(SubjectVersion(subject, number, held) for number, held in enumerate(ids, start=1))
+            return found
 
     def register(
         self, subject: str, text: str, schema_type: SchemaType, references: Sequence[Reference] = ()
@@ -78,7 +93,12 @@ class MemoryRegistry:
                 self._add(guid, text, schema_type, tuple(references))
             schema_id = self._guids[guid]
             versions = self._subjects.setdefault(subject, [])
-            if schema_id not in versions:
+            living = {
+                held
+                for number, held in enumerate(versions, start=1)
+                if (subject, number) not in self._deleted
+            }
+            if schema_id not in living:
                 versions.append(schema_id)
             return schema_id
 

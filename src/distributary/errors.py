@@ -8,10 +8,14 @@ DistributaryError
 ├── CheckFailed               a verification did not hold                                 (exit code 3)
 ├── SchemaError               a schema cannot be had or cannot be used
 │   ├── SchemaNotFound        the registry knows no such schema id, subject or version
+│   │   └── NotOffered        this registry has no such call at all
 │   ├── RegistryUnavailable   the registry does not answer: wait, never quarantine
+│   ├── RegistryChanged       the registry gives another schema under an id than it did before
+│   ├── UnknownFieldException a record is newer than the schemas that a query began with: start it again
 │   └── BadSchema             the schema's text does not compile or cannot become a table
 ├── CodecError                a codec cannot work at all
 │   ├── UnknownCodec          no codec goes by that name
+│   ├── BadRecord             a record cannot be decoded, and the query said FAILFAST
 │   └── DecoderUnavailable    a decoder needs something that is not on the class path
 └── PipelineError             the run stops
     ├── BrokerUnavailable     Kafka does not answer: worth another try
@@ -60,8 +64,20 @@ class SchemaNotFound(SchemaError, LookupError):
     """The registry knows no such schema id, subject or version."""
 
 
+class NotOffered(SchemaNotFound):
+    """The registry has no such call at all, which is another thing than not to know what was asked for."""
+
+
 class RegistryUnavailable(SchemaError, ConnectionError):
     """The registry does not answer; a reason to wait, never a bad record."""
+
+
+class RegistryChanged(SchemaError):
+    """The registry gives another schema under an id than before: it was emptied, replaced, or is another one."""
+
+
+class UnknownFieldException(SchemaError):
+    """A record was written with a newer schema than those that its query began with; starting it again takes it in."""
 
 
 class BadSchema(SchemaError, ValueError):
@@ -74,6 +90,10 @@ class CodecError(DistributaryError):
 
 class UnknownCodec(CodecError, LookupError):
     """No codec goes by that name; the message lists those that exist."""
+
+
+class BadRecord(CodecError, ValueError):
+    """A record cannot be decoded, in a query that fails on the first such one; the message never quotes it."""
 
 
 class DecoderUnavailable(CodecError, RuntimeError):

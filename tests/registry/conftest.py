@@ -28,7 +28,10 @@ class Reply:
 
 
 class AnswerServer(ThreadingHTTPServer):
-    """Answers each path with the replies given for it, one after another, the last one for ever."""
+    """Answers each path with the replies given for it, one after another, the last one for ever.
+
+    A path may end in `?deleted=true`; all other queries are ignored, as registries ignore what they do not know.
+    """
 
     daemon_threads = True
 
@@ -66,6 +69,11 @@ class AnswerServer(ThreadingHTTPServer):
         body = {"subject": subject, "version": version, "id": schema_id, **fields}
         self.on(f"/subjects/{quote(subject, safe='')}/versions/{version}", self.json(body))
 
+    def latest(self, subject: str, version: int, schema_id: int, **fields: object) -> None:
+        """Give this version as the latest one."""
+        body = {"subject": subject, "version": version, "id": schema_id, **fields}
+        self.on(f"/subjects/{quote(subject, safe='')}/versions/latest", self.json(body))
+
     def release(self) -> None:
         """Let go of the callers that hang."""
         self._end.set()
@@ -77,7 +85,10 @@ class AnswerServer(ThreadingHTTPServer):
     def answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Reply:
         with self._lock:
             self.seen.append((method, path, headers, body))
-            replies = self._replies.get(path.partition("?")[0])
+            plain, _, query = path.partition("?")
+            # What is given for a path counts for all its queries, unless something is given for deleted ones too.
+            with_deleted = f"{plain}?deleted=true" if "deleted=true" in query.lower() else plain
+            replies = self._replies.get(with_deleted) or self._replies.get(plain)
             if not replies:
                 return Reply(404, b'"Not Found"')
             return replies.pop(0) if len(replies) > 1 else replies[0]
@@ -116,9 +127,10 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing on standard error."""
 
 
-def _serving(tls: ssl.SSLContext | None) -> Iterator[AnswerServer]:
+def serving(tls: ssl.SSLContext | None) -> Iterator[AnswerServer]:
+    """A server that runs until it is asked for again."""
     with AnswerServer(tls) as server:
-        thread = Thread(target=lambda: server.serve_forever(poll_interval=0.01))
+        thread = Thread(target=lambda: server.serve_forever(poll_interval=0.01), daemon=True)
         thread.start()
         yield server
         server.release()
@@ -128,7 +140,7 @@ def _serving(tls: ssl.SSLContext | None) -> Iterator[AnswerServer]:
 
 @pytest.fixture
 def server() -> Iterator[AnswerServer]:
-    yield from _serving(None)
+    yield from serving(None)
 
 
 @pytest.fixture
@@ -136,12 +148,12 @@ def serve_tls() -> Iterator[Callable[[ssl.SSLContext], AnswerServer]]:
     running = []
 
     def start(tls: ssl.SSLContext) -> AnswerServer:
-        running.append(_serving(tls))
+        running.append(serving(tls))
         return next(running[-1])
 
     yield start
-    for serving in running:
-        next(serving, None)
+    for each in running:
+        next(each, None)
 
 
 Connect = Callable[..., ConfluentRegistry]

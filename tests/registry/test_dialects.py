@@ -177,8 +177,24 @@ def test_a_schema_is_found_by_guid_where_the_registry_offers_it(
 def test_a_guid_is_not_found_where_the_registry_does_not_offer_it(
     server: AnswerServer, connect: Connect
 ) -> None:
-    with pytest.raises(SchemaNotFound, match="does not offer to look up schema GUID"):
+    with pytest.raises(SchemaNotFound, match="does not offer schema GUID"):
         connect(server.url).by_ref(str(uuid4()))
+
+
+def test_an_id_is_asked_for_in_its_subjects_context_and_so_are_its_references(
+    server: AnswerServer, connect: Connect
+) -> None:
+    """Ids of another context are other ids; a reference that names no context is meant in its parent's."""
+    references = [{"name": "b.proto", "subject": "b", "version": 1}]
+    server.on(ID, server.json({"schema": "top", "schemaType": "PROTOBUF", "references": references}))
+    server.version(":.games:b", 1, 3, schema="below", schemaType="PROTOBUF")
+    registry = connect(server.url)
+    assert dict(registry.by_ref(7, ":.games:a-value").imports) == {"b.proto": "below"}
+    paths = [path for _, path, _, _ in server.seen]
+    assert paths[0] == f"{ID}?subject=%3A.games%3Aa-value"
+    server.on(ID, server.json({"schema": '"string"'}))
+    assert registry.by_ref(7).text == '"string"'
+    assert registry.by_ref(7, ":.games:a-value").text == "top"
 
 
 @pytest.mark.parametrize("ref", [-1, 2**31, "../subjects", "", "x" * 36])

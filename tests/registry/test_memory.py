@@ -40,3 +40,13 @@ def test_a_schema_is_found_by_its_guid_too() -> None:
     schema = registry.by_ref(registry.register("s", TEXT, "PROTOBUF"))
     assert schema.guid is not None
     assert registry.by_ref(schema.guid) == schema
+
+
+def test_a_deleted_subject_shows_its_versions_to_who_asks_for_deleted_ones() -> None:
+    registry = MemoryRegistry()
+    registry.register("s", TEXT, "PROTOBUF")
+    registry.delete("s", 1)
+    assert [(one.version, one.deleted) for one in registry.versions("s", deleted=True)] == [(1, True)]
+    registry.register("s", TEXT, "PROTOBUF")
+    with pytest.raises(SchemaNotFound, match="no version 1"):
+        registry.delete("s", 1)

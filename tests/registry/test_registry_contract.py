@@ -1,8 +1,9 @@
-"""What every registry does alike: the real one and the double that stands in for it."""
+"""What every registry does alike: the real one, the double that stands in for it, and both behind a cache on disk."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -15,6 +16,7 @@ from google.protobuf.message_factory import GetMessages
 from distributary.errors import BadSchema, SchemaNotFound
 from distributary.registry.base import Reference, SchemaRegistry
 from distributary.registry.confluent import ConfluentRegistry
+from distributary.registry.disk_cache import DiskCache
 from distributary.registry.memory import MemoryRegistry
 from distributary.registry.protobuf_text import compile_text
 
@@ -27,8 +29,13 @@ def proto(message: str, imports: str = "", fields: str = "int32 a = 1;") -> str:
     return f'syntax = "proto3"; package p; {imports} message {message} {{ {fields} }}'
 
 
+Delete = Callable[[str, int], object]
+
+
 @pytest.fixture(params=["memory", pytest.param("real", marks=pytest.mark.stack)])
-def registry(request: pytest.FixtureRequest, connect: Callable[..., ConfluentRegistry]) -> SchemaRegistry:
+def origin(
+    request: pytest.FixtureRequest, connect: Callable[..., ConfluentRegistry]
+) -> MemoryRegistry | ConfluentRegistry:
     if request.param == "memory":
         return MemoryRegistry()
     return connect(
@@ -36,6 +43,23 @@ def registry(request: pytest.FixtureRequest, connect: Callable[..., ConfluentReg
         retry_seconds=10.0,
         unknown_id_wait_seconds=0.2,
         latest_cache_seconds=0.0,
+    )
+
+
+@pytest.fixture(params=["itself", "kept on disk"])
+def registry(
+    request: pytest.FixtureRequest, origin: MemoryRegistry | ConfluentRegistry, tmp_path: Path
+) -> SchemaRegistry:
+    return origin if request.param == "itself" else DiskCache(origin, tmp_path, "the registry")
+
+
+@pytest.fixture
+def delete(origin: MemoryRegistry | ConfluentRegistry) -> Delete:
+    """Soft-deletes a version."""
+    if isinstance(origin, MemoryRegistry):
+        return origin.delete
+    return lambda subject, version: origin.connection.call(
+        "a deletion", lambda client: client.delete_version(subject, version)
     )
 
 
@@ -100,6 +124,59 @@ def test_avro_references_are_resolved_as_well(registry: SchemaRegistry, subject:
     own = '{"type":"record","name":"S","fields":[{"name":"r","type":"R"}]}'
     schema_id = registry.register(subject, own, "AVRO", [Reference("R", f"{subject}-r", 1)])
     assert list(registry.by_ref(schema_id).imports) == ["R"]
+
+
+def test_references_of_a_json_schema_come_transitively(registry: SchemaRegistry, subject: str) -> None:
+    leaf = JSON_SCHEMA.replace("}", ',"title":"leaf"}')
+    registry.register(f"{subject}-leaf", leaf, "JSON")
+    middle = '{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"l":{"$ref":"leaf.json"}}}'
+    registry.register(f"{subject}-middle", middle, "JSON", [Reference("leaf.json", f"{subject}-leaf", 1)])
+    own = middle.replace("leaf.json", "middle.json")
+    schema_id = registry.register(subject, own, "JSON", [Reference("middle.json", f"{subject}-middle", 1)])
+    assert list(registry.by_ref(schema_id).imports) == ["leaf.json", "middle.json"]
+
+
+def test_a_deleted_version_is_listed_only_when_asked_for_and_its_id_is_still_read(
+    registry: SchemaRegistry, delete: Delete, subject: str
+) -> None:
+    first = registry.register(subject, proto("A"), "PROTOBUF")
+    second = registry.register(subject, proto("A", fields="int32 a = 1; int32 b = 2;"), "PROTOBUF")
+    delete(subject, 1)
+    assert [version.version for version in registry.versions(subject)] == [2]
+    everything = registry.versions(subject, deleted=True)
+    assert [(version.id, version.deleted) for version in everything] == [(first, True), (second, False)]
+    assert registry.by_ref(first).text == proto("A")
+
+
+def test_a_subject_that_is_deleted_whole_is_not_found_and_its_id_is_still_read(
+    registry: SchemaRegistry, delete: Delete, subject: str
+) -> None:
+    known = registry.register(subject, proto("A"), "PROTOBUF")
+    delete(subject, 1)
+    with pytest.raises(SchemaNotFound):
+        registry.versions(subject)
+    assert registry.by_ref(known).text == proto("A")
+
+
+def test_what_a_deleted_version_is_imported_by_can_still_be_read(
+    registry: SchemaRegistry, delete: Delete, subject: str
+) -> None:
+    inner = f"{subject}-inner"
+    registry.register(inner, proto("B"), "PROTOBUF")
+    registry.register(inner, proto("B", fields="int32 a = 1; int32 b = 2;"), "PROTOBUF")
+    own = proto("A", 'import "b.proto";', "B b = 1;")
+    importing = registry.register(subject, own, "PROTOBUF", [Reference("b.proto", inner, 2)])
+    delete(inner, 1)
+    assert list(registry.by_ref(importing, subject).imports) == ["b.proto"]
+
+
+def test_a_deleted_schema_that_is_registered_again_is_a_new_version_of_the_same_id(
+    registry: SchemaRegistry, delete: Delete, subject: str
+) -> None:
+    first = registry.register(subject, proto("A"), "PROTOBUF")
+    delete(subject, 1)
+    assert registry.register(subject, proto("A"), "PROTOBUF") == first
+    assert [(version.version, version.id) for version in registry.versions(subject)] == [(2, first)]
 
 
 def test_unknown_ids_guids_and_subjects_are_not_found(registry: SchemaRegistry, subject: str) -> None:

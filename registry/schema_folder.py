@@ -1,0 +1,114 @@
+"""What one registry has answered, as files that are there whole or not at all: schemas by id or GUID, versions by subject."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from distributary.errors import SetupError
+from distributary.registry.base import Schema, SchemaRef, SubjectVersion
+from distributary.registry.schema_file import from_document, sealed, to_document, unsealed
+
+_PLAIN_NAME = re.compile(r"[a-zA-Z0-9.-]{1,60}")
+
+
+class SchemaFolder:
+    """The answers of one registry, in a folder of its own below `root`. Many processes may use it at once.
+
+    `identity` tells registries apart, such as by their address: the same id means another schema in another registry. A file
+    that was cut off or edited counts as not there.
+    """
+
+    def __init__(self, root: Path, identity: str) -> None:
+        self.path = root / _digest(identity)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            if not (self.path / "registry.json").exists():
+                self._write("registry.json", {"registry": identity})
+        except OSError as error:
+            raise SetupError(
+                f"the registry's answers cannot be kept in {root}: {error.strerror}; name a folder that can be written"
+            ) from error
+
+    def schema(self, ref: SchemaRef, subject: str | None = None) -> Schema | None:
+        """The schema kept for an id or GUID, None where there is none."""
+        kept = self._read(_schema_name(ref, subject))
+        if kept is None or kept.get("ref") != ref or kept.get("subject") != subject:
+            return None
+        return _schema_in(kept)
+
+    def keep_schema(self, ref: SchemaRef, subject: str | None, schema: Schema) -> None:
+        """Keep a schema, in the place of one that was kept for this id or GUID. Raises OSError."""
+        self._write(_schema_name(ref, subject), {"ref": ref, "subject": subject, **to_document(schema)})
+
+    def refs(self) -> Iterator[SchemaRef]:
+        """The ids and GUIDs that schemas are kept for in the default context, lowest ids first."""
+        kept = [self._read(path.name) for path in sorted(self.path.glob("schema-*.json"))]
+        found = [one["ref"] for one in kept if one is not None and one.get("subject") is None]
+        yield from sorted(ref for ref in found if isinstance(ref, int))
+        yield from (ref for ref in found if isinstance(ref, str))
+
+    def versions(self, subject: str) -> Sequence[SubjectVersion] | None:
+        """All versions kept of a subject, deleted ones too; None where there are none."""
+        kept = self._read(_versions_name(subject))
+        if kept is None or kept.get("subject") != subject:
+            return None
+        return [SubjectVersion(subject, *one) for one in kept["versions"]]
+
+    def keep_versions(self, subject: str, versions: Sequence[SubjectVersion]) -> None:
+        """Keep the list of a subject's versions, in the place of an older one. Raises OSError."""
+        listed = [[one.version, one.id, one.deleted] for one in versions]
+        if self.versions(subject) != list(versions):
+            self._write(_versions_name(subject), {"subject": subject, "versions": listed})
+
+    def drop_versions(self, subject: str) -> None:
+        """Forget a subject's versions; nothing happens where none are kept."""
+        (self.path / _versions_name(subject)).unlink(missing_ok=True)
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        try:
+            return unsealed((self.path / name).read_bytes())
+        except (OSError, ValueError):
+            return None
+
+    def _write(self, name: str, content: Mapping[str, Any]) -> None:
+        temporary = self.path / f".{name}.{uuid4().hex}.tmp"
+        try:
+            with temporary.open("xb") as file:
+                file.write(sealed(content))
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(self.path / name)
+        finally:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+
+def _schema_in(document: Mapping[str, Any]) -> Schema | None:
+    try:
+        return from_document(document)
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _schema_name(ref: SchemaRef, subject: str | None) -> str:
+    name = f"{'id' if isinstance(ref, int) else 'guid'}-{ref}"
+    # A GUID comes from a record: whatever is not plain gets no say in a file's name.
+    if subject is not None or not _PLAIN_NAME.fullmatch(name):
+        name = _digest(json.dumps([ref, subject]))
+    return f"schema-{name}.json"
+
+
+def _versions_name(subject: str) -> str:
+    return f"versions-{_digest(subject)}.json"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
