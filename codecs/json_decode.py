@@ -1,0 +1,177 @@
+"""JSON records to Arrow: many at once by the native reader, the ones that it leaves in doubt by the exact one.
+
+Which of the two read a record never shows in the result; tests/codecs/test_json_decode.py holds them to that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from distributary.codecs.base import Decoded, Failure
+from distributary.codecs.bisect import Undecodable
+from distributary.codecs.json_exact import ExactReader
+from distributary.codecs.json_native import NativeReader, Refused, can_read, unsuitable
+
+Rows = npt.NDArray[np.int64]
+
+# The native reader's text of one call, which holds more than the payloads, must stay below 2 GiB.
+_MOST_BYTES = 64 << 20
+# Reading fields that the schema lacks costs memory for rows times fields; a field needs some bytes in its row.
+_FEW_ROWS, _FEW_BYTES = 256, 256 << 10
+# A batch that was refused is read in portions: each bad row costs reading its portion again.
+_SOME_ROWS = 512
+# Below this the native reader's cost for a call is more than the exact way's for the rows.
+_TOO_FEW = 8
+
+
+@dataclass(slots=True)
+class _Segment:
+    """Rows to be read together; `widely` says that fields are expected among them that the schema lacks.
+
+    `sifted` says that rows which look like misfits have been taken out.
+    """
+
+    rows: Rows
+    widely: bool = False
+    sifted: bool = False
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """What has been read so far."""
+
+    rows: list[Rows] = field(default_factory=list)
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    rescued: dict[int, str] = field(default_factory=dict)
+    beyond: list[int] = field(default_factory=list)
+
+
+class JsonDecoder:
+    """Decodes JSON objects into the columns of a schema. Raises BadSchema for types that no column has."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._exact = ExactReader(schema)
+        self._native = NativeReader(schema) if can_read(schema) else None
+
+    def decode(self, payloads: pa.BinaryArray) -> Decoded:
+        """All payloads (no nulls) as rows; what no column takes is in `rescued`, broken ones are failures."""
+        outcome = _Outcome()
+        everything = np.arange(len(payloads))
+        slowly = [everything]
+        if self._native is not None:
+            apart = unsuitable(payloads)
+            slowly = [everything[apart], *self._natively(self._native, payloads, everything[~apart], outcome)]
+        self._exactly(payloads, np.sort(np.concatenate(slowly)), outcome)
+        return _decoded(outcome, len(payloads), self.schema)
+
+    def _natively(
+        self, native: NativeReader, payloads: pa.BinaryArray, rows: Rows, outcome: _Outcome
+    ) -> Iterator[Rows]:
+        """Reads what the native reader can read; yields the rows that it cannot."""
+        waiting = [_Segment(part) for part in _portions(payloads, rows, len(rows) or 1, _MOST_BYTES)][::-1]
+        # A batch that is bad all over is not read again and again.
+        patience = 16 + len(rows) // 16
+        while waiting:
+            segment = waiting.pop()
+            if len(segment.rows) < _TOO_FEW or patience < 0:
+                yield segment.rows
+                continue
+            part = payloads.take(pa.array(segment.rows)) if len(segment.rows) < len(payloads) else payloads
+            try:
+                batch, doubt = native.batch(part, unknown_fields=segment.widely)
+            except (Refused, pa.ArrowException) as error:
+                patience -= 1
+                refused = error if isinstance(error, Refused) else Refused()
+                if refused.row is None and not refused.unknown and not segment.sifted:
+                    misfits = native.likely_misfits(part)
+                    yield segment.rows[misfits]
+                    waiting.append(_Segment(segment.rows[~misfits], segment.widely, sifted=True))
+                else:
+                    waiting += _smaller(segment, refused, payloads)
+                continue
+            yield segment.rows[doubt]
+            sure = ~doubt
+            outcome.rows.append(segment.rows[sure])
+            outcome.batches.append(batch.filter(pa.array(sure)) if doubt.any() else batch)
+
+    def _exactly(self, payloads: pa.BinaryArray, rows: Rows, outcome: _Outcome) -> None:
+        if not len(rows) and outcome.batches:
+            return
+        values: list[dict[str, Any]] = []
+        good: list[int] = []
+        for row in rows.tolist():
+            try:
+                record, left = self._exact.record(payloads[row].as_py())
+            except Undecodable as error:
+                outcome.failures.append(Failure(row, error.reason, error.detail))
+                continue
+            values.append(record)
+            good.append(row)
+            text = left.json()
+            if text is not None:
+                outcome.rescued[row] = text
+            if left.unknown:
+                outcome.beyond.append(row)
+        outcome.rows.append(np.array(good, np.int64))
+        outcome.batches.append(_batch(values, self.schema))
+
+
+def _smaller(segment: _Segment, refused: Refused, payloads: pa.BinaryArray) -> list[_Segment]:
+    """What to try instead of a segment that was refused, the first rows last."""
+    rows, size = segment.rows, len(segment.rows)
+    if refused.unknown and not segment.widely:
+        return [_Segment(part, True) for part in _portions(payloads, rows, _FEW_ROWS, _FEW_BYTES)][::-1]
+    if size > _SOME_ROWS:
+        edges = range(0, size, _SOME_ROWS)
+        return [replace(segment, rows=rows[edge : edge + _SOME_ROWS]) for edge in edges][::-1]
+    if refused.row is None:
+        parts = [rows[size // 2 :], rows[: size // 2]]
+    else:
+        place = min(refused.row, size - 1)
+        parts = [rows[place + 1 :], rows[place : place + 1], rows[:place]]
+    return [replace(segment, rows=part) for part in parts]
+
+
+def _portions(payloads: pa.BinaryArray, rows: Rows, most_rows: int, most_bytes: int) -> Iterable[Rows]:
+    """The rows in portions of so many rows and bytes at most; a row of more bytes stands alone."""
+    if len(rows) <= most_rows and payloads.nbytes <= most_bytes:
+        yield from [rows] if len(rows) else []
+        return
+    start = size = 0
+    lengths = np.diff(np.frombuffer(payloads.buffers()[1], np.int32, len(payloads) + 1, payloads.offset * 4))
+    for place, length in enumerate(lengths[rows].tolist()):
+        if place > start and (place - start >= most_rows or size + length > most_bytes):
+            yield rows[start:place]
+            start, size = place, 0
+        size += length
+    if start < len(rows):
+        yield rows[start:]
+
+
+def _batch(values: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    # A batch made of no columns would forget how many rows it has.
+    if not len(schema):
+        return pa.RecordBatch.from_struct_array(pa.array(values, pa.struct([])))
+    columns = [pa.array([record.get(one.name) for record in values], one.type) for one in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _decoded(outcome: _Outcome, count: int, schema: pa.Schema) -> Decoded:
+    order = np.concatenate(outcome.rows)
+    batch = outcome.batches[0] if len(outcome.batches) == 1 else pa.concat_batches(outcome.batches)
+    if (np.diff(order) < 0).any():
+        batch = batch.take(pa.array(np.argsort(order)))
+        order = np.sort(order)
+    rescued = pa.nulls(len(order), pa.string())
+    if outcome.rescued:
+        rescued = pa.array([outcome.rescued.get(row) for row in order.tolist()], pa.string())
+    failures = sorted(outcome.failures, key=lambda failure: failure.row)
+    return Decoded(batch, order, failures, rescued, np.array(sorted(outcome.beyond), np.int64))

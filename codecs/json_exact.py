@@ -1,0 +1,226 @@
+"""The exact way: JSON records read one at a time against a schema. Its word is final, and nothing is lost.
+
+What no column takes is kept as it was written, under its path: a value that does not fit, a field that the schema
+lacks, and the earlier ones of several values under one name (the last one counts, as in Spark).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.types as kinds
+
+from distributary.codecs import reasons
+from distributary.codecs.bisect import Undecodable
+from distributary.codecs.json_inference import says_type
+from distributary.codecs.json_leaves import MISFIT, Leaf, leaf
+from distributary.codecs.json_text import (
+    BROKEN,
+    END,
+    NotJson,
+    after_space,
+    broken_at,
+    first_at,
+    is_unicode,
+    more_at,
+    name_at,
+    path_part,
+    quoted,
+    text_of,
+    value_at,
+)
+from distributary.errors import BadSchema
+
+
+@dataclass(slots=True)
+class Leftover:
+    """What of one record no column took: texts by path, and whether a field was among it that the schema lacks."""
+
+    texts: dict[str, list[str]] = field(default_factory=dict)
+    unknown: bool = False
+
+    def keep(self, path: str, text: str) -> None:
+        """Keeps the text of a value; a null says nothing."""
+        if text != "null":
+            self.texts.setdefault(path, []).append(text)
+
+    def keep_unknown(self, path: str, text: str, name: str, value: Any) -> None:
+        """Keeps the text of a field that the schema lacks, and notes it if the schema could have it."""
+        self.keep(path, text)
+        self.unknown = self.unknown or (is_unicode(name) and says_type(value))
+
+    def json(self) -> str | None:
+        """An object of all texts by path; several of one path stand in a list; null where there are none."""
+        if not self.texts:
+            return None
+        members = (
+            f"{quoted(path)}:{texts[0] if len(texts) == 1 else '[' + ','.join(texts) + ']'}"
+            for path, texts in self.texts.items()
+        )
+        return "{" + ",".join(members) + "}"
+
+
+class Node(Protocol):
+    """Reads values of one type."""
+
+    def read(self, text: str, at: int, path: str, left: Leftover) -> tuple[Any, int]:
+        """The value that begins here, or None, or MISFIT; and where it ends. Raises NotJson."""
+        ...
+
+
+class ExactReader:
+    """Reads records of one schema. Raises BadSchema for types that no column has."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._record = _Struct({one.name: _node(one.type, one.name) for one in schema})
+
+    def record(self, payload: bytes) -> tuple[dict[str, Any], Leftover]:
+        """The columns' values, and what none of them took. Raises Undecodable."""
+        text = text_of(payload)
+        left = Leftover()
+        try:
+            at = after_space(text, 0)
+            if text[at] != "{":
+                self._refuse_other(text, at)
+            values, at = self._record.read(text, at, "", left)
+            _expect_end(text, at)
+        except BROKEN as error:
+            place = broken_at(error)
+            raise Undecodable(
+                reasons.MALFORMED,
+                f"the payload is not JSON: it breaks off or goes wrong at character {place}",
+            ) from None
+        except RecursionError:
+            raise Undecodable(reasons.TOO_DEEP, reasons.SENTENCES[reasons.TOO_DEEP]) from None
+        return values, left
+
+    def _refuse_other(self, text: str, at: int) -> None:
+        _, end = value_at(text, at)
+        _expect_end(text, end)
+        raise Undecodable(reasons.MALFORMED, "the payload is JSON, but not an object")
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    take: Leaf
+
+    def read(self, text: str, at: int, path: str, left: Leftover) -> tuple[Any, int]:
+        value, end = value_at(text, at)
+        return (None if value is None else self.take(value, text[at:end])), end
+
+
+class _Struct:
+    def __init__(self, children: Mapping[str, Node]) -> None:
+        self._children = {name: (path_part(name), node) for name, node in children.items()}
+
+    def read(self, text: str, at: int, path: str, left: Leftover) -> tuple[Any, int]:
+        if text[at] != "{":
+            return _other(text, at)
+        above = f"{path}." if path else ""
+        values: dict[str, Any] = {}
+        starts: dict[str, tuple[int, int]] = {}
+        more, at = first_at(text, at, "}")
+        while more:
+            name, at = name_at(text, at)
+            known = self._children.get(name)
+            if known is None:
+                value, end = value_at(text, at)
+                left.keep_unknown(above + path_part(name), text[at:end], name, value)
+            else:
+                part, child = known
+                if name in values:
+                    _displace(starts[name], values[name], above + part, text, left)
+                value, end = child.read(text, at, above + part, left)
+                if value is MISFIT:
+                    left.keep(above + part, text[at:end])
+                    value = None
+                values[name] = value
+                starts[name] = at, end
+            more, at = more_at(text, end, "}")
+        return values, at
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    element: Node
+
+    def read(self, text: str, at: int, path: str, left: Leftover) -> tuple[Any, int]:
+        if text[at] != "[":
+            return _other(text, at)
+        values: list[Any] = []
+        more, at = first_at(text, at, "]")
+        while more:
+            here = f"{path}.{len(values)}"
+            value, end = self.element.read(text, at, here, left)
+            if value is MISFIT:
+                left.keep(here, text[at:end])
+                value = None
+            values.append(value)
+            more, at = more_at(text, end, "]")
+        return values, at
+
+
+@dataclass(frozen=True, slots=True)
+class _Map:
+    value: Node
+
+    def read(self, text: str, at: int, path: str, left: Leftover) -> tuple[Any, int]:
+        if text[at] != "{":
+            return _other(text, at)
+        values: dict[str, Any] = {}
+        starts: dict[str, tuple[int, int]] = {}
+        more, at = first_at(text, at, "}")
+        while more:
+            name, at = name_at(text, at)
+            here = f"{path}.{path_part(name)}"
+            if name in values:
+                _displace(starts[name], values[name], here, text, left)
+            value, end = self.value.read(text, at, here, left)
+            # A name that is no Unicode cannot be a key.
+            if value is MISFIT or not is_unicode(name):
+                left.keep(here, text[at:end])
+                value = None
+            if is_unicode(name):
+                values[name] = value
+                starts[name] = at, end
+            more, at = more_at(text, end, "}")
+        return list(values.items()), at
+
+
+def _other(text: str, at: int) -> tuple[Any, int]:
+    value, end = value_at(text, at)
+    return (None if value is None else MISFIT), end
+
+
+def _displace(span: tuple[int, int], value: Any, path: str, text: str, left: Leftover) -> None:
+    # A misfit was kept already.
+    if value is not None:
+        left.keep(path, text[span[0] : span[1]])
+
+
+def _expect_end(text: str, at: int) -> None:
+    at = after_space(text, at)
+    if at != len(text) - len(END):
+        raise NotJson(at)
+
+
+def _node(of: pa.DataType, name: str) -> Node:
+    if kinds.is_struct(of):
+        _refuse_twins([one.name for one in of], name)
+        return _Struct({one.name: _node(one.type, f"{name}.{one.name}") for one in of})
+    if kinds.is_list(of):
+        return _List(_node(of.value_type, f"{name}.element"))
+    if kinds.is_map(of) and of.key_type == pa.string():
+        return _Map(_node(of.item_type, f"{name}.value"))
+    take = leaf(of)
+    if take is None:
+        raise BadSchema(f"field {name!r} has the type {of}, which no JSON value can be read as")
+    return _Leaf(take)
+
+
+def _refuse_twins(names: Sequence[str], where: str) -> None:
+    if len(set(names)) < len(names):
+        raise BadSchema(f"two fields of {where!r} have one name")

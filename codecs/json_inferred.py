@@ -1,0 +1,137 @@
+"""Raw JSON: records that name no schema. Theirs is inferred, kept as Spark's StructType JSON, and grows with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from distributary.codecs.base import INFERRED, Decoded, RecordPath
+from distributary.codecs.json_decode import JsonDecoder
+from distributary.codecs.json_inference import (
+    MAX_LEAVES,
+    Growth,
+    beyond_record,
+    leaves,
+    merged_all,
+    merged_fields,
+)
+from distributary.codecs.struct_type import arrow_schema, struct_json, type_name
+from distributary.codecs.wire_header import TOMBSTONE, Frames
+from distributary.registry.base import Schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+
+MAX_READERS = 256
+
+
+class JsonReader:
+    """Decodes JSON objects into the columns of a Spark StructType, and tells what it lacks."""
+
+    name = "json"
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = arrow_schema(schema.text)
+        self._of = schema
+        self._decoder = JsonDecoder(self.schema)
+        self._full = leaves(self.schema) >= MAX_LEAVES
+
+    def decode(self, payloads: pa.BinaryArray) -> Decoded:
+        """All payloads (no nulls) as rows; what no column takes as JSON text beside them; the broken ones as failures."""
+        decoded = self._decoder.decode(payloads)
+        # Nothing would come of asking for more columns than a table can hold.
+        return replace(decoded, beyond=np.zeros(0, np.int64)) if self._full else decoded
+
+    def grown(self, payloads: pa.BinaryArray) -> Schema:
+        """The schema with what these payloads have beyond it, new fields last; broken payloads add nothing."""
+        record = pa.struct(list(self.schema))
+        more = merged_all(beyond_record(record, payload.as_py()) for payload in payloads)
+        if pa.types.is_null(more):
+            return self._of
+        fields = Growth(self.schema).grown(list(self.schema), more)
+        return replace(self._of, text=struct_json(pa.schema(fields)))
+
+    def column(
+        self, payload: SparkColumn, mode: Literal["FAILFAST", "PERMISSIVE"] = "FAILFAST"
+    ) -> SparkColumn:
+        """A Spark expression giving the same columns as one struct, by Spark's `from_json`.
+
+        A payload that is broken, or has a value that does not fit, fails the query, or with PERMISSIVE makes the
+        struct null. Fields that the schema lacks are dropped: only `decode` rescues them.
+        """
+        # Not at the top: workers decode without ever loading what the driver's side of PySpark needs.
+        from distributary.codecs.json_spark import spark_column  # noqa: PLC0415
+
+        return spark_column(payload, self.schema, mode)
+
+
+class JsonCodec:
+    """JSON without any header."""
+
+    registered = False
+    default_path: RecordPath = ()
+
+    def split(self, values: pa.BinaryArray, header_ids: pa.BinaryArray | None) -> Frames:
+        """Every value that is there names the schema that was inferred, and is its own body."""
+        there = values.is_valid().to_numpy(zero_copy_only=False)
+        kind = np.where(there, 0, TOMBSTONE).astype(np.int32)
+        return Frames(kind, [(INFERRED, ())] if there.any() else [], np.zeros(len(values), np.int64), [])
+
+    def reader(self, schema: Schema, path: RecordPath) -> JsonReader:
+        """The reader for records of an inferred schema. Raises BadSchema."""
+        return _reader(schema.id, schema.text)
+
+    def differences(self, before: Schema, after: Schema) -> Sequence[str]:
+        """What is in one and not in the other, a sentence each."""
+        old = pa.struct(list(arrow_schema(before.text)))
+        return _differences(old, pa.struct(list(arrow_schema(after.text))), "")
+
+    def merged(self, schemas: Sequence[Schema]) -> Schema:
+        """One schema that takes what each of these takes; the first one's fields stay where they are."""
+        first, *others = schemas
+        fields = list(arrow_schema(first.text))
+        for other in others:
+            fields = merged_fields(fields, list(arrow_schema(other.text)))
+        return replace(first, text=struct_json(pa.schema(fields)))
+
+
+def merge(one: Schema, other: Schema) -> Schema:
+    """Both StructTypes in one: the union of their fields; of two types for one field the narrowest that both fit."""
+    return JsonCodec().merged([one, other])
+
+
+def differences(one: Schema, other: Schema) -> list[str]:
+    """What is in one StructType and not in the other, a sentence each."""
+    return list(JsonCodec().differences(one, other))
+
+
+@lru_cache(maxsize=MAX_READERS)
+def _reader(id_: int, text: str) -> JsonReader:
+    return JsonReader(Schema(id_, "STRUCT", text))
+
+
+def _differences(before: pa.DataType, after: pa.DataType, path: str) -> list[str]:
+    kinds = pa.types
+    if kinds.is_struct(before) and kinds.is_struct(after):
+        return _field_differences(before, after, f"{path}." if path else "")
+    if kinds.is_list(before) and kinds.is_list(after):
+        return _differences(before.value_type, after.value_type, f"{path}.element")
+    if kinds.is_map(before) and kinds.is_map(after):
+        return _differences(before.item_type, after.item_type, f"{path}.value")
+    return [] if before == after else [f"{path}: {type_name(before)} becomes {type_name(after)}"]
+
+
+def _field_differences(before: pa.StructType, after: pa.StructType, above: str) -> list[str]:
+    old, new = ({field.name: field.type for field in of} for of in (before, after))
+    found = [f"{above}{name}: no longer there" for name in old if name not in new]
+    for name, of in new.items():
+        if name in old:
+            found += _differences(old[name], of, f"{above}{name}")
+        else:
+            found.append(f"{above}{name}: new, {type_name(of)}")
+    return found

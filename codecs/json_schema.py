@@ -1,0 +1,73 @@
+"""The JSON Schema codec: Confluent's third type. A header that names the schema, and a JSON object behind it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
+
+import pyarrow as pa
+
+from distributary.codecs import wire_header
+from distributary.codecs.base import Decoded, RecordPath
+from distributary.codecs.json_decode import JsonDecoder
+from distributary.codecs.json_schema_types import columns_of
+from distributary.codecs.json_validation import Validator
+from distributary.codecs.wire_header import Frames
+from distributary.registry.base import Schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+
+MAX_READERS = 256
+
+Imports = tuple[tuple[str, str], ...]
+
+
+class JsonSchemaReader:
+    """Decodes records of one JSON Schema. Made by `JsonSchemaCodec.reader`."""
+
+    def __init__(self, text: str, imports: Imports, validate: bool) -> None:
+        self.name, self.schema = columns_of(text, dict(imports))
+        self._decoder = JsonDecoder(self.schema)
+        self._validator = Validator(text, dict(imports)) if validate else None
+
+    def decode(self, payloads: pa.BinaryArray) -> Decoded:
+        """All payloads (bodies without header, no nulls) as rows; what no column takes as JSON text beside them."""
+        decoded = self._decoder.decode(payloads)
+        return decoded if self._validator is None else self._validator.checked(decoded, payloads)
+
+    def column(
+        self, payload: SparkColumn, mode: Literal["FAILFAST", "PERMISSIVE"] = "FAILFAST"
+    ) -> SparkColumn:
+        """A Spark expression giving the same columns as one struct, by Spark's `from_json`.
+
+        A payload that is broken, or has a value that does not fit, fails the query, or with PERMISSIVE makes the
+        struct null. Properties that the schema lacks are dropped: only `decode` rescues them.
+        """
+        # Not at the top: workers decode without ever loading what the driver's side of PySpark needs.
+        from distributary.codecs.json_spark import spark_column  # noqa: PLC0415
+
+        return spark_column(payload, self.schema, mode)
+
+
+class JsonSchemaCodec:
+    """JSON in the Confluent wire format, with a JSON Schema; `validate` holds each record to all of it, at a cost."""
+
+    registered = True
+    default_path: RecordPath = ()
+
+    def __init__(self, validate: bool = False) -> None:
+        self._validate = validate
+
+    def split(self, values: pa.BinaryArray, header_ids: pa.BinaryArray | None) -> Frames:
+        """Each value's schema reference and where its body starts."""
+        return wire_header.split(values, header_ids, message_index=False)
+
+    def reader(self, schema: Schema, path: RecordPath) -> JsonSchemaReader:
+        """The reader for records of a schema. Raises BadSchema."""
+        return _reader(schema.text, tuple(sorted(schema.imports.items())), self._validate)
+
+
+@lru_cache(maxsize=MAX_READERS)
+def _reader(text: str, imports: Imports, validate: bool) -> JsonSchemaReader:
+    return JsonSchemaReader(text, imports, validate)

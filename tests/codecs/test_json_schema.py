@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from distributary.codecs.json_schema import JsonSchemaCodec, JsonSchemaReader
+from distributary.codecs.struct_type import list_of
+from distributary.errors import BadSchema
+from distributary.registry.base import Schema
+
+STRING, LONG = pa.string(), pa.int64()
+
+
+def reader(schema: Any, imports: Mapping[str, Any] | None = None, validate: bool = False) -> JsonSchemaReader:
+    texts = {name: json.dumps(one) for name, one in (imports or {}).items()}
+    text = schema if isinstance(schema, str) else json.dumps(schema)
+    return JsonSchemaCodec(validate).reader(Schema(1, "JSON", text, imports=texts), ())
+
+
+def record(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
+
+
+def type_of(schema: Any, **rest: Any) -> pa.DataType:
+    """The type of the column that a property of this schema becomes."""
+    return reader({**record(x=schema), **rest}).schema.field("x").type
+
+
+TYPES = [
+    ({"type": "string"}, STRING),
+    ({"type": "string", "format": "date"}, pa.date32()),
+    ({"type": "string", "format": "date-time"}, pa.timestamp("us", "UTC")),
+    ({"type": "string", "format": "uuid"}, STRING),
+    ({"type": "integer"}, LONG),
+    ({"type": "number"}, pa.float64()),
+    ({"type": "boolean"}, pa.bool_()),
+    ({"type": ["null", "integer"]}, LONG),
+    ({"type": ["integer", "number"]}, pa.float64()),
+    ({"type": ["integer", "string"]}, STRING),
+    ({"oneOf": [{"type": "null"}, {"type": "integer"}]}, LONG),
+    ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, LONG),
+    ({"oneOf": [{"type": "integer"}, {"type": "boolean"}]}, STRING),
+    ({"oneOf": [{"type": "integer", "minimum": 5}, {"type": "integer", "maximum": 1}]}, LONG),
+    ({"enum": ["a", "b", None]}, STRING),
+    ({"enum": [1, 2]}, LONG),
+    ({"const": True}, pa.bool_()),
+    ({}, STRING),
+    (True, STRING),
+    ({"type": "array", "items": {"type": "integer"}}, list_of(LONG)),
+    ({"type": "array"}, list_of(STRING)),
+    ({"type": "array", "items": [{"type": "integer"}, {"type": "string"}]}, STRING),
+    ({"type": "array", "prefixItems": [{"type": "integer"}]}, STRING),
+    (record(a={"type": "integer"}), pa.struct([("a", LONG)])),
+    ({"properties": {"a": {"type": "integer"}}}, pa.struct([("a", LONG)])),
+    ({"type": "object", "additionalProperties": {"type": "integer"}}, pa.map_(STRING, LONG)),
+    ({"type": "object", "patternProperties": {"^a": {"type": "integer"}}, "additionalProperties": False}, pa.map_(STRING, LONG)),
+    ({"type": "object"}, STRING),
+    ({"type": "object", "additionalProperties": False}, STRING),
+    ({"allOf": [record(a={"type": "integer"}), record(b={"type": "string"})]}, pa.struct([("a", LONG), ("b", STRING)])),
+    ({"allOf": [record(a={"type": "integer"}), record(a={"type": "string"})]}, pa.struct([("a", STRING)])),
+    ({"type": "integer", "allOf": [{"minimum": 3}]}, LONG),
+    ({"allOf": [{"type": "integer"}, {"type": "string"}]}, STRING),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("schema", "wanted"), TYPES)
+def test_each_type_has_its_column(schema: Any, wanted: pa.DataType) -> None:
+    assert type_of(schema) == wanted
+
+
+REFERENCES = [
+    ({"$ref": "#/definitions/n"}, {"definitions": {"n": {"type": "integer"}}}),
+    ({"$ref": "#/$defs/n~1m~0"}, {"$defs": {"n/m~": {"type": "integer"}}}),
+    ({"$ref": "#/$defs/a%20b"}, {"$defs": {"a b": {"type": "integer"}}}),
+    ({"$ref": "#/$defs/l/0"}, {"$defs": {"l": [{"type": "integer"}]}}),
+    ({"$ref": "#here"}, {"$defs": {"n": {"$anchor": "here", "type": "integer"}}}),
+    ({"$ref": "#here"}, {"definitions": {"n": {"$id": "#here", "type": "integer"}}}),
+    ({"$ref": "#/$defs/a"}, {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"type": "integer"}}}),
+    ({"$ref": "#/$defs/n", "description": "x"}, {"$defs": {"n": {"type": "integer"}}}),
+    ({"oneOf": [{"type": "null"}, {"$ref": "#/$defs/n"}]}, {"$defs": {"n": {"type": "integer"}}}),
+]
+
+
+@pytest.mark.parametrize(("schema", "rest"), REFERENCES)
+def test_a_reference_within_the_schema_is_followed(schema: Any, rest: dict[str, Any]) -> None:
+    assert type_of(schema, **rest) == LONG
+
+
+@pytest.mark.parametrize(
+    "reference", ["other.json", "other.json#", "http://x/other.json", "other.json#/$defs/o", "//x/other.json"]
+)
+def test_a_registry_reference_is_followed(reference: str) -> None:
+    other = {
+        "$id": "http://x/other.json",
+        **record(a={"$ref": "#/$defs/n"}),
+        "$defs": {"n": {"type": "integer"}, "o": record(a={"type": "integer"})},
+    }
+    root = {"$id": "http://x/root.json", **record(x={"$ref": reference})}
+    assert reader(root, {"other.json": other}).schema.field("x").type == pa.struct([("a", LONG)])
+
+
+@pytest.mark.parametrize(
+    "reference", ["http://example.com/a.json", "file:///etc/passwd", "#/nowhere", "#nothing", "b.json", 7]
+)
+def test_any_other_reference_is_refused_and_nothing_is_fetched(
+    reference: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "socket", lambda *_: pytest.fail("asked the network"))
+    with pytest.raises(BadSchema):
+        reader(record(x={"$ref": reference}))
+
+
+def test_what_contains_itself_is_json_text() -> None:
+    tree = {**record(v={"type": "integer"}, kids={"type": "array", "items": {"$ref": "#"}})}
+    assert reader(tree).schema == pa.schema(
+        [("v", LONG), ("kids", list_of(pa.struct([("v", LONG), ("kids", STRING)])))]
+    )
+    loop = {
+        "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}},
+        **record(x={"$ref": "#/$defs/a"}),
+    }
+    assert reader(loop).schema.field("x").type == STRING
+
+
+def test_a_record_of_several_kinds_has_the_columns_of_all() -> None:
+    kinds = {
+        "a": record(n={"type": "integer"}, both={"type": "integer"}),
+        "b": record(s={"type": "string"}, both={"type": "boolean"}),
+    }
+    root = {
+        "title": "Event",
+        "definitions": kinds,
+        "oneOf": [{"$ref": "#/definitions/a"}, {"$ref": "#/definitions/b"}],
+    }
+    found = reader(root)
+    assert found.name == "Event"
+    assert found.schema == pa.schema([("n", LONG), ("both", STRING), ("s", STRING)])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "true",
+        '{"type":"string"}',
+        '{"type":"array"}',
+        '{"$ref":"#"}',
+        "[" * 100_000,
+        '{"oneOf":[{"type":"integer"}]}',
+    ],
+)
+def test_what_describes_no_object_is_refused(text: str) -> None:
+    with pytest.raises(BadSchema):
+        reader(text)
+
+
+def test_a_few_definitions_that_name_each_other_often_are_refused() -> None:
+    layers = {
+        f"d{n}": record(**{f"p{k}": {"$ref": f"#/$defs/d{n + 1}"} for k in range(20)}) for n in range(20)
+    }
+    with pytest.raises(BadSchema, match="more than"):
+        reader({"$defs": {**layers, "d20": {"type": "integer"}}, **record(x={"$ref": "#/$defs/d0"})})
+
+
+def test_open_content_is_rescued() -> None:
+    found = reader(record(n={"type": "integer"}, at={"type": "string", "format": "date-time"}))
+    payload = b'{"n":1,"at":"2026-01-02T03:04:05Z","more":{"a":1}}'
+    decoded = found.decode(pa.array([payload] * 9, pa.binary()))
+    assert decoded.rescued is not None
+    assert decoded.rescued[0].as_py() == '{"more":{"a":1}}'
+    assert decoded.beyond.tolist() == list(range(9))
+
+
+def test_validation_is_a_choice_and_quotes_no_payload() -> None:
+    schema = {**record(n={"type": "integer", "minimum": 5}, o={"$ref": "o.json"}), "required": ["n"]}
+    imports = {"o.json": record(s={"type": "string", "pattern": "^a"})}
+    texts = pa.array(
+        [b'{"n":5,"o":{"s":"ab"}}', b'{"n":4}', b"{}", b'{"n":6,"o":{"s":"secret"}}', b"broken"], pa.binary()
+    )
+    assert reader(schema, imports).decode(texts).source.tolist() == [0, 1, 2, 3]
+    decoded = reader(schema, imports, validate=True).decode(texts)
+    assert decoded.source.tolist() == [0] and decoded.rows.num_rows == 1
+    assert [failure.row for failure in decoded.failures] == [1, 2, 3, 4]
+    assert "`minimum`" in decoded.failures[0].detail
+    assert not any("secret" in failure.detail for failure in decoded.failures)
+
+
+def test_validation_refuses_what_is_no_json_schema() -> None:
+    with pytest.raises(BadSchema, match=r"'minimum'|'type'"):
+        reader(record(n={"type": "integer", "minimum": "five"}), validate=True)
