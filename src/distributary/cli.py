@@ -15,7 +15,9 @@ import typer
 from distributary import (
     __version__,
     commands_demo,
+    commands_infer,
     commands_run,
+    commands_schema,
     commands_settings,
     commands_simulate,
     commands_stack,
@@ -34,8 +36,10 @@ app = typer.Typer(
 )
 app.command()(commands_run.run)
 app.command()(commands_run.resolve)
+app.command()(commands_infer.infer)
 app.add_typer(commands_stack.app, name="stack")
 app.add_typer(commands_settings.app, name="settings")
+app.add_typer(commands_schema.app, name="schema")
 app.command()(commands_simulate.simulate)
 app.command()(commands_verify.verify)
 app.command()(commands_demo.demo)

@@ -1,0 +1,52 @@
+"""Which registry a command asks: the one it is told, a pipeline's, or the local stack's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from distributary.errors import ConfigError, SetupError
+
+if TYPE_CHECKING:
+    from distributary.registry.options import RegistryOptions
+
+Address = Annotated[
+    str,
+    typer.Option("--registry", metavar="URL", help="The registry's address (default: the local stack's)."),
+]
+SettingsFile = Annotated[
+    Path | None,
+    typer.Option("--settings", metavar="FILE", help="A pipeline's settings: its registry is asked."),
+]
+
+# Somebody waits at a terminal: shorter than a stream would wait, long enough for a registry that has just started.
+_RETRY_SECONDS, _UNKNOWN_SECONDS = 5.0, 1.0
+
+
+def chosen_registry(address: str, settings: Path | None) -> RegistryOptions:
+    """How to reach the registry that is meant. Raises ConfigError for two at once, SetupError for none."""
+    from distributary.ingest.settings import load
+    from distributary.registry.options import RegistryOptions
+
+    if address and settings:
+        raise ConfigError("--registry and --settings both name a registry; give one of them")
+    options = load(settings).registry.options() if settings else RegistryOptions(url=address or _local())
+    return replace(
+        options,
+        retry_seconds=min(options.retry_seconds, _RETRY_SECONDS),
+        unknown_id_wait_seconds=min(options.unknown_id_wait_seconds, _UNKNOWN_SECONDS),
+    )
+
+
+def _local() -> str:
+    from distributary.producer_sim.stack import Stack
+
+    stack = Stack()
+    if not stack.status().running:
+        raise SetupError(
+            "the local stack does not run; start it with `distributary stack up`, or give --registry or --settings"
+        )
+    return stack.registry_url

@@ -1,0 +1,98 @@
+"""A registry's schemas as a user names them: by subject and version, by id, by GUID."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from distributary.errors import ConfigError, SchemaError, SchemaNotFound
+from distributary.registry_choice import chosen_registry
+
+if TYPE_CHECKING:
+    from distributary.registry.base import Reference, Schema, SchemaType, SubjectVersion
+    from distributary.registry.catalogue import Catalogue
+    from distributary.registry.confluent import ConfluentRegistry
+
+_TYPE_OF_SUFFIX: dict[str, SchemaType] = {".avsc": "AVRO", ".proto": "PROTOBUF"}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A registry that can be asked, and its catalogue."""
+
+    registry: ConfluentRegistry
+    catalogue: Catalogue
+
+
+@contextmanager
+def asking(address: str, settings: Path | None) -> Iterator[Asked]:
+    """The registry that is meant, for as long as the block lasts."""
+    from distributary.registry.catalogue import Catalogue
+    from distributary.registry.confluent import ConfluentRegistry
+
+    with ConfluentRegistry(chosen_registry(address, settings)) as registry:
+        yield Asked(registry, Catalogue(registry.connection))
+
+
+def find(versions: Sequence[SubjectVersion], subject: str, wanted: str) -> SubjectVersion:
+    """The version that a user means: `latest` is the newest that is not deleted, a number may be a deleted one's."""
+    if wanted == "latest":
+        living = [version for version in versions if not version.deleted]
+        if not living:
+            raise SchemaNotFound(f"all versions of subject {subject!r} are deleted; name one by its number")
+        return living[-1]
+    if not (wanted.isascii() and wanted.isdigit()):
+        raise ConfigError(f"a version is a number or `latest`, not {wanted!r}")
+    for version in versions:
+        if version.version == int(wanted):
+            return version
+    known = ", ".join(str(version.version) for version in versions)
+    raise SchemaNotFound(f"subject {subject!r} has no version {wanted}; it has {known}")
+
+
+def schemas_of(asked: Asked, versions: Sequence[SubjectVersion]) -> list[Schema | SchemaError]:
+    """The schema of each version, or why there is none."""
+    if not versions:
+        return []
+    answers = asked.registry.by_refs([one.id for one in versions], _context(versions[0].subject))
+    return [answers[one.id] for one in versions]
+
+
+def schema_of(asked: Asked, version: SubjectVersion) -> Schema:
+    """The schema of a version. Raises SchemaNotFound or BadSchema."""
+    return asked.registry.by_ref(version.id, _context(version.subject))
+
+
+def reference(text: str) -> Reference:
+    """A reference as it is typed, `NAME=SUBJECT:VERSION`."""
+    from distributary.registry.base import Reference
+
+    name, equals, rest = text.partition("=")
+    subject, _, version = rest.rpartition(":")
+    if not (name and equals and subject and version.isascii() and version.isdigit()):
+        raise ConfigError(
+            f"--reference takes NAME=SUBJECT:VERSION, such as common.proto=common:1, not {text!r}"
+        )
+    return Reference(name, subject, int(version))
+
+
+def type_of(file: Path, given: str | None, latest: SchemaType) -> SchemaType:
+    """The type of a schema in a file: the one given, else by its suffix, else that of the subject's latest version."""
+    from typing import get_args
+
+    from distributary.registry.base import SchemaType
+
+    if given is None:
+        return _TYPE_OF_SUFFIX.get(file.suffix.lower(), latest)
+    for known in get_args(SchemaType):
+        if given.upper() == known:
+            return known
+    raise ConfigError(f"--type is one of {', '.join(get_args(SchemaType))}, not {given!r}")
+
+
+def _context(subject: str) -> str | None:
+    """Asked for with its subject only where that says something: the fewest registries have contexts."""
+    return subject if subject.startswith(":.") else None
