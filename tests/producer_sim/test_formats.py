@@ -15,17 +15,21 @@ import pyarrow as pa
 import pytest
 from fastavro import parse_schema, schemaless_reader
 
+from distributary.codecs.base import BUILT_IN, load_codec
 from distributary.producer_sim.checksum import row_hashes
 from distributary.producer_sim.corruption import NO_ENTITY, UNKNOWN_IDS
 from distributary.producer_sim.encode_avro import longs
 from distributary.producer_sim.events import EventMaker, Events, Population, game_names
 from distributary.producer_sim.formats import FORMATS, load_format
 from distributary.producer_sim.versions import event_schema
+from distributary.registry.base import Schema
 
 # Its types come in a package of their own.
 Draft7Validator: Any = import_module("jsonschema").Draft7Validator
 VERSIONS = (1, 2, 3, 4, 7, 8, 12)
 POPULATION = Population(games=game_names(3), gamers=100)
+# The formats that the pipeline can decode.
+DECODED = [name for name in FORMATS if name in BUILT_IN]
 OTHERS = [name for name in FORMATS if name != "protobuf"]
 
 
@@ -97,6 +101,48 @@ def without_nulls(value: Any) -> Any:
     return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
+def corrupted(name: str, kind: str) -> list[bytes]:
+    wanted, rng = load_format(name), np.random.default_rng(1)
+    return [wanted.corruptions[kind](rng, wanted.header(7), body) for body in made(name, 3, 50).bodies]
+
+
+IN_THE_BODY = [
+    (name, kind)
+    for name in OTHERS
+    for kind in load_format(name).corruptions
+    if kind not in ("bad_magic", "truncated_header", "unknown_id")
+]
+
+
+def product_reader(name: str, version: int, bodies: pa.BinaryArray) -> Any:
+    """The pipeline's own reader; where no schema is registered, with one that it inferred from these bodies."""
+    wanted, codec = load_format(name), load_codec(name)
+    if wanted.schema_type is not None:
+        schema = Schema(7, wanted.schema_type, wanted.schema_text(event_schema(version)))
+        return codec.reader(schema, codec.default_path)
+    empty: Any = codec.reader(Schema(0, "JSON", '{"type": "struct", "fields": []}'), codec.default_path)
+    return codec.reader(empty.grown(bodies), codec.default_path)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", DECODED)
+def test_the_pipeline_s_decoder_finds_the_rows(name: str, version: int) -> None:
+    """Two ways that share nothing: the generator's own values, and its bytes read by the product's codec."""
+    events = made(name, version, 1000)
+    bodies = pa.array(events.bodies, pa.binary())
+    decoded = product_reader(name, version, bodies).decode(bodies)
+    assert not decoded.failures
+    assert row_hashes(decoded.rows).tolist() == row_hashes(events.rows).tolist()
+
+
+@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name, kind in IN_THE_BODY if name in DECODED])
+def test_the_pipeline_s_decoder_accepts_nothing_corrupt(name: str, kind: str) -> None:
+    header = load_format(name).header(7)
+    good = pa.array(made(name, 3).bodies, pa.binary())
+    broken = pa.array([value[len(header) :] for value in corrupted(name, kind)], pa.binary())
+    assert len(product_reader(name, 3, good).decode(broken).failures) == len(broken)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_fastavro_finds_the_rows(version: int) -> None:
     events = made("avro", version)
@@ -155,19 +201,6 @@ def test_an_absent_member_is_left_out_or_null_in_plain_json_alone() -> None:
     for name, expected in (("json", {True, False}), ("jsonschema", {False})):
         seasons = [json.loads(body) for body in made(name, 3, 1000).bodies]
         assert {"season" in found for found in seasons if found.get("season") is None} == expected
-
-
-def corrupted(name: str, kind: str) -> list[bytes]:
-    wanted, rng = load_format(name), np.random.default_rng(1)
-    return [wanted.corruptions[kind](rng, wanted.header(7), body) for body in made(name, 3, 50).bodies]
-
-
-IN_THE_BODY = [
-    (name, kind)
-    for name in OTHERS
-    for kind in load_format(name).corruptions
-    if kind not in ("bad_magic", "truncated_header", "unknown_id")
-]
 
 
 @pytest.mark.parametrize(("name", "kind"), IN_THE_BODY)
