@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 # Named, not imported: choosing one format must not need the libraries of another.
 BUILT_IN: Mapping[str, str] = {
+    "avro": "distributary.codecs.avro:AvroCodec",
     "protobuf": "distributary.codecs.protobuf:ProtobufCodec",
 }
 

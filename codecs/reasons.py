@@ -18,6 +18,8 @@ MALFORMED: Final = "malformed"
 INVALID_UTF8: Final = "invalid_utf8"
 OUT_OF_RANGE: Final = "out_of_range"
 TOO_DEEP: Final = "too_deep"
+TRAILING_BYTES: Final = "trailing_bytes"
+TOO_MANY_ITEMS: Final = "too_many_items"
 
 SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -28,7 +30,9 @@ SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         BAD_MESSAGE_INDEX: "the Protobuf message index of the header is negative, too long or too large",
         MALFORMED: "the payload does not fit the wire format of its schema's type",
         INVALID_UTF8: "a string of the payload is not valid UTF-8",
-        OUT_OF_RANGE: "a Timestamp or Duration is outside of the range that Protobuf allows",
+        OUT_OF_RANGE: "a time or a decimal number is outside of the range that its type allows",
         TOO_DEEP: "the payload is nested more deeply than decoders allow",
+        TRAILING_BYTES: "bytes follow the end of the record: it was not written with the schema that its header names",
+        TOO_MANY_ITEMS: "an array has far more items, which take no byte, than any table should hold",
     }
 )

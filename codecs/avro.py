@@ -1,0 +1,79 @@
+"""The Avro codec: schemas understood at run time, records decoded to Arrow, or by Spark's `from_avro`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
+
+import pyarrow as pa
+
+from distributary.codecs import wire_header
+from distributary.codecs.avro_arrow import ArrowDecoder, can_read
+from distributary.codecs.avro_read import ExactDecoder
+from distributary.codecs.avro_schema import parse_schema
+from distributary.codecs.avro_types import columns_of, schema_of
+from distributary.codecs.base import Decoded, RecordPath
+from distributary.codecs.bisect import decode_each
+from distributary.codecs.wire_header import Frames
+from distributary.errors import BadSchema
+from distributary.registry.base import Schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+
+# Readers hold compiled types; a process meets few schemas, but nothing bounds how many it could meet.
+MAX_READERS = 256
+
+
+class AvroReader:
+    """Decodes records of one writer schema. Made by `AvroCodec.reader`."""
+
+    def __init__(self, text: str, imports: tuple[tuple[str, str], ...]) -> None:
+        top = parse_schema(text, dict(imports))
+        self._columns = columns_of(top)
+        self.name = top.name or top.kind.value
+        self.schema = schema_of(self._columns)
+        self._exact = ExactDecoder(self._columns)
+        self._fast = ArrowDecoder(self._columns) if can_read(self._columns) else None
+
+    def decode(self, payloads: pa.BinaryArray) -> Decoded:
+        """All payloads (bodies without any header, no nulls) as rows; the broken ones as failures."""
+        together = self._exact.batch if self._fast is None else self._fast.batch
+        return decode_each(payloads, together, self._exact.one, pa.RecordBatch.from_pylist([], self.schema))
+
+    def column(
+        self, payload: SparkColumn, mode: Literal["FAILFAST", "PERMISSIVE"] = "FAILFAST"
+    ) -> SparkColumn:
+        """A Spark expression giving the same columns as one struct, by Spark's `from_avro`.
+
+        A broken payload fails the query, or with PERMISSIVE makes the struct null. Raises DecoderUnavailable
+        without spark-avro on the class path, and for schemas that can contain themselves.
+        """
+        # Not at the top: workers decode without ever loading what the driver's side of PySpark needs.
+        from distributary.codecs.avro_spark import spark_column  # noqa: PLC0415
+
+        return spark_column(payload, self.name, self._columns, mode)
+
+
+class AvroCodec:
+    """Avro in the Confluent wire format."""
+
+    registered = True
+    default_path: RecordPath = ()
+
+    def split(self, values: pa.BinaryArray, header_ids: pa.BinaryArray | None) -> Frames:
+        """Each value's schema reference and where its body starts; every path is ()."""
+        return wire_header.split(values, header_ids, message_index=False)
+
+    def reader(self, schema: Schema, path: RecordPath) -> AvroReader:
+        """The reader for records written with this schema; its only path is (). Raises BadSchema."""
+        if path:
+            raise BadSchema(
+                f"an Avro schema has one record type, but the header names the one at {list(path)}"
+            )
+        return _reader(schema.text, tuple(schema.imports.items()))
+
+
+@lru_cache(maxsize=MAX_READERS)
+def _reader(text: str, imports: tuple[tuple[str, str], ...]) -> AvroReader:
+    return AvroReader(text, imports)

@@ -1,0 +1,110 @@
+"""The other decoder: Spark's own `from_avro`, giving the same columns, types and values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import from_avro
+from pyspark.sql.pandas.types import from_arrow_type
+
+from distributary.codecs import reasons
+from distributary.codecs.avro_types import Column, Shape, has_json
+from distributary.codecs.avro_wire import spark_schema
+from distributary.errors import DecoderUnavailable
+
+Mode = Literal["FAILFAST", "PERMISSIVE"]
+
+# The function's front is part of Spark; what does the work comes with spark-avro.
+_EXPRESSION = "org.apache.spark.sql.avro.AvroDataToCatalyst"
+
+
+def spark_column(payload: SparkColumn, name: str, columns: Column, mode: Mode) -> SparkColumn:
+    """The payload as one struct of these columns. Raises DecoderUnavailable.
+
+    `mode` says what a broken payload does: FAILFAST fails the query, PERMISSIVE makes the struct null.
+    """
+    _check_class_path(name)
+    if has_json(columns):
+        raise DecoderUnavailable(
+            f"{name}: it can contain itself, which from_avro does not take; decode with the Arrow engine (engine: arrow)"
+        )
+    # The times in a payload are those of the calendar in use today, for all years.
+    options = {"mode": mode, "datetimeRebaseMode": "CORRECTED"}
+    return _value(columns, from_avro(payload, spark_schema(columns), options))
+
+
+def _value(column: Column, raw: SparkColumn) -> SparkColumn:
+    return _BY_SHAPE[column.shape](column, raw).cast(from_arrow_type(column.type))
+
+
+def _struct(column: Column, raw: SparkColumn) -> SparkColumn:
+    fields = [
+        _value(child, raw[f"f{number}"]).alias(name)
+        for number, (name, child) in enumerate(zip(column.names, column.children, strict=True))
+    ]
+    return F.when(raw.isNotNull(), F.struct(*fields))
+
+
+def _optional(column: Column, raw: SparkColumn) -> SparkColumn:
+    for branch in column.children:
+        if not branch.is_null:
+            return _value(branch, raw)
+    return F.lit(None)
+
+
+def _members(column: Column, raw: SparkColumn) -> SparkColumn:
+    fields = [
+        _value(child, raw[name]).alias(name)
+        for name, child in zip(column.names, column.children, strict=True)
+        if name
+    ]
+    return F.when(raw.isNotNull(), F.struct(*fields))
+
+
+def _time(column: Column, raw: SparkColumn) -> SparkColumn:
+    low, high = {
+        "date": ("DATE'0001-01-01'", "DATE'9999-12-31'"),
+        "timestamp": ("TIMESTAMP'0001-01-01T00:00:00Z'", "TIMESTAMP'9999-12-31T23:59:59.999999Z'"),
+        "timestamp_ntz": (
+            "TIMESTAMP_NTZ'0001-01-01T00:00:00'",
+            "TIMESTAMP_NTZ'9999-12-31T23:59:59.999999'",
+        ),
+    }[from_arrow_type(column.type).typeName()]
+    refused = F.raise_error(F.lit(reasons.SENTENCES[reasons.OUT_OF_RANGE]))
+    kind = from_arrow_type(column.type)
+    return F.when(raw.isNull() | raw.between(F.expr(low), F.expr(high)), raw).otherwise(refused.cast(kind))
+
+
+def _same(_column: Column, raw: SparkColumn) -> SparkColumn:
+    return raw
+
+
+_BY_SHAPE: Mapping[Shape, Callable[[Column, SparkColumn], SparkColumn]] = {
+    Shape.NULL: lambda _, __: F.lit(None),
+    Shape.EMPTY: lambda _, raw: F.when(raw.isNotNull(), F.lit(True)),
+    **dict.fromkeys((Shape.SCALAR, Shape.BOOLEAN, Shape.INT, Shape.ENUM, Shape.DECIMAL, Shape.WIDER), _same),
+    Shape.DATE: _time,
+    Shape.TIMESTAMP: _time,
+    Shape.STRUCT: _struct,
+    Shape.LIST: lambda column, raw: F.transform(raw, lambda one: _value(column.children[0], one)),
+    Shape.MAP: lambda column, raw: F.transform_values(raw, lambda _, one: _value(column.children[0], one)),
+    Shape.OPTIONAL: _optional,
+    Shape.MEMBERS: _members,
+}
+
+
+def _check_class_path(name: str) -> None:
+    session = SparkSession.getActiveSession()
+    if session is None:
+        raise DecoderUnavailable(f"{name}: from_avro needs an active Spark session; start one, or use decode")
+    jvm = session.sparkContext._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()  # type: ignore[union-attr]
+    if loader.getResource(_EXPRESSION.replace(".", "/") + ".class") is None:
+        raise DecoderUnavailable(
+            f"{name}: Spark has no from_avro: add org.apache.spark:spark-avro_2.13 of Spark's own version "
+            f"({session.version}) to spark.jars, or decode with the Arrow engine (engine: arrow)"
+        )
