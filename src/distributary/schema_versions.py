@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from distributary.registry.catalogue import Catalogue
     from distributary.registry.confluent import ConfluentRegistry
 
+_TYPES: dict[str, SchemaType] = {"AVRO": "AVRO", "PROTOBUF": "PROTOBUF", "JSON": "JSON"}
 _TYPE_OF_SUFFIX: dict[str, SchemaType] = {".avsc": "AVRO", ".proto": "PROTOBUF"}
 
 
@@ -81,16 +82,11 @@ def reference(text: str) -> Reference:
 
 def type_of(file: Path, given: str | None, latest: SchemaType) -> SchemaType:
     """The type of a schema in a file: the one given, else by its suffix, else that of the subject's latest version."""
-    from typing import get_args
-
-    from distributary.registry.base import SchemaType
-
     if given is None:
         return _TYPE_OF_SUFFIX.get(file.suffix.lower(), latest)
-    for known in get_args(SchemaType):
-        if given.upper() == known:
-            return known
-    raise ConfigError(f"--type is one of {', '.join(get_args(SchemaType))}, not {given!r}")
+    if given.upper() not in _TYPES:
+        raise ConfigError(f"--type is one of {', '.join(_TYPES)}, not {given!r}")
+    return _TYPES[given.upper()]
 
 
 def _context(subject: str) -> str | None:
