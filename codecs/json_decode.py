@@ -16,7 +16,8 @@ import pyarrow as pa
 from distributary.codecs.base import Decoded, Failure
 from distributary.codecs.bisect import Undecodable
 from distributary.codecs.json_exact import ExactReader
-from distributary.codecs.json_native import NativeReader, Refused, can_read, unsuitable
+from distributary.codecs.json_fitting import Refused
+from distributary.codecs.json_native import NativeReader, can_read, unsuitable
 
 Rows = npt.NDArray[np.int64]
 

@@ -94,10 +94,13 @@ class JsonCodec:
     def merged(self, schemas: Sequence[Schema]) -> Schema:
         """One schema that takes what each of these takes; the first one's fields stay where they are."""
         first, *others = schemas
-        fields = list(arrow_schema(first.text))
+        before = arrow_schema(first.text)
+        fields = list(before)
         for other in others:
             fields = merged_fields(fields, list(arrow_schema(other.text)))
-        return replace(first, text=struct_json(pa.schema(fields)))
+        after = pa.schema(fields)
+        # The text stays to the letter where nothing is new: it says whether there is a new version.
+        return first if after == before else replace(first, text=struct_json(after))
 
 
 def merge(one: Schema, other: Schema) -> Schema:

@@ -12,10 +12,8 @@ from distributary.codecs.struct_type import struct_json
 
 Mode = Literal["FAILFAST", "PERMISSIVE"]
 
-# Where from_json puts the text of a record of which it could not take all; no field of a payload is called that.
-_BROKEN = "\u0000broken"
 # A time without a zone is UTC, whatever the session's is.
-_OPTIONS = {"timeZone": "UTC", "columnNameOfCorruptRecord": _BROKEN}
+_OPTIONS = {"timeZone": "UTC"}
 
 
 def spark_column(payload: Column, schema: pa.Schema, mode: Mode) -> Column:
@@ -23,8 +21,17 @@ def spark_column(payload: Column, schema: pa.Schema, mode: Mode) -> Column:
     text = payload.cast("string")
     if mode == "FAILFAST":
         return F.from_json(text, struct_json(schema), {**_OPTIONS, "mode": mode})
-    read = F.from_json(
-        text, struct_json(schema.append(pa.field(_BROKEN, pa.string()))), {**_OPTIONS, "mode": mode}
-    )
-    kept = F.struct(*[read[f"`{name.replace('`', '``')}`"].alias(name) for name in schema.names])
-    return F.when(read.isNotNull() & read[f"`{_BROKEN}`"].isNull(), kept)
+    # There from_json puts the text of a record of which it could not take all.
+    broken = _unused(schema)
+    whole = struct_json(schema.append(pa.field(broken, pa.string())))
+    read = F.from_json(text, whole, {**_OPTIONS, "mode": mode, "columnNameOfCorruptRecord": broken})
+    return F.when(read[broken].isNull(), read.dropFields(broken))
+
+
+def _unused(schema: pa.Schema) -> str:
+    """A name that no column has, in upper or lower case."""
+    taken = {name.lower() for name in schema.names}
+    name = "_broken"
+    while name in taken:
+        name = f"_{name}"
+    return name

@@ -129,12 +129,19 @@ ANYTHING: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@st.composite
-def payloads(draw: st.DrawFn, schema: pa.Schema) -> bytes:
+def payloads(schema: pa.Schema) -> st.SearchStrategy[bytes]:
     """A payload: mostly an object that fits the schema, at times one that does not, at times no JSON at all."""
-    values: dict[str, Any] = draw(fitting(pa.struct(list(schema))))
+    names = st.sampled_from(schema.names) | NAMES
+    return _payloads(fitting(pa.struct(list(schema))), st.dictionaries(names, ANYTHING, max_size=2))
+
+
+@st.composite
+def _payloads(
+    draw: st.DrawFn, fits: st.SearchStrategy[dict[str, Any]], others: st.SearchStrategy[dict[str, Any]]
+) -> bytes:
+    values = dict(draw(fits))
     if draw(st.integers(0, 3)) == 0:
-        values |= draw(st.dictionaries(st.sampled_from(schema.names) | NAMES, ANYTHING, max_size=2))
+        values |= draw(others)
     text = json.dumps(values, ensure_ascii=draw(st.booleans()), indent=draw(st.sampled_from([None, None, 1])))
     found = text.encode("utf-8", "surrogatepass")
     if draw(st.integers(0, 4)) == 0:

@@ -152,6 +152,12 @@ def test_merging_widens_and_keeps_the_first_ones_order() -> None:
     assert list(shape(merge(one, other))) == ["z", "a", "o", "l", "s", "t", "b"]
 
 
+def test_merging_with_nothing_new_leaves_the_text_to_the_letter() -> None:
+    one = struct(a="long", o=inner(x="long"))
+    assert merge(one, struct(o=inner(x="long"))) is one
+    assert merge(one, struct(a="integer")) is one
+
+
 _TYPES = st.recursive(
     st.sampled_from(
         [pa.int32(), pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.decimal128(20, 0), pa.date32()]

@@ -1,0 +1,149 @@
+"""What Arrow's JSON reader gives, as a table's columns have it; and about which values that leaves a doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+
+from distributary.codecs.binary_rows import Mask
+from distributary.codecs.json_leaves import CLOCK, DATE, EXACT_IN_FLOAT, MISFIT, leaf
+
+_LOCAL = rf"^{DATE}[T ]{CLOCK}(\.\d{{1,6}})?$"
+_ZONED = rf"^{DATE}[T ]{CLOCK}(\.\d{{1,6}})?(Z|[+-](0\d|1[0-7]):[0-5]\d)$"
+# Days and microseconds of the years 1 to 9999: what datetime holds.
+_DAYS = (-719_162, 2_932_896)
+_MICROSECONDS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+
+Fitted = tuple[pa.Array, Mask | None]
+Limit = TypeVar("Limit", int, Decimal)
+
+
+class Refused(Exception):
+    """The batch cannot be read as a whole.
+
+    row      the row at which reading stopped, if that is known; a hint, no more
+    unknown  whether it was for a field that the schema lacks
+    """
+
+    def __init__(self, row: int | None = None, unknown: bool = False) -> None:
+        super().__init__(row, unknown)
+        self.row, self.unknown = row, unknown
+
+
+def fitted(values: pa.Array, of: pa.DataType) -> Fitted:
+    """The values in a column's type, and which of them are in doubt; None for none. Raises Refused."""
+    if kinds.is_struct(of):
+        return _structs(values, of)
+    if kinds.is_list(of):
+        return _lists(values, of)
+    if kinds.is_floating(of):
+        return values, _any([_beyond(values, _within(EXACT_IN_FLOAT[of.bit_width])), _not_numbers(values)])
+    if kinds.is_decimal(of):
+        # The native reader counts only the digits that were written, not the zeros that the scale adds.
+        return values, _beyond(values, _within(Decimal(10) ** (of.precision - of.scale)))
+    if kinds.is_temporal(of):
+        return _timestamps(values, of) if kinds.is_timestamp(of) else _dates(values)
+    return _by_leaf(values, of) if kinds.is_binary(of) else (values, None)
+
+
+def _structs(values: pa.StructArray, of: pa.StructType) -> Fitted:
+    children = [fitted(values.field(place), one.type) for place, one in enumerate(of)]
+    extra = [is_valid(values.field(place)) for place in range(of.num_fields, values.type.num_fields)]
+    doubt = _any([*(mask for _, mask in children), *extra])
+    if values.type == of:
+        return values, doubt
+    mask = pc.is_null(values) if values.null_count else None
+    return pa.StructArray.from_arrays([column for column, _ in children], fields=list(of), mask=mask), doubt
+
+
+def _lists(values: pa.ListArray, of: pa.ListType) -> Fitted:
+    elements, doubtful = fitted(values.flatten(), of.value_type)
+    doubt = None
+    if doubtful is not None:
+        doubt = np.zeros(len(values), bool)
+        doubt[pc.list_parent_indices(values).to_numpy()[doubtful]] = True
+    if values.type == of:
+        return values, doubt
+    lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy()
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+    mask = pc.is_null(values) if values.null_count else None
+    return pa.ListArray.from_arrays(offsets, elements, type=of, mask=mask), doubt
+
+
+def _dates(values: pa.Array) -> Fitted:
+    return _temporal(values, rf"^{DATE}$", lambda texts: texts.cast(pa.date32()), pa.int32(), _DAYS)
+
+
+def _timestamps(values: pa.Array, of: pa.TimestampType) -> Fitted:
+    if of.tz is None:
+        return _temporal(values, _LOCAL, lambda texts: texts.cast(of), pa.int64(), _MICROSECONDS)
+    # Without a zone it is UTC, as in from_json with our options.
+    local = pc.fill_null(pc.match_substring_regex(values, _LOCAL), False)
+    if pc.any(local).as_py():
+        values = pc.if_else(local, pc.binary_join_element_wise(values, pa.scalar("Z"), pa.scalar("")), values)
+    return _temporal(values, _ZONED, lambda texts: texts.cast(of), pa.int64(), _MICROSECONDS)
+
+
+def _temporal(
+    values: pa.Array,
+    pattern: str,
+    parse: Callable[[pa.Array], pa.Array],
+    ticks: pa.DataType,
+    bounds: tuple[int, int],
+) -> Fitted:
+    right = pc.match_substring_regex(values, pattern)
+    wrong = None
+    if not pc.all(right).as_py():
+        wrong = pc.fill_null(pc.invert(right), False).to_numpy(zero_copy_only=False)
+        values = pc.if_else(right, values, pa.scalar(None, pa.string()))
+    try:
+        found = parse(values)
+    except pa.ArrowInvalid:  # the 30th of February
+        raise Refused from None
+    low, high = bounds
+    return found, _any([wrong, _beyond(found.view(ticks), (low - 1, high + 1))])
+
+
+def _by_leaf(values: pa.Array, of: pa.DataType) -> Fitted:
+    take = leaf(of)
+    if take is None:
+        raise Refused
+    found = [None if text is None else take(text, text) for text in values.to_pylist()]
+    doubt = np.array([value is MISFIT for value in found], bool)
+    return pa.array([None if value is MISFIT else value for value in found], of), doubt
+
+
+def _within(limit: Limit) -> tuple[Limit, Limit]:
+    return -limit, limit
+
+
+def _not_numbers(values: pa.Array) -> Mask | None:
+    # NaN is no JSON, but the native reader takes it.
+    found = pc.fill_null(pc.is_nan(values), False)
+    return found.to_numpy(zero_copy_only=False) if pc.any(found).as_py() else None
+
+
+def _beyond(values: pa.Array, bounds: tuple[Limit, Limit]) -> Mask | None:
+    """Which values are not strictly between the bounds."""
+    low, high = bounds
+    ends = pc.min_max(values).as_py()
+    if ends["min"] is None or (low < ends["min"] and ends["max"] < high):
+        return None
+    inside = pc.and_(pc.greater(values, low), pc.less(values, high))
+    return np.asarray(pc.invert(pc.fill_null(inside, True)).to_numpy(zero_copy_only=False), bool)
+
+
+def _any(masks: Iterable[Mask | None]) -> Mask | None:
+    there = [mask for mask in masks if mask is not None]
+    return np.logical_or.reduce(there) if there else None
+
+
+def is_valid(values: pa.Array) -> Mask:
+    """Which values are not null."""
+    return np.asarray(values.is_valid().to_numpy(zero_copy_only=False), bool)
