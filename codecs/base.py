@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # Named, not imported: choosing one format must not need the libraries of another.
 BUILT_IN: Mapping[str, str] = {
     "avro": "distributary.codecs.avro:AvroCodec",
+    "json": "distributary.codecs.json_inferred:JsonCodec",
+    "jsonschema": "distributary.codecs.json_schema:JsonSchemaCodec",
     "protobuf": "distributary.codecs.protobuf:ProtobufCodec",
 }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from distributary.codecs.base import BUILT_IN, Codec, Decoded, load_codec
+from distributary.codecs.base import BUILT_IN, INFERRED, Codec, Decoded, load_codec
 from distributary.codecs.wire_header import TOMBSTONE
 from distributary.errors import BadSchema, UnknownCodec
 from distributary.registry.base import Schema
@@ -26,6 +26,28 @@ SAMPLES = {
         (),
         b"\x02a\x0a",
         b"\x02",
+        b"\0\0\0\0\x07",
+    ),
+    "json": (
+        Schema(
+            7,
+            "STRUCT",
+            '{"type": "struct", "fields": [{"name": "name", "type": "string"}, {"name": "n", "type": "integer"}]}',
+        ),
+        (),
+        b'{"name": "a", "n": 5}',
+        b'{"name": "a"',
+        b"",
+    ),
+    "jsonschema": (
+        Schema(
+            7,
+            "JSON",
+            '{"type": "object", "properties": {"name": {"type": "string"}, "n": {"type": "integer"}}}',
+        ),
+        (),
+        b'{"name": "a", "n": 5}',
+        b'{"name": "a"',
         b"\0\0\0\0\x07",
     ),
     "protobuf": (
@@ -53,8 +75,9 @@ def codec(name: str) -> Codec:
 def test_a_batch_is_split_and_decoded(codec: Codec, name: str) -> None:
     schema, path, good, broken, header = SAMPLES[name]
     frames = codec.split(pa.array([header + good, None, b"?"], pa.binary()), None)
-    assert list(frames.kinds) == [(7, path)]
-    assert frames.kind.tolist() == [0, TOMBSTONE, -1]
+    # Where records name no schema, whatever is there is a body.
+    assert list(frames.kinds) == [(7 if codec.registered else INFERRED, path)]
+    assert frames.kind.tolist() == [0, TOMBSTONE, -1 if codec.registered else 0]
     reader = codec.reader(pickle.loads(pickle.dumps(schema)), path)  # noqa: S301
     decoded = reader.decode(pa.array([good, broken, good], pa.binary()))
     assert isinstance(decoded, Decoded)
