@@ -8,10 +8,12 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 FETCHED := .venv/.jars
 TESTS ?= tests
+COMPILE := uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
+	--custom-compile-command "make lock" --quiet
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types format bench stack-up stack-down build lock changelog clean
+.PHONY: help setup demo test test-compat lint types format bench stack-up stack-down build lock changelog clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +25,9 @@ demo: setup ## Run the pipeline on simulated, evolving games with a real broker 
 
 test: setup ## Run the tests (TESTS= names some, ARGS= adds pytest options)
 	$(BIN)/python -m pytest $(TESTS) $(ARGS)
+
+test-compat: ## Run the codecs through the genuine functions of Spark 3.4.1, in .venv-compat (Python 3.10 or 3.11, Java 17)
+	@sh tools/test_compat.sh $(ARGS)
 
 lint: $(INSTALLED) ## Check style and spelling
 	$(BIN)/ruff check .
@@ -48,18 +53,18 @@ stack-down: $(INSTALLED) ## Stop them; topics and schemas stay for the next star
 build: $(INSTALLED) ## Build the sdist and the wheel into dist/
 	$(BIN)/python -m build --no-isolation
 
-lock: ## Renew requirements.lock from pyproject.toml (needs uv; ARGS=--upgrade takes newer versions)
-	uv pip compile --universal --python-version 3.10 --extra dev --generate-hashes --no-emit-index-url \
-		--custom-compile-command "make lock" --quiet --output-file requirements.lock $(ARGS) pyproject.toml
+lock: ## Renew both locks, from pyproject.toml and requirements-compat.in (needs uv; ARGS=--upgrade takes newer versions)
+	$(COMPILE) --extra dev --output-file requirements.lock $(ARGS) pyproject.toml
+	$(COMPILE) --output-file requirements-compat.lock $(ARGS) requirements-compat.in
 
 changelog: $(INSTALLED) ## Show the changelog that the fragments make
 	$(BIN)/towncrier build --draft --version next
 
-clean: ## Remove .venv, caches and what was built (downloaded jars stay in the user's cache)
-	rm -rf .venv build dist demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
+clean: ## Remove the environments, caches and what was built (downloaded jars stay in the user's cache)
+	rm -rf .venv .venv-compat build dist demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(INSTALLED): requirements.lock pyproject.toml tools/setup.sh
+$(INSTALLED): requirements.lock pyproject.toml tools/setup.sh tools/venv.sh
 	@sh tools/setup.sh
 	@touch $@
 

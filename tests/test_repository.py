@@ -18,13 +18,15 @@ else:
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+COMPAT_LOCK = (ROOT / "requirements-compat.lock").read_text(encoding="utf-8")
+LOCKS = pytest.mark.parametrize("lock", [LOCK, COMPAT_LOCK], ids=["requirements", "requirements-compat"])
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 
 
-def locked() -> list[Requirement]:
-    lines = LOCK.replace("\\\n", " ").splitlines()
+def pins_of(lock: str) -> list[Requirement]:
+    lines = lock.replace("\\\n", " ").splitlines()
     return [Requirement(line.split(" --hash")[0]) for line in lines if line and line[0] not in "# "]
 
 
@@ -35,17 +37,19 @@ def locked_for(python: str) -> dict[str, str]:
         "sys_platform": "linux",
         "os_name": "posix",
     }
-    fitting = [pin for pin in locked() if pin.marker is None or pin.marker.evaluate(environment)]
+    fitting = [pin for pin in pins_of(LOCK) if pin.marker is None or pin.marker.evaluate(environment)]
     assert len({pin.name for pin in fitting}) == len(fitting), "a package is pinned twice for one Python"
     return {canonicalize_name(pin.name): str(pin.specifier).removeprefix("==") for pin in fitting}
 
 
-def test_lock_names_no_place() -> None:
-    assert not re.findall(r"^.*(?:://|index-url|find-links|/(?:tmp|home|root)/).*$", LOCK, re.MULTILINE)
+@LOCKS
+def test_lock_names_no_place(lock: str) -> None:
+    assert not re.findall(r"^.*(?:://|index-url|find-links|/(?:tmp|home|root)/).*$", lock, re.MULTILINE)
 
 
-def test_every_pin_has_a_hash() -> None:
-    entries = LOCK.replace("\\\n", " ").splitlines()
+@LOCKS
+def test_every_pin_has_a_hash(lock: str) -> None:
+    entries = lock.replace("\\\n", " ").splitlines()
     assert [line for line in entries if line and line[0] not in "# " and "--hash=sha256:" not in line] == []
 
 
@@ -63,6 +67,45 @@ def meets(pins: dict[str, str], wanted: Requirement, python: str) -> bool:
     if wanted.marker is not None and not wanted.marker.evaluate({"python_version": python}):
         return True
     return wanted.specifier.contains(pins.get(canonicalize_name(wanted.name), "0"))
+
+
+def test_the_compat_lock_has_the_spark_whose_functions_are_genuine() -> None:
+    assert re.findall(r"^pyspark==(.+?) ", COMPAT_LOCK, re.MULTILINE) == ["3.4.1"]
+    wanted = (ROOT / "requirements-compat.in").read_text(encoding="utf-8").splitlines()
+    names = [canonicalize_name(Requirement(line).name) for line in wanted if line and line[0] != "#"]
+    pinned = {canonicalize_name(pin.name) for pin in pins_of(COMPAT_LOCK)}
+    assert [name for name in names if name not in pinned] == [], "run make lock"
+
+
+def compat(folder: Path, java: str) -> tuple[int, str]:
+    """The exit code and the words of tools/test_compat.sh on a machine with this Java, in a copy without an environment."""
+    for name in ("test_compat.sh", "venv.sh"):
+        program(folder / "tools" / name, "").write_bytes((ROOT / "tools" / name).read_bytes())
+    program(folder / "bin/java", java)
+    for name in ("python3", "python3.10", "python3.11"):
+        program(folder / "bin" / name, "exit 1")
+    done = subprocess.run(
+        ["sh", str(folder / "tools/test_compat.sh")],
+        env={"PATH": f"{folder}/bin:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("java", "sentence"),
+    [
+        ("exit 127", "skipped: Spark 3.4.1 needs Java 17"),
+        ("echo 'openjdk version \"21.0.1\"' >&2", "skipped: Spark 3.4.1 needs Java 17"),
+        ("echo 'openjdk version \"17.0.9\"' >&2", "skipped: Spark 3.4.1 needs a Python 3.10 or 3.11"),
+    ],
+)
+def test_the_compat_tests_say_what_the_machine_lacks(java: str, sentence: str, tmp_path: Path) -> None:
+    code, said = compat(tmp_path, java)
+    assert (code, said.count("\n")) == (0, 1)
+    assert said.startswith(sentence)
 
 
 def test_make_help_lists_every_target() -> None:

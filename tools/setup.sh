@@ -4,17 +4,11 @@
 set -eu
 
 venv=.venv
+lock=requirements.lock
 log=$venv/setup.log
 needed_mib=3000
-
-fail() {
-    printf 'error: %s\n' "$*" >&2
-    exit 2
-}
-
-say() {
-    printf '%s\n' "$*" >&2
-}
+target=setup
+. "$(dirname "$0")/venv.sh"
 
 supported() {
     "$1" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1
@@ -39,12 +33,6 @@ find_python() {
     fail "there is no Python 3.10 to 3.13 on the PATH; install one, or name it: make setup PYTHON=/path/to/python3.12"
 }
 
-check_disk() {
-    free_mib=$(df -Pm . | awk 'NR == 2 { print $4 }')
-    [ "$free_mib" -ge "$needed_mib" ] ||
-        fail "$free_mib MiB are free in $(pwd), but setting up takes about $needed_mib; make room or clone onto another disk"
-}
-
 make_venv() {
     python=$(find_python)
     "$python" -c 'import ensurepip, venv' >/dev/null 2>&1 ||
@@ -52,27 +40,6 @@ make_venv() {
     check_disk
     say "Making $venv with $("$python" --version 2>&1)"
     "$python" -m venv --clear "$venv" >&2 || fail "$python could not make $venv; what it printed stands above"
-}
-
-# Says in one sentence why pip gave up, from what it wrote.
-explain_pip() {
-    if grep -q 'No space left on device' "$log"; then
-        fail "the disk is full; make room and run make setup again (details: $log)"
-    elif grep -q 'DO NOT MATCH THE HASHES' "$log"; then
-        fail "the package index served a file that is not the one in requirements.lock; clear pip's cache (pip cache purge) or use another index (details: $log)"
-    elif grep -qE 'NewConnectionError|NameResolutionError|ConnectTimeoutError|ReadTimeoutError|ProxyError|SSLError|Could not fetch URL|Connection (refused|reset|aborted)' "$log"; then
-        fail "the package index cannot be reached; check the network, or name your index in PIP_INDEX_URL, and run make setup again (details: $log)"
-    elif grep -qE 'No matching distribution|Could not find a version' "$log"; then
-        fail "your package index lacks a locked package: $(grep -m 1 -oE 'No matching distribution found for [^ ]+' "$log" || true); use another index (PIP_INDEX_URL) or renew the lock with make lock (details: $log)"
-    fi
-    tail -n 5 "$log" >&2
-    fail "pip could not install the locked dependencies; its last words stand above, all of them in $log"
-}
-
-install_locked() {
-    say "Installing the locked dependencies (a few minutes the first time) ..."
-    "$venv/bin/python" -m pip install --require-hashes --requirement requirements.lock >"$log" 2>&1 || explain_pip
-    "$venv/bin/python" -m pip install --no-deps --no-build-isolation --editable . >>"$log" 2>&1 || explain_pip
 }
 
 set_up_venv() {
@@ -84,6 +51,7 @@ set_up_venv() {
         make_venv
     fi
     install_locked
+    "$venv/bin/python" -m pip install --no-deps --no-build-isolation --editable . >>"$log" 2>&1 || explain_pip
 }
 
 set_up_venv
