@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from distributary.codecs.base import load_codec
+from distributary.codecs.base import INFERRED, load_codec
 from distributary.codecs.wire_header import bodies
 from distributary.ingest.client_options import ClientOptions
 from distributary.ingest.frames import raw_records, record_headers, worker_columns
@@ -55,7 +55,8 @@ def decoder(
             raw = raw_records(batch, topics)
             frames = codec.split(raw["value"], raw["header_id"])
             rows = reader.decode(bodies(raw["value"], frames))
-            if list(frames.kinds) != [(schema.id, codec.default_path)] or frames.errors or rows.failures:
+            named = schema.id if codec.registered else INFERRED
+            if list(frames.kinds) != [(named, codec.default_path)] or frames.errors or rows.failures:
                 raise ValueError(f"the topic holds records that are not of schema {schema.id}")
             own = raw.select(["topic", "partition", "offset", "ts", "key"]).columns
             schema_ids = pa.repeat(pa.scalar(schema.id, pa.int64()), raw.num_rows)

@@ -15,7 +15,7 @@ from benchmarks.sizes import Sizes
 from benchmarks.watching import Watch
 from pyspark.sql import SparkSession
 
-from distributary.ingest.run import spark_conf
+from distributary.ingest.run import schemas_of, spark_conf
 from distributary.ingest.settings import Settings
 from distributary.ingest.spark_session import spark_session
 from distributary.producer_sim.simulate import Progress, simulate
@@ -54,11 +54,17 @@ class Topic:
 class World:
     """Makes topics, folders and pipelines' settings for whoever measures. Made by `open_world`."""
 
-    def __init__(
-        self, sizes: Sizes, watch: Watch, stack: Stack, registry: ConfluentRegistry, folder: Path
+    def __init__(  # noqa: PLR0913, PLR0917 - one value each of what a world is made of
+        self,
+        sizes: Sizes,
+        watch: Watch,
+        stack: Stack,
+        registry: ConfluentRegistry,
+        folder: Path,
+        format_name: str,
     ) -> None:
         self.sizes, self.watch, self.stack, self.registry = sizes, watch, stack, registry
-        self._folder = folder
+        self._folder, self._format = folder, format_name
         self._count = 0
         self._topics: dict[int, Topic] = {}
         self.spark = self._session()
@@ -72,12 +78,22 @@ class World:
     def new_topic(self, games: int, events: int) -> Topic:
         """A topic of its own, full."""
         truth = self.send(self.simulation(self.new_name(f"events-{games}"), games=games, events=events))
-        (version,) = self.registry.versions(f"{truth.topic}-value")
-        return Topic(truth, self.registry.by_ref(version.id))
+        return Topic(truth, self._schema_of(truth.topic))
+
+    def _schema_of(self, topic: str) -> Schema:
+        settings = self.settings(topic, self._folder, self.sizes.batch_rows)
+        with schemas_of(settings, self.spark) as schemas:
+            (version,) = schemas.versions(settings.subjects()[0])
+            return schemas.by_ref(version.id)
 
     def simulation(self, topic: str, **chosen: Any) -> Simulation:
         """What to send to a topic; as everywhere here without a corrupt record."""
-        given = {"partitions": self.sizes.partitions, "seed": self.sizes.seed, **chosen}
+        given = {
+            "format": self._format,
+            "partitions": self.sizes.partitions,
+            "seed": self.sizes.seed,
+            **chosen,
+        }
         return Simulation(bootstrap_servers=self.stack.bootstrap_servers, topic=topic, **given)
 
     def send(self, simulation: Simulation) -> Truth:
@@ -105,12 +121,13 @@ class World:
         """A pipeline's settings as a user writes them, everything at its default but what must be said."""
         return Settings.model_validate(
             {
-                "name": folder.name,
+                "name": topic,
                 "source": {"kafka": {"bootstrap.servers": self.stack.bootstrap_servers}, "topics": [topic]},
                 "registry": {"url": self.stack.registry_url},
                 "route": {"field": "game_name", "table": "silver_{entity}_events"},
                 "sink": {"root": str(folder / "lake")},
                 "checkpoint": str(folder / "checkpoint"),
+                "decode": {"format": self._format, "schema_location": str(self._folder / "schemas" / topic)},
                 "trigger": {"available_now": True},
                 "limits": {"batch_rows": batch_rows},
                 **changed,
@@ -132,8 +149,8 @@ class World:
 
 
 @contextmanager
-def open_world(sizes: Sizes, watch: Watch) -> Iterator[World]:
-    """A world for as long as the block lasts; nothing of it stays."""
+def open_world(sizes: Sizes, watch: Watch, format_name: str = "protobuf") -> Iterator[World]:
+    """A world of events in one format for as long as the block lasts; nothing of it stays."""
     with tempfile.TemporaryDirectory(prefix="distributary-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         watch.say("starting a broker, a registry and Spark")
@@ -141,7 +158,7 @@ def open_world(sizes: Sizes, watch: Watch) -> Iterator[World]:
             local_stack(folder / "stack", broker_port=0, registry_port=0, report=watch.say) as stack,
             ConfluentRegistry(RegistryOptions(url=stack.registry_url)) as registry,
         ):
-            world = World(sizes, watch, stack, registry, folder)
+            world = World(sizes, watch, stack, registry, folder, format_name)
             try:
                 yield world
             finally:

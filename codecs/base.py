@@ -18,13 +18,14 @@ import pyarrow as pa
 
 from distributary.codecs.wire_header import Frames
 from distributary.errors import UnknownCodec
-from distributary.registry.base import Schema, SchemaRef
+from distributary.registry.base import Schema, SchemaRef, SchemaType
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
 # Named, not imported: choosing one format must not need the libraries of another.
 BUILT_IN: Mapping[str, str] = {
+    "auto": "distributary.codecs.auto:AutoCodec",
     "avro": "distributary.codecs.avro:AvroCodec",
     "json": "distributary.codecs.json_inferred:JsonCodec",
     "jsonschema": "distributary.codecs.json_schema:JsonSchemaCodec",
@@ -152,3 +153,10 @@ def load_codec(name: str) -> Codec:
         raise UnknownCodec(f"no codec is called {name!r}; there are: {', '.join(sorted(known))}")
     module, _, attribute = known[name].partition(":")
     return cast("Codec", getattr(import_module(module), attribute)())
+
+
+def codec_knowing(name: str, types: Mapping[SchemaRef, SchemaType]) -> Codec:
+    """The codec called `name`, told the types of schemas: one for several formats splits records by them."""
+    codec = load_codec(name)
+    knowing = getattr(codec, "knowing", None)
+    return codec if knowing is None else cast("Codec", knowing(types))

@@ -85,13 +85,18 @@ def _link(temporary: Path, path: Path) -> bool:
     except FileExistsError:
         return False
     except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        raise SetupError(
-            f"the file system under {path.parent} has no hard links ({error.strerror}); "
-            "put the checkpoint on a POSIX file system, such as a local disk or NFS"
-        ) from error
+        raise without_links(error, path.parent, "the checkpoint") from error
     return True
+
+
+def without_links(error: OSError, folder: str | os.PathLike[str], what: str) -> OSError | SetupError:
+    """The error of link(2), told so that it can be mended where the file system has no hard links."""
+    if error.errno not in _NO_LINKS:
+        return error
+    return SetupError(
+        f"the file system under {os.fspath(folder)} has no hard links ({error.strerror}); "
+        f"put {what} on a POSIX file system, such as a local disk or NFS"
+    )
 
 
 def _removed(file: Path, newest: float) -> bool:

@@ -72,6 +72,7 @@ class BatchRunner:
     def __post_init__(self) -> None:
         self.manifests = ManifestStore(self.checkpoint)
         self._last: Manifest | None = None
+        self._retried = False
         self._change_log = ChangeLog(self.checkpoint)
         self._finisher = Finisher(
             self.settings, self.checkpoint, self.tables, self.native, self.generation.lineage
@@ -93,7 +94,7 @@ class BatchRunner:
             manifest = self._rewriter.restored(manifest, records, self._first_pins(batch_id, {}))
         self._last = manifest
         self._finisher.finish(manifest, records)
-        if resumed or self.attempts[batch_id] > 1 or manifest.pins.decisions["guarded"]:
+        if resumed or self._retried or self.attempts[batch_id] > 1 or manifest.pins.decisions["guarded"]:
             # Whoever died on the way may have left files that the manifest does not name.
             sweep_batch(self.settings.sink.root, self.generation.id, batch_id, manifest.file_names())
         failpoints.reach(failpoints.BEFORE_SPARK_COMMIT, batch_id)
@@ -107,6 +108,7 @@ class BatchRunner:
         entities = dict(last.entities) if last else self.tables.entities_there()
         known = self.tables.pinned(entities)
         settled = self._settle(records, batch_id, known)
+        self._retried = settled.report.retried
         planned = planned_changes(settled, known)
         self._evolve(records, batch_id, settled, planned)
         attempts, logged = self.attempts[batch_id], self._change_log.read(batch_id)

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from distributary.ingest.atomic_file import without_links
 from distributary.ingest.data_file import DataFile
 
 # What a log entry says of its author, beside the commit's own metadata.
@@ -32,8 +33,8 @@ def is_newest(table: str | os.PathLike[str], version: int) -> bool:
 def put_entry(table: str | os.PathLike[str], version: int, actions: Sequence[Mapping[str, Any]]) -> bool:
     """Make these actions the table's next version; False where somebody else has made that version already.
 
-    A link to a finished file either appears or does not, and never replaces one. Not synced to disk: kill -9 loses
-    nothing of it, and loss of power no more than the manifest brings back.
+    A link to a finished file either appears or does not, and never replaces one. Not synced to disk, which would take
+    milliseconds a table: kill -9 loses nothing of it, loss of power may. Raises SetupError on a file system without links.
     """
     final = entry_path(table, version)
     draft = os.path.join(os.path.dirname(final), f".{uuid.uuid4().hex}.tmp")
@@ -43,6 +44,8 @@ def put_entry(table: str | os.PathLike[str], version: int, actions: Sequence[Map
         os.link(draft, final)
     except FileExistsError:
         return False
+    except OSError as error:
+        raise without_links(error, os.path.dirname(final), "sink.root") from error
     finally:
         if os.path.exists(draft):
             os.unlink(draft)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
+from pyspark import TaskContext
 
 from distributary.codecs.base import INFERRED
 from distributary.codecs.wire_header import NO_USABLE_HEADER, TOMBSTONE, Frames
@@ -28,7 +29,10 @@ def demultiplex(pins: Pins) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.
         task = Demultiplexer(pins)
         for batch in batches:
             task.take(batch)
-        yield to_batch(task.finish())
+        report = task.finish()
+        context = TaskContext.get()
+        report.retried = context is not None and context.attemptNumber() > 0
+        yield to_batch(report)
 
     return run
 

@@ -37,6 +37,7 @@ class Judge:
         strays = settings.policies.no_entity
         # No entity's: the settings want it by name, whatever they say of entities.
         self._strays = None if isinstance(strays, str) else strays.table
+        self._refused = 0
 
     def layouts(self, total: TaskReport, pins: Pins) -> dict[str, pa.Schema]:
         """The payload columns that each table written to must have, by folder."""
@@ -80,17 +81,20 @@ class Judge:
         asked_at_most = self._settings.registry.max_unknown_ids
         questions = [key for key, _ in total.questions.most_common(asked_at_most)]
         learned = self._schemas.learn(questions)
-        records = [*learned.records, *self._schemas.grown(total.proposals, self._settings.decode.max_fields)]
+        self._refused += len(learned.refused)
+        grown = self._schemas.grown(total.proposals, self._settings.decode.max_fields)
+        records = [*learned.records, *grown]
         self._decide_evolution(records)
         self._schemas.pin(records)
         pins = replace(
             pins,
             records=self._schemas.records,
             refused={**pins.refused, **learned.refused},
-            schemas_final=bool(questions or total.proposals)
+            # What is asked for in vain is bounded; answers may bring new questions, such as which message it is.
+            schemas_final=last
             or pins.schemas_final
-            or last
-            or not asked_at_most,
+            or self._refused >= asked_at_most
+            or (bool(total.proposals) and not grown),
             count_input=False,
         )
         return self._admit(total, pins, last)

@@ -22,6 +22,9 @@ from distributary.ingest.settings import Settings
 TIMEOUT_SECONDS = 15.0
 
 _log = logging.getLogger(__name__)
+# What a client says over and over while it cannot connect is told once, by the error that is raised; without a handler
+# Python would print each line.
+_log.addHandler(logging.NullHandler())
 
 _SETTLE_SECONDS = 3.0
 _ASK_AGAIN_SECONDS = 0.1

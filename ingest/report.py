@@ -53,6 +53,7 @@ class TaskReport:
     questions    record types the pins do not cover, with the rows that wait for an answer
     proposals    per record type whose schema was inferred: texts of schemas that would take what rows set aside bring
     stops        what met a policy that says `fail`
+    retried      whether an earlier attempt at the task failed, which may have left files
     newcomers    entities beyond the task's allowance of new tables, with the rows that wait
     """
 
@@ -71,6 +72,7 @@ class TaskReport:
     proposals: dict[RecordKey, set[str]] = field(default_factory=dict)
     newcomers: Counter[str] = field(default_factory=Counter)
     stops: list[str] = field(default_factory=list)
+    retried: bool = False
 
     def add(self, other: TaskReport) -> None:
         """Take another account into this one."""
@@ -91,6 +93,7 @@ class TaskReport:
             self.proposals.setdefault(key, set()).update(texts)
         self.newcomers += other.newcomers
         self.stops += other.stops
+        self.retried |= other.retried
 
     def no_longer_aside(self) -> None:
         """Forget what was set aside: the next pass takes it up."""

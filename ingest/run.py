@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
@@ -18,6 +18,7 @@ from distributary.ingest.spark_session import spark_session
 from distributary.ingest.supervisor import Outcome, Supervisor
 from distributary.registry.base import SchemaRegistry
 from distributary.registry.confluent import ConfluentRegistry
+from distributary.registry.disk_cache import DiskCache, Notice, to_log
 
 
 def run(
@@ -34,19 +35,24 @@ def run(
     session = spark or spark_session(settings.name, settings.spark.master, spark_conf(settings))
     if registry is not None:
         return _run(settings, session, registry, progress or Silent(), stop or threading.Event())
-    with schemas_of(settings, session) as own:
+    watch = progress or Silent()
+    with schemas_of(settings, session, lambda notice: watch.waiting(notice.text, 0.0)) as own:
         return _run(settings, session, own, progress or Silent(), stop or threading.Event())
 
 
 @contextmanager
-def schemas_of(settings: Settings, spark: SparkSession) -> Iterator[SchemaRegistry]:
+def schemas_of(
+    settings: Settings, spark: SparkSession, tell: Callable[[Notice], None] = to_log
+) -> Iterator[SchemaRegistry]:
     """Where the settings' schemas come from: the registry, or the location of the one that is inferred.
 
-    A location that is empty gets its first version, inferred from what the topics hold now.
+    A location that is empty gets its first version, inferred from what the topics hold now. `tell` is told when the
+    registry's answers come from its cache.
     """
     if load_codec(settings.decode.format).registered:
         with ConfluentRegistry(settings.registry.options()) as registry:
-            yield registry
+            cache = settings.registry.cache
+            yield registry if cache is None else DiskCache(registry, cache, str(settings.registry.url), tell)
         return
     location = SchemaLocation(settings.schema_folder(), settings.name)
     if location.latest() is None:

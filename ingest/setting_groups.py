@@ -82,6 +82,8 @@ class Registry(Group):
     """PEM file with the key of `certificate_file`."""
     key_password: Secret = None
     """Password of `key_file`; only through `${VAR}`."""
+    cache: OptionalFile = None
+    """A folder in which every answer is kept, so that pipelines start and run while the registry is down; several may share it."""
     timeout_seconds: PositiveSeconds = 10.0
     """How long one request may take."""
     retry_seconds: Seconds = 15.0

@@ -188,7 +188,7 @@ def evolve(path: Path, schema: pa.Schema, spark: SparkSession | None = None) -> 
     state = read_state(path, spark)
     if state is None:
         raise CommitImpossible(
-            f"table {path} is gone, so no column can be added; `distributary resolve` decides"
+            f"table {path} is gone, so no column can be added; run again to have it made anew"
         )
     lacking = _lacking(state, schema)
     if not lacking:
@@ -216,7 +216,7 @@ def _lacking(state: TableState, wanted: pa.Schema) -> list[Misfit]:
     ]:
         raise CommitImpossible(
             f"table {state.path} cannot take the columns wanted: {'; '.join(contradictions)}; it was altered by "
-            "another hand. Change it back, or let `distributary resolve` decide"
+            "another hand. Change it back, or move the table away to have it made anew"
         )
     return [misfit for misfit in found if misfit.have is None]
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from distributary.codecs.base import RecordReader, load_codec
+from distributary.codecs.base import RecordReader, codec_knowing
 from distributary.ingest.aside import AsideFile
 from distributary.ingest.chunk import Chunk
 from distributary.ingest.entity_book import EntityBook
@@ -34,7 +34,7 @@ class Task:
 
     def __init__(self, pins: Pins) -> None:
         self.pins = pins
-        self.codec = load_codec(pins.codec)
+        self.codec = codec_knowing(pins.codec, {one.key[0]: one.schema.type for one in pins.records})
         self.report = TaskReport()
         self.book = EntityBook(pins)
         self._buffers = TableBuffers(

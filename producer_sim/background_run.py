@@ -15,8 +15,9 @@ from distributary.ingest.run import run
 from distributary.ingest.settings import Settings
 from distributary.ingest.supervisor import Outcome
 
-# Far longer than a batch takes: waiting ends with an error instead of never.
-PATIENCE_SECONDS = 180.0
+# Far longer than a start or a batch takes on a slow machine: without any sign of life for so long, waiting ends with an
+# error instead of never.
+PATIENCE_SECONDS = 300.0
 
 
 class BackgroundRun:
@@ -67,13 +68,13 @@ class BackgroundRun:
 
     def _wait(self, is_so: Callable[[], bool], what: str, seconds: float = PATIENCE_SECONDS) -> None:
         with self._watch.changed:
-            in_time = self._watch.changed.wait_for(lambda: self._watch.over or is_so(), seconds)
-            came = is_so()
+            came, alive = self._watch.until(is_so, seconds), self._watch.over or is_so()
         if self._error is not None:
             raise self._error
         if not came:
-            when = f"ended before it could {what}" if in_time else f"did not {what} within {seconds:g} s"
-            raise PipelineError(f"the pipeline {when}; it has {self._watch.rows:,}")
+            gone = f"showed no sign of life for {seconds:g} s before it could {what}; the machine may be too busy"
+            when = f"ended before it could {what}" if alive else gone
+            raise PipelineError(f"the pipeline {when}; it has {self._watch.rows:,} records")
 
     def _run(self) -> None:
         try:
@@ -93,15 +94,25 @@ class _Watch:
         self.rows = 0
         self.started_reading = False
         self.over = False
+        self._signs = 0
+
+    def until(self, is_so: Callable[[], bool], seconds: float) -> bool:
+        """Whether it came to be so before the run was over, or silent for so many seconds; `changed` is held."""
+        signs = -1
+        while not (self.over or is_so()) and signs != self._signs:
+            signs = self._signs
+            self.changed.wait_for(lambda: self.over or is_so() or self._signs != signs, seconds)
+        return is_so()
 
     def started(self, name: str, total_known: int | None) -> None:
         self._inner.started(name, self._total or total_known)
+        self._sign_of_life()
 
     def reading(self) -> None:
         self._inner.reading()
         with self.changed:
             self.started_reading = True
-            self.changed.notify_all()
+        self._sign_of_life()
 
     def batch_done(
         self, batch_id: int, rows: int, tables: int, seconds: float, total_known: int | None
@@ -109,19 +120,27 @@ class _Watch:
         self._inner.batch_done(batch_id, rows, tables, seconds, self._total or total_known)
         with self.changed:
             self.rows += rows
-            self.changed.notify_all()
+        self._sign_of_life()
 
     def evolution(self, changes: Sequence[str], met_at: float, decoding_at: float) -> None:
         self._inner.evolution(changes, met_at, decoding_at)
+        self._sign_of_life()
 
     def waiting(self, reason: str, seconds: float) -> None:
         self._inner.waiting(reason, seconds)
+        self._sign_of_life()
 
     def failure(self, error: str, wait: float) -> None:
         self._inner.failure(error, wait)
+        self._sign_of_life()
 
     def finished(self, summary: Summary) -> None:
         self._inner.finished(summary)
+
+    def _sign_of_life(self) -> None:
+        with self.changed:
+            self._signs += 1
+            self.changed.notify_all()
 
     def end(self) -> None:
         with self.changed:

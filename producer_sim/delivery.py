@@ -17,6 +17,8 @@ from distributary.producer_sim.simulation import Simulation
 from distributary.producer_sim.truth import Corrupt, Place, joined
 
 log = logging.getLogger(__name__)
+# What a client says while it tries again is told by the error in the end; without a handler Python prints each line.
+log.addHandler(logging.NullHandler())
 
 ANSWER_SECONDS = 15.0
 TOPIC_EXISTS = "TOPIC_ALREADY_EXISTS"

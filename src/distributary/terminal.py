@@ -89,7 +89,7 @@ class LineProgress:
 
     def waiting(self, reason: str, seconds: float) -> None:
         """Why nothing goes on."""
-        self._say(f"waiting up to {seconds:.0f} s: {reason}")
+        self._say(f"waiting up to {seconds:.0f} s: {reason}" if seconds else reason)
 
     def failure(self, error: str, wait: float) -> None:
         """What failed, and when it is tried again."""

@@ -223,8 +223,21 @@ def test_in_line_the_type_is_pinned_and_what_nobody_knows_is_refused(tmp_path: P
     answered = over.answer(total, records.pins(tmp_path, records=()), last=False)
     assert [pinned.key for pinned in answered.records] == [(2, (0,))]
     assert answered.refused == {(77, (0,)): Verdict("unknown_schema", "the registry knows no schema 77")}
-    assert answered.schemas_final
+    assert not answered.schemas_final
     assert not answered.count_input
+
+
+def test_schemas_that_are_known_are_asked_for_however_many_and_unknown_ones_up_to_a_bound(
+    tmp_path: Path,
+) -> None:
+    over = judge(tmp_path, registry={"url": "http://127.0.0.1:1", "max_unknown_ids": 2})
+    pins = records.pins(tmp_path, records=())
+    known = report(questions=Counter({(1, (0,)): 9, (2, (0,)): 8, (3, (0,)): 7}))
+    assert not (pins := over.answer(known, pins, last=False)).schemas_final
+    assert not (
+        pins := over.answer(report(questions=Counter({(77, (0,)): 1})), pins, last=False)
+    ).schemas_final
+    assert over.answer(report(questions=Counter({(78, (0,)): 1})), pins, last=False).schemas_final
 
 
 def test_an_evolution_stops_the_run_where_the_settings_say_so(tmp_path: Path) -> None:

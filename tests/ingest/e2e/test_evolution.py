@@ -33,8 +33,9 @@ def changes(kit: PipelineKit, table: str, kind: str) -> list[dict[str, Any]]:
 
 def schema_id(kit: PipelineKit, version: int) -> int:
     found = {group.schema_id for group, sent in kit.truth.sent.items() if sent.version == version}
-    assert len(found) == 1
-    return found.pop()
+    (only,) = found
+    assert only is not None
+    return only
 
 
 def row_at(rows: pa.Table, change: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,101 @@
+"""One topic, several formats: each record is split and decoded by the codec of its own schema's type."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from distributary.codecs import reasons
+from distributary.codecs.auto import AutoCodec
+from distributary.codecs.base import codec_knowing, load_codec
+from distributary.codecs.wire_header import TOMBSTONE, bodies
+from distributary.errors import BadSchema
+from distributary.registry.base import Schema
+
+AVRO = Schema(
+    1,
+    "AVRO",
+    json.dumps({"type": "record", "name": "Move", "fields": [{"name": "name", "type": "string"}]}),
+)
+PROTOBUF = Schema(
+    2,
+    "PROTOBUF",
+    'syntax = "proto3"; package p; message First { int64 n = 1; } message Second { string name = 1; }',
+)
+JSON = Schema(
+    3,
+    "JSON",
+    json.dumps({"title": "Chat", "type": "object", "properties": {"name": {"type": "string"}}}),
+)
+
+
+def avro(name: str) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(json.loads(AVRO.text)), {"name": name})
+    return out.getvalue()
+
+
+def header(schema: Schema) -> bytes:
+    return struct.pack(">bI", 0, schema.id)
+
+
+VALUES = [
+    header(AVRO) + avro("a"),
+    header(PROTOBUF) + b"\x02\x02" + b"\x0a\x01b",
+    header(JSON) + b'{"name":"c"}',
+    None,
+    header(PROTOBUF) + b"\x00" + b"\x08\x07",
+    b"{}",
+    header(PROTOBUF) + b"\x05",
+]
+KNOWN = AutoCodec({1: "AVRO", 2: "PROTOBUF", 3: "JSON"})
+
+
+def test_each_record_is_decoded_by_its_own_schema_s_codec() -> None:
+    values = pa.array(VALUES, pa.binary())
+    frames = KNOWN.split(values, None)
+    payloads = bodies(values, frames).to_pylist()
+    found = []
+    for row, kind in enumerate(frames.kind.tolist()):
+        if kind >= 0:
+            ref, path = frames.kinds[kind]
+            schema = {1: AVRO, 2: PROTOBUF, 3: JSON}[int(ref)]
+            decoded = KNOWN.reader(schema, path).decode(pa.array([payloads[row]], pa.binary()))
+            found.append((row, decoded.rows.to_pylist()))
+    assert found == [(0, [{"name": "a"}]), (1, [{"name": "b"}]), (2, [{"name": "c"}]), (4, [{"n": 7}])]
+    assert [row for row, kind in enumerate(frames.kind.tolist()) if kind == TOMBSTONE] == [3]
+    assert [(row, reason) for row, reason, _ in frames.errors] == [
+        (5, reasons.BAD_MAGIC),
+        (6, reasons.BAD_MESSAGE_INDEX),
+    ]
+
+
+def test_the_message_of_an_unknown_schema_is_asked_for_once_its_type_is_known() -> None:
+    value = pa.array([VALUES[1]], pa.binary())
+    assert list(AutoCodec().split(value, None).kinds) == [(2, ())]
+    assert AutoCodec().reader(PROTOBUF, ()).name == "p.First"
+    frames = codec_knowing("auto", {2: "PROTOBUF"}).split(value, None)
+    assert frames.kinds[frames.kind[0]] == (2, (1,))
+    assert KNOWN.reader(PROTOBUF, (1,)).name == "p.Second"
+
+
+def test_a_header_beside_the_value_is_split_alike() -> None:
+    values = pa.array([b"\x0a\x01b", VALUES[1]], pa.binary())
+    beside = pa.array([header(PROTOBUF) + b"\x02\x02", None], pa.binary())
+    frames = KNOWN.split(values, beside)
+    assert [frames.kinds[kind] for kind in frames.kind] == [(2, (1,)), (2, (1,))]
+    assert bodies(values, frames).to_pylist() == [b"\x0a\x01b", b"\x0a\x01b"]
+
+
+def test_a_schema_of_no_registry_is_refused() -> None:
+    with pytest.raises(BadSchema, match="STRUCT"):
+        KNOWN.reader(Schema(1, "STRUCT", '{"type":"struct","fields":[]}'), ())
+
+
+def test_codecs_of_one_format_need_no_types() -> None:
+    assert type(codec_knowing("protobuf", {1: "PROTOBUF"})) is type(load_codec("protobuf"))

@@ -1,0 +1,117 @@
+"""The same games in every format, through the same evolution: what the tables hold is what was sent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.ingest.e2e.pipeline_kit import PipelineKit
+
+from distributary.ingest.ledger import QUARANTINE_TABLE
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+EVENTS, GAMES = 400, 4
+
+
+@pytest.mark.parametrize("mode", ["restart", "inline"])
+@pytest.mark.parametrize("name", ["avro", "jsonschema", "json"])
+def test_three_versions_in_any_format(kit: PipelineKit, name: str, mode: str) -> None:
+    kit.configured(decode={"format": name, "evolution": mode}, limits={"batch_rows": 300})
+    with kit.running() as running:
+        running.wait_until_started()
+        for version in (1, 2, 3):
+            kit.simulate(version, EVENTS, GAMES, format=name, old_producers=0.2, corrupt=0.02)
+            running.wait_for(kit.truth.records)
+    outcome = running.outcome()
+    kit.assert_clean()
+    assert (len(outcome.restarts) > 0) == (mode == "restart")
+    columns = {field.name for field in kit.delta(kit.folder_of(0)).schema().fields}
+    assert {"season", "coins"} <= columns
+
+
+def schema_files(kit: PipelineKit) -> list[Path]:
+    return sorted(kit.settings.schema_folder().glob("*.json"))
+
+
+def sent_json(kit: PipelineKit, records: list[dict[str, object]]) -> None:
+    # Of a key only the latest record is looked at.
+    for number, record in enumerate(records):
+        kit.send([json.dumps(record).encode()], key=b"%d" % number)
+
+
+def test_an_inferred_schema_is_cached_and_grows_with_what_records_bring(kit: PipelineKit) -> None:
+    kit.configured(
+        decode={"format": "json", "evolution": "inline"}, route={"field": "game", "table": "t_{entity}"}
+    )
+    sent_json(kit, [{"game": "go", "level": 1}, {"game": "chess", "elo": 1200}])
+    kit.run()
+    assert len(schema_files(kit)) == 1
+    sent_json(kit, [{"game": "go", "level": 2, "at": {"x": 1.5}}, {"game": "chess", "elo": 1300}])
+    kit.run()
+    assert len(schema_files(kit)) == 2
+    assert sorted(row["level"] for row in kit.rows("t_go").to_pylist()) == [1, 2]
+    assert [row["at"] for row in kit.rows("t_go").to_pylist() if row["level"] == 2] == [{"x": 1.5}]
+    # Only the table whose records brought it has the new field.
+    assert "at" not in kit.rows("t_chess").schema.names
+    assert "elo" not in kit.rows("t_go").schema.names
+
+
+def test_what_does_not_fit_is_rescued_and_never_nulled_in_silence(kit: PipelineKit) -> None:
+    kit.configured(decode={"format": "json"}, route={"field": "game", "table": "t_{entity}"})
+    sent_json(kit, [{"game": "go", "level": 1}])
+    kit.run()
+    sent_json(kit, [{"game": "go", "level": "two"}, {"game": "go", "level": 2.5}])
+    kit.run()
+    rows = kit.rows("t_go").to_pylist()
+    assert [row["level"] for row in rows if row["_rescued_data"] is None] == [1]
+    rescued = [json.loads(row["_rescued_data"]) for row in rows if row["_rescued_data"] is not None]
+    assert sorted(map(str, (one["level"] for one in rescued))) == ["2.5", "two"]
+
+
+def test_new_fields_are_rescued_where_the_settings_say_so(kit: PipelineKit) -> None:
+    kit.configured(
+        decode={"format": "json"},
+        policies={"new_field": "rescue"},
+        route={"field": "game", "table": "t_{entity}"},
+    )
+    sent_json(kit, [{"game": "go", "level": 1}])
+    kit.run()
+    sent_json(kit, [{"game": "go", "level": 2, "news": [1, 2]}])
+    kit.run()
+    assert len(schema_files(kit)) == 1
+    rows = {row["level"]: row for row in kit.rows("t_go").to_pylist()}
+    assert json.loads(rows[2]["_rescued_data"]) == {"news": [1, 2]}
+    assert "news" not in kit.rows("t_go").schema.names
+
+
+def test_a_schema_that_may_not_grow_further_rescues_the_rest(kit: PipelineKit) -> None:
+    kit.configured(
+        decode={"format": "json", "evolution": "inline", "max_fields": 3},
+        route={"field": "game", "table": "t_{entity}"},
+    )
+    sent_json(kit, [{"game": "go", "level": 1}])
+    kit.run()
+    sent_json(kit, [{"game": "go", "level": 2, **{f"k{n}": n for n in range(5)}}])
+    kit.run()
+    rows = {row["level"]: row for row in kit.rows("t_go").to_pylist()}
+    assert json.loads(rows[2]["_rescued_data"]) == {f"k{n}": n for n in range(5)}
+    assert len(schema_files(kit)) == 1
+
+
+def test_what_is_no_json_goes_to_quarantine_beside_what_is(kit: PipelineKit) -> None:
+    kit.configured(decode={"format": "json"}, route={"field": "game", "table": "t_{entity}"})
+    sent_json(kit, [{"game": "go"}])
+    kit.send([b"{", b"\xff", b"[" * 100_000, b"", b'{"game":"go"}'])
+    kit.run()
+    assert kit.rows("t_go").num_rows == 2
+    assert kit.rows(QUARANTINE_TABLE).num_rows == 4
+
+
+def test_a_topic_without_records_yet_starts_with_no_schema_and_finds_one(kit: PipelineKit) -> None:
+    kit.configured(decode={"format": "json"}, route={"field": "game", "table": "t_{entity}"})
+    kit.run()
+    sent_json(kit, [{"game": "go", "level": 1}])
+    kit.run()
+    assert [row["level"] for row in kit.rows("t_go").to_pylist()] == [1]

@@ -1,0 +1,113 @@
+"""Schemas inferred from a real topic by Spark's JSON reader."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from distributary.errors import ConfigError
+from distributary.ingest.infer import infer
+from distributary.ingest.settings import Settings
+from distributary.producer_sim.stack import Stack
+
+Record = tuple[bytes | None, bytes | None]
+
+
+def settings(stack: Stack, topic: str, folder: Path, **decode: object) -> Settings:
+    return Settings.model_validate(
+        {
+            "name": "games",
+            "source": {"kafka": {"bootstrap.servers": stack.bootstrap_servers}, "topics": [topic]},
+            "route": {"field": "game"},
+            "sink": {"root": "./lake"},
+            "decode": {"format": "json", **decode},
+        },
+        context={"folder": folder},
+    )
+
+
+def send(stack: Stack, topic: str, records: Sequence[Record]) -> None:
+    producer = Producer({"bootstrap.servers": stack.bootstrap_servers})
+    for key, value in records:
+        producer.produce(topic, value=value, key=key, partition=0)
+    assert producer.flush(30) == 0
+
+
+def types(text: str) -> dict[str, str]:
+    return {
+        field.name: field.dataType.simpleString() for field in StructType.fromJson(json.loads(text)).fields
+    }
+
+
+def test_fields_of_all_records_are_in_the_schema(
+    spark: SparkSession, stack: Stack, topic: str, tmp_path: Path
+) -> None:
+    send(
+        stack,
+        topic,
+        [
+            (None, b'{"game":"go","level":3,"at":{"x":1.5}}'),
+            (None, b'{"game":"go","tags":["a"],"at":{"y":true},"nothing":null}'),
+            (None, b'{"mixed":1}'),
+            (None, b'{"mixed":"one"}'),
+        ],
+    )
+    assert types(infer(spark, settings(stack, topic, tmp_path)).text) == {
+        "at": "struct<x:double,y:boolean>",
+        "game": "string",
+        "level": "bigint",
+        "mixed": "string",
+        "tags": "array<string>",
+    }
+
+
+def test_broken_records_and_nulls_leave_no_trace(
+    spark: SparkSession, stack: Stack, topic: str, tmp_path: Path
+) -> None:
+    send(stack, topic, [(None, b'{"game":"go"}'), (None, b'{"broken":'), (b"k", None), (None, b"\xff\xfe")])
+    assert types(infer(spark, settings(stack, topic, tmp_path)).text) == {"game": "string"}
+
+
+def test_of_a_key_only_the_latest_record_counts(
+    spark: SparkSession, stack: Stack, topic: str, tmp_path: Path
+) -> None:
+    send(stack, topic, [(b"k", b'{"old":"text"}'), (b"k", b'{"new":1}'), (None, b'{"plain":2}')])
+    assert types(infer(spark, settings(stack, topic, tmp_path)).text) == {"new": "bigint", "plain": "bigint"}
+
+
+def test_a_sample_is_of_the_newest_records(
+    spark: SparkSession, stack: Stack, topic: str, tmp_path: Path
+) -> None:
+    send(stack, topic, [(None, b'{"old":1}')] * 5 + [(None, b'{"new":1}')] * 5)
+    assert types(infer(spark, settings(stack, topic, tmp_path), sample=4).text) == {"new": "bigint"}
+
+
+def test_an_empty_topic_has_an_empty_schema(
+    spark: SparkSession, stack: Stack, topic: str, tmp_path: Path
+) -> None:
+    assert types(infer(spark, settings(stack, topic, tmp_path)).text) == {}
+
+
+def test_hints_win_over_what_was_inferred(
+    spark: SparkSession, stack: Stack, topic: str, tmp_path: Path
+) -> None:
+    send(stack, topic, [(None, b'{"level":3,"at":{"x":1.5,"y":2}}')])
+    hints = "level string, at struct<y: double>, later timestamp"
+    assert types(infer(spark, settings(stack, topic, tmp_path, schema_hints=hints)).text) == {
+        "at": "struct<x:double,y:double>",
+        "level": "string",
+        "later": "timestamp",
+    }
+
+
+def test_hints_that_are_no_ddl_are_named(
+    spark: SparkSession, stack: Stack, topic: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=r"decode\.schema_hints"):
+        infer(spark, settings(stack, topic, tmp_path, schema_hints="level quickly"))
