@@ -34,7 +34,7 @@ def spark_column(payload: SparkColumn, name: str, columns: Column, mode: Mode) -
         )
     # The times in a payload are those of the calendar in use today, for all years.
     options = {"mode": mode, "datetimeRebaseMode": "CORRECTED"}
-    return _value(columns, from_avro(payload, spark_schema(columns), options))
+    return _value(columns, from_avro(payload, spark_schema(columns), options)["f0"])
 
 
 def _value(column: Column, raw: SparkColumn) -> SparkColumn:

@@ -31,8 +31,12 @@ def native_schema(columns: Column) -> str:
 
 
 def spark_schema(columns: Column) -> str:
-    """What Spark's `from_avro` reads: the same types as the user's."""
-    return json.dumps(_Spark().struct(columns))
+    """What Spark's `from_avro` reads: the same types as the user's, in a record of one field.
+
+    So null is told from a record of nulls, which is what `from_avro` makes of a broken payload if it is lenient.
+    """
+    writer = _Spark()
+    return json.dumps(writer.record(writer.struct(columns)))
 
 
 class _Writer:
