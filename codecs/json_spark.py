@@ -12,8 +12,8 @@ from distributary.codecs.struct_type import struct_json
 
 Mode = Literal["FAILFAST", "PERMISSIVE"]
 
-# A time without a zone is UTC, whatever the session's is.
-_OPTIONS = {"timeZone": "UTC"}
+# A time without a zone is UTC, whatever the session's is; single quotes are not JSON.
+_OPTIONS = {"timeZone": "UTC", "allowSingleQuotes": "false"}
 
 
 def spark_column(payload: Column, schema: pa.Schema, mode: Mode) -> Column:
