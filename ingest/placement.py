@@ -170,23 +170,31 @@ class Placement:
             self._report.stops.append(f"table {self._book.folders[int(codes[0])]}: {stop}")
             return
         conformed = plan.apply(decoded)
-        columns, names = list(conformed.rows.columns), list(conformed.rows.schema.names)
-        rescued_texts = joined(untaken, conformed.rescued)
-        if rescued_texts is not None:
-            columns.append(rescued_texts)
-            names.append(self._pins.columns.rescued)
-            rescued = rescued_texts.is_valid().to_numpy(zero_copy_only=False)
-            self._book.rescue(_present(codes[rescued]).tolist())
         own = [field.name for field in kafka_fields(self._pins.columns)]
-        arrays = [*self._kafka_arrays(rows), *columns]
-        written = pa.RecordBatch.from_arrays(arrays, names=[*own, *names])
+        arrays = [*self._kafka_arrays(rows), *conformed.rows.columns]
+        written = pa.RecordBatch.from_arrays(arrays, names=[*own, *conformed.rows.schema.names])
+        rescued = joined(untaken, conformed.rescued)
         kept = self._without_misfits(rows, conformed.rejected, codes)
         if len(kept) < len(rows):
-            written, codes = written.take(pa.array(kept)), codes[kept]
+            places = pa.array(kept)
+            written, codes = written.take(places), codes[kept]
+            rescued = None if rescued is None else rescued.take(places)
+        self._hand_on(written, rescued, codes)
+
+    def _hand_on(self, rows: pa.RecordBatch, rescued: pa.StringArray | None, codes: Codes) -> None:
+        """Only tables for which something is rescued get the column for it."""
         counts = np.bincount(codes)
         for code in np.flatnonzero(counts):
             self._report.rows[self._book.folders[code]] += int(counts[code])
-        self._task.chunk.add(written, codes)
+        if rescued is None:
+            self._task.chunk.add(rows, codes)
+            return
+        concerned = _present(codes[rescued.is_valid().to_numpy(zero_copy_only=False)])
+        self._book.rescue(concerned.tolist())
+        theirs = np.isin(codes, concerned)
+        wider = rows.append_column(pa.field(self._pins.columns.rescued, pa.string()), rescued)
+        self._task.chunk.add(wider.filter(pa.array(theirs)), codes[theirs])
+        self._task.chunk.add(rows.filter(pa.array(~theirs)), codes[~theirs])
 
     def _without_misfits(self, rows: Rows, rejected: Sequence[tuple[int, str, str]], codes: Codes) -> Rows:
         if not rejected:

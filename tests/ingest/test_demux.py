@@ -298,6 +298,16 @@ def test_rescued_values_are_in_the_rescued_column_and_the_layout_has_it(tmp_path
     assert report.files[0].layout.names == [*NARROW.names, "_rescued_data"]
 
 
+def test_a_table_without_anything_rescued_is_written_beside_one_with_it(tmp_path: Path) -> None:
+    tables = {folder(name): PinnedTable(name, NARROW) for name in ("narrow", "fine")}
+    by = pins(tmp_path, tables=tables, policies=Policies(new_field="ignore"), grow=False)
+    news = [value(1, game_name="narrow", score=2**40), value(1, game_name="fine", score=1)]
+    report = demuxed(by, numbered(news))
+    (kept,), (narrowed,) = (rows_of(by, report, folder(name)) for name in ("fine", "narrow"))
+    assert (kept["score"], "_rescued_data" in kept) == (1, False)
+    assert json.loads(narrowed["_rescued_data"]) == {"score": 2**40}
+
+
 def test_a_known_table_that_may_not_grow_stays_as_it_is_beside_a_new_one_with_the_same_columns(
     tmp_path: Path,
 ) -> None:
