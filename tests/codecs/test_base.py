@@ -16,6 +16,18 @@ from distributary.registry.base import Schema
 
 # One line a codec: a schema with a text `name` and an integer `n`, the record's path, one good body, one broken one.
 SAMPLES = {
+    "auto": (
+        Schema(
+            7,
+            "AVRO",
+            '{"type": "record", "name": "p.Sample", "fields": '
+            '[{"name": "name", "type": "string"}, {"name": "n", "type": "int"}]}',
+        ),
+        (),
+        b"\x02a\x0a",
+        b"\x02",
+        b"\0\0\0\0\x07",
+    ),
     "avro": (
         Schema(
             7,
