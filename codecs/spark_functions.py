@@ -1,0 +1,167 @@
+"""A subject's payloads as one Spark column: by Spark's own functions where they can, by our decoders where not.
+
+Spark's functions know nothing of wire headers and take one schema. So they get the bodies of records that name a
+pinned schema in the plain way; everything else (a newer schema, a broken header, a GUID) takes the other way, which
+is a Python function that sees nulls for all other rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import pandas_udf
+from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
+from pyspark.sql.types import BooleanType, DataType, LongType, StructField, StructType
+
+from distributary.codecs.base import RecordPath, RecordReader, load_codec
+from distributary.codecs.function_options import Engine
+from distributary.codecs.row_shape import fits
+from distributary.codecs.subject_plan import Mode, SubjectPlan
+from distributary.codecs.subject_rows import SubjectRows, raise_first
+from distributary.errors import DecoderUnavailable
+
+_OK = "ok"
+
+
+def spark_type(columns: pa.Schema) -> StructType:
+    """The Spark type of rows with these columns; a time without a zone stays one."""
+    return from_arrow_schema(columns, prefer_timestamp_ntz=True)
+
+
+def struct_column(data: Column | str, plan: SubjectPlan, mode: Mode, engine: Engine) -> Column:
+    """The payloads as one struct, by the engine asked for; `auto` takes Spark's function where there is one.
+
+    Raises DecoderUnavailable where the engine has to be Spark and it cannot be.
+    """
+    value = F.col(data) if isinstance(data, str) else data
+    if engine == "python":
+        return python_column(value, plan, mode)
+    try:
+        return spark_column(value, plan, mode)
+    except DecoderUnavailable:
+        if engine == "spark":
+            raise
+        return python_column(value, plan, mode)
+
+
+def python_column(value: Column, plan: SubjectPlan, mode: Mode) -> Column:
+    """The payloads as one struct, by our decoders in a Python worker; null for a null payload.
+
+    A broken payload fails the query (FAILFAST) or makes the struct null (PERMISSIVE).
+    """
+    fields = [StructField(f"c{index}", _travelling(field.type)) for index, field in enumerate(plan.columns)]
+    kind = StructType([StructField(_OK, BooleanType()), *fields])
+    udf = pandas_udf(_decoder(plan, mode), kind)  # type: ignore[call-overload]
+    raw = udf(value.cast("binary"))
+    columns = [
+        _arrived(raw[f"c{index}"], field.type).alias(field.name) for index, field in enumerate(plan.columns)
+    ]
+    return F.when(raw[_OK], F.struct(*columns))
+
+
+def spark_column(value: Column, plan: SubjectPlan, mode: Mode) -> Column:
+    """The payloads as one struct, by the function of Spark that knows their format.
+
+    Raises DecoderUnavailable where Spark lacks it, or where it can read none of the subject's versions.
+    """
+    codec = load_codec(plan.codec)
+    if not codec.registered:
+        # Records that name no schema have no header either, and one schema for all.
+        return _by_spark(codec.reader(plan.pinned[-1], codec.default_path), value, mode)
+    by_spark: list[tuple[Column, Column]] = []
+    for schema_id, kind in plan.known(codec).items():
+        reader = kind.reader(codec)
+        if not kind.imported and _is_plain(reader.schema, plan.columns):
+            for header in _headers(schema_id, kind.path):
+                body = F.substring(value, F.lit(len(header) + 1), F.length(value))
+                row = _shaped(_by_spark(reader, body, mode), reader.schema, plan.columns)
+                by_spark.append((F.substring(value, 1, len(header)) == F.lit(header), row))
+    if not by_spark:
+        raise DecoderUnavailable(f"Spark's own function can read no version of subject {plan.subject!r}")
+    known = reduce(lambda first, second: first | second, (condition for condition, _ in by_spark))
+    others = python_column(F.when(~known, value), plan, mode)
+    (condition, row), *more = by_spark
+    return reduce(lambda so_far, one: so_far.when(*one), more, F.when(condition, row)).otherwise(others)
+
+
+def _decoder(plan: SubjectPlan, mode: Mode) -> Callable[[pd.Series], pd.DataFrame]:
+    def decode(values: pd.Series) -> pd.DataFrame:
+        decoded = SubjectRows(plan).decode(pa.array(values, pa.binary(), from_pandas=True))
+        if mode == "FAILFAST":
+            raise_first(decoded.failures)
+        arrays = (_packed(column) for column in decoded.rows.columns)
+        return pd.DataFrame({_OK: decoded.ok, **{f"c{index}": array for index, array in enumerate(arrays)}})
+
+    return decode
+
+
+def _packed(array: pa.Array) -> pd.Series:
+    """The array as pandas carries it to Spark without touching a value: plain ones as Arrow, nested ones as objects."""
+    if pa.types.is_nested(array.type):
+        return pd.Series(array.to_pylist(maps_as_pydicts="strict"), dtype=object)
+    if _is_instant(array.type):
+        array = array.cast(pa.int64())
+    return pd.Series(pd.arrays.ArrowExtensionArray(array))
+
+
+def _is_instant(kind: pa.DataType) -> bool:
+    return pa.types.is_timestamp(kind) and kind.tz is not None
+
+
+def _travelling(kind: pa.DataType) -> DataType:
+    # As a time it would pass through nanoseconds, which end in 2262.
+    return LongType() if _is_instant(kind) else from_arrow_type(kind, prefer_timestamp_ntz=True)
+
+
+def _arrived(raw: Column, kind: pa.DataType) -> Column:
+    return F.timestamp_micros(raw) if _is_instant(kind) else raw
+
+
+def _by_spark(reader: RecordReader, body: Column, mode: Mode) -> Column:
+    column: Callable[..., Column] = reader.column
+    return column(body, mode=mode)
+
+
+def _is_plain(own: pa.Schema, columns: pa.Schema) -> bool:
+    """Whether columns of the one schema become those of the other by name and cast alone."""
+    common = [field for field in columns if field.name in own.names]
+    return all(
+        fits(own.field(field.name).type, field.type)
+        and (not pa.types.is_nested(field.type) or own.field(field.name).type.equals(field.type))
+        for field in common
+    )
+
+
+def _shaped(row: Column, own: pa.Schema, columns: pa.Schema) -> Column:
+    if own.equals(columns):
+        return row
+    fields = [
+        (row[field.name] if field.name in own.names else F.lit(None))
+        .cast(from_arrow_type(field.type, prefer_timestamp_ntz=True))
+        .alias(field.name)
+        for field in columns
+    ]
+    return F.when(row.isNotNull(), F.struct(*fields))
+
+
+def _headers(schema_id: int, path: RecordPath) -> list[bytes]:
+    """The first bytes of records of this schema and type, in each form that serializers write."""
+    start = b"\0" + schema_id.to_bytes(4, "big")
+    if not path:
+        return [start]
+    long_form = b"".join(_zigzag(number) for number in (len(path), *path))
+    return [start + b"\0", start + long_form] if path == (0,) else [start + long_form]
+
+
+def _zigzag(number: int) -> bytes:
+    """A number that is not negative, as a zigzag varint."""
+    number, out = number << 1, bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*out, number])

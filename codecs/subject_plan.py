@@ -1,0 +1,106 @@
+"""What one query decodes a column with: a subject's schemas, learned on the driver when the query is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import pyarrow as pa
+
+from distributary.codecs.auto import CODECS
+from distributary.codecs.base import Codec, load_codec
+from distributary.codecs.record_names import RecordType, record_type
+from distributary.codecs.row_shape import union
+from distributary.errors import BadSchema, ConfigError
+from distributary.registry.base import Schema, SchemaRef
+
+Evolution = Literal["restart", "none"]
+Mode = Literal["FAILFAST", "PERMISSIVE"]
+
+
+class Lookup(Protocol):
+    """How a worker learns of a schema that its query was not made with. Travels to the workers."""
+
+    def schema(self, ref: SchemaRef) -> Schema:
+        """The schema. Raises SchemaNotFound, BadSchema or RegistryUnavailable."""
+        ...
+
+    def is_version(self, schema_id: int) -> bool:
+        """Whether this id is now a version of the query's subject. Raises RegistryUnavailable."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubjectPlan:
+    """How a query decodes one column.
+
+    pinned     the schemas of the subject's versions, oldest first
+    message    the record type to decode; the first of each schema where it is None
+    columns    what every row has, whatever its own schema
+    evolution  what a record does that was written with a newer version: `restart` ends the query, `none` takes
+               of it what `columns` has
+    lookup     None where workers cannot ask anybody: then every schema that is not pinned is taken for a newer one
+    """
+
+    codec: str
+    subject: str
+    pinned: tuple[Schema, ...]
+    columns: pa.Schema
+    message: str | None = None
+    evolution: Evolution = "restart"
+    lookup: Lookup | None = None
+
+    def known(self, codec: Codec) -> dict[int, RecordType]:
+        """The record type to decode in each pinned schema that has it."""
+        return {schema.id: kind for schema, kind in record_types(codec, self.pinned, self.message)}
+
+
+def record_types(
+    codec: Codec, schemas: Sequence[Schema], message: str | None
+) -> list[tuple[Schema, RecordType]]:
+    """The wanted type in each schema; left out are schemas that cannot be used, but never the last one."""
+    found = []
+    for schema in schemas:
+        try:
+            kind = record_type(codec, schema, message)
+            kind.reader(codec)
+        except (BadSchema, ConfigError):
+            # An older version may be broken, or lack a message that came later: its records tell.
+            if schema is schemas[-1]:
+                raise
+        else:
+            found.append((schema, kind))
+    return found
+
+
+def full_name(codec_name: str, latest: Schema, message: str | None) -> str | None:
+    """The record type's full name, so that it is the same one in all versions; None where schemas have but one type.
+
+    Without a name it is the first type of the latest version. Raises BadSchema and ConfigError.
+    """
+    codec = load_codec(codec_name)
+    if message is None and not codec.default_path:
+        return None
+    return record_type(codec, latest, message).reader(codec).name
+
+
+def codec_of(schemas: Sequence[Schema]) -> str:
+    """The codec for these schemas, by their type in the registry. Raises ConfigError where they have several."""
+    types = {schema.type for schema in schemas}
+    if len(types) != 1:
+        raise ConfigError(
+            f"the versions of this subject are of several types ({', '.join(sorted(types))}); say which by format="
+        )
+    return CODECS[types.pop()]
+
+
+def columns_of(
+    codec_name: str, schemas: Sequence[Schema], message: str | None, version: Literal["latest", "all"]
+) -> pa.Schema:
+    """The columns of the latest version, or those of all versions together. Raises BadSchema and ConfigError."""
+    codec = load_codec(codec_name)
+    kinds = record_types(codec, schemas, message)
+    if version == "latest":
+        return kinds[-1][1].reader(codec).schema
+    return union(kind.reader(codec).schema for _, kind in kinds)

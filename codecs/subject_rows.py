@@ -1,0 +1,164 @@
+"""A column of payloads decoded in a worker, each with the schema that it names, into the columns of one query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from distributary.codecs.base import INFERRED, Codec, Failure, RecordPath, RecordReader, load_codec
+from distributary.codecs.record_names import record_type
+from distributary.codecs.row_shape import Mask, empty_rows, fit
+from distributary.codecs.subject_plan import SubjectPlan
+from distributary.codecs.wire_header import Frames, bodies
+from distributary.errors import BadRecord, BadSchema, ConfigError, SchemaNotFound, UnknownFieldException
+from distributary.registry.base import Schema, SchemaRef
+
+UNKNOWN_SCHEMA = "unknown_schema"
+OTHER_RECORD = "other_record"
+OTHER_TYPE = "other_type"
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedColumn:
+    """As many rows as payloads; those that are not `ok` are null throughout: null payloads, and the failures."""
+
+    rows: pa.RecordBatch
+    ok: Mask
+    failures: tuple[Failure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """Why no record of some kind can be decoded."""
+
+    reason: str
+    detail: str
+
+
+@dataclass(slots=True)
+class SubjectRows:
+    """Decodes payloads by a plan; keeps what it has learned of schemas for as long as it lives."""
+
+    plan: SubjectPlan
+    _codec: Codec = field(init=False)
+    _readers: dict[tuple[SchemaRef, RecordPath], RecordReader | _Refusal] = field(
+        init=False, default_factory=dict
+    )
+
+    def __post_init__(self) -> None:
+        self._codec = load_codec(self.plan.codec)
+
+    def decode(self, values: pa.BinaryArray) -> DecodedColumn:
+        """All payloads, with their wire headers.
+
+        Raises UnknownFieldException for a newer schema where the plan says so, and RegistryUnavailable where a
+        registry has to be asked and does not answer: neither says anything about a record.
+        """
+        frames = self._codec.split(values, None)
+        failures = [Failure(*error) for error in frames.errors]
+        parts, places = [], np.full(len(values), -1, np.int64)
+        done = 0
+        for kind in range(len(frames.kinds)):
+            rows = np.flatnonzero(frames.kind == kind)
+            part, source = self._of_one_kind(values, frames, rows, failures)
+            places[source] = np.arange(done, done + len(source))
+            done += len(source)
+            parts.append(part)
+        failures.sort(key=lambda failure: failure.row)
+        return DecodedColumn(_gathered(parts, places, self.plan.columns), places >= 0, tuple(failures))
+
+    def _of_one_kind(
+        self, values: pa.BinaryArray, frames: Frames, rows: np.ndarray, failures: list[Failure]
+    ) -> tuple[pa.RecordBatch, np.ndarray]:
+        """The rows of records that name one schema, and their places among the payloads."""
+        ref, path = frames.kinds[int(frames.kind[rows[0]])]
+        if (ref, path) not in self._readers:
+            self._readers[ref, path] = self._reader(ref, path)
+        reader = self._readers[ref, path]
+        if isinstance(reader, _Refusal):
+            failures += [Failure(int(row), reader.reason, reader.detail) for row in rows]
+            return empty_rows(self.plan.columns, 0), rows[:0]
+        decoded = reader.decode(bodies(values, frames, rows))
+        failures += [Failure(int(rows[bad.row]), bad.reason, bad.detail) for bad in decoded.failures]
+        fitted = fit(decoded.rows, self.plan.columns)
+        source = rows[decoded.source]
+        if not fitted.misfits:
+            return fitted.rows, source
+        failures += [
+            Failure(int(source[row]), OTHER_TYPE, _other_type(ref, name)) for row, name in fitted.misfits
+        ]
+        good = np.setdiff1d(np.arange(len(source)), [row for row, _ in fitted.misfits])
+        return fitted.rows.take(pa.array(good)), source[good]
+
+    def _reader(self, ref: SchemaRef, path: RecordPath) -> RecordReader | _Refusal:
+        schema = self._schema(ref)
+        if isinstance(schema, _Refusal):
+            return schema
+        try:
+            wanted = record_type(self._codec, schema, self.plan.message)
+            reader = wanted.reader(self._codec)
+            if wanted.imported or path == wanted.path:
+                return reader
+            named = self._codec.reader(schema, path).name
+        except (BadSchema, ConfigError) as error:
+            return _Refusal(OTHER_RECORD, str(error))
+        return _Refusal(OTHER_RECORD, f"the record is a {named} (schema id {ref}), not a {reader.name}")
+
+    def _schema(self, ref: SchemaRef) -> Schema | _Refusal:
+        if ref == INFERRED:
+            return self.plan.pinned[-1]
+        for schema in self.plan.pinned:
+            if ref in (schema.id, schema.guid):
+                return schema
+        lookup = self.plan.lookup
+        if lookup is None:
+            raise _newer(self.plan, ref)
+        try:
+            schema = lookup.schema(ref)
+        except SchemaNotFound:
+            return _Refusal(
+                UNKNOWN_SCHEMA, f"the registry knows no schema {ref}, which the record's header names"
+            )
+        except BadSchema as error:
+            return _Refusal(UNKNOWN_SCHEMA, str(error))
+        pinned = [known for known in self.plan.pinned if known.id == schema.id]
+        if pinned:
+            return pinned[0]
+        if self.plan.evolution == "restart" and lookup.is_version(schema.id):
+            raise _newer(self.plan, ref)
+        return schema
+
+
+def raise_first(failures: Sequence[Failure]) -> None:
+    """Raise the first failure as BadRecord; nothing happens where there is none."""
+    if failures:
+        first, others = failures[0], len(failures) - 1
+        more = f" (and {others} more in this batch)" if others else ""
+        raise BadRecord(
+            f"a record cannot be decoded: {first.detail} [{first.reason}]{more}; with mode=PERMISSIVE it becomes null"
+        )
+
+
+def _newer(plan: SubjectPlan, ref: SchemaRef) -> UnknownFieldException:
+    ids = ", ".join(str(schema.id) for schema in plan.pinned)
+    return UnknownFieldException(
+        f"a record was written with schema {ref}, which is newer than those that this query began with (subject "
+        f"{plan.subject!r}, ids {ids}); start the query again to have its fields"
+    )
+
+
+def _other_type(ref: SchemaRef, name: str) -> str:
+    return f"field {name!r} has another type in schema {ref} than in the columns asked for, and its values may not fit"
+
+
+def _gathered(parts: list[pa.RecordBatch], places: np.ndarray, columns: pa.Schema) -> pa.RecordBatch:
+    """The parts' rows at their places; nulls where the place is negative."""
+    if not len(columns):
+        return empty_rows(columns, len(places))
+    whole = parts[0] if len(parts) == 1 else pa.concat_batches([empty_rows(columns, 0), *parts])
+    if whole.num_rows == len(places) and (places == np.arange(len(places))).all():
+        return whole
+    return whole.take(pa.array(places, mask=places < 0))

@@ -1,0 +1,49 @@
+"""A subject's schemas, for one query: all that there are when it is made, and those that come after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from distributary.errors import SchemaNotFound
+from distributary.registry.base import Schema, SchemaRef, SchemaRegistry
+from distributary.registry.confluent import ConfluentRegistry
+from distributary.registry.options import RegistryOptions
+
+
+def subject_schemas(registry: SchemaRegistry, subject: str) -> list[Schema]:
+    """The schema of every version that can be read, oldest first.
+
+    Raises SchemaNotFound for an unknown subject, BadSchema or SchemaNotFound where the latest cannot be read.
+    """
+    ids = list(dict.fromkeys(version.id for version in registry.versions(subject)))
+    answers = registry.by_refs(ids, subject)
+    latest = answers[ids[-1]]
+    if not isinstance(latest, Schema):
+        raise latest
+    return [answer for schema_id in ids if isinstance(answer := answers[schema_id], Schema)]
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryLookup:
+    """Asks the registry with these options, once a process for each schema."""
+
+    options: RegistryOptions
+    subject: str
+
+    def schema(self, ref: SchemaRef) -> Schema:
+        """The schema. Raises SchemaNotFound, BadSchema or RegistryUnavailable."""
+        return _registry(self.options).by_ref(ref, self.subject)
+
+    def is_version(self, schema_id: int) -> bool:
+        """Whether this id is now a version of the subject. Raises RegistryUnavailable."""
+        try:
+            return any(version.id == schema_id for version in _registry(self.options).versions(self.subject))
+        except SchemaNotFound:
+            return False
+
+
+@lru_cache(maxsize=8)
+def _registry(options: RegistryOptions) -> ConfluentRegistry:
+    # A list of versions from before the schema came would call it a stranger.
+    return ConfluentRegistry(replace(options, latest_cache_seconds=0))

@@ -1,0 +1,288 @@
+"""`from_protobuf`, `from_avro` and `from_json` that know a schema registry, and `decode`, the fast way for a whole frame.
+
+Signatures, option names and meanings are those of Databricks, whose functions these stand in for; without a registry
+in the options each call is handed to open-source PySpark's function of the same name. docs/how-to/move-a-databricks-notebook.md
+says what differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from distributary.codecs.function_options import (
+    ADDRESS,
+    SUBJECT,
+    FunctionOptions,
+    asks_a_registry,
+    function_options,
+    location_options,
+)
+from distributary.codecs.subject_plan import Evolution, Mode, SubjectPlan, codec_of, columns_of, full_name
+from distributary.errors import ConfigError
+from distributary.registry.base import SchemaRegistry
+from distributary.registry.confluent import ConfluentRegistry
+from distributary.registry.options import RegistryOptions
+from distributary.registry.subject_lookup import RegistryLookup, subject_schemas
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+__all__ = ["decode", "from_avro", "from_json", "from_protobuf"]
+
+
+def from_protobuf(
+    data: Column | str,
+    messageName: str | None = None,
+    descFilePath: str | None = None,
+    options: Mapping[str, str] | None = None,
+    binaryDescriptorSet: bytes | None = None,
+) -> Column:
+    """Converts a binary column of Protobuf records to a struct, with the schemas of a registry.
+
+    A registry is asked where `options` has ``schema.registry.subject`` and ``schema.registry.address``; then
+    records have Confluent's wire header. Otherwise this is PySpark's own function, which needs `messageName`
+    and a descriptor, and records without any header.
+
+    Parameters
+    ----------
+    data : :class:`~pyspark.sql.Column` or column name
+        The binary column.
+    messageName, descFilePath, binaryDescriptorSet
+        As in PySpark; not together with a registry.
+    options : dict, optional
+        ``schema.registry.subject``, ``schema.registry.address``: required for a registry.
+        ``schema.registry.protobuf.name``: the message, by simple or full name; default: the first one of the schema.
+        ``schema.registry.schema.evolution.mode``: ``restart`` (default) fails with UnknownFieldException on a
+        record of a newer version, ``none`` leaves out what is new.
+        ``mode``: ``FAILFAST`` (default) or ``PERMISSIVE``, which gives null for a broken record.
+        ``confluent.schema.registry.<option>``: for the registry's client.
+
+    Returns
+    -------
+    :class:`~pyspark.sql.Column`
+        A struct with the columns of the subject's latest version; null for a null value.
+
+    Raises
+    ------
+    ConfigError, SchemaNotFound, BadSchema, RegistryUnavailable
+        At once, when the registry is asked for the subject.
+
+    Examples
+    --------
+    >>> options = {"schema.registry.subject": "games-value", "schema.registry.address": "http://127.0.0.1:8081"}
+    >>> frame.select(from_protobuf("value", options=options).alias("event"))  # doctest: +SKIP
+
+    """
+    if asks_a_registry(options):
+        if messageName is not None or descFilePath is not None or binaryDescriptorSet is not None:
+            raise ConfigError(
+                "from_protobuf: give either a registry or a message with its descriptor; the message of a registry's "
+                "schema is named by schema.registry.protobuf.name"
+            )
+        return _column(data, function_options("from_protobuf", options or {}, "restart"), "protobuf")
+    from pyspark.sql.protobuf.functions import from_protobuf as spark_from_protobuf
+
+    if messageName is None:
+        raise ConfigError(f"from_protobuf: give messageName and its descriptor, or {SUBJECT} and {ADDRESS}")
+    return spark_from_protobuf(data, messageName, descFilePath, dict(options or {}), binaryDescriptorSet)
+
+
+def from_avro(
+    data: Column | str,
+    jsonFormatSchema: str | None = None,
+    options: Mapping[str, str] | None = None,
+    subject: str | None = None,
+    schemaRegistryAddress: str | None = None,
+) -> Column:
+    """Converts a binary column of Avro records to a struct, with the schemas of a registry.
+
+    A registry is asked where `subject` and `schemaRegistryAddress` are given (or, in `options`, what they stand for);
+    then records have Confluent's wire header, and each is read with the schema it was written with. Otherwise this
+    is PySpark's own function, which needs `jsonFormatSchema`.
+
+    Parameters
+    ----------
+    data : :class:`~pyspark.sql.Column` or column name
+        The binary column.
+    jsonFormatSchema : str, optional
+        An Avro schema. With a registry: the one whose columns are wanted, instead of the latest version's.
+    options : dict, optional
+        ``avroSchemaEvolutionMode`` (or ``schema.registry.schema.evolution.mode``): ``none`` (default) leaves out
+        what a newer version brings, ``restart`` fails with UnknownFieldException on a record of one.
+        ``mode`` and ``confluent.schema.registry.<option>`` as in :func:`from_protobuf`.
+    subject, schemaRegistryAddress : str, optional
+        The registry's subject and address.
+
+    Returns
+    -------
+    :class:`~pyspark.sql.Column`
+        A struct with the columns of the subject's latest version; null for a null value.
+
+    """
+    given = _with(options, subject, schemaRegistryAddress)
+    if asks_a_registry(given):
+        return _column(data, function_options("from_avro", given, "none"), "avro", jsonFormatSchema)
+    from pyspark.sql.avro.functions import from_avro as spark_from_avro
+
+    if jsonFormatSchema is None:
+        raise ConfigError("from_avro: give jsonFormatSchema, or subject and schemaRegistryAddress")
+    return spark_from_avro(data, jsonFormatSchema, dict(options or {}))
+
+
+def from_json(
+    col: Column | str,
+    schema: object = None,
+    options: Mapping[str, str] | None = None,
+    subject: str | None = None,
+    schemaRegistryAddress: str | None = None,
+) -> Column:
+    """Converts a column of JSON to a struct: by a registry's JSON Schema, by an inferred schema, or by the one given.
+
+    Parameters
+    ----------
+    col : :class:`~pyspark.sql.Column` or column name
+        Text; with a registry or a schema location binary, as it came from Kafka.
+    schema : StructType, Column or str, optional
+        As in PySpark, whose function is then called.
+    options : dict, optional
+        ``schemaLocation``: a folder of inferred schemas, as ``distributary infer`` writes them; the newest counts.
+        With a registry as in :func:`from_protobuf`; otherwise those of PySpark.
+    subject, schemaRegistryAddress : str, optional
+        The registry's subject and address.
+
+    Returns
+    -------
+    :class:`~pyspark.sql.Column`
+        A struct; null for a null value.
+
+    """
+    given = _with(options, subject, schemaRegistryAddress)
+    if schema is not None:
+        from pyspark.sql.functions import from_json as spark_from_json
+
+        return spark_from_json(col, schema, dict(options or {}))  # type: ignore[arg-type]
+    if asks_a_registry(given):
+        return _column(col, function_options("from_json", given, "restart"), "jsonschema")
+    if "schemaLocation" in given:
+        return _located(col, given)
+    raise ConfigError(
+        "from_json: give schema, or schemaLocation in the options, or subject and schemaRegistryAddress"
+    )
+
+
+def decode(
+    frame: DataFrame,
+    column: str = "value",
+    *,
+    registry: str | RegistryOptions | SchemaRegistry,
+    subject: str,
+    format: str | None = None,  # noqa: A002 - the word that users know
+    message: str | None = None,
+    version: Literal["latest", "all"] = "latest",
+    evolution: Evolution = "restart",
+    mode: Mode = "FAILFAST",
+    into: str | None = None,
+) -> DataFrame:
+    """The frame with a column of payloads replaced by what is in them: the fast way, for every format.
+
+    Every record is decoded with the schema that its header names, and brought into the columns of one version.
+
+    Parameters
+    ----------
+    frame : :class:`~pyspark.sql.DataFrame`
+        A batch or a stream.
+    column : str
+        The binary column, such as Kafka's `value`; the result does not have it any more.
+    registry : str, RegistryOptions or SchemaRegistry
+        Its address, how to reach it, or the registry itself.
+    subject : str
+        The subject whose versions are used.
+    format : str, optional
+        A codec's name; default: the one for the type of the subject's schemas.
+    message : str, optional
+        The Protobuf message, by simple or full name; default: the first one of the schema.
+    version : str
+        ``latest``: the columns of the latest version; ``all``: those of all versions together.
+    evolution : str
+        What a record does that was written with a version that came later: ``restart`` fails with
+        UnknownFieldException, ``none`` leaves out what is new.
+    mode : str
+        ``FAILFAST`` fails on a record that cannot be decoded. ``PERMISSIVE`` gives nulls for it, and adds two columns
+        to every row: ``_decode_error``, why it could not be decoded, and ``_corrupt_record``, its bytes.
+    into : str, optional
+        The name of a struct for all that is decoded; default: columns of the frame.
+
+    Returns
+    -------
+    :class:`~pyspark.sql.DataFrame`
+
+    """
+    from distributary.codecs.subject_frame import decoded_frame
+
+    plan = _plan(registry, subject, format, message, version, evolution)
+    return decoded_frame(frame, column, plan, mode, into)
+
+
+def _with(options: Mapping[str, str] | None, subject: str | None, address: str | None) -> dict[str, str]:
+    named = {SUBJECT: subject, ADDRESS: address}
+    return {**(options or {}), **{name: value for name, value in named.items() if value is not None}}
+
+
+def _column(
+    data: Column | str, asked: FunctionOptions, codec: str, reader_schema: str | None = None
+) -> Column:
+    from distributary.codecs.spark_functions import struct_column
+
+    plan = _plan(
+        asked.registry, asked.subject, codec, asked.message, "latest", asked.evolution, reader_schema
+    )
+    return struct_column(data, plan, asked.mode, asked.engine)
+
+
+def _located(data: Column | str, given: Mapping[str, str]) -> Column:
+    from distributary.codecs.spark_functions import struct_column
+    from distributary.ingest.schema_location import SchemaLocation
+
+    folder = Path(given["schemaLocation"])
+    mode, engine = location_options(
+        {name: value for name, value in given.items() if name != "schemaLocation"}
+    )
+    plan = _plan(SchemaLocation(folder, folder.name), folder.name, "json", None, "latest", "none")
+    return struct_column(data, plan, mode, engine)
+
+
+def _plan(
+    registry: str | RegistryOptions | SchemaRegistry,
+    subject: str,
+    codec: str | None,
+    message: str | None,
+    version: Literal["latest", "all"],
+    evolution: Evolution,
+    reader_schema: str | None = None,
+) -> SubjectPlan:
+    if isinstance(registry, str):
+        registry = RegistryOptions(url=registry)
+    if isinstance(registry, RegistryOptions):
+        options: RegistryOptions | None = registry
+        with ConfluentRegistry(registry) as opened:
+            schemas = subject_schemas(opened, subject)
+    else:
+        options = registry.options if isinstance(registry, ConfluentRegistry) else None
+        schemas = subject_schemas(registry, subject)
+    name = codec or codec_of(schemas)
+    record = full_name(name, schemas[-1], message)
+    wanted = schemas if reader_schema is None else [replace(schemas[-1], text=reader_schema)]
+    # Only this kind of registry can be asked from other processes.
+    lookup = None if options is None else RegistryLookup(options, subject)
+    return SubjectPlan(
+        codec=name,
+        subject=subject,
+        pinned=tuple(schemas),
+        columns=columns_of(name, wanted, record, version),
+        message=record,
+        evolution=evolution,
+        lookup=lookup,
+    )

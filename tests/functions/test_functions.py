@@ -1,0 +1,259 @@
+"""`from_protobuf`, `from_avro` and `decode` with a real registry: every record with the schema that it names."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from google.protobuf.message_factory import GetMessageClass
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from tests.codecs.protobuf_samples import descriptor
+
+from distributary import functions
+from distributary.errors import ConfigError, RegistryUnavailable, SchemaNotFound
+from distributary.producer_sim.stack import Stack
+from distributary.registry.confluent import ConfluentRegistry
+from distributary.registry.memory import MemoryRegistry
+from distributary.registry.options import RegistryOptions
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+HEAD = 'syntax = "proto3"; package games; import "google/protobuf/timestamp.proto"; '
+V1 = (
+    HEAD
+    + "message Event { string game = 1; int32 score = 2; google.protobuf.Timestamp at = 3; } message Other { int32 n = 1; }"
+)
+V2 = HEAD + (
+    "message Event { string game = 1; int32 score = 2; google.protobuf.Timestamp at = 3; repeated Tag tags = 4; "
+    "map<string, uint64> sums = 5; } message Other { int32 n = 1; } message Tag { string name = 1; google.protobuf.Timestamp at = 2; }"
+)
+V3 = V2.replace("sums = 5;", "sums = 5; string level = 6;")
+
+
+class Topic:
+    """A subject of a registry and what its producers would send."""
+
+    def __init__(self, registry: ConfluentRegistry | MemoryRegistry, subject: str) -> None:
+        self.registry, self.subject = registry, subject
+
+    def register(self, text: str) -> int:
+        return self.registry.register(self.subject, text, "PROTOBUF")
+
+    def record(
+        self, schema_id: int, text: str, index: bytes = b"\0", name: str = "games.Event", **fields: Any
+    ) -> bytes:
+        message = GetMessageClass(descriptor(text, name))(**fields)
+        return b"\0" + schema_id.to_bytes(4, "big") + index + bytes(message.SerializeToString())
+
+
+@pytest.fixture(scope="module")
+def registry(stack: Stack) -> Iterator[ConfluentRegistry]:
+    options = RegistryOptions(url=stack.registry_url, latest_cache_seconds=0, unknown_id_wait_seconds=0.1)
+    with ConfluentRegistry(options) as client:
+        yield client
+
+
+@pytest.fixture
+def topic(registry: ConfluentRegistry) -> Topic:
+    return Topic(registry, f"games-{uuid.uuid4().hex[:8]}-value")
+
+
+def options(stack: Stack, topic: Topic, **more: str) -> dict[str, str]:
+    names = {name.replace("__", "."): value for name, value in more.items()}
+    return {
+        "schema.registry.subject": topic.subject,
+        "schema.registry.address": stack.registry_url,
+        "distributary.engine": "python",
+        **names,
+    }
+
+
+def frame_of(spark: SparkSession, *values: bytes | None) -> DataFrame:
+    rows = [(number, None if value is None else bytearray(value)) for number, value in enumerate(values)]
+    return spark.createDataFrame(rows, "number int, value binary")
+
+
+def rows(frame: DataFrame, column: Column) -> list[Any]:
+    found = frame.select("number", column.alias("event")).orderBy("number").toArrow()
+    return list(found["event"].to_pylist())
+
+
+def test_each_record_is_read_with_the_schema_it_names(
+    spark: SparkSession, stack: Stack, topic: Topic
+) -> None:
+    first, second = topic.register(V1), topic.register(V2)
+    frame = frame_of(
+        spark,
+        topic.record(first, V1, game="a", score=1, at={"seconds": 253_402_300_799}),
+        None,
+        topic.record(
+            second, V2, game="b", tags=[{"name": "x", "at": {"seconds": -5}}], sums={"k": 2**64 - 1}
+        ),
+    )
+    old, nothing, new = rows(frame, functions.from_protobuf("value", options=options(stack, topic)))
+    assert (old["game"], old["score"], old["at"].year) == ("a", 1, 9999)
+    assert (old["tags"], old["sums"]) == (None, None)
+    assert nothing is None
+    assert (new["game"], new["score"], new["at"]) == ("b", 0, None)
+    assert [tag["at"].second for tag in new["tags"]] == [55]
+    assert [(key, int(value)) for key, value in new["sums"]] == [("k", 2**64 - 1)]
+
+
+def test_a_newer_schema_ends_the_query_or_is_left_out(
+    spark: SparkSession, stack: Stack, topic: Topic
+) -> None:
+    first = topic.register(V1)
+    restarting = functions.from_protobuf(F.col("value"), options=options(stack, topic))
+    staying = functions.from_protobuf(
+        F.col("value"), options=options(stack, topic, schema__registry__schema__evolution__mode="none")
+    )
+    second = topic.register(V2)
+    frame = frame_of(
+        spark, topic.record(first, V1, game="a"), topic.record(second, V2, game="b", sums={"k": 1})
+    )
+    with pytest.raises(
+        PySparkException, match=r"UnknownFieldException.*newer than those that this query began with"
+    ):
+        rows(frame, restarting)
+    assert [row["game"] for row in rows(frame, staying)] == ["a", "b"]
+    assert all("sums" not in row for row in rows(frame, staying))
+    again = functions.from_protobuf(F.col("value"), options=options(stack, topic))
+    assert rows(frame, again)[1]["sums"] == [("k", 1)]
+
+
+BROKEN = {
+    b"\0\0\0\0\1": "truncated_header",
+    b"": "no_header",
+    b"{}": "bad_magic",
+    b"\0\x7f\xff\xff\xff\0": "unknown_schema",
+    b"\0ID!!\0\x0f": "malformed",
+    b"\0ID!!\2\2\x08\1": "other_record",
+}
+
+
+def test_a_broken_record_fails_the_query_or_is_null(
+    spark: SparkSession, stack: Stack, registry: ConfluentRegistry, topic: Topic
+) -> None:
+    schema_id = topic.register(V1)
+    broken = [value.replace(b"ID!!", schema_id.to_bytes(4, "big")) for value in BROKEN]
+    frame = frame_of(spark, topic.record(schema_id, V1, game="a"), *broken)
+    permissive = functions.from_protobuf("value", options=options(stack, topic, mode="PERMISSIVE"))
+    assert [row and row["game"] for row in rows(frame, permissive)] == ["a", *[None] * len(BROKEN)]
+    decoded = functions.decode(frame, registry=registry, subject=topic.subject, mode="PERMISSIVE")
+    errors = [row["_decode_error"] for row in decoded.orderBy("number").collect()]
+    assert [error and error.split(":")[0] for error in errors] == [None, *BROKEN.values()]
+    with pytest.raises(PySparkException, match=r"BadRecord.*\["):
+        rows(frame, functions.from_protobuf("value", options=options(stack, topic)))
+
+
+def test_a_message_is_chosen_by_its_name(spark: SparkSession, stack: Stack, topic: Topic) -> None:
+    schema_id = topic.register(V1)
+    frame = frame_of(spark, topic.record(schema_id, V1, index=b"\2\2", name="games.Other", n=7))
+    for name in ("Other", "games.Other"):
+        chosen = functions.from_protobuf(
+            "value", options=options(stack, topic, schema__registry__protobuf__name=name)
+        )
+        assert rows(frame, chosen) == [{"n": 7}]
+    with pytest.raises(ConfigError, match=r"has no message 'Nope'; it has: games\.Event, games\.Other"):
+        functions.from_protobuf(
+            "value", options=options(stack, topic, schema__registry__protobuf__name="Nope")
+        )
+
+
+def test_an_outage_is_never_turned_into_nulls(spark: SparkSession, stack: Stack, topic: Topic) -> None:
+    registry = MemoryRegistry()
+    registry.register(topic.subject, V1, "PROTOBUF")
+    registry.down = True
+    with pytest.raises(RegistryUnavailable):
+        functions.decode(frame_of(spark), registry=registry, subject=topic.subject, mode="PERMISSIVE")
+    with pytest.raises(SchemaNotFound):
+        functions.from_protobuf("value", options=options(stack, topic, mode="PERMISSIVE"))
+
+
+@pytest.mark.parametrize("into", [None, "event"])
+def test_decode_gives_columns_and_says_what_was_wrong(
+    spark: SparkSession, registry: ConfluentRegistry, topic: Topic, into: str | None
+) -> None:
+    first, second = topic.register(V1), topic.register(V2)
+    frame = frame_of(
+        spark,
+        topic.record(first, V1, game="a", score=1),
+        b"?",
+        None,
+        topic.record(second, V2, game="b", tags=[{"name": "x"}]),
+    )
+    decoded = functions.decode(frame, registry=registry, subject=topic.subject, mode="PERMISSIVE", into=into)
+    names = ["event"] if into else ["game", "score", "at", "tags", "sums"]
+    assert decoded.columns == ["number", *names, "_decode_error", "_corrupt_record"]
+    found = decoded.orderBy("number").toArrow().to_pylist()
+    games = [(row["event"] or {}).get("game") if into else row["game"] for row in found]
+    assert games == ["a", None, None, "b"]
+    assert [row["_corrupt_record"] for row in found] == [None, b"?", None, None]
+    assert [row["_decode_error"] and row["_decode_error"].split(":")[0] for row in found] == [
+        None,
+        "bad_magic",
+        None,
+        None,
+    ]
+    with pytest.raises(PySparkException, match="BadRecord"):
+        functions.decode(frame, registry=registry, subject=topic.subject).collect()
+
+
+def test_all_versions_together_keep_what_the_latest_dropped(spark: SparkSession) -> None:
+    # One that takes any change: real ones refuse to drop fields, if they are told to.
+    registry = MemoryRegistry()
+    topic = Topic(registry, "games-value")
+    second, first = topic.register(V2), topic.register(V1)
+    frame = frame_of(
+        spark, topic.record(first, V1, game="a"), topic.record(second, V2, game="b", sums={"k": 1})
+    )
+    latest = functions.decode(frame, registry=registry, subject=topic.subject)
+    assert latest.columns == ["number", "game", "score", "at"]
+    union = functions.decode(frame, registry=registry, subject=topic.subject, version="all")
+    found = union.orderBy("number").toArrow().to_pylist()
+    assert [row["sums"] for row in found] == [None, [("k", 1)]]
+
+
+def test_names_that_collide_are_refused_with_a_way_out(
+    spark: SparkSession, registry: ConfluentRegistry, topic: Topic
+) -> None:
+    topic.register(V1)
+    frame = frame_of(spark).withColumn("Game", F.lit(1))
+    with pytest.raises(ConfigError, match=r"two columns would be called 'game'.*into="):
+        functions.decode(frame, registry=registry, subject=topic.subject)
+    assert functions.decode(frame, registry=registry, subject=topic.subject, into="event").columns == [
+        "number",
+        "Game",
+        "event",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"schema__registry__schema__evolution__mode": "sometimes"}, "must be restart or none"),
+        ({"mode": "LENIENT"}, "must be FAILFAST or PERMISSIVE"),
+        ({"enums__as__ints": "true"}, "as if enums.as.ints were false"),
+        ({"nonsense": "1"}, "'nonsense' is not known"),
+        ({"confluent__schema__registry__nonsense": "1"}, "nonsense is not an option that is known here"),
+    ],
+)
+def test_options_that_cannot_be_kept_are_refused_by_name(
+    stack: Stack, topic: Topic, wrong: dict[str, str], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        functions.from_protobuf("value", options=options(stack, topic, **wrong))
+
+
+def test_without_a_registry_the_call_is_pysparks_own(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([('{"n": 1}',)], "text string")
+    assert frame.select(functions.from_json("text", "n int").alias("j")).first() == ((1,),)
+    schema = '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "int"}]}'
+    avro = spark.createDataFrame([(bytearray(b"\x0e"),)], "value binary")
+    assert avro.select(functions.from_avro("value", schema).alias("r")).first() == ((7,),)
+    with pytest.raises(ConfigError, match="give messageName"):
+        functions.from_protobuf("value")
