@@ -69,12 +69,16 @@ class Settling:
                 if again is None:
                     self._judge.check_policies(self._total, pins)
                     return Settled(self._total, pins, self._judge.layouts(self._total, pins))
+            if again is None:
+                # An empty list asks for no column, but belongs in the one that another record's list asked for.
+                grew = bool(self._total.proposals)
+                answered = self._judge.answer(self._total, pins, last=turn >= MOST_PASSES - 2)
+                again, pins = (answered, pins) if grew else (None, answered)
             if again is not None:
                 discard(pins.root, self._total)
                 self._total = TaskReport()
                 todo, pins = whole, replace(again, count_input=True)
             else:
-                pins = self._judge.answer(self._total, pins, last=turn >= MOST_PASSES - 2)
                 todo = self._spark.read.parquet(*self._total.aside)
                 self._total.no_longer_aside()
         raise PipelineError(
