@@ -13,10 +13,10 @@ COMPILE := uv pip compile --universal --python-version 3.10 --generate-hashes --
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-compat lint types format bench stack-up stack-down build lock changelog clean
+.PHONY: help setup demo test test-compat lint types format bench bench-codecs stack-up stack-down build lock changelog clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(INSTALLED) $(FETCHED) ## Make .venv from the lock and fetch the jars
 
@@ -43,6 +43,9 @@ format: $(INSTALLED) ## Format the code and fix what can be fixed
 
 bench: setup ## Measure this way against the others and write benchmarks/results/demux.json (ARGS="--events 200000" for less)
 	$(BIN)/python benchmarks/bench_demux.py $(ARGS)
+
+bench-codecs: setup ## Measure the decoders of all formats, and JSON and Avro pipelines, and write benchmarks/results/codecs.json
+	$(BIN)/python benchmarks/bench_codecs.py $(ARGS)
 
 stack-up: setup ## Start the local Kafka broker and schema registry
 	$(BIN)/distributary stack up $(ARGS)

@@ -14,6 +14,7 @@ from distributary.ingest.atomic_file import write_once
 from distributary.ingest.checkpoint import Checkpoint
 from distributary.ingest.pins import RecordKey
 from distributary.registry.base import Reference, Schema
+from distributary.registry.same_schema import same_schema
 
 FORMAT = 1
 
@@ -71,30 +72,12 @@ class PinsStore:
         return self._kept
 
 
-def same_schema(left: Schema, right: Schema) -> bool:
-    """Whether two texts are one schema: registries rewrite layout, spaces and the order of JSON's keys."""
-    return left.type == right.type and _essence(left) == _essence(right)
-
-
-def _essence(schema: Schema) -> tuple[str, dict[str, str]]:
-    return _without_layout(schema.text), {
-        name: _without_layout(text) for name, text in schema.imports.items()
-    }
-
-
-def _without_layout(text: str) -> str:
-    try:
-        return json.dumps(json.loads(text), sort_keys=True)
-    except (ValueError, RecursionError):
-        return "".join(text.split())
-
-
 def _never(key: RecordKey, pinned: Schema, offered: Schema) -> bool:
     return False
 
 
 def _digest(schema: Schema) -> str:
-    return hashlib.sha256(repr(_essence(schema)).encode()).hexdigest()[:12]
+    return hashlib.sha256(repr((schema.text, dict(schema.imports))).encode()).hexdigest()[:12]
 
 
 def _file_name(key: RecordKey) -> str:

@@ -98,11 +98,13 @@ class _Watch:
 
     def until(self, is_so: Callable[[], bool], seconds: float) -> bool:
         """Whether it came to be so before the run was over, or silent for so many seconds; `changed` is held."""
-        signs = -1
-        while not (self.over or is_so()) and signs != self._signs:
-            signs = self._signs
-            self.changed.wait_for(lambda: self.over or is_so() or self._signs != signs, seconds)
+        while not (self.over or is_so()) and self._moves(seconds):
+            continue
         return is_so()
+
+    def _moves(self, seconds: float) -> bool:
+        signs = self._signs
+        return self.changed.wait_for(lambda: self.over or self._signs != signs, seconds)
 
     def started(self, name: str, total_known: int | None) -> None:
         self._inner.started(name, self._total or total_known)

@@ -10,6 +10,7 @@ from distributary.errors import BadSchema, SchemaNotFound
 
 # STRUCT is a Spark StructType as JSON, which no registry holds: schemas that were inferred are of it.
 SchemaType = Literal["AVRO", "PROTOBUF", "JSON", "STRUCT"]
+REGISTERED: tuple[SchemaType, ...] = ("AVRO", "PROTOBUF", "JSON")
 
 # A record names its schema by the registry's id (header 0x00) or by a GUID (header 0x01).
 SchemaRef = int | str

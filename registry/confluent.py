@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from confluent_kafka.schema_registry import Schema as ClientSchema
 from confluent_kafka.schema_registry import SchemaReference
 
 from distributary.errors import BadSchema, SchemaNotFound
-from distributary.registry.base import Answer, Reference, Schema, SchemaRef, SchemaType, SubjectVersion
+from distributary.registry.base import (
+    REGISTERED,
+    Answer,
+    Reference,
+    Schema,
+    SchemaRef,
+    SchemaType,
+    SubjectVersion,
+)
 from distributary.registry.bounded_cache import BoundedCache
 from distributary.registry.connection import Connection
 from distributary.registry.options import RegistryOptions
@@ -146,8 +154,8 @@ class ConfluentRegistry:
         else:
             what = f"schema GUID {ref}"
             held = self.connection.call(what, lambda client: _held(0, client.get_schema_by_guid(ref)))
-        if held.type not in get_args(SchemaType):
-            kinds = ", ".join(get_args(SchemaType))
+        if held.type not in REGISTERED:
+            kinds = ", ".join(REGISTERED)
             raise BadSchema(
                 f"{what} at {self.connection.where} is of type {held.type}; only {kinds} can be read"
             )
@@ -156,8 +164,7 @@ class ConfluentRegistry:
         except (BadSchema, SchemaNotFound) as error:
             raise type(error)(f"{what} cannot be used: {error}") from error
         guid = None if isinstance(ref, int) else ref
-        kind = cast("SchemaType", held.type)
-        return Schema(held.id, kind, held.text, held.references, imports, guid, held.rules)
+        return Schema(held.id, held.type, held.text, held.references, imports, guid, held.rules)
 
     def _fetch_reference(self, reference: Reference) -> tuple[str, Sequence[Reference]]:
         held = self._version(reference.subject, reference.version)
