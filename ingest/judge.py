@@ -79,7 +79,8 @@ class Judge:
     def answer(self, total: TaskReport, pins: Pins, last: bool) -> Pins:
         """The pins for the rows that were set aside. Raises RestartToEvolve or EvolutionStopped."""
         asked_at_most = self._settings.registry.max_unknown_ids
-        questions = [key for key, _ in total.questions.most_common(asked_at_most)]
+        left = max(asked_at_most - self._refused, 0)
+        questions = [key for key, _ in total.questions.most_common(left)]
         learned = self._schemas.learn(questions)
         self._refused += len(learned.refused)
         grown = self._schemas.grown(total.proposals, self._settings.decode.max_fields)
