@@ -5,7 +5,6 @@ python benchmarks/bench_codecs.py --help; README.md says what is measured and ho
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,15 +13,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 # Run as a file, Python looks for modules beside it: let it look where `benchmarks` itself is.
 sys.path[0:1] = [str(Path(__file__).resolve().parent.parent)]
 
-from benchmarks.bounds import Bound
+from benchmarks.bounds import Bound, broken
 from benchmarks.codec_rates import Rate, measure_rates
 from benchmarks.machine import machine, versions
+from benchmarks.output import screen, write
 from benchmarks.results import Timing
 from benchmarks.sizes import FULL, SMOKE, Sizes
 from benchmarks.timing import CONTENDERS, measure_ways
@@ -72,8 +71,8 @@ def main(
             about, pipelines = _pipelines(sizes, watch)
         ratios = ratios_of(rates, pipelines)
         _show(rates, pipelines, ratios)
-        _write(_document(about, rates, pipelines, ratios), output or (None if smoke else RESULTS))
-        if not smoke and (failures := broken(ratios)):
+        write(_document(about, rates, pipelines, ratios), output or (None if smoke else RESULTS))
+        if not smoke and (failures := broken(ratios, BOUNDS)):
             raise CheckFailed("; ".join(failures))
     except DistributaryError as error:
         console().print(f"bench: {error}", soft_wrap=True)
@@ -92,15 +91,6 @@ def ratios_of(rates: Mapping[str, Rate], pipelines: Pipelines) -> dict[str, floa
                 timings["ours"].rows_per_second / timings[other].rows_per_second
             )
     return found
-
-
-def broken(ratios: Mapping[str, float | None]) -> list[str]:
-    """A sentence for each bound that does not hold; what was not measured breaks none."""
-    return [
-        f"{bound.figure} is {value:.3g}, but must be {bound.required()}"
-        for bound in BOUNDS
-        if (value := ratios.get(bound.figure)) is not None and not bound.holds(value)
-    ]
 
 
 def _pipelines(sizes: Sizes, watch: Watch) -> tuple[dict[str, Any], dict[str, dict[str, Timing]]]:
@@ -148,8 +138,6 @@ def _document(
 
 
 def _show(rates: Mapping[str, Rate], pipelines: Pipelines, ratios: Mapping[str, float | None]) -> None:
-    screen = Console(highlight=False)
-    screen = screen if screen.is_terminal else Console(highlight=False, width=120)
     speeds = Table("what", title="Events a second", title_justify="left")
     speeds.add_column("rows/s", justify="right")
     for name, rate in rates.items():
@@ -157,8 +145,9 @@ def _show(rates: Mapping[str, Rate], pipelines: Pipelines, ratios: Mapping[str, 
     for name, timings in pipelines.items():
         for way, timing in timings.items():
             speeds.add_row(f"{name}: {timing.title} ({way})", f"{timing.rows_per_second:,.0f}")
-    screen.print(speeds, "")
-    screen.print(_verdicts(ratios))
+    out = screen()
+    out.print(speeds, "")
+    out.print(_verdicts(ratios))
 
 
 def _verdicts(ratios: Mapping[str, float | None]) -> Table:
@@ -174,15 +163,6 @@ def _verdicts(ratios: Mapping[str, float | None]) -> Table:
             bound.required(),
         )
     return table
-
-
-def _write(document: dict[str, Any], path: Path | None) -> None:
-    if path is None:
-        console().print("bench: no JSON was written; --output names a file for it", soft_wrap=True)
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    console().print(f"bench: written to {path}", soft_wrap=True)
 
 
 if __name__ == "__main__":

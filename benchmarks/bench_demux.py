@@ -5,7 +5,6 @@ python benchmarks/bench_demux.py --help; README.md says what is measured and how
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict, replace
 from datetime import datetime, timezone
@@ -13,15 +12,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 # Run as a file, Python looks for modules beside it: let it look where `benchmarks` itself is.
 sys.path[0:1] = [str(Path(__file__).resolve().parent.parent)]
 
-from benchmarks.bounds import broken
+from benchmarks.bounds import BOUNDS, broken
 from benchmarks.commit_cost import measure_commits
 from benchmarks.machine import machine, versions
 from benchmarks.memory import measure_memory
+from benchmarks.output import screen, write
 from benchmarks.report import show
 from benchmarks.restarts import measure_restarts
 from benchmarks.results import Results, Timing
@@ -61,9 +60,9 @@ def main(  # noqa: PLR0913, PLR0917 - its parameters are the options
         names = _names(only)
         with watching() as watch:
             document, results = _measured(sizes, names, watch)
-        show(results, sizes.full, _screen())
-        _write(document, output or (None if smoke or only else RESULTS))
-        if sizes.full and (failures := broken(results.figures())):
+        show(results, sizes.full, screen())
+        write(document, output or (None if smoke or only else RESULTS))
+        if sizes.full and (failures := broken(results.figures(), BOUNDS)):
             raise CheckFailed("; ".join(failures))
     except DistributaryError as error:
         console().print(f"bench: {error}", soft_wrap=True)
@@ -109,21 +108,6 @@ def _results(world: World, names: frozenset[str]) -> Results:
     if "memory" in names:
         results.memory = measure_memory(world)
     return results
-
-
-def _screen() -> Console:
-    """stdout; where it is no terminal, wide enough for the tables."""
-    screen = Console(highlight=False)
-    return screen if screen.is_terminal else Console(highlight=False, width=120)
-
-
-def _write(document: dict[str, Any], path: Path | None) -> None:
-    if path is None:
-        console().print("bench: no JSON was written; --output names a file for it", soft_wrap=True)
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    console().print(f"bench: written to {path}", soft_wrap=True)
 
 
 if __name__ == "__main__":

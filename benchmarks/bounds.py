@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -40,10 +40,10 @@ BOUNDS = (
 )
 
 
-def broken(figures: Mapping[str, float | None]) -> list[str]:
+def broken(figures: Mapping[str, float | None], bounds: Sequence[Bound]) -> list[str]:
     """A sentence for each bound that does not hold; a figure that was not measured breaks none."""
     return [
         f"{bound.figure} is {value:.3g}, but must be {bound.required()}"
-        for bound in BOUNDS
+        for bound in bounds
         if (value := figures.get(bound.figure)) is not None and not bound.holds(value)
     ]

@@ -15,13 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from google.protobuf.descriptor import Descriptor
 
+from distributary.codecs.map_keys import has_a_key_twice
 from distributary.codecs.protobuf_json import JsonWriter
 from distributary.codecs.protobuf_times import LIMITS, SECOND
 from distributary.codecs.protobuf_types import Column, Many, Shape, schema_of
 from distributary.codecs.protobuf_upb import enum_text
-
-# Above this many entries in one map, keys are compared by hashing instead of each with each.
-_FEW_KEYS = 8
 
 
 class Suspect(Exception):
@@ -62,7 +60,7 @@ class ArrowDecoder:
         return values.fill_null(pa.scalar(default, column.type))
 
     def _map(self, column: Column, raw: pa.MapArray) -> pa.Array:
-        if raw.items.null_count or _has_a_key_twice(raw):
+        if raw.items.null_count or has_a_key_twice(raw):
             raise Suspect
         keys = raw.keys.cast(column.type.key_type)
         entries = pa.StructArray.from_arrays(
@@ -113,24 +111,6 @@ def _refuse_twofold_oneofs(columns: tuple[Column, ...], raw: list[pa.Array]) -> 
         if column.oneof in seen and (seen[column.oneof] & member).any():
             raise Suspect
         seen[column.oneof] = seen[column.oneof] | member if column.oneof in seen else member
-
-
-def _has_a_key_twice(raw: pa.MapArray) -> bool:
-    sizes = np.diff(raw.offsets.to_numpy())
-    most = int(sizes.max(initial=0))
-    if most <= 1:
-        return False
-    owner = np.repeat(np.arange(len(sizes)), sizes)
-    keys = raw.keys.slice(raw.offsets[0].as_py(), len(owner))
-    if most > _FEW_KEYS:
-        codes = keys.dictionary_encode()
-        pairs = owner * len(codes.dictionary) + codes.indices.to_numpy()
-        return bool(pc.count_distinct(pa.array(pairs)).as_py() != len(pairs))
-    for step in range(1, most):
-        same = pc.equal(keys[step:], keys[:-step]).to_numpy(zero_copy_only=False)
-        if (same & (owner[step:] == owner[:-step])).any():
-            return True
-    return False
 
 
 def _enum_names(column: Column, raw: pa.Array) -> pa.Array:

@@ -13,8 +13,9 @@ from distributary.errors import CheckpointMismatch
 from distributary.ingest.atomic_file import write_once
 from distributary.ingest.checkpoint import Checkpoint
 from distributary.ingest.pins import RecordKey
-from distributary.registry.base import Reference, Schema
+from distributary.registry.base import Schema
 from distributary.registry.same_schema import same_schema
+from distributary.registry.schema_file import from_document, to_document
 
 FORMAT = 1
 
@@ -90,19 +91,7 @@ def _file_name(key: RecordKey) -> str:
 
 
 def _to_bytes(key: RecordKey, schema: Schema) -> bytes:
-    value = {
-        "format": FORMAT,
-        "ref": key[0],
-        "path": list(key[1]),
-        "id": schema.id,
-        "type": schema.type,
-        "guid": schema.guid,
-        "rules": list(schema.rules),
-        "references": [[one.name, one.subject, one.version] for one in schema.references],
-        # As pairs: dependencies come before dependants, and JSON promises no order of keys.
-        "imports": [list(pair) for pair in schema.imports.items()],
-        "text": schema.text,
-    }
+    value = {"format": FORMAT, "ref": key[0], "path": list(key[1]), **to_document(schema)}
     return json.dumps(value, indent=1).encode()
 
 
@@ -119,13 +108,4 @@ def _read(path: Path) -> tuple[RecordKey, Schema]:
 def _from_json(value: dict[str, Any]) -> tuple[RecordKey, Schema]:
     if value["format"] != FORMAT or not isinstance(value["ref"], int | str):
         raise ValueError(value["format"])
-    schema = Schema(
-        id=value["id"],
-        type=value["type"],
-        text=value["text"],
-        references=tuple(Reference(*one) for one in value["references"]),
-        imports=dict(value["imports"]),
-        guid=value["guid"],
-        rules=tuple(value["rules"]),
-    )
-    return (value["ref"], tuple(int(index) for index in value["path"])), schema
+    return (value["ref"], tuple(int(index) for index in value["path"])), from_document(value)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.bench_codecs import BOUNDS, broken, ratios_of
+from benchmarks.bench_codecs import BOUNDS, ratios_of
+from benchmarks.bounds import broken
 from benchmarks.codec_rates import Rate
 from benchmarks.results import Timing
 
@@ -36,6 +37,6 @@ def test_the_ratios_are_those_of_the_middle_runs_and_none_where_one_side_is_miss
 
 
 def test_a_figure_below_its_bound_is_named_and_a_missing_one_is_not() -> None:
-    assert broken({"avro_fastavro": 5.9, "json_from_json": 2.0, "protobuf_from_protobuf": None}) == [
+    assert broken({"avro_fastavro": 5.9, "json_from_json": 2.0, "protobuf_from_protobuf": None}, BOUNDS) == [
         "avro_fastavro is 5.9, but must be at least 6"
     ]
