@@ -94,12 +94,12 @@ def _decode(reader: RecordReader, payloads: list[pa.BinaryArray]) -> int:
 
 def _by_fastavro(payloads: list[pa.BinaryArray]) -> int:
     schema = fastavro.parse_schema(json.loads(_schema("avro").text))
-    rows = [
-        fastavro.schemaless_reader(io.BytesIO(body), schema, None)
-        for some in payloads
-        for body in some.to_pylist()
-    ]
-    return len(pa.Table.from_pylist(rows))
+    rows = 0
+    # A batch at a time, as ours is given them: two hundred thousand dictionaries at once would cost it twice the time.
+    for some in payloads:
+        read = [fastavro.schemaless_reader(io.BytesIO(body), schema, None) for body in some.to_pylist()]
+        rows += len(pa.Table.from_pylist(read))
+    return rows
 
 
 def _timed(name: str, events: int, work: Callable[[], int]) -> Rate:
