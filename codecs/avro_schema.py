@@ -1,7 +1,7 @@
 """Avro schema texts understood: names resolved, everything that the specification demands of a schema checked.
 
 Avro's specification: https://avro.apache.org/docs/1.12.0/specification/. As in most implementations, the characters of
-names and what stands in `default` are not looked at: neither decides what a record's bytes mean.
+names are not looked at, and what stands in `default` not before it is used: neither decides what a record's bytes mean.
 """
 
 from __future__ import annotations
@@ -49,19 +49,39 @@ class Logical(Enum):
     DECIMAL = "decimal"
 
 
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What a record's field says beside its name and type.
+
+    aliases      its names in other schemas
+    has_default  whether it has a value for records written without it
+    default      that value, as JSON has it; None also where there is none
+    """
+
+    aliases: tuple[str, ...] = ()
+    has_default: bool = False
+    default: Any = None
+
+
 @dataclass(eq=False, slots=True)
 class AvroType:
     """One type of a schema. Named types are one object however often they are named, so there may be cycles.
 
     parts    a record's field types, a union's branches, or the one type of an array's items or a map's values
     names    a record's field names or an enum's symbols
+    extras   of each of a record's fields
     name     a named type's full name
+    aliases  its full names in other schemas
+    default  an enum's symbol for those it does not have; None where there is none
     """
 
     kind: Kind
     parts: tuple[AvroType, ...] = ()
     names: tuple[str, ...] = ()
+    extras: tuple[Extras, ...] = ()
     name: str = ""
+    aliases: tuple[str, ...] = ()
+    default: str | None = None
     logical: Logical | None = None
     size: int = 0
     precision: int = 0
@@ -177,7 +197,9 @@ class _Parser:
         return AvroType(Kind.MAP, (self.type_of(_required(spec, "values"), namespace, depth + 1),))
 
     def enum(self, spec: dict[str, Any], namespace: str, _depth: int) -> AvroType:
-        return self.define(spec, namespace, AvroType(Kind.ENUM, names=_symbols(spec)))
+        symbols, default = _symbols(spec), spec.get("default")
+        enum = AvroType(Kind.ENUM, names=symbols, default=default if default in symbols else None)
+        return self.define(spec, namespace, enum)
 
     def fixed(self, spec: dict[str, Any], namespace: str, _depth: int) -> AvroType:
         return _logical(self.define(spec, namespace, AvroType(Kind.FIXED, size=_size(spec))), spec)
@@ -192,7 +214,7 @@ class _Parser:
         if len(set(names)) < len(names):
             raise BadSchema(f"{record.name} has two fields of one name")
         record.parts = tuple(self.type_of(_required(field, "type"), inner, depth + 1) for field in fields)
-        record.names = tuple(names)
+        record.names, record.extras = tuple(names), tuple(map(_extras, fields))
         return record
 
     def define(self, spec: dict[str, Any], namespace: str, named: AvroType) -> AvroType:
@@ -202,6 +224,8 @@ class _Parser:
         if named.name in self.named or named.name in _PRIMITIVES:
             raise BadSchema(f"it defines the type {named.name!r} twice, or by the name of a primitive type")
         self.named[named.name] = named
+        space = named.name.rpartition(".")[0]
+        named.aliases = tuple(a if "." in a or not space else f"{space}.{a}" for a in _aliases(spec))
         return named
 
     _described: Mapping[str, Callable[[_Parser, dict[str, Any], str, int], AvroType]] = {
@@ -225,6 +249,16 @@ def _name(spec: dict[str, Any], what: str) -> str:
     if not isinstance(name, str) or not name:
         raise BadSchema(f"{what} has no name")
     return name
+
+
+def _aliases(spec: dict[str, Any]) -> tuple[str, ...]:
+    """What is listed as other names; anything else there is ignored, since no record's bytes depend on it."""
+    listed = spec.get("aliases")
+    return tuple(one for one in listed if isinstance(one, str)) if isinstance(listed, list) else ()
+
+
+def _extras(field: dict[str, Any]) -> Extras:
+    return Extras(_aliases(field), "default" in field, field.get("default"))
 
 
 def _symbols(spec: dict[str, Any]) -> tuple[str, ...]:

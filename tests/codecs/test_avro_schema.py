@@ -10,6 +10,7 @@ import pytest
 from tests.codecs.avro_samples import record, schema
 
 from distributary.codecs.avro import AvroCodec
+from distributary.codecs.avro_schema import Extras, parse_schema
 from distributary.errors import BadSchema
 from distributary.registry.base import Schema
 
@@ -148,3 +149,17 @@ def test_a_decimal_of_more_digits_than_its_bytes_hold_is_ignored() -> None:
     spec = {"type": "fixed", "name": "F", "size": 2, "logicalType": "decimal", "precision": 5}
     assert columns(spec) == pa.schema([("value", pa.binary())])
     assert columns({**spec, "precision": 4}) == pa.schema([("value", pa.decimal128(4, 0))])
+
+
+def test_aliases_and_defaults_are_kept() -> None:
+    enum = {"type": "enum", "name": "E", "symbols": ["A", "B"], "default": "B", "aliases": ["old.E", 7]}
+    fields = [
+        {"name": "e", "type": enum, "aliases": ["was", "before"], "default": "A"},
+        {"name": "n", "type": ["null", "long"], "default": None, "aliases": "no list"},
+        {"name": "plain", "type": "E"},
+    ]
+    spec = {"type": "record", "name": "R", "namespace": "a", "aliases": ["Old", "b.R"], "fields": fields}
+    found = parse_schema(json.dumps(spec), {})
+    assert found.aliases == ("a.Old", "b.R")
+    assert found.extras == (Extras(("was", "before"), True, "A"), Extras((), True, None), Extras())
+    assert (found.parts[0].aliases, found.parts[0].default) == (("old.E",), "B")
