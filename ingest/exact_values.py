@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from distributary.ingest.type_fit import integer_range
+from distributary.codecs.type_fit import integer_range
 
 Mask = npt.NDArray[np.bool_]
 

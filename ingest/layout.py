@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.types as kinds
 
+from distributary.codecs.type_fit import Fit, fit, is_list, stored_leaf
 from distributary.errors import BadSchema
 from distributary.ingest.names import RESERVED_COLUMNS, column_name, fold
-from distributary.ingest.type_fit import Fit, fit, is_list, stored_leaf
 
 SOURCE = b"distributary.source"
 

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as kinds
 
+from distributary.codecs.type_fit import is_list
 from distributary.ingest.layout import source_of
-from distributary.ingest.type_fit import is_list
 
 _EPOCH = datetime(1970, 1, 1)
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
