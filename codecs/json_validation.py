@@ -27,11 +27,8 @@ class Validator:
         for row in decoded.source.tolist():
             keyword = self._broken(payloads[row].as_py())
             if keyword is not None:
-                failures.append(
-                    Failure(
-                        row, reasons.MALFORMED, f"the payload does not meet `{keyword}` of its JSON Schema"
-                    )
-                )
+                detail = f"the record does not meet `{keyword}` of its JSON Schema"
+                failures.append(Failure(row, reasons.INVALID, detail))
         if not failures:
             return decoded
         kept = decoded.without(np.array([failure.row for failure in failures], np.int64))

@@ -20,6 +20,7 @@ OUT_OF_RANGE: Final = "out_of_range"
 TOO_DEEP: Final = "too_deep"
 TRAILING_BYTES: Final = "trailing_bytes"
 TOO_MANY_ITEMS: Final = "too_many_items"
+INVALID: Final = "invalid"
 
 SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -34,5 +35,6 @@ SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         TOO_DEEP: "the payload is nested more deeply than decoders allow",
         TRAILING_BYTES: "bytes follow the end of the record: it was not written with the schema that its header names",
         TOO_MANY_ITEMS: "an array has far more items, which take no byte, than any table should hold",
+        INVALID: "the record can be decoded, but does not meet all of its JSON Schema",
     }
 )

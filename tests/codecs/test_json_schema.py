@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from distributary.codecs import reasons
 from distributary.codecs.json_schema import JsonSchemaCodec, JsonSchemaReader
 from distributary.codecs.struct_type import list_of
 from distributary.errors import BadSchema
@@ -187,7 +188,8 @@ def test_validation_is_a_choice_and_quotes_no_payload() -> None:
     assert reader(schema, imports).decode(texts).source.tolist() == [0, 1, 2, 3]
     decoded = reader(schema, imports, validate=True).decode(texts)
     assert decoded.source.tolist() == [0] and decoded.rows.num_rows == 1
-    assert [failure.row for failure in decoded.failures] == [1, 2, 3, 4]
+    found = [(failure.row, failure.reason) for failure in decoded.failures]
+    assert found == [(1, reasons.INVALID), (2, reasons.INVALID), (3, reasons.INVALID), (4, reasons.MALFORMED)]
     assert "`minimum`" in decoded.failures[0].detail
     assert not any("secret" in failure.detail for failure in decoded.failures)
 
