@@ -6,6 +6,7 @@ columns are matched by the payload's names; a column, once there, keeps its plac
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -26,11 +27,13 @@ class Change:
     column  dotted path; a list's elements are `element`, a map's values `value`, as in Spark's ALTER TABLE
     kind    "added"
     type    the column's type in Spark's spelling
+    source  the same path in the payload's names, part by part
     """
 
     column: str
     kind: str
     type: str
+    source: tuple[str, ...] = dataclasses.field(default=(), compare=False)
 
 
 def source_of(column: pa.Field) -> str:
@@ -57,7 +60,27 @@ def restrict(full: pa.Schema, base: pa.Schema, records: Sequence[pa.Schema]) -> 
 
 def changes(before: pa.Schema, after: pa.Schema) -> list[Change]:
     """What `after` has and `before` has not; a new struct is one change."""
-    return list(_added(list(before), list(after), ""))
+    return list(_added(list(before), list(after), "", ()))
+
+
+def column_path(layout: pa.Schema, source: Sequence[str]) -> str | None:
+    """The dotted path of the column that a field's path in the payload's names leads to; None where there is none."""
+    path, fields = [], list(layout)
+    for name in source:
+        found = next((column for column in fields if source_of(column) == name), None)
+        if found is None:
+            return None
+        path.append(found.name)
+        fields = _children(found.type)
+    return ".".join(path)
+
+
+def _children(of: pa.DataType) -> list[pa.Field]:
+    if kinds.is_struct(of):
+        return list(of)
+    if kinds.is_map(of):
+        return [pa.field("key", of.key_type), pa.field("value", of.item_type)]
+    return [pa.field("element", of.value_type)] if is_list(of) else []
 
 
 def spark_type(column: pa.DataType) -> str:
@@ -153,21 +176,25 @@ def takes_key(column: pa.DataType, given: pa.DataType) -> bool:
     return _carried(column, [given]) == column and (not kinds.is_nested(column) or column == given)
 
 
-def _added(before: list[pa.Field], after: list[pa.Field], above: str) -> Iterator[Change]:
+def _added(
+    before: list[pa.Field], after: list[pa.Field], above: str, source: tuple[str, ...]
+) -> Iterator[Change]:
     known = {source_of(column): column.type for column in before}
     for column in after:
-        path = above + column.name
-        old = known.get(source_of(column))
+        path, origin = above + column.name, (*source, source_of(column))
+        old = known.get(origin[-1])
         if old is None:
-            yield Change(path, "added", spark_type(column.type))
+            yield Change(path, "added", spark_type(column.type), origin)
         else:
-            yield from _added_inside(old, column.type, path)
+            yield from _added_inside(old, column.type, path, origin)
 
 
-def _added_inside(before: pa.DataType, after: pa.DataType, path: str) -> Iterator[Change]:
+def _added_inside(
+    before: pa.DataType, after: pa.DataType, path: str, source: tuple[str, ...]
+) -> Iterator[Change]:
     if kinds.is_struct(before) and kinds.is_struct(after):
-        yield from _added(list(before), list(after), f"{path}.")
+        yield from _added(list(before), list(after), f"{path}.", source)
     elif kinds.is_list(before) and kinds.is_list(after):
-        yield from _added_inside(before.value_type, after.value_type, f"{path}.element")
+        yield from _added_inside(before.value_type, after.value_type, f"{path}.element", (*source, "element"))
     elif kinds.is_map(before) and kinds.is_map(after):
-        yield from _added_inside(before.item_type, after.item_type, f"{path}.value")
+        yield from _added_inside(before.item_type, after.item_type, f"{path}.value", (*source, "value"))

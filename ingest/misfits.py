@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -23,6 +24,8 @@ _DONE: dict[str, Done] = {
     "quarantine": "rejected",
 }
 _LONGEST_TYPE = 120
+# A name as `part` writes it: in backticks, which are doubled within, or plain.
+_PART = re.compile(r"(`(?:[^`]|``)*`)|([^.`]+)")
 
 
 class FitPolicies(Protocol):
@@ -126,6 +129,12 @@ def part(name: str) -> str:
     """A field's name as a part of a dotted path, in backticks where it would be mistaken for several."""
     plain = name and "." not in name and "`" not in name
     return name if plain else "`{}`".format(name.replace("`", "``"))
+
+
+def parts(path: str) -> tuple[str, ...]:
+    """A dotted path as the names it is made of; the other way round than `part`."""
+    found = _PART.findall(path)
+    return tuple(quoted[1:-1].replace("``", "`") if quoted else plain for quoted, plain in found)
 
 
 def _short(of: pa.DataType) -> str:

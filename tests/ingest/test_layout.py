@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 from tests.ingest.arrow_data import schemas
 
 from distributary.errors import BadSchema
-from distributary.ingest.layout import SOURCE, Change, changes, extend, restrict, source_of, spark_type
+from distributary.ingest.layout import (
+    SOURCE,
+    Change,
+    changes,
+    column_path,
+    extend,
+    restrict,
+    source_of,
+    spark_type,
+)
 from distributary.ingest.names import fold
 
 RESERVED = frozenset({"kafka_key", "_rescued_data"})
@@ -204,3 +213,14 @@ def test_types_are_spelt_as_spark_spells_them() -> None:
         [("t", pa.timestamp("us", "UTC")), ("n", pa.timestamp("us")), ("m", pa.map_(pa.string(), pa.int64()))]
     )
     assert spark_type(of) == "struct<t:timestamp,n:timestamp_ntz,m:map<string,bigint>>"
+
+
+def test_a_fields_path_in_the_payloads_names_leads_to_its_column() -> None:
+    inner = pa.struct([pa.field("a b", pa.int64()), pa.field("c", pa.string())])
+    layout = extend(EMPTY, pa.schema([("x.y", inner), ("l", pa.list_(inner))]), RESERVED)
+    outer, within = layout.field(0).name, layout.field(0).type.field(0).name
+    assert (outer, within) != ("x.y", "a b")
+    assert column_path(layout, ("x.y", "a b")) == f"{outer}.{within}"
+    assert column_path(layout, ("l", "element", "c")) == "l.element.c"
+    assert column_path(layout, ("x.y", "nope")) is None
+    assert [change.source for change in changes(EMPTY, layout)] == [("x.y",), ("l",)]

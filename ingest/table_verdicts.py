@@ -1,0 +1,246 @@
+"""What the pipeline does about each change of a schema, for one table: the truth about policies, in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import pyarrow as pa
+
+from distributary.codecs.schema_changes import ChangeClass, SchemaChange
+from distributary.ingest.layout import column_path, spark_type
+from distributary.ingest.misfits import Kind, Trouble, part, parts
+from distributary.ingest.setting_groups import NamedTable
+from distributary.ingest.table_fit import Path, Rules, TableFit, table_fit
+
+Action = Literal[
+    "add",  # the table gets the column
+    "fit",  # nothing is to be done: every value has its place
+    "keep",  # the column stays, and is null in the new rows
+    "rescue",  # values without a place go to the rescued column
+    "ignore",  # values without a place are left out
+    "quarantine",  # records that have such a value go to quarantine
+    "drop",  # records are dropped and counted
+    "other_table",  # records go to another table
+    "fail",  # the run stops
+]
+
+# From the gravest on: what is told of a field with several kinds of trouble.
+_GRAVITY: tuple[Action, ...] = ("fail", "quarantine", "rescue", "ignore")
+_TO_DECIDE: frozenset[Action] = frozenset({"rescue", "quarantine", "drop", "other_table", "fail"})
+_KINDS: Mapping[Kind, ChangeClass] = {
+    "new_field": "added",
+    "wider_type": "widened",
+    "incompatible_type": "changed",
+}
+# Changes that no column notices: every column may be null, and the symbols of an enum are texts.
+_UNNOTICED: frozenset[ChangeClass] = frozenset(
+    {"made_required", "made_optional", "enum_value_added", "enum_value_removed"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TableVerdict:
+    """One change and what becomes of it in one table.
+
+    kind    the change's class
+    column  the table's column, dotted; where it has none, the field's path in the payload's names
+    before  what was there: a type, a name, a symbol
+    after   what is there now
+    table   the type of the table's column, once this is done; empty where it has none
+    action  what the pipeline does
+    setting the setting that says so; empty where none has a say
+    detail  more in words
+    """
+
+    kind: ChangeClass
+    column: str
+    before: str
+    after: str
+    table: str
+    action: Action
+    setting: str = ""
+    detail: str = ""
+
+    @property
+    def open(self) -> bool:
+        """Whether somebody should decide about it before it happens."""
+        return (
+            self.action in _TO_DECIDE
+            or self.kind == "format_switched"
+            or (self.kind == "renamed" and self.action == "add")
+        )
+
+
+def verdicts(
+    found: Sequence[SchemaChange],
+    record: pa.Schema,
+    before: pa.Schema,
+    rules: Rules,
+    after: pa.Schema | None = None,
+) -> tuple[TableVerdict, ...]:
+    """What becomes of these changes, which led to records with the columns `record`, in a table.
+
+    `before` are the table's payload columns; `after` those once it has grown, where other records had a say in that.
+    """
+    switched = [change for change in found if change.kind == "format_switched"]
+    if switched and not rules.any_format:
+        return tuple(_undecodable(change, rules) for change in switched)
+    fit = table_fit(record, before, rules, after)
+    return tuple(_verdict(change, fit, rules) for change in found)
+
+
+def verdicts_of_table(
+    record: pa.Schema, before: pa.Schema, rules: Rules, after: pa.Schema | None = None
+) -> tuple[TableVerdict, ...]:
+    """What records with these columns bring to a table of which nobody knows what its records were like."""
+    fit = table_fit(record, before, rules, after)
+    brought = [SchemaChange("added", _dotted(one.source), "", one.type) for one in fit.added]
+    troubled = [SchemaChange(_KINDS[one.kind], one.column, one.table, one.record) for one in fit.trouble]
+    return tuple(_verdict(change, fit, rules) for change in (*brought, *troubled))
+
+
+def unreadable(why: str, rules: Rules) -> TableVerdict:
+    """The verdict on a schema that nobody can decode with."""
+    return TableVerdict("changed", "", "", "", "", rules.policies.undecodable, "policies.undecodable", why)
+
+
+def _undecodable(change: SchemaChange, rules: Rules) -> TableVerdict:
+    return TableVerdict(
+        change.kind,
+        change.column,
+        change.before,
+        change.after,
+        "",
+        rules.policies.undecodable,
+        "policies.undecodable",
+        "decode.format is for one format, so that no such record can be decoded",
+    )
+
+
+def _verdict(change: SchemaChange, fit: TableFit, rules: Rules) -> TableVerdict:
+    path = parts(change.column)
+    column = column_path(fit.layout, path)
+    plain = TableVerdict(
+        change.kind,
+        change.column if column is None else column,
+        change.before,
+        change.after,
+        _type_at(fit.layout, path),
+        "fit",
+    )
+    if change.kind in _UNNOTICED:
+        return plain
+    return _BY_KIND.get(change.kind, _of_values)(plain, path, fit, rules)
+
+
+def _of_values(plain: TableVerdict, path: Path, fit: TableFit, rules: Rules) -> TableVerdict:
+    """A field whose values must find their place: a new one, or one of another type."""
+    trouble = [_of_trouble(one, rules) for one in fit.trouble_at(path)]
+    for action in _GRAVITY:
+        for acted, setting, detail in trouble:
+            if acted == action:
+                return replace(plain, action=action, setting=setting, detail=detail)
+    if not fit.added_at(path):
+        return plain
+    if rules.growth_stops:
+        return replace(plain, action="fail", setting=rules.growth_stops)
+    return replace(plain, action="add", setting="policies.new_field")
+
+
+def _of_trouble(trouble: Trouble, rules: Rules) -> tuple[Action, str, str]:
+    setting = f"policies.{trouble.kind}"
+    if getattr(rules.policies, trouble.kind) == "fail":
+        return "fail", setting, trouble.sentence()
+    if trouble.kind == "new_field":
+        setting = rules.leaves_columns
+    action: Action = "quarantine" if trouble.done == "rejected" else "rescue"
+    return ("ignore" if trouble.done == "ignored" else action), setting, trouble.sentence()
+
+
+def _renamed(plain: TableVerdict, path: Path, fit: TableFit, rules: Rules) -> TableVerdict:
+    if _routes((*path[:-1], plain.before), rules):
+        return _unrouted(plain, rules)
+    found = _of_values(plain, path, fit, rules)
+    if found.action == "add":
+        return replace(found, detail=f"beside {plain.before}, which stays and is null in the new rows")
+    return found
+
+
+def _dropped(plain: TableVerdict, path: Path, fit: TableFit, rules: Rules) -> TableVerdict:
+    if _routes(path, rules):
+        return _unrouted(plain, rules)
+    return replace(plain, action="keep") if plain.table else plain
+
+
+def _record_renamed(plain: TableVerdict, path: Path, fit: TableFit, rules: Rules) -> TableVerdict:
+    if rules.route.by != "record":
+        return plain
+    policy = rules.policies.new_entity
+    action: Action = "other_table" if policy == "create" else policy
+    return replace(
+        plain,
+        action=action,
+        setting="route.by" if policy == "create" else "policies.new_entity",
+        detail="records are routed by the name of their record",
+    )
+
+
+def _format_switched(plain: TableVerdict, path: Path, fit: TableFit, rules: Rules) -> TableVerdict:
+    return replace(plain, setting="decode.format", detail="each record is decoded by its own schema's format")
+
+
+def _retyped(plain: TableVerdict, path: Path, fit: TableFit, rules: Rules) -> TableVerdict:
+    if _routes(path, rules) and plain.after.startswith(("struct<", "array<", "map<")):
+        return _unrouted(plain, rules)
+    return _of_values(plain, path, fit, rules)
+
+
+def _routes(path: Path, rules: Rules) -> bool:
+    """Whether the routing value is at this path or within it."""
+    if rules.route.by != "field":
+        return False
+    route = tuple((rules.route.field or "").split("."))
+    return route[: len(path)] == path
+
+
+def _unrouted(plain: TableVerdict, rules: Rules) -> TableVerdict:
+    policy, setting = rules.policies.no_entity, "policies.no_entity"
+    detail = f"records are routed by {rules.route.field}, and have no value there any more"
+    if isinstance(policy, NamedTable):
+        return replace(
+            plain, action="other_table", setting=setting, detail=f"{detail}: they go to {policy.table}"
+        )
+    return replace(plain, action=policy, setting=setting, detail=detail)
+
+
+_BY_KIND: Mapping[ChangeClass, Callable[[TableVerdict, Path, TableFit, Rules], TableVerdict]] = {
+    "renamed": _renamed,
+    "dropped": _dropped,
+    "changed": _retyped,
+    "record_renamed": _record_renamed,
+    "format_switched": _format_switched,
+}
+
+
+def _type_at(layout: pa.Schema, path: Path) -> str:
+    column = column_path(layout, path)
+    if not column:
+        return ""
+    found: pa.DataType = pa.struct(list(layout))
+    for name in column.split("."):
+        found = _child(found, name)
+    return spark_type(found)
+
+
+def _child(of: pa.DataType, name: str) -> pa.DataType:
+    if pa.types.is_struct(of):
+        return of.field(name).type
+    if pa.types.is_map(of):
+        return of.key_type if name == "key" else of.item_type
+    return of.value_type
+
+
+def _dotted(path: Path) -> str:
+    return ".".join(map(part, path))
