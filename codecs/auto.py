@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from distributary.codecs import wire_header
 from distributary.codecs.base import Codec, RecordPath, RecordReader, load_codec
+from distributary.codecs.describe import describe
+from distributary.codecs.schema_description import RecordDescription
 from distributary.codecs.wire_header import Frames, Kind
 from distributary.errors import BadSchema
 from distributary.registry.base import Schema, SchemaRef, SchemaType
@@ -49,6 +51,11 @@ class AutoCodec:
         """The reader of the codec for this schema's type. Raises BadSchema."""
         codec = self._codec(schema)
         return codec.reader(schema, path or codec.default_path)
+
+    def description(self, schema: Schema, path: RecordPath) -> RecordDescription:
+        """What the codec for this schema's type says of a record type. Raises BadSchema."""
+        codec = self._codec(schema)
+        return describe(codec, schema, path or codec.default_path)
 
     @staticmethod
     def _codec(schema: Schema) -> Codec:

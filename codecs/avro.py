@@ -9,11 +9,13 @@ import pyarrow as pa
 
 from distributary.codecs import wire_header
 from distributary.codecs.avro_arrow import ArrowDecoder, can_read
+from distributary.codecs.avro_description import described
 from distributary.codecs.avro_read import ExactDecoder
 from distributary.codecs.avro_schema import parse_schema
 from distributary.codecs.avro_types import columns_of, schema_of
 from distributary.codecs.base import Decoded, RecordPath
 from distributary.codecs.bisect import decode_each
+from distributary.codecs.schema_description import RecordDescription
 from distributary.codecs.wire_header import Frames
 from distributary.errors import BadSchema
 from distributary.registry.base import Schema
@@ -67,11 +69,19 @@ class AvroCodec:
 
     def reader(self, schema: Schema, path: RecordPath) -> AvroReader:
         """The reader for records written with this schema; its only path is (). Raises BadSchema."""
-        if path:
-            raise BadSchema(
-                f"an Avro schema has one record type, but the header names the one at {list(path)}"
-            )
+        _check_path(path)
         return _reader(schema.text, tuple(schema.imports.items()))
+
+    def description(self, schema: Schema, path: RecordPath) -> RecordDescription:
+        """What a schema says of its records. Raises BadSchema."""
+        _check_path(path)
+        top = parse_schema(schema.text, schema.imports)
+        return described(top, columns_of(top))
+
+
+def _check_path(path: RecordPath) -> None:
+    if path:
+        raise BadSchema(f"an Avro schema has one record type, but the header names the one at {list(path)}")
 
 
 @lru_cache(maxsize=MAX_READERS)

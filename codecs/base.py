@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ from distributary.registry.base import Schema, SchemaRef, SchemaType
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+
+    from distributary.codecs.schema_description import RecordDescription
 
 # Named, not imported: choosing one format must not need the libraries of another.
 BUILT_IN: Mapping[str, str] = {
@@ -126,6 +128,15 @@ class Codec(Protocol):
 
     def reader(self, schema: Schema, path: RecordPath) -> RecordReader:
         """The reader for one record type of a schema. Raises BadSchema."""
+        ...
+
+
+@runtime_checkable
+class DescribingCodec(Codec, Protocol):
+    """A codec whose schemas say more of their fields than columns do: numbers, aliases, symbols, what is required."""
+
+    def description(self, schema: Schema, path: RecordPath) -> RecordDescription:
+        """One record type of a schema, in words that all formats share. Raises BadSchema."""
         ...
 
 

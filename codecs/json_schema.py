@@ -10,8 +10,9 @@ import pyarrow as pa
 from distributary.codecs import wire_header
 from distributary.codecs.base import Decoded, RecordPath
 from distributary.codecs.json_decode import JsonDecoder
-from distributary.codecs.json_schema_types import columns_of
+from distributary.codecs.json_schema_types import columns_of, described
 from distributary.codecs.json_validation import Validator
+from distributary.codecs.schema_description import RecordDescription
 from distributary.codecs.wire_header import Frames
 from distributary.registry.base import Schema
 
@@ -66,6 +67,10 @@ class JsonSchemaCodec:
     def reader(self, schema: Schema, path: RecordPath) -> JsonSchemaReader:
         """The reader for records of a schema. Raises BadSchema."""
         return _reader(schema.text, tuple(sorted(schema.imports.items())), self._validate)
+
+    def description(self, schema: Schema, path: RecordPath) -> RecordDescription:
+        """What a schema says of its records. Raises BadSchema."""
+        return described(schema.text, schema.imports)
 
 
 @lru_cache(maxsize=MAX_READERS)

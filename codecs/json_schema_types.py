@@ -1,4 +1,4 @@
-"""Which columns a JSON Schema describes: the one place where its types (drafts 4 to 2020-12) meet Arrow's.
+"""Which columns a JSON Schema describes, and what it says of them: the one place where its types (drafts 4 to 2020-12) meet Arrow's.
 
 docs/reference/json.md has the table. What is mixed, untyped or can contain itself becomes JSON text: a string column,
 which takes any value.
@@ -13,13 +13,23 @@ import pyarrow as pa
 
 from distributary.codecs.json_inference import MAX_LEAVES, MAX_LEVELS
 from distributary.codecs.json_schema_references import Documents, Place
+from distributary.codecs.schema_description import (
+    FieldDescription,
+    RecordDescription,
+    TypeDescription,
+    described_column,
+)
 from distributary.codecs.struct_type import MICROSECONDS, list_of
 from distributary.errors import BadSchema
 
-JSON_TEXT = pa.string()
+JSON_TEXT = TypeDescription(pa.string())
 
-_PLAIN: dict[str, pa.DataType] = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
-_FORMATS: dict[str, pa.DataType] = {"date": pa.date32(), "date-time": MICROSECONDS}
+_PLAIN = {
+    "integer": TypeDescription(pa.int64()),
+    "number": TypeDescription(pa.float64()),
+    "boolean": TypeDescription(pa.bool_()),
+}
+_FORMATS = {"date": TypeDescription(pa.date32()), "date-time": TypeDescription(MICROSECONDS)}
 _TYPE_WORDS = (
     "type",
     "properties",
@@ -35,6 +45,12 @@ _TYPE_WORDS = (
 
 def columns_of(text: str, imports: Mapping[str, str]) -> tuple[str, pa.Schema]:
     """The record's title and the columns that a JSON Schema describes. Raises BadSchema."""
+    record = described(text, imports)
+    return record.name, pa.schema([(field.name, field.type.column) for field in record.fields])
+
+
+def described(text: str, imports: Mapping[str, str]) -> RecordDescription:
+    """What a JSON Schema says of its records, in words that all formats share. Raises BadSchema."""
     documents = Documents(text, imports)
     root = documents.root
     title = root.node.get("title") if isinstance(root.node, dict) else None
@@ -42,7 +58,7 @@ def columns_of(text: str, imports: Mapping[str, str]) -> tuple[str, pa.Schema]:
         fields = _Mapping(documents).record(root)
     except RecursionError:
         raise BadSchema("the schema is nested too deeply") from None
-    return (title if isinstance(title, str) else "json"), pa.schema(fields)
+    return RecordDescription("JSON", title if isinstance(title, str) else "json", fields)
 
 
 class _Mapping:
@@ -53,18 +69,29 @@ class _Mapping:
         self._columns = 0
         # The places that are being expanded: one that comes again contains itself.
         self._open: list[tuple[str, str]] = []
+        self._known_required: dict[tuple[str, str], frozenset[str]] = {}
 
-    def record(self, place: Place) -> list[pa.Field]:
+    def record(self, place: Place) -> tuple[FieldDescription, ...]:
         """The columns of the whole record; where it may be one of several objects, those of all."""
-        properties = self._properties(self._plainest(place), every_branch=True)
+        plainest = self._plainest(place)
+        properties = self._properties(plainest, every_branch=True)
         if properties is None:
             raise BadSchema("the schema describes no object: a record needs `type: object` and `properties`")
-        return self._fields(properties)
+        return self._fields(properties, self._required(plainest))
 
-    def _fields(self, properties: Mapping[str, list[Place]]) -> list[pa.Field]:
-        return [pa.field(name, self._one_of(places)) for name, places in properties.items()]
+    def _fields(
+        self, properties: Mapping[str, list[Place]], required: frozenset[str]
+    ) -> tuple[FieldDescription, ...]:
+        return tuple(
+            FieldDescription(name, self._one_of(places), required=name in required)
+            for name, places in properties.items()
+        )
 
-    def _type(self, place: Place) -> pa.DataType:
+    def _struct(self, place: Place, properties: Mapping[str, list[Place]]) -> TypeDescription:
+        fields = self._fields(properties, self._required(place))
+        return TypeDescription(pa.struct([(field.name, field.type.column) for field in fields]), fields)
+
+    def _type(self, place: Place) -> TypeDescription:
         self._columns += 1
         if self._columns > MAX_LEAVES * 2 or len(self._open) > MAX_LEVELS:
             raise BadSchema(
@@ -78,7 +105,7 @@ class _Mapping:
         finally:
             self._open.pop()
 
-    def _expanded(self, place: Place) -> pa.DataType:
+    def _expanded(self, place: Place) -> TypeDescription:
         node = place.node
         if not isinstance(node, dict):
             return JSON_TEXT
@@ -91,44 +118,47 @@ class _Mapping:
                 return self._one_of([branch for branch in place.each(word) if not _is_null(branch.node)])
         return self._by_kind(place, _kind(node))
 
-    def _by_kind(self, place: Place, kind: str) -> pa.DataType:
+    def _by_kind(self, place: Place, kind: str) -> TypeDescription:
         if kind == "object":
             return self._object(place)
         if kind == "array":
             return self._array(place)
         if kind == "string":
-            return _FORMATS.get(str(place.node.get("format")), pa.string())
+            plain = TypeDescription(pa.string(), symbols=_symbols(place.node))
+            return _FORMATS.get(str(place.node.get("format")), plain)
         return _PLAIN.get(kind, JSON_TEXT)
 
-    def _object(self, place: Place) -> pa.DataType:
+    def _object(self, place: Place) -> TypeDescription:
         node = place.node
         if node.get("properties"):
-            fields = self._fields({one.name: [one] for one in place.each_of("properties")})
-            return pa.struct(fields)
+            return self._struct(place, {one.name: [one] for one in place.each_of("properties")})
         patterns = list(place.each_of("patternProperties"))
         rest = node.get("additionalProperties")
         if isinstance(rest, dict) and not patterns:
-            return pa.map_(pa.string(), self._type(place.at("additionalProperties")))
+            return _map_of(self._type(place.at("additionalProperties")))
         if len(patterns) == 1 and rest is False:
-            return pa.map_(pa.string(), self._type(patterns[0]))
+            return _map_of(self._type(patterns[0]))
         return JSON_TEXT
 
-    def _array(self, place: Place) -> pa.DataType:
+    def _array(self, place: Place) -> TypeDescription:
         if isinstance(place.node.get("items"), list) or "prefixItems" in place.node:
             return JSON_TEXT
         items = place.at("items") if "items" in place.node else None
-        return list_of(JSON_TEXT if items is None else self._type(items))
+        element = JSON_TEXT if items is None else self._type(items)
+        return TypeDescription(list_of(element.column), element=element)
 
-    def _all_of(self, place: Place) -> pa.DataType:
+    def _all_of(self, place: Place) -> TypeDescription:
         properties = self._properties(place)
         if properties:
-            return pa.struct(self._fields(properties))
+            return self._struct(place, properties)
         return self._one_of([part for part in self._parts(place) if _says_kind(part.node)])
 
-    def _one_of(self, places: Iterable[Place]) -> pa.DataType:
-        """The type of all these, JSON text where they differ."""
-        found = {str(of): of for of in map(self._type, places)}
-        return next(iter(found.values())) if len(found) == 1 else JSON_TEXT
+    def _one_of(self, places: Iterable[Place]) -> TypeDescription:
+        """The type of all these, JSON text where they differ; no more than the column where only that is the same."""
+        found = list(map(self._type, places))
+        if len({str(of.column) for of in found}) != 1:
+            return JSON_TEXT
+        return found[0] if all(of == found[0] for of in found) else described_column(found[0].column)
 
     def _plainest(self, place: Place) -> Place:
         seen = set()
@@ -173,6 +203,40 @@ class _Mapping:
             for name, places in inside.items():
                 found.setdefault(name, []).extend(places)
         return found if known else None
+
+    def _required(self, place: Place) -> frozenset[str]:
+        """What every object of a schema must have: by its own words, by all of its parts, by each of its branches."""
+        if place.key not in self._known_required:
+            # What a schema that contains itself asks of itself adds nothing.
+            self._known_required[place.key] = frozenset()
+            self._known_required[place.key] = self._found_required(place)
+        return self._known_required[place.key]
+
+    def _found_required(self, place: Place) -> frozenset[str]:
+        if not isinstance(place.node, dict):
+            return frozenset()
+        own = place.node.get("required")
+        names = (
+            frozenset(one for one in own if isinstance(one, str)) if isinstance(own, list) else frozenset()
+        )
+        parts = (self._required(part) for part in self._parts(place)[:-1])
+        either = (self._required_by_each(place, word) for word in ("oneOf", "anyOf"))
+        return names.union(*parts, *either)
+
+    def _required_by_each(self, place: Place, word: str) -> frozenset[str]:
+        branches = [self._plainest(branch) for branch in place.each(word) if not _is_null(branch.node)]
+        return frozenset.intersection(*map(self._required, branches)) if branches else frozenset()
+
+
+def _map_of(value: TypeDescription) -> TypeDescription:
+    return TypeDescription(pa.map_(pa.string(), value.column), value=value)
+
+
+def _symbols(node: dict[str, Any]) -> tuple[str, ...]:
+    """The only texts that there may be; none where a schema does not list them."""
+    listed = node.get("enum", [node["const"]] if "const" in node else [])
+    values = [one for one in listed if one is not None] if isinstance(listed, list) else []
+    return tuple(dict.fromkeys(values)) if all(isinstance(one, str) for one in values) else ()
 
 
 def _kind(node: dict[str, Any]) -> str:

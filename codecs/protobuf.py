@@ -14,10 +14,12 @@ from distributary.codecs import wire_header
 from distributary.codecs.base import Decoded, RecordPath
 from distributary.codecs.bisect import decode_each
 from distributary.codecs.protobuf_arrow import ArrowDecoder
+from distributary.codecs.protobuf_description import described
 from distributary.codecs.protobuf_json import JsonWriter
 from distributary.codecs.protobuf_types import Column, Shape, columns_of, schema_of
 from distributary.codecs.protobuf_upb import UpbDecoder
 from distributary.codecs.protobuf_wire import has_groups, wire_message
+from distributary.codecs.schema_description import RecordDescription
 from distributary.codecs.wire_header import Frames
 from distributary.errors import BadSchema
 from distributary.registry.base import Schema
@@ -79,6 +81,12 @@ class ProtobufCodec:
     def reader(self, schema: Schema, path: RecordPath) -> ProtobufReader:
         """The reader for one message type of a schema, such as (0,) for the first. Raises BadSchema."""
         return _reader(schema.text, tuple(sorted(schema.imports.items())), tuple(path))
+
+    def description(self, schema: Schema, path: RecordPath) -> RecordDescription:
+        """What a schema says of one message type. Raises BadSchema."""
+        _, file = _load(compile_text(schema.text, schema.imports))
+        message = _message_at(file, path)
+        return described(message, columns_of(message))
 
 
 @lru_cache(maxsize=MAX_READERS)

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
+
+import pyarrow as pa
+import pyarrow.types as kinds
+
+from distributary.codecs.field_matches import Fields, matches
+from distributary.codecs.schema_description import FieldDescription, RecordDescription, TypeDescription
+from distributary.codecs.struct_type import type_name
+from distributary.codecs.type_fit import widens
 
 ChangeClass = Literal[
     "added",  # a field, at any depth
@@ -26,9 +35,10 @@ ChangeClass = Literal[
 class SchemaChange:
     """One change from a schema to the next.
 
-    column  dotted path in the newer schema's payload names (the older's for a dropped field); a list's elements are `element`, a
-            map's values `value`; empty for the record as a whole
-    before  what was there: a type in Spark's spelling, an old name, a symbol; empty for what is new
+    column  dotted path in the newer schema's payload names (the older's for a dropped field), one that holds a dot in backticks;
+            a list's elements are `element`, a map's keys and values `key` and `value`; empty for the record as a whole
+    before  what was there: a type in Spark's spelling, an old name, a symbol, "required" or "optional", a format; empty for
+            what is new
     after   what is there now; empty for what is gone
     """
 
@@ -36,3 +46,78 @@ class SchemaChange:
     column: str
     before: str = ""
     after: str = ""
+
+
+def classify(before: RecordDescription, after: RecordDescription) -> list[SchemaChange]:
+    """What became of a record type: of itself first, then of its fields in their order, then those that are gone.
+
+    Nothing here depends on a format: what a column's type is counts, not how a value was written.
+    """
+    return [*_record_changes(before, after), *_field_changes(before, after, "", "")]
+
+
+def _record_changes(before: RecordDescription, after: RecordDescription) -> Iterator[SchemaChange]:
+    if before.format != after.format:
+        # Formats name records by rules of their own: the names say nothing of each other.
+        yield SchemaChange("format_switched", "", before.format, after.format)
+    elif before.name != after.name:
+        yield SchemaChange("record_renamed", "", before.name, after.name)
+
+
+def _field_changes(before: Fields, after: Fields, was: str, now: str) -> Iterator[SchemaChange]:
+    """`was` and `now` are the paths of the two records, each with a dot behind it unless it is empty."""
+    oneofs = {field.oneof for field in before.fields if field.oneof is not None}
+    for old, new in matches(before, after):
+        if old is None and new is not None:
+            kind: ChangeClass = "oneof_arm_added" if new.oneof in oneofs else "added"
+            yield SchemaChange(kind, now + _step(new.name), after=type_name(new.type.column))
+        elif old is not None and new is None:
+            yield SchemaChange("dropped", was + _step(old.name), before=type_name(old.type.column))
+        elif old is not None and new is not None:
+            yield from _changes_of_one(old, new, was + _step(old.name), now + _step(new.name))
+
+
+def _changes_of_one(
+    old: FieldDescription, new: FieldDescription, was: str, now: str
+) -> Iterator[SchemaChange]:
+    if old.name != new.name:
+        yield SchemaChange("renamed", now, old.name, new.name)
+    if old.required != new.required:
+        kind: ChangeClass = "made_required" if new.required else "made_optional"
+        words = ("optional", "required") if new.required else ("required", "optional")
+        yield SchemaChange(kind, now, *words)
+    yield from _type_changes(old.type, new.type, was, now)
+
+
+def _type_changes(old: TypeDescription, new: TypeDescription, was: str, now: str) -> Iterator[SchemaChange]:
+    if kinds.is_struct(old.column) and kinds.is_struct(new.column):
+        yield from _field_changes(old, new, f"{was}.", f"{now}.")
+    elif old.element is not None and new.element is not None:
+        yield from _type_changes(old.element, new.element, f"{was}.element", f"{now}.element")
+    elif old.value is not None and new.value is not None:
+        yield from _column_changes(old.column.key_type, new.column.key_type, f"{now}.key")
+        yield from _type_changes(old.value, new.value, f"{was}.value", f"{now}.value")
+    else:
+        yield from _column_changes(old.column, new.column, now)
+        yield from _symbol_changes(old.symbols, new.symbols, now)
+
+
+def _column_changes(old: pa.DataType, new: pa.DataType, column: str) -> Iterator[SchemaChange]:
+    wider, narrower = widens(old, new), widens(new, old)
+    # Where each has all values of the other, only Arrow's encoding differs.
+    if not (wider and narrower):
+        kind: ChangeClass = "widened" if wider else "narrowed" if narrower else "changed"
+        yield SchemaChange(kind, column, type_name(old), type_name(new))
+
+
+def _symbol_changes(old: tuple[str, ...], new: tuple[str, ...], column: str) -> Iterator[SchemaChange]:
+    """An enum that becomes a text, or was one, is none: its column is a text in both, and takes every value."""
+    if old and new:
+        yield from (SchemaChange("enum_value_removed", column, before=one) for one in old if one not in new)
+        yield from (SchemaChange("enum_value_added", column, after=one) for one in new if one not in old)
+
+
+def _step(name: str) -> str:
+    """A field's name as a step of a path; one that a path would not show clearly stands in backticks."""
+    plain = name and "." not in name and "`" not in name
+    return name if plain else "`{}`".format(name.replace("`", "``"))

@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.types as kinds
+
+from distributary.codecs.type_fit import is_list
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +22,7 @@ class TypeDescription:
     element  of a list
     value    of a map
     symbols  of an enum, in the order of the schema
+    reserved_numbers, reserved_names   as in RecordDescription, of a record that becomes a struct
     """
 
     column: pa.DataType
@@ -26,6 +30,8 @@ class TypeDescription:
     element: TypeDescription | None = None
     value: TypeDescription | None = None
     symbols: tuple[str, ...] = ()
+    reserved_numbers: tuple[tuple[int, int], ...] = ()
+    reserved_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +68,19 @@ class RecordDescription:
     aliases: tuple[str, ...] = ()
     reserved_numbers: tuple[tuple[int, int], ...] = ()
     reserved_names: tuple[str, ...] = ()
+
+
+def described_columns(columns: pa.Schema | pa.StructType) -> tuple[FieldDescription, ...]:
+    """What columns alone tell of a record's fields: nothing is required, nothing an enum."""
+    return tuple(FieldDescription(column.name, described_column(column.type)) for column in columns)
+
+
+def described_column(column: pa.DataType) -> TypeDescription:
+    """What a column's type alone tells."""
+    if kinds.is_struct(column):
+        return TypeDescription(column, fields=described_columns(column))
+    if is_list(column):
+        return TypeDescription(column, element=described_column(column.value_type))
+    if kinds.is_map(column):
+        return TypeDescription(column, value=described_column(column.item_type))
+    return TypeDescription(column)

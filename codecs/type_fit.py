@@ -57,6 +57,16 @@ def fit(record: pa.DataType, column: pa.DataType) -> Fit:
     return Fit.EXACT if not kinds.is_nested(record) and _encoded(record) == column else Fit.NEVER
 
 
+def widens(before: pa.DataType, after: pa.DataType) -> bool:
+    """Whether `after` has every value of `before`: what Delta's type widening does, and more.
+
+    As in Delta a date is its midnight without a zone, though the last of all dates are beyond a timestamp in microseconds.
+    """
+    if kinds.is_date(before) and kinds.is_timestamp(after):
+        return not after.tz
+    return fit(before, after) in (Fit.SAME, Fit.EXACT)
+
+
 def is_number(leaf: pa.DataType) -> bool:
     """Whether values of this type are numbers (a boolean is none)."""
     return bool(kinds.is_integer(leaf) or kinds.is_floating(leaf) or kinds.is_decimal(leaf))
