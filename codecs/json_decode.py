@@ -17,7 +17,7 @@ from distributary.codecs.base import Decoded, Failure
 from distributary.codecs.bisect import Undecodable
 from distributary.codecs.json_exact import ExactReader
 from distributary.codecs.json_fitting import Refused
-from distributary.codecs.json_native import NativeReader, can_read, unsuitable
+from distributary.codecs.json_native import NativeReader, can_read, too_deep, unsuitable
 
 Rows = npt.NDArray[np.int64]
 
@@ -95,8 +95,12 @@ class JsonDecoder:
                     misfits = native.likely_misfits(part)
                     yield segment.rows[misfits]
                     waiting.append(_Segment(segment.rows[~misfits], segment.widely, sifted=True))
-                else:
-                    waiting += _smaller(segment, refused, payloads)
+                    continue
+                if refused.unknown and not segment.widely:
+                    deep = too_deep(part)
+                    yield segment.rows[deep]
+                    segment = replace(segment, rows=segment.rows[~deep])
+                waiting += _smaller(segment, refused, payloads)
                 continue
             yield segment.rows[doubt]
             sure = ~doubt

@@ -40,7 +40,8 @@ class NativeReader:
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
-        self._asked = [pa.field(one.name, _asked(one.type)) for one in schema]
+        self._type = pa.struct(list(schema))
+        self._asked = _asked(self._type)
         names = sorted({name for one in schema for name in _integers(one) if _PLAIN_NAME.fullmatch(name)})
         self._misfit = rf'"(?:{"|".join(names)})"\s*:\s*-?\d*(?:\.|[eE]|\d{{19}})' if names else None
 
@@ -52,17 +53,13 @@ class NativeReader:
         (rows x such fields), so that only small batches may be given then.
         """
         found = self._read(payloads, unknown_fields)
-        doubt = np.zeros(len(payloads), bool)
-        names = [one.name for one in self._schema]
-        for name in found.schema.names[len(names) :]:
-            doubt |= is_valid(found.column(name))
-        columns = []
-        for one in self._schema:
-            column, doubtful = fitted(found.column(one.name), one.type)
-            columns.append(column)
-            if doubtful is not None:
-                doubt |= doubtful
-        return pa.RecordBatch.from_arrays(columns, schema=self._schema), doubt
+        columns, doubt = fitted(found.column(0), self._type)
+        masks = [is_valid(found.column(place)) for place in range(1, found.num_columns)]
+        masks += [] if doubt is None else [doubt]
+        batch = pa.RecordBatch.from_arrays(
+            [columns.field(place) for place in range(len(self._schema))], schema=self._schema
+        )
+        return batch, np.logical_or.reduce(masks) if masks else np.zeros(len(payloads), bool)
 
     def likely_misfits(self, payloads: pa.BinaryArray) -> Mask:
         """Which payloads look as if they had a fraction where the column holds whole numbers; a guess, no more.
@@ -75,17 +72,16 @@ class NativeReader:
         return np.asarray(found.to_numpy(zero_copy_only=False), bool)
 
     def _read(self, payloads: pa.BinaryArray, unknown_fields: bool) -> pa.RecordBatch:
-        # A member that nobody can guess begins each record. As many rows as payloads, each with that member: so
-        # none is made of two payloads or of a part of one, whatever is in them.
+        # Each payload becomes the one member, of a name that nobody can guess, of an object of its own. As many rows as
+        # payloads, each with that member: so none is made of two payloads or of a part of one, whatever is in them.
         mark = f"row {secrets.token_hex(8)}"
-        text = _joined(payloads, f'{{"{mark}":0,'.encode())
-        asked = pa.schema([pa.field(mark, pa.int8()), *self._asked])
+        text = _joined(payloads, f'{{"{mark}":'.encode(), b"}\n")
         try:
             table = pj.read_json(
                 pa.BufferReader(text),
                 read_options=pj.ReadOptions(use_threads=False, block_size=len(text) + 1),
                 parse_options=pj.ParseOptions(
-                    explicit_schema=asked,
+                    explicit_schema=pa.schema([pa.field(mark, self._asked)]),
                     unexpected_field_behavior="infer" if unknown_fields else "error",
                 ),
             )
@@ -93,30 +89,45 @@ class NativeReader:
             raise _refusal(str(error)) from None
         if table.num_rows != len(payloads) or table.column(0).null_count:
             raise Refused
-        rows = table.combine_chunks().to_batches()[0]
-        return rows.select(range(1, rows.num_columns))
+        return table.combine_chunks().to_batches()[0]
 
 
 def can_read(schema: pa.Schema) -> bool:
-    """Whether the native reader knows all types of this schema; maps it does not."""
-    return len(schema) > 0 and all(_known(one.type) for one in schema)
+    """Whether the native reader knows all types of this schema; maps it does not.
+
+    It does not count levels: a schema of more than there may be is not for it.
+    """
+    levels = max((_levels(one.type) for one in schema), default=MAX_DEPTH)
+    return levels < MAX_DEPTH and all(_known(one.type) for one in schema)
 
 
 def unsuitable(payloads: pa.BinaryArray) -> Mask:
-    """Which payloads only the exact way may see: they may be broken in ways that the native reader would not notice."""
+    """Which payloads only the exact way may see: they may be broken in ways that the native reader would not notice.
+
+    Not those of too many levels: it stops where a payload has more than the schema, unless it is asked for fields that
+    the schema lacks (`too_deep`).
+    """
     view = BinaryRows.of(payloads)
-    words = view.leading_words()
-    first, second = (words >> np.uint64(56)) & np.uint64(255), (words >> np.uint64(48)) & np.uint64(255)
-    found: Mask = (first != ord("{")) | (second == ord("}")) | (view.end - view.begin < 2)
+    first = view.leading_words() >> np.uint64(56)
+    found: Mask = (first != ord("{")) | (view.end - view.begin < 2)
     if len(payloads):
         edges = np.append(view.begin, view.end[-1]) - view.begin[0]
         data = view.data[view.begin[0] : view.end[-1]]
-        # One bit tells "[" from "{".
-        found |= _counts(np.flatnonzero((data & 0xDF) == ord("[")), edges) > MAX_DEPTH
-        for places in (np.flatnonzero(data == 0), _closed_then_more(data)):
+        zeros = np.zeros(0, np.int64) if data.all() else np.flatnonzero(data == 0)
+        for places in (zeros, _closed_then_more(data)):
             if len(places):
                 found |= _counts(places, edges) > 0
     return found | _not_utf8(payloads)
+
+
+def too_deep(payloads: pa.BinaryArray) -> Mask:
+    """Which payloads (at least one) may have so many levels that reading what is in fields not asked for is no good."""
+    view = BinaryRows.of(payloads)
+    edges = np.append(view.begin, view.end[-1]) - view.begin[0]
+    # One bit tells "[" from "{".
+    opened = np.flatnonzero((view.data[view.begin[0] : view.end[-1]] & 0xDF) == ord("["))
+    found: Mask = _counts(opened, edges) > MAX_DEPTH
+    return found
 
 
 def _closed_then_more(data: npt.NDArray[np.uint8]) -> Longs:
@@ -158,12 +169,13 @@ def _is_utf8(payload: bytes) -> bool:
     return True
 
 
-def _joined(payloads: pa.BinaryArray, opening: bytes) -> pa.Buffer:
-    """The payloads one behind the other, each with its first byte (its brace) replaced by `opening`."""
-    view = BinaryRows.of(payloads)
-    inside = view.tails(np.ones(len(payloads), np.int64), None)
-    text = pc.binary_join_element_wise(pa.scalar(opening), inside, pa.scalar(b"\n"), pa.scalar(b""))
-    return text.buffers()[2].slice(0, BinaryRows.of(text).end[-1])
+def _joined(payloads: pa.BinaryArray, opening: bytes, closing: bytes) -> pa.Buffer:
+    """The payloads one behind the other, each between `opening` and `closing`."""
+    text = pc.binary_join_element_wise(
+        pa.scalar(opening), payloads, pa.scalar(closing), pa.scalar(b"", payloads.type)
+    )
+    view = BinaryRows.of(text)
+    return text.buffers()[2].slice(view.begin[0], view.end[-1] - view.begin[0])
 
 
 def _refusal(message: str) -> Refused:
@@ -177,6 +189,11 @@ def _known(of: pa.DataType) -> bool:
     if kinds.is_list(of):
         return _known(of.value_type)
     return not kinds.is_map(of)
+
+
+def _levels(of: pa.DataType) -> int:
+    """How many objects and lists are one inside the other."""
+    return 1 + max((_levels(of.field(place).type) for place in range(of.num_fields)), default=0)
 
 
 def _integers(one: pa.Field) -> Iterable[str]:

@@ -194,6 +194,11 @@ BROKEN = [
     (b'{"n":1} null', reasons.MALFORMED),
     (b'{"n":1}null', reasons.MALFORMED),
     (b'{"n":1}\n' + b" \t" * 5_000 + b"null", reasons.MALFORMED),
+    # The native reader is given each payload inside an object of its own.
+    (b'{"n":1}}', reasons.MALFORMED),
+    (b'{"n":1},"zz":{"n":1}', reasons.MALFORMED),
+    (b'{"n":1}}{"zz":{"n":1}', reasons.MALFORMED),
+    (b'{"n":1}} null', reasons.MALFORMED),
     (b'{"n":1}\0', reasons.MALFORMED),
     (b'{"n":1,}', reasons.MALFORMED),
     (b"{'n':1}", reasons.MALFORMED),
@@ -207,6 +212,8 @@ BROKEN = [
     (b'{"zz":' + b"[" * 100_000 + b"]" * 100_000 + b"}", reasons.TOO_DEEP),
     (b'{"n":' * 100_000, reasons.TOO_DEEP),
     (b'{"l":' + b"[" * 100 + b"]" * 100 + b"}", reasons.TOO_DEEP),
+    (b'{"l":' + b"[" * 100_000, reasons.TOO_DEEP),
+    (b'{"s":' + b'{"s":' * 100_000, reasons.TOO_DEEP),
 ]
 
 
@@ -217,6 +224,14 @@ def test_a_broken_payload_costs_no_neighbour(payload: bytes, reason: str) -> Non
     assert [(failure.row, failure.reason) for failure in decoded.failures] == [(20, reason)]
     assert decoded.source.tolist() == [*range(20), *range(21, 42)]
     assert decoded.rows.column(0).to_pylist() == [1] * 40 + [2]
+
+
+def test_a_schema_of_too_many_levels_is_held_to_the_bound() -> None:
+    deep = pa.int64()
+    for _ in range(101):
+        deep = list_of(deep)
+    decoded = decode(pa.schema([("l", deep)]), *[b'{"l":' + b"[" * 101 + b"]" * 101 + b"}"] * 9)
+    assert [failure.reason for failure in decoded.failures] == [reasons.TOO_DEEP] * 9
 
 
 def test_payloads_that_complete_each_other_make_no_record() -> None:
