@@ -54,6 +54,20 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class UnknownField:
+    """A field that records have and their own schema lacks, or types otherwise: its value is in no column.
+
+    path     where it is: the names of the fields around it, and what the format knows it by, such as Protobuf's number
+    records  how many of the records that were looked at have it
+    first    the first of them, numbered as given
+    """
+
+    path: str
+    records: int
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
 class Decoded:
     """What became of a batch of payloads: `rows.num_rows == len(source)`, `source[i]` is the payload of row i.
 
@@ -62,6 +76,8 @@ class Decoded:
     rescued  per row the JSON text of what no column took, such as `{"level":"high"}`; null where all was taken.
              None where the format cannot hold anything that its schema does not tell
     beyond   the payloads that have fields which the schema lacks, numbered as given; those fields are in `rescued`
+    unknown  what a sample of the payloads has and neither a column nor `rescued` holds: their producer is ahead of the
+             schema that it names. Empty where the format cannot tell
     """
 
     rows: pa.RecordBatch
@@ -69,6 +85,7 @@ class Decoded:
     failures: Sequence[Failure]
     rescued: pa.StringArray | None = None
     beyond: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    unknown: Sequence[UnknownField] = ()
 
     def without(self, payloads: npt.NDArray[np.int64]) -> Decoded:
         """The same without the rows of these payloads, which are numbered as they were given."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
@@ -17,6 +18,7 @@ from distributary.codecs.protobuf_arrow import ArrowDecoder
 from distributary.codecs.protobuf_description import described
 from distributary.codecs.protobuf_json import JsonWriter
 from distributary.codecs.protobuf_types import Column, Shape, columns_of, schema_of
+from distributary.codecs.protobuf_unknown import UnknownFields
 from distributary.codecs.protobuf_upb import UpbDecoder
 from distributary.codecs.protobuf_wire import has_groups, wire_message
 from distributary.codecs.schema_description import RecordDescription
@@ -42,8 +44,10 @@ class ProtobufReader:
         json = {name: JsonWriter(pool.FindMessageTypeByName(name), pool) for name in _json_types(columns)}
         self.name = str(message.full_name)
         self.schema = schema_of(columns)
+        self._empty = pa.RecordBatch.from_pylist([], self.schema)
         self._columns = columns
         self._exact = UpbDecoder(columns, json)
+        self._unknown = UnknownFields(message)
         # ptars loses groups without a word.
         slow = has_groups(columns) or not columns
         self._fast = None if slow else ArrowDecoder(columns, wire_message(columns, exact=False), json)
@@ -51,7 +55,8 @@ class ProtobufReader:
     def decode(self, payloads: pa.BinaryArray) -> Decoded:
         """All payloads (bodies without any header, no nulls) as rows; the broken ones as failures."""
         together = self._exact.batch if self._fast is None else self._fast.batch
-        return decode_each(payloads, together, self._exact.one, pa.RecordBatch.from_pylist([], self.schema))
+        decoded = decode_each(payloads, together, self._exact.one, self._empty)
+        return replace(decoded, unknown=self._unknown.sampled(payloads, decoded.source))
 
     def column(
         self, payload: SparkColumn, mode: Literal["FAILFAST", "PERMISSIVE"] = "FAILFAST"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 
-from distributary.codecs.protobuf_types import Column, Many, Shape
+from distributary.codecs.protobuf_types import Column, Many, Shape, fields_of, name_of
 from distributary.codecs.schema_description import FieldDescription, RecordDescription, TypeDescription
 
 
@@ -15,24 +15,24 @@ def described(message: Descriptor, columns: tuple[Column, ...]) -> RecordDescrip
     return RecordDescription(
         "PROTOBUF",
         message.full_name,
-        _fields(message, columns, proto),
+        _fields(message, columns),
         reserved_numbers=_reserved_numbers(proto),
         reserved_names=tuple(proto.reserved_name),
     )
 
 
-def _fields(
-    message: Descriptor, columns: tuple[Column, ...], proto: DescriptorProto
-) -> tuple[FieldDescription, ...]:
-    each = zip(message.fields, columns, proto.field, strict=True)
-    return tuple(_field(field, column, written) for field, column, written in each)
+def _fields(message: Descriptor, columns: tuple[Column, ...]) -> tuple[FieldDescription, ...]:
+    each = zip(fields_of(message), columns, strict=True)
+    return tuple(_field(field, column) for field, column in each)
 
 
-def _field(field: FieldDescriptor, column: Column, written: FieldDescriptorProto) -> FieldDescription:
+def _field(field: FieldDescriptor, column: Column) -> FieldDescription:
+    written = FieldDescriptorProto()
+    field.CopyToProto(written)
     # What proto3 calls `optional` is a oneof of one field to the compiler.
     oneof = None if written.proto3_optional else field.containing_oneof
     return FieldDescription(
-        field.name,
+        name_of(field),
         _type(field, column),
         number=field.number,
         required=field.is_required,
@@ -54,7 +54,7 @@ def _one(value: FieldDescriptor, column: Column) -> TypeDescription:
         proto = _proto(value.message_type)
         return TypeDescription(
             column.value_type,
-            fields=_fields(value.message_type, column.children, proto),
+            fields=_fields(value.message_type, column.children),
             reserved_numbers=_reserved_numbers(proto),
             reserved_names=tuple(proto.reserved_name),
         )

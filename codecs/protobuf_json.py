@@ -56,8 +56,7 @@ class JsonWriter:
             return _dynamic(message)
         if name in _PLAIN:
             return json_format.MessageToDict(message)
-        set_fields = [(field, value) for field, value in message.ListFields() if not field.is_extension]
-        return {field.name: self._field(field, value, anys) for field, value in set_fields}
+        return {_name(field): self._field(field, value, anys) for field, value in message.ListFields()}
 
     def _field(self, field: FieldDescriptor, value: Any, anys: int) -> Any:
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
@@ -117,6 +116,10 @@ def _number(value: float) -> float | str:
     if math.isnan(value):
         return "NaN"
     return value if math.isfinite(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _name(field: FieldDescriptor) -> str:
+    return f"[{field.full_name}]" if field.is_extension else field.name
 
 
 def _key(key: Any) -> str:

@@ -123,6 +123,17 @@ _FIXED_TYPES = {
 }
 
 
+def fields_of(message: Descriptor) -> list[FieldDescriptor]:
+    """The fields of a message, and behind them the extensions of it that its schema declares."""
+    extensions = message.file.pool.FindAllExtensions(message)
+    return [*message.fields, *sorted(extensions, key=lambda field: field.number)]
+
+
+def name_of(field: FieldDescriptor) -> str:
+    """The column's name; an extension's is its full one, since the short one may be another field's one day."""
+    return field.full_name if field.is_extension else field.name
+
+
 def columns_of(message: Descriptor) -> tuple[Column, ...]:
     """The columns of a message, in the order of its fields. Raises BadSchema where they would be too many."""
     return _Mapping(message.full_name).columns(message, 1)
@@ -139,7 +150,7 @@ def is_recursive(message: Descriptor) -> bool:
     seen: set[str] = set()
     waiting = [message]
     while waiting:
-        for field in waiting.pop().fields:
+        for field in fields_of(waiting.pop()):
             inner = field.message_type
             if inner is None or inner.full_name in seen:
                 continue
@@ -158,12 +169,15 @@ class _Mapping:
         self.fields = 0
 
     def columns(self, message: Descriptor, depth: int) -> tuple[Column, ...]:
-        self.fields += len(message.fields)
+        fields = fields_of(message)
+        if message.GetOptions().message_set_wire_format:
+            raise BadSchema(f"{message.full_name} is a MessageSet, which nothing but Google's own code reads")
+        self.fields += len(fields)
         if self.fields > MAX_FIELDS or depth > MAX_DEPTH:
             raise BadSchema(
                 f"{self.name} describes more than {MAX_FIELDS} fields or {MAX_DEPTH} levels, which no table can hold"
             )
-        return tuple(self.column(field, depth) for field in message.fields)
+        return tuple(self.column(field, depth) for field in fields)
 
     def column(self, field: FieldDescriptor, depth: int) -> Column:
         entry = field.message_type if _is_map(field) else None
@@ -178,7 +192,7 @@ class _Mapping:
         many = Many.MAP if entry else Many.LIST if field.is_repeated else Many.ONE
         oneof = field.containing_oneof
         return Column(
-            name=field.name,
+            name=name_of(field),
             number=field.number,
             shape=shape,
             many=many,
@@ -219,7 +233,7 @@ def _shape(value: FieldDescriptor) -> Shape:
         return Shape.WRAPPER
     if message.full_name in _AS_JSON or is_recursive(message):
         return Shape.JSON
-    return Shape.STRUCT if message.fields else Shape.EMPTY
+    return Shape.STRUCT if fields_of(message) else Shape.EMPTY
 
 
 def _wire_scalar(value: FieldDescriptor, shape: Shape) -> int:
