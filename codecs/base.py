@@ -131,7 +131,7 @@ class Codec(Protocol):
     """Decodes one payload format."""
 
     registered: bool
-    """Whether records name their schema; else theirs is inferred, and the codec is a `GrowingCodec`."""
+    """Whether records name their schema; those that name none need a `GrowingCodec`, which may decode both."""
 
     default_path: RecordPath
     """The record type that a subject's schema is taken to be about before any record has said so."""
@@ -157,11 +157,15 @@ class DescribingCodec(Codec, Protocol):
         ...
 
 
+@runtime_checkable
 class GrowingCodec(Codec, Protocol):
-    """A codec whose schemas nobody registered: they are inferred, and grow with what records bring."""
+    """A codec for records that name no schema (`INFERRED`): theirs is inferred, a STRUCT, and grows with what they bring.
 
-    def reader(self, schema: Schema, path: RecordPath) -> GrowingReader:
-        """The reader for records of an inferred schema. Raises BadSchema."""
+    Where it is `registered` too, these come beside records that name theirs.
+    """
+
+    def names_no_schema(self, value: Column) -> Column:
+        """Whether a value (without a schema in its headers) is a record of an inferred schema, as Spark's expression."""
         ...
 
     def differences(self, before: Schema, after: Schema) -> Sequence[str]:
@@ -181,6 +185,11 @@ def load_codec(name: str) -> Codec:
         raise UnknownCodec(f"no codec is called {name!r}; there are: {', '.join(sorted(known))}")
     module, _, attribute = known[name].partition(":")
     return cast("Codec", getattr(import_module(module), attribute)())
+
+
+def growing(codec: Codec) -> GrowingCodec | None:
+    """The codec where it decodes records of inferred schemas; None for one that does not."""
+    return codec if isinstance(codec, GrowingCodec) else None
 
 
 def codec_knowing(name: str, types: Mapping[SchemaRef, SchemaType]) -> Codec:

@@ -82,6 +82,10 @@ class JsonCodec:
         kind = np.where(there, 0, TOMBSTONE).astype(np.int32)
         return Frames(kind, [(INFERRED, ())] if there.any() else [], np.zeros(len(values), np.int64), [])
 
+    def names_no_schema(self, value: SparkColumn) -> SparkColumn:
+        """All that are there are records of an inferred schema."""
+        return value.isNotNull()
+
     def reader(self, schema: Schema, path: RecordPath) -> JsonReader:
         """The reader for records of an inferred schema. Raises BadSchema."""
         return _reader(schema.id, schema.text)

@@ -53,6 +53,7 @@ def from_manifest(manifest: Manifest, pins: Pins) -> Pins:
         admitted=frozenset(),
         new_tables=0,
         schemas_final=True,
+        inferred_final=True,
         tables_final=True,
     )
 

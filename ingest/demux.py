@@ -12,7 +12,7 @@ from distributary.codecs.base import INFERRED
 from distributary.codecs.wire_header import NO_USABLE_HEADER, TOMBSTONE, Frames
 from distributary.ingest import reasons
 from distributary.ingest.frames import raw_records
-from distributary.ingest.pins import PinnedRecord, Pins, RecordKey, Verdict
+from distributary.ingest.pins import Pins, RecordKey, Verdict, newest_inferred
 from distributary.ingest.placement import Placement
 from distributary.ingest.report import TaskReport, to_batch
 from distributary.ingest.spans import count_spans
@@ -43,8 +43,9 @@ class Demultiplexer:
     def __init__(self, pins: Pins) -> None:
         self._pins, self._task = pins, Task(pins)
         self._numbers = {pinned.key: number for number, pinned in enumerate(pins.records)}
-        if pins.records and not self._task.codec.registered:
-            self._numbers[INFERRED, ()] = _newest(pins.records)
+        inferred = newest_inferred(pins.records)
+        if inferred is not None:
+            self._numbers[INFERRED, ()] = inferred
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Send every record of this batch to the place where it belongs."""
@@ -104,8 +105,3 @@ class Demultiplexer:
         kinds, counts = np.unique(frames.kind[rows], return_counts=True)
         tally(self._task.report.questions, [frames.kinds[kind] for kind in kinds], counts.tolist())
         self._task.set_aside(raw, rows)
-
-
-def _newest(records: Sequence[PinnedRecord]) -> int:
-    """Which of the versions of an inferred schema is the newest; it takes what the others take."""
-    return max(range(len(records)), key=lambda number: records[number].schema.id)

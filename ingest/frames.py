@@ -47,11 +47,12 @@ def worker_columns(records: DataFrame, topics: int, headers: Mapping[str, str]) 
     ]
     if topics > 1:
         columns.append(sql.col("topic"))
-    columns += [_last_header(name).alias(column) for column, name in headers.items()]
+    columns += [last_header(name).alias(column) for column, name in headers.items()]
     return records.select(*columns)
 
 
-def _last_header(name: str) -> Column:
+def last_header(name: str) -> Column:
+    """The value of the last record header of this name, null where there is none."""
     named = sql.filter(sql.col("headers"), lambda header: header["key"] == sql.lit(name))
     return sql.try_element_at(named, sql.lit(-1))["value"]
 

@@ -10,11 +10,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from distributary.codecs.base import GrowingCodec, load_codec
+from distributary.codecs.base import GrowingCodec, growing, load_codec
 from distributary.errors import ConfigError
+from distributary.ingest.frames import SCHEMA_HEADER, last_header
 from distributary.ingest.kafka_cluster import KafkaCluster
 from distributary.ingest.kafka_source import read_range
 from distributary.ingest.offset_log import Offsets
+from distributary.ingest.schema_location import SchemaLocation
 from distributary.ingest.settings import Settings
 from distributary.registry.base import Schema
 
@@ -23,23 +25,29 @@ _OPTIONS = {"dropFieldIfAllNull": "true", "mode": "DROPMALFORMED"}
 
 
 def growing_codec(settings: Settings) -> GrowingCodec:
-    """The codec of the settings. Raises ConfigError for one whose schemas are registered instead of inferred."""
-    codec = load_codec(settings.decode.format)
-    if codec.registered:
+    """The codec of the settings. Raises ConfigError for one whose schemas are all registered, none inferred."""
+    codec = growing(load_codec(settings.decode.format))
+    if codec is None:
         raise ConfigError(
             f"records in {settings.decode.format} name their schema in a registry; there is nothing to infer"
         )
-    return cast("GrowingCodec", codec)
+    return codec
+
+
+def location_of(settings: Settings) -> SchemaLocation:
+    """Where the versions of the settings' inferred schema are. Raises ConfigError where none is inferred."""
+    growing_codec(settings)
+    return SchemaLocation(settings.schema_folder(), settings.inferred_subject() or settings.name)
 
 
 def infer(spark: SparkSession, settings: Settings, sample: int | None = None) -> Schema:
     """The schema of the topics' records, from the earliest to the latest offset or of `sample` records of them.
 
-    Of records that have a key only the latest is looked at; nulls and what is no JSON are left out. Fields come in
-    the order of their names. Empty where there is nothing to look at.
+    Of records that have a key only the latest is looked at; nulls, what is no JSON, and records that name a registered
+    schema are left out. Fields come in the order of their names. Empty where there is nothing to look at.
     """
     offsets = _sampled(_everything(settings), sample)
-    records = read_range(spark, settings, offsets)
+    records = _without_registered(settings, read_range(spark, settings, offsets))
     found = _schema_of(spark, _latest(records).select(F.col("value").cast("string")))
     return Schema(0, "STRUCT", hinted(found, _hints(settings.decode.schema_hints)).json())
 
@@ -88,6 +96,16 @@ def _sampled(offsets: Offsets, sample: int | None) -> Offsets:
         topic: {number: (max(begin, end - each), end) for number, (begin, end) in partitions.items()}
         for topic, partitions in offsets.items()
     }
+
+
+def _without_registered(settings: Settings, records: DataFrame) -> DataFrame:
+    codec = growing_codec(settings)
+    if not codec.registered:
+        return records
+    inferred = codec.names_no_schema(F.col("value"))
+    if settings.source.headers:
+        inferred &= last_header(SCHEMA_HEADER).isNull()
+    return records.where(inferred)
 
 
 def _latest(records: DataFrame) -> DataFrame:

@@ -92,10 +92,8 @@ class Judge:
             records=self._schemas.records,
             refused={**pins.refused, **learned.refused},
             # What is asked for in vain is bounded; answers may bring new questions, such as which message it is.
-            schemas_final=last
-            or pins.schemas_final
-            or self._refused >= asked_at_most
-            or (bool(total.proposals) and not grown),
+            schemas_final=last or pins.schemas_final or self._refused >= asked_at_most,
+            inferred_final=last or pins.inferred_final or (bool(total.proposals) and not grown),
             count_input=False,
         )
         return self._admit(total, pins, last)

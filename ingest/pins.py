@@ -5,7 +5,7 @@ Workers decide nothing that is not here: the same batch with the same pins gives
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -27,6 +27,13 @@ class PinnedRecord:
 
     key: RecordKey
     schema: Schema
+
+
+def newest_inferred(records: Sequence[PinnedRecord]) -> int | None:
+    """Which of these is the newest version of the inferred schema; it takes what the others take. None without any."""
+    found = [number for number, pinned in enumerate(records) if pinned.schema.inferred]
+    # Versions count up; where they stand beside a registry's ids, they count down from -1.
+    return max(found, key=lambda number: abs(records[number].schema.id), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +64,9 @@ class Pins:
     new_tables   how many further tables a task may give a provisional file
     rejected     single records that may not be decoded or written: to quarantine
     already      per table folder, topic and partition: offsets below this are in the table
+    met          record types that a table has met before, by its folder; meeting others is reported
     schemas_final, tables_final  what is not pinned goes to quarantine instead of being set aside
+    inferred_final  fields that the inferred schema lacks are rescued instead of letting it grow
     guarded      payloads are decoded in a child process first, because a worker died
     count_input  whether this pass counts what was read (rows set aside were counted before)
     """
@@ -81,8 +90,10 @@ class Pins:
     new_tables: int = 0
     rejected: Mapping[Coordinates, Verdict] = field(default_factory=dict)
     already: Mapping[str, Mapping[str, Mapping[int, int]]] = field(default_factory=dict)
+    met: Mapping[str, tuple[RecordKey, ...]] = field(default_factory=dict)
     max_questions: int = 100
     schemas_final: bool = False
+    inferred_final: bool = False
     tables_final: bool = False
     guarded: bool = False
     count_input: bool = True

@@ -31,6 +31,7 @@ from distributary.ingest.schema_book import SchemaBook, same_columns
 from distributary.ingest.settings import Settings
 from distributary.ingest.sweep import sweep
 from distributary.ingest.table_book import TableBook
+from distributary.ingest.unknown_fields import UnknownFieldWarnings
 from distributary.registry.base import SchemaRegistry
 
 
@@ -47,6 +48,7 @@ class Pipeline:
     lease: Lease
     native: NativeCommits
     attempts: Counter[int] = field(default_factory=Counter)
+    warnings: UnknownFieldWarnings = field(default_factory=UnknownFieldWarnings)
 
     @property
     def slots(self) -> int:
@@ -76,7 +78,7 @@ class Pipeline:
             RegistryWait(progress, stop),
             self.settings.registry.unknown_id_cache_seconds,
         )
-        schemas.open(self.settings.subjects())
+        schemas.open(self.settings.subjects(), self.settings.inferred_subject())
         return BatchRunner(
             self.settings,
             self.checkpoint,
@@ -89,6 +91,7 @@ class Pipeline:
             on_start,
             on_done,
             self.attempts,
+            self.warnings,
         )
 
     def start(self, process: Any) -> StreamingQuery:

@@ -65,7 +65,7 @@ class Placement:
     def _without_growth(self, rows: Rows, payloads: pa.BinaryArray, decoded: Decoded) -> Decoded:
         """Rows with fields that an inferred schema lacks wait for the driver to let it grow."""
         beyond = decoded.beyond
-        if not len(beyond) or not self._pins.grow or self._pins.schemas_final:
+        if not len(beyond) or not self._pins.grow or self._pins.inferred_final:
             return decoded
         reader = cast("GrowingReader", self._reader)
         proposed = reader.grown(payloads.take(pa.array(beyond)))
@@ -127,7 +127,7 @@ class Placement:
         written with; of an inferred one, which is everybody's, those that have a value.
         """
         present = _present(codes[codes >= 0]).tolist()
-        if self._task.codec.registered:
+        if not self._pinned.schema.inferred:
             return dict.fromkeys(present)
         found: dict[int, list[int]] = {code: [] for code in present}
         for place, column in enumerate(decoded.columns):

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from distributary.codecs.base import load_codec
-from distributary.ingest.infer import infer
+from distributary.codecs.base import growing, load_codec
+from distributary.ingest.infer import infer, location_of
+from distributary.ingest.mixed_schemas import MixedSchemas
 from distributary.ingest.pipeline import open_pipeline
 from distributary.ingest.progress import Progress, Silent
-from distributary.ingest.schema_location import SchemaLocation
 from distributary.ingest.settings import Settings
 from distributary.ingest.spark_session import spark_session
 from distributary.ingest.supervisor import Outcome, Supervisor
@@ -44,19 +44,23 @@ def run(
 def schemas_of(
     settings: Settings, spark: SparkSession, tell: Callable[[Notice], None] = to_log
 ) -> Iterator[SchemaRegistry]:
-    """Where the settings' schemas come from: the registry, or the location of the one that is inferred.
+    """Where the settings' schemas come from: the registry, the location of the one that is inferred, or both.
 
-    A location that is empty gets its first version, inferred from what the topics hold now. `tell` is told when the
-    registry's answers come from its cache.
+    Where no record names its schema, a location that is empty gets its first version, inferred from what the topics hold
+    now. `tell` is told when the registry's answers come from its cache.
     """
-    if load_codec(settings.decode.format).registered:
+    codec = load_codec(settings.decode.format)
+    if codec.registered:
         with ConfluentRegistry(settings.registry.options()) as registry:
             cache = settings.registry.cache
-            yield registry if cache is None else DiskCache(registry, cache, str(settings.registry.url), tell)
+            known = (
+                registry if cache is None else DiskCache(registry, cache, str(settings.registry.url), tell)
+            )
+            yield MixedSchemas(known, location_of(settings)) if growing(codec) else known
         return
-    location = SchemaLocation(settings.schema_folder(), settings.name)
+    location = location_of(settings)
     if location.latest() is None:
-        location.register(settings.name, infer(spark, settings).text)
+        location.register(location.subject, infer(spark, settings).text)
     yield location
 
 

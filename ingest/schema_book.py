@@ -5,15 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
 import pyarrow as pa
 
-from distributary.codecs.base import Codec, GrowingCodec
+from distributary.codecs.base import INFERRED, Codec, growing
 from distributary.errors import BadSchema, SchemaNotFound
 from distributary.ingest import reasons
 from distributary.ingest.layout import changes, extend
-from distributary.ingest.pins import PinnedRecord, RecordKey, Verdict
+from distributary.ingest.pins import PinnedRecord, RecordKey, Verdict, newest_inferred
 from distributary.ingest.pins_store import PinsStore
 from distributary.ingest.registry_wait import RegistryWait
 from distributary.registry.base import Answer, Schema, SchemaRef, SchemaRegistry
@@ -41,7 +40,7 @@ class SchemaBook:
         """`refusal_seconds` is for how long a record type that nobody knows is not asked for again."""
         self._codec, self._registry, self._store, self._wait = codec, registry, store, wait
         self._refusal_seconds = refusal_seconds
-        self._subjects: tuple[str, ...] = ()
+        self._inferred_subject: str | None = None
         self._refused: dict[RecordKey, tuple[Verdict, float]] = {}
         self._records: dict[RecordKey, PinnedRecord] = {}
         self._layouts: dict[RecordKey, pa.Schema] = {}
@@ -55,17 +54,20 @@ class SchemaBook:
         """The columns that a pinned record type brings."""
         return self._layouts[key]
 
-    def open(self, subjects: Iterable[str]) -> None:
+    def open(self, subjects: Iterable[str], inferred: str | None = None) -> None:
         """Pin all that this checkpoint has ever used, and every version of the subjects.
 
+        `inferred` is the one whose versions are inferred, not registered: those grow.
         The registry is waited for only where nothing is known yet: a pipeline whose schemas are all pinned starts
         without it.
         """
         for key, schema in self._store.read():
             self._pin(key, schema)
-        self._subjects = tuple(subjects)
-        for subject in self._subjects:
+        for subject in subjects:
             self._pin_subject(subject)
+        self._inferred_subject = inferred
+        if inferred is not None:
+            self._pin_subject(inferred)
 
     def learn(self, questions: Sequence[RecordKey]) -> Learned:
         """Ask the registry what these record types are; waits while it does not answer."""
@@ -87,11 +89,15 @@ class SchemaBook:
         texts = sorted({text for proposed in proposals.values() for text in proposed})
         if not texts:
             return []
-        codec, newest = cast("GrowingCodec", self._codec), self.records[-1].schema
+        codec, known = growing(self._codec), self.records
+        number = newest_inferred(known)
+        if codec is None or number is None or self._inferred_subject is None:
+            return []
+        newest = known[number].schema
         merged = codec.merged([newest, *(replace(newest, text=text) for text in texts)])
         if _fields(codec.reader(merged, ()).schema) > max_fields or merged.text == newest.text:
             return []
-        version = self._registry.register(self._subjects[0], merged.text, newest.type)
+        version = self._registry.register(self._inferred_subject, merged.text, newest.type)
         return [PinnedRecord((version, ()), self._registry.by_ref(version))]
 
     def refused(self) -> dict[RecordKey, Verdict]:
@@ -129,7 +135,8 @@ class SchemaBook:
             self._codec.reader(schema, key[1])
         except BadSchema as error:
             return reasons.unusable_schema(key[0], str(error))
-        return PinnedRecord(key, schema)
+        # What records without a schema ask for is not one of its versions, but whichever is the newest.
+        return PinnedRecord((schema.id, ()) if key[0] == INFERRED else key, schema)
 
     def _pin_subject(self, subject: str) -> None:
         def ask() -> list[PinnedRecord]:

@@ -23,7 +23,7 @@ class SchemaLocation:
 
     def __init__(self, folder: Path, subject: str) -> None:
         """`subject` is what the versions are called by; the folder need not be there yet."""
-        self.folder, self._subject = folder, subject
+        self.folder, self.subject = folder, subject
 
     def by_ref(self, ref: SchemaRef, subject: str | None = None) -> Schema:
         """The schema of this version, whatever the subject. Raises SchemaNotFound, and BadSchema for a file that is no StructType."""
@@ -42,7 +42,7 @@ class SchemaLocation:
 
     def versions(self, subject: str, deleted: bool = False) -> Sequence[SubjectVersion]:
         """All versions, oldest first; none is ever deleted. Raises SchemaNotFound while there is none, and for any other subject."""
-        found = sorted(numbered(self.folder, _SUFFIX)) if subject == self._subject else []
+        found = sorted(numbered(self.folder, _SUFFIX)) if subject == self.subject else []
         if not found:
             raise SchemaNotFound(
                 f"{self.folder} holds no schema of {subject}; `distributary infer` writes one"
@@ -62,8 +62,8 @@ class SchemaLocation:
         references: Sequence[Reference] = (),
     ) -> int:
         """The version of this schema: the newest one if that says the same, or a new one. Raises BadSchema."""
-        if subject != self._subject or schema_type != "STRUCT" or references:
-            raise BadSchema(f"{self.folder} takes StructTypes of {self._subject} alone, without references")
+        if subject != self.subject or schema_type != "STRUCT" or references:
+            raise BadSchema(f"{self.folder} takes StructTypes of {self.subject} alone, without references")
         pretty = json.dumps(json.loads(_checked(self.folder, text)), indent=1) + "\n"
         while True:
             latest = self.latest()

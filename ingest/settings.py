@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from distributary.codecs.base import load_codec
+from distributary.codecs.base import growing, load_codec
 from distributary.ingest import names
 from distributary.ingest.setting_groups import (
     Decode,
@@ -112,10 +112,14 @@ class Settings(Group):
         return self
 
     def subjects(self) -> tuple[str, ...]:
-        """The subjects to watch: those given, or `<topic>-value` of each topic; the pipeline's name for an inferred schema."""
+        """The registry's subjects to watch: those given, or `<topic>-value` of each topic; none where no record names its schema."""
         if not load_codec(self.decode.format).registered:
-            return (self.name,)
+            return ()
         return self.registry.subjects or tuple(f"{topic}-value" for topic in self.source.topics)
+
+    def inferred_subject(self) -> str | None:
+        """What the versions of the inferred schema are called by; None where there is none. No topic makes such a subject."""
+        return None if growing(load_codec(self.decode.format)) is None else f"inferred:{self.name}"
 
     def schema_folder(self) -> Path:
         """Where the versions of an inferred schema are."""

@@ -45,6 +45,11 @@ class Schema:
     guid: str | None = None
     rules: tuple[str, ...] = ()
 
+    @property
+    def inferred(self) -> bool:
+        """Whether nobody registered it: it was made from the records that it is for."""
+        return self.type == "STRUCT"
+
 
 @dataclass(frozen=True, slots=True)
 class SubjectVersion:

@@ -27,14 +27,13 @@ def infer(
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
     """Infer the schema of a pipeline's JSON records from its topics, and keep it as the next version."""
-    from distributary.ingest.infer import growing_codec
+    from distributary.ingest.infer import growing_codec, location_of
     from distributary.ingest.infer import infer as infer_schema
-    from distributary.ingest.schema_location import SchemaLocation
     from distributary.ingest.settings import load
 
     settings = load(file)
     codec = growing_codec(settings)
-    location = SchemaLocation(settings.schema_folder(), settings.name)
+    location = location_of(settings)
     before = location.latest()
     if before is not None and not refresh:
         _tell(location, before, (), as_json)
@@ -44,7 +43,7 @@ def infer(
     differences = codec.differences(before, found) if before else ()
     if not as_json:
         _show(differences)
-    kept = found if dry_run else location.by_ref(location.register(settings.name, found.text))
+    kept = found if dry_run else location.by_ref(location.register(location.subject, found.text))
     _tell(location, kept, differences, as_json)
 
 

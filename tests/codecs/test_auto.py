@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import struct
+from typing import cast
 
 import fastavro
 import pyarrow as pa
@@ -12,10 +13,10 @@ import pytest
 
 from distributary.codecs import reasons
 from distributary.codecs.auto import AutoCodec
-from distributary.codecs.base import codec_knowing, load_codec
-from distributary.codecs.wire_header import TOMBSTONE, bodies
+from distributary.codecs.base import BUILT_IN, INFERRED, GrowingReader, codec_knowing, growing, load_codec
+from distributary.codecs.wire_header import NO_USABLE_HEADER, TOMBSTONE, bodies
 from distributary.errors import BadSchema
-from distributary.registry.base import Schema
+from distributary.registry.base import Schema, SchemaType
 
 AVRO = Schema(
     1,
@@ -50,7 +51,7 @@ VALUES = [
     header(JSON) + b'{"name":"c"}',
     None,
     header(PROTOBUF) + b"\x00" + b"\x08\x07",
-    b"{}",
+    b"\x7f{}",
     header(PROTOBUF) + b"\x05",
 ]
 KNOWN = AutoCodec({1: "AVRO", 2: "PROTOBUF", 3: "JSON"})
@@ -92,9 +93,59 @@ def test_a_header_beside_the_value_is_split_alike() -> None:
     assert bodies(values, frames).to_pylist() == [b"\x0a\x01b", b"\x0a\x01b"]
 
 
-def test_a_schema_of_no_registry_is_refused() -> None:
-    with pytest.raises(BadSchema, match="STRUCT"):
-        KNOWN.reader(Schema(1, "STRUCT", '{"type":"struct","fields":[]}'), ())
+@pytest.mark.parametrize(
+    ("value", "raw"),
+    [
+        (b"{}", True),
+        (b"[1]", True),
+        (b' {"a":1}', True),
+        (b'\t{"a":1}', True),
+        (b"\r\n{}", True),
+        (b"{", True),
+        (b"7", False),
+        (b'"text"', False),
+        (b"\xef\xbb\xbf{}", False),
+        (b"\x03{", False),
+        (header(AVRO) + b"{}", False),
+        (b"\x01{", False),
+        (b"", False),
+    ],
+)
+def test_raw_json_is_told_by_its_first_byte(value: bytes, raw: bool) -> None:
+    others = [b"{}x", header(AVRO) + avro("a"), None]
+    for values in ([value], [*others, value], [value, *others]):
+        at = values.index(value)
+        frames = KNOWN.split(pa.array([b"......", *values, b"{"], pa.binary())[1:-1], None)
+        assert (int(frames.kind[at]) >= 0 and frames.kinds[frames.kind[at]] == (INFERRED, ())) is raw
+        assert any(row == at for row, _, _ in frames.errors) == (int(frames.kind[at]) == NO_USABLE_HEADER)
+        assert not raw or frames.start[at] == 0
+
+
+def test_json_with_a_schema_named_beside_it_is_of_that_schema() -> None:
+    beside = pa.array([header(JSON), None], pa.binary())
+    frames = KNOWN.split(pa.array([b'{"name":"c"}'] * 2, pa.binary()), beside)
+    assert [frames.kinds[kind][0] for kind in frames.kind] == [3, INFERRED]
+
+
+def test_raw_json_is_decoded_with_the_inferred_schema_and_lets_it_grow() -> None:
+    before = Schema(-1, "STRUCT", '{"type":"struct","fields":[]}')
+    reader = cast("GrowingReader", KNOWN.reader(before, ()))
+    payloads = pa.array([b'{"name":"d"}'], pa.binary())
+    assert reader.decode(payloads).beyond.tolist() == [0]
+    codec = growing(KNOWN)
+    assert codec is not None
+    after = codec.merged([before, reader.grown(payloads)])
+    assert KNOWN.reader(after, ()).decode(payloads).rows.to_pylist() == [{"name": "d"}]
+    assert codec.differences(before, after) == ["name: new, string"]
+
+
+def test_only_codecs_of_inferred_schemas_grow() -> None:
+    assert [name for name in BUILT_IN if growing(load_codec(name)) is not None] == ["auto", "json"]
+
+
+def test_a_schema_that_no_codec_decodes_is_refused() -> None:
+    with pytest.raises(BadSchema, match="THRIFT"):
+        KNOWN.reader(Schema(1, cast("SchemaType", "THRIFT"), ""), ())
 
 
 def test_codecs_of_one_format_need_no_types() -> None:

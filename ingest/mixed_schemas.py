@@ -1,0 +1,77 @@
+"""A registry and a location of inferred schemas as one, for topics that hold records of both kinds.
+
+A version of the inferred schema goes by its number negated: registries' ids begin at 0, so none is ever two schemas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from distributary.codecs.base import INFERRED
+from distributary.ingest.schema_location import SchemaLocation
+from distributary.registry.base import (
+    Answer,
+    Reference,
+    Schema,
+    SchemaRef,
+    SchemaRegistry,
+    SchemaType,
+    SubjectVersion,
+)
+
+_NO_FIELDS = '{"type":"struct","fields":[]}'
+
+
+class MixedSchemas:
+    """Asks the registry for what is registered, and the location for what is inferred.
+
+    The first record that names no schema asks for `INFERRED`: that is the newest version, and where there is none yet
+    one without fields, which grows with what this record and its like bring. Topics that hold no such record are
+    therefore never read for a schema.
+    """
+
+    def __init__(self, registry: SchemaRegistry, location: SchemaLocation) -> None:
+        self._registry, self._location = registry, location
+
+    def by_ref(self, ref: SchemaRef, subject: str | None = None) -> Schema:
+        """The schema of this reference. Raises SchemaNotFound or BadSchema."""
+        answer = self.by_refs((ref,), subject)[ref]
+        if isinstance(answer, Schema):
+            return answer
+        raise answer
+
+    def by_refs(self, refs: Iterable[SchemaRef], subject: str | None = None) -> Mapping[SchemaRef, Answer]:
+        """What each of these came to; the registry is asked only where one of them is its."""
+        wanted = list(refs)
+        theirs = [ref for ref in wanted if not _is_inferred(ref)]
+        found = dict(self._registry.by_refs(theirs, subject)) if theirs else {}
+        return found | {ref: self._inferred(ref) for ref in wanted if _is_inferred(ref)}
+
+    def versions(self, subject: str, deleted: bool = False) -> Sequence[SubjectVersion]:
+        """All versions of a subject, oldest first. Raises SchemaNotFound."""
+        if subject != self._location.subject:
+            return self._registry.versions(subject, deleted)
+        found = self._location.versions(subject, deleted)
+        return [replace(version, id=-version.id) for version in found]
+
+    def register(
+        self, subject: str, text: str, schema_type: SchemaType, references: Sequence[Reference] = ()
+    ) -> int:
+        """The id of this schema under this subject. Raises BadSchema."""
+        if subject != self._location.subject:
+            return self._registry.register(subject, text, schema_type, references)
+        return -self._location.register(subject, text, schema_type, references)
+
+    def _inferred(self, ref: SchemaRef) -> Answer:
+        version = self._newest() if ref == INFERRED else -int(ref)
+        (answer,) = self._location.by_refs([version]).values()
+        return replace(answer, id=-version) if isinstance(answer, Schema) else answer
+
+    def _newest(self) -> int:
+        latest = self._location.latest()
+        return latest.id if latest else self._location.register(self._location.subject, _NO_FIELDS)
+
+
+def _is_inferred(ref: SchemaRef) -> bool:
+    return ref == INFERRED if isinstance(ref, str) else ref < 0

@@ -1,0 +1,97 @@
+"""One pipeline, schemas of two kinds: a registry's, and the versions of an inferred one."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+from tests.ingest.pipelines import checkpoint
+
+from distributary.codecs.base import INFERRED, load_codec
+from distributary.errors import RegistryUnavailable, SchemaNotFound
+from distributary.ingest.mixed_schemas import MixedSchemas
+from distributary.ingest.pins import newest_inferred
+from distributary.ingest.pins_store import PinsStore
+from distributary.ingest.progress import Silent
+from distributary.ingest.registry_wait import RegistryWait
+from distributary.ingest.schema_book import SchemaBook
+from distributary.ingest.schema_location import SchemaLocation
+from distributary.registry.memory import MemoryRegistry
+
+OWN = "inferred:games"
+MOVE = json.dumps({"type": "record", "name": "Move", "fields": [{"name": "n", "type": "long"}]})
+
+
+def struct(*names: str) -> str:
+    fields = [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in names]
+    return json.dumps({"type": "struct", "fields": fields})
+
+
+def mixed(root: Path, registry: MemoryRegistry) -> MixedSchemas:
+    return MixedSchemas(registry, SchemaLocation(root / "schemas", OWN))
+
+
+def book(root: Path, schemas: MixedSchemas) -> SchemaBook:
+    wait = RegistryWait(Silent(), threading.Event())
+    made = SchemaBook(load_codec("auto"), schemas, PinsStore(checkpoint(root)), wait, 300.0)
+    made.open(["moves"], OWN)
+    return made
+
+
+@pytest.fixture
+def registry() -> MemoryRegistry:
+    held = MemoryRegistry()
+    held.register("moves", MOVE, "AVRO")
+    return held
+
+
+def test_inferred_versions_have_numbers_that_no_registry_gives(
+    tmp_path: Path, registry: MemoryRegistry
+) -> None:
+    schemas = mixed(tmp_path, registry)
+    assert [schemas.register(OWN, struct(*names), "STRUCT") for names in ("a", "ab", "ab")] == [-1, -2, -2]
+    assert [version.id for version in schemas.versions(OWN)] == [-1, -2]
+    assert [version.id for version in schemas.versions("moves")] == [1]
+    answers = schemas.by_refs([1, -1, 99, -99, INFERRED])
+    assert {ref: getattr(answer, "type", None) for ref, answer in answers.items()} == {
+        1: "AVRO", -1: "STRUCT", 99: None, -99: None, INFERRED: "STRUCT",
+    }  # fmt: skip
+    assert schemas.by_ref(INFERRED).id == -2
+    assert json.loads(schemas.by_ref(-1).text) == json.loads(struct("a"))
+    with pytest.raises(SchemaNotFound):
+        schemas.by_ref(-99)
+
+
+def test_the_inferred_schema_needs_no_registry(tmp_path: Path, registry: MemoryRegistry) -> None:
+    schemas = mixed(tmp_path, registry)
+    registry.down = True
+    assert schemas.by_ref(INFERRED).inferred
+    with pytest.raises(RegistryUnavailable):
+        schemas.by_ref(1)
+
+
+def test_the_first_record_without_a_schema_brings_one_that_grows(
+    tmp_path: Path, registry: MemoryRegistry
+) -> None:
+    known = book(tmp_path, mixed(tmp_path, registry))
+    assert [pinned.key for pinned in known.records] == [(1, ())]
+    learned = known.learn([(INFERRED, ())])
+    assert [pinned.key for pinned in learned.records] == [(-1, ())]
+    assert newest_inferred(known.records) is None
+    known.pin(learned.records)
+    known.pin(known.grown({(-1, ()): [struct("level")]}, 1000))
+    newest = newest_inferred(known.records)
+    assert newest is not None
+    assert known.records[newest].key == (-2, ())
+    assert known.layout((-2, ())).names == ["level"]
+    # A restart knows the same, and every version of either kind.
+    assert book(tmp_path, mixed(tmp_path, registry)).records == known.records
+
+
+def test_where_nothing_may_be_inferred_nothing_grows(tmp_path: Path, registry: MemoryRegistry) -> None:
+    known = book(tmp_path, mixed(tmp_path, registry))
+    assert known.grown({(-1, ()): [struct("level")]}, 1000) == []
+    known.pin(known.learn([(INFERRED, ())]).records)
+    assert known.grown({(-1, ()): [struct("a", "b")]}, 1) == []
