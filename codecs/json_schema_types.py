@@ -195,7 +195,8 @@ class _Mapping:
             return None
         found = {one.name: [one] for one in place.each_of("properties")}
         known = _kind(own) == "object"
-        for part in parts:
+        # A part such as `{"required": ["a"]}` says nothing of what there may be.
+        for part in filter(lambda part: _says_kind(part.node), parts):
             inside = self._properties(part, every_branch, level + 1)
             if inside is None:
                 return None

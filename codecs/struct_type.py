@@ -53,13 +53,13 @@ def struct_json(schema: pa.Schema) -> str:
 
 
 def type_name(of: pa.DataType) -> str:
-    """A type as Spark SQL spells it, such as `array<bigint>`."""
+    """A type as Spark's `simpleString` has it, such as `array<struct<id:bigint>>`."""
     if kinds.is_struct(of):
-        return "struct<" + ", ".join(f"{one.name}: {type_name(one.type)}" for one in of) + ">"
+        return "struct<" + ",".join(f"{one.name}:{type_name(one.type)}" for one in of) + ">"
     if kinds.is_list(of):
         return f"array<{type_name(of.value_type)}>"
     if kinds.is_map(of):
-        return f"map<{type_name(of.key_type)}, {type_name(of.item_type)}>"
+        return f"map<{type_name(of.key_type)},{type_name(of.item_type)}>"
     if kinds.is_decimal128(of):
         return f"decimal({of.precision},{of.scale})"
     name = _NAMES.get(of, str(of))
