@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
+from google.protobuf.descriptor_pb2 import DescriptorProto
 
 from distributary.codecs.protobuf_types import Column, Many, Shape, fields_of, name_of
 from distributary.codecs.schema_description import FieldDescription, RecordDescription, TypeDescription
@@ -22,15 +22,14 @@ def described(message: Descriptor, columns: tuple[Column, ...]) -> RecordDescrip
 
 
 def _fields(message: Descriptor, columns: tuple[Column, ...]) -> tuple[FieldDescription, ...]:
-    each = zip(fields_of(message), columns, strict=True)
-    return tuple(_field(field, column) for field, column in each)
-
-
-def _field(field: FieldDescriptor, column: Column) -> FieldDescription:
-    written = FieldDescriptorProto()
-    field.CopyToProto(written)
     # What proto3 calls `optional` is a oneof of one field to the compiler.
-    oneof = None if written.proto3_optional else field.containing_oneof
+    alone = {field.number for field in _proto(message).field if field.proto3_optional}
+    each = zip(fields_of(message), columns, strict=True)
+    return tuple(_field(field, column, field.number in alone) for field, column in each)
+
+
+def _field(field: FieldDescriptor, column: Column, alone: bool) -> FieldDescription:
+    oneof = None if alone else field.containing_oneof
     return FieldDescription(
         name_of(field),
         _type(field, column),

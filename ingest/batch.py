@@ -34,6 +34,7 @@ from distributary.ingest.settle import Settled, Settling
 from distributary.ingest.sweep import sweep_batch
 from distributary.ingest.table_book import TableBook
 from distributary.ingest.table_changes import PlannedChange, TableChanger, planned_changes
+from distributary.ingest.unknown_fields import UnknownFieldWarnings
 
 # How many rows a Python worker is given at once.
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -55,6 +56,7 @@ class BatchRunner:
 
     slots     how many tasks run at once
     attempts  how often each batch was begun in this run, by earlier queries too
+    warnings  what this run has been warned of
     """
 
     settings: Settings
@@ -68,6 +70,7 @@ class BatchRunner:
     on_start: Callable[[int], None]
     on_done: Callable[[Done], None]
     attempts: Counter[int] = field(default_factory=Counter)
+    warnings: UnknownFieldWarnings = field(default_factory=UnknownFieldWarnings)
 
     def __post_init__(self) -> None:
         self.manifests = ManifestStore(self.checkpoint)
@@ -109,6 +112,7 @@ class BatchRunner:
         known = self.tables.pinned(entities)
         settled = self._settle(records, batch_id, known)
         self._retried = settled.report.retried
+        self.warnings.warn(settled.report.unknown)
         planned = planned_changes(settled, known)
         self._evolve(records, batch_id, settled, planned)
         attempts, logged = self.attempts[batch_id], self._change_log.read(batch_id)

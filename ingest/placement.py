@@ -22,6 +22,7 @@ from distributary.ingest.report import Growth
 from distributary.ingest.rescued import joined
 from distributary.ingest.routing import Records, entities
 from distributary.ingest.task import Rows, Task, tally
+from distributary.ingest.unknown_fields import note
 
 Codes = npt.NDArray[np.int32]
 
@@ -44,6 +45,8 @@ class Placement:
         failed = np.array([failure.row for failure in decoded.failures], dtype=np.int64)
         verdicts = [Verdict(failure.reason, failure.detail) for failure in decoded.failures]
         self._refuse(rows[failed], verdicts)
+        lacking = (self._pinned.schema.id, self._reader.name)
+        note(self._report.unknown, lacking, decoded.unknown, self._raw, rows)
         decoded = self._without_growth(rows, payloads, decoded)
         self._report.decoded[self._pinned.schema.id] += len(decoded.source)
         self._route(rows[decoded.source], decoded)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from distributary.ingest.data_file import DataFile
 from distributary.ingest.pins import Coordinates, RecordKey
 from distributary.ingest.spans import Spans, join_spans
+from distributary.ingest.unknown_fields import Sightings, join
 
 # One binary column, one row a task.
 REPORT_DDL = "report binary"
@@ -53,6 +54,7 @@ class TaskReport:
     questions    record types the pins do not cover, with the rows that wait for an answer
     proposals    per record type whose schema was inferred: texts of schemas that would take what rows set aside bring
     stops        what met a policy that says `fail`
+    unknown      fields that sampled records have and their schema lacks
     retried      whether an earlier attempt at the task failed, which may have left files
     newcomers    entities beyond the task's allowance of new tables, with the rows that wait
     """
@@ -72,6 +74,7 @@ class TaskReport:
     proposals: dict[RecordKey, set[str]] = field(default_factory=dict)
     newcomers: Counter[str] = field(default_factory=Counter)
     stops: list[str] = field(default_factory=list)
+    unknown: Sightings = field(default_factory=dict)
     retried: bool = False
 
     def add(self, other: TaskReport) -> None:
@@ -93,6 +96,7 @@ class TaskReport:
             self.proposals.setdefault(key, set()).update(texts)
         self.newcomers += other.newcomers
         self.stops += other.stops
+        join(self.unknown, other.unknown)
         self.retried |= other.retried
 
     def no_longer_aside(self) -> None:

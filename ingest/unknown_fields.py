@@ -1,0 +1,87 @@
+"""Fields that records have and their schema lacks: what workers saw of them on a sample, and the warning about each.
+
+Their values are in no column. Only the run's operator can help: it takes the schema that the producer writes with.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from distributary.codecs.base import UnknownField
+from distributary.ingest.pins import Coordinates
+
+_log = logging.getLogger(__name__)
+
+# They come from data: a producer that sends random bytes shall fill neither a report nor a log.
+_MOST_KEPT = 1_000
+_MOST_TOLD = 100
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LackedField:
+    """A field, by the schema that lacks it, the record type's full name and the path to the field."""
+
+    schema_id: int
+    record: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """How many of the sampled records have the field, and where the first of them stands."""
+
+    records: int
+    first: Coordinates
+
+
+Sightings = dict[LackedField, Sighting]
+
+
+def note(
+    seen: Sightings,
+    record: tuple[int, str],
+    unknown: Sequence[UnknownField],
+    raw: pa.RecordBatch,
+    rows: npt.NDArray[np.int64],
+) -> None:
+    """Add what one batch of records had, `rows` being its places in `raw`; `record` is the schema's id and the type's name."""
+    for field in unknown:
+        row = int(rows[field.first])
+        topic, partition, offset = (raw[name][row].as_py() for name in ("topic", "partition", "offset"))
+        sighting = Sighting(field.records, (topic, partition, offset))
+        join(seen, {LackedField(*record, field.path): sighting})
+
+
+def join(seen: Sightings, others: Sightings) -> None:
+    """Take other sightings into these, up to a bound."""
+    for lacked, other in others.items():
+        known = seen.get(lacked)
+        if known is not None:
+            seen[lacked] = Sighting(known.records + other.records, min(known.first, other.first))
+        elif len(seen) < _MOST_KEPT:
+            seen[lacked] = other
+
+
+class UnknownFieldWarnings:
+    """Warns of each field once in a run, by its log."""
+
+    def __init__(self) -> None:
+        self._told: set[LackedField] = set()
+
+    def warn(self, seen: Sightings) -> None:
+        """Tell of those that nobody was told of."""
+        for lacked, sighting in sorted(seen.items()):
+            if lacked in self._told or len(self._told) == _MOST_TOLD:
+                continue
+            self._told.add(lacked)
+            _log.warning(
+                "records of schema %s (%s) have a field that it lacks, %s: in %s of those looked at, first at %s. Its values are in no "
+                "column; the producer should register the schema that it writes with. The records are still in Kafka",
+                *(lacked.schema_id, lacked.record, lacked.path, sighting.records, "/".join(map(str, sighting.first))),
+            )  # fmt: skip
