@@ -6,7 +6,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
 from pyspark.sql import DataFrame
@@ -21,6 +21,7 @@ from distributary.ingest.evolution import tables_grow, worker_policies
 from distributary.ingest.finish import Finisher
 from distributary.ingest.frames import record_headers
 from distributary.ingest.generation import Generation
+from distributary.ingest.histories import Histories
 from distributary.ingest.judge import Judge
 from distributary.ingest.manifest import Manifest
 from distributary.ingest.manifest_store import ManifestStore
@@ -110,13 +111,16 @@ class BatchRunner:
         offsets = self._offsets(batch_id, last)
         entities = dict(last.entities) if last else self.tables.entities_there()
         known = self.tables.pinned(entities)
-        settled = self._settle(records, batch_id, known)
+        met = last.met if last else {}
+        settled = self._settle(records, batch_id, known, met)
         self._retried = settled.report.retried
         self.warnings.warn(settled.report.unknown)
         planned = planned_changes(settled, known)
         self._evolve(records, batch_id, settled, planned)
         attempts, logged = self.attempts[batch_id], self._change_log.read(batch_id)
-        decision = Decision(batch_id, offsets, settled, entities, planned, started, attempts, logged)
+        decision = Decision(
+            batch_id, offsets, settled, entities, planned, started, attempts, logged, known, met
+        )
         manifest = decide(self.settings, self.generation, self.tables, decision)
         failpoints.reach(failpoints.BEFORE_MANIFEST, batch_id)
         self.confirm_lease()
@@ -141,9 +145,11 @@ class BatchRunner:
                 )
         return offsets
 
-    def _settle(self, records: DataFrame, batch_id: int, known: Mapping[str, PinnedTable]) -> Settled:
+    def _settle(
+        self, records: DataFrame, batch_id: int, known: Mapping[str, PinnedTable], met: Histories
+    ) -> Settled:
         judge = Judge(self.settings, self.schemas, self.tables, known)
-        pins = self._first_pins(batch_id, known, judge.room())
+        pins = replace(self._first_pins(batch_id, known, judge.room()), met=met)
         headers = record_headers(self.settings)
         return Settling(records.sparkSession, judge, self.tables, headers, self.slots).settle(records, pins)
 
@@ -173,13 +179,14 @@ class BatchRunner:
         self, records: DataFrame, batch_id: int, settled: Settled, planned: Sequence[PlannedChange]
     ) -> None:
         # Written down first, so that a change is on record even if we die in the middle of making it.
-        self._change_log.write(batch_id, [one for change in planned for one in _logged(change)])
+        self._change_log.write(batch_id, [one for change in planned for one in logged_changes(change)])
         threads = self.settings.limits.commit_threads
         changer = TableChanger(self.tables, records.sparkSession, self.settings.sink.columns, threads)
         changer.apply(planned, settled.layouts, {"distributary.pipeline": self.settings.name})
 
 
-def _logged(change: PlannedChange) -> list[TableChange]:
+def logged_changes(change: PlannedChange) -> list[TableChange]:
+    """A planned change as the log keeps it, a line a column."""
     detail = "" if change.schema_id is None else f"schema {change.schema_id}"
     kind = "created" if change.new else "added"
     first = change.first or (None, None, None)

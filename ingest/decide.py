@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 
 import pyarrow as pa
 
+from distributary.codecs.base import load_codec
 from distributary.ingest import decisions
-from distributary.ingest.changes import LoggedChange, TableChange
+from distributary.ingest.change_rows import ChangeRows, made_before, planned
+from distributary.ingest.changes import LoggedChange
 from distributary.ingest.data_file import DataFile
 from distributary.ingest.generation import Generation
+from distributary.ingest.histories import Histories, carried_on
 from distributary.ingest.ledger import (
     BATCHES_SCHEMA,
     BATCHES_TABLE,
@@ -28,20 +31,24 @@ from distributary.ingest.ledger import (
     changes_file,
 )
 from distributary.ingest.manifest import BatchPins, Counts, Manifest, Role, SpanRead, TableFiles, check_sums
+from distributary.ingest.meetings import Meetings
 from distributary.ingest.offset_log import Offsets
+from distributary.ingest.pins import PinnedTable
+from distributary.ingest.schema_steps import SchemaSteps
 from distributary.ingest.settings import Settings
 from distributary.ingest.settle import Settled
 from distributary.ingest.spans import Spans
 from distributary.ingest.table_book import TableBook
 from distributary.ingest.table_changes import PlannedChange
-from distributary.ingest.tables import TableState
+from distributary.ingest.table_fit import rules_of
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """A settled batch and what is known about it, on its way to become a manifest.
 
-    `logged` are the changes that attempts at this batch wrote down, the present one and those that died.
+    `known` are the tables that were there before, `met` the record types that each had met. `logged` are the changes
+    that attempts at this batch wrote down, the present one and those that died.
     """
 
     batch_id: int
@@ -52,12 +59,14 @@ class Decision:
     started_at: datetime
     attempts: int
     logged: Sequence[LoggedChange] = ()
+    known: Mapping[str, PinnedTable] = field(default_factory=dict)
+    met: Histories = field(default_factory=dict)
 
 
 def decide(settings: Settings, generation: Generation, tables: TableBook, decision: Decision) -> Manifest:
     """The batch's manifest, its ledger files written. Raises SumsDisagree before anything is visible."""
     report = decision.settled.report
-    events = _event_tables(generation, tables, decision)
+    events, entities = _event_tables(generation, tables, decision), _entities(decision)
     manifest = Manifest(
         batch_id=decision.batch_id,
         generation=generation.id,
@@ -65,7 +74,7 @@ def decide(settings: Settings, generation: Generation, tables: TableBook, decisi
         code_version=_code_version(),
         offsets=decision.offsets,
         pins=_pins(settings, decision),
-        entities=_entities(decision),
+        entities=entities,
         tables=(*events, *_quarantine(generation, decision)),
         counts=Counts(
             read=_read(report.spans),
@@ -74,6 +83,7 @@ def decide(settings: Settings, generation: Generation, tables: TableBook, decisi
             dropped=dict(report.dropped),
             already=report.already,
         ),
+        met=carried_on(decision.met, report.met, set(entities.values())),
     )
     check_sums(manifest)
     return _with_ledger(settings, tables, manifest, decision)
@@ -111,7 +121,7 @@ def _own(
 
 def _with_ledger(settings: Settings, tables: TableBook, manifest: Manifest, decision: Decision) -> Manifest:
     root = settings.sink.root
-    rows = [*_change_rows(settings, manifest, decision), *_earlier_rows(settings, tables, manifest, decision)]
+    rows = _change_rows(settings, tables, manifest, decision)
     own = [
         ("batches", BATCHES_TABLE, BATCHES_SCHEMA, batch_file(root, _batch_row(settings, manifest, decision)))
     ]
@@ -150,66 +160,23 @@ def _batch_row(settings: Settings, manifest: Manifest, decision: Decision) -> Ba
     )
 
 
-def _change_rows(settings: Settings, manifest: Manifest, decision: Decision) -> list[ChangeRow]:
-    now = datetime.now(timezone.utc)
-    rows = []
-    for change in decision.changes:
-        topic, partition, offset = change.first or (None, None, None)
-        for column in change.added:
-            rows.append(
-                ChangeRow(
-                    pipeline=settings.name,
-                    generation=manifest.generation,
-                    batch_id=manifest.batch_id,
-                    at=now,
-                    table=change.folder,
-                    entity=change.entity,
-                    schema_id=change.schema_id,
-                    kind="created" if change.new else column.kind,
-                    column=column.column,
-                    type=column.type,
-                    decision="add",
-                    kafka_topic=topic,
-                    kafka_partition=partition,
-                    kafka_offset=offset,
-                )
-            )
-    return rows
-
-
-def _earlier_rows(
+def _change_rows(
     settings: Settings, tables: TableBook, manifest: Manifest, decision: Decision
 ) -> list[ChangeRow]:
-    """Changes that an attempt made before it died: to the present one these columns were there already."""
-    planned = {(change.folder, column.column) for change in decision.changes for column in change.added}
+    settled = decision.settled
+    if not (decision.changes or decision.logged or settled.report.met):
+        return []
+    steps = SchemaSteps(load_codec(settings.decode.format), settled.pins.records)
+    rules, layouts = rules_of(settings), settled.layouts
+    meetings = Meetings(steps, rules, decision.known, layouts).of(settled.report.met, decision.met)
+    origin = (settings.name, manifest.generation, manifest.batch_id)
+    rows = ChangeRows(origin, steps, manifest.met, meetings)
     entities = {folder: entity for entity, folder in manifest.entities.items()}
+    now = planned(decision.changes)
     states = tables.states(logged.change.table for logged in decision.logged)
-    return [
-        ChangeRow(
-            pipeline=settings.name,
-            generation=manifest.generation,
-            batch_id=manifest.batch_id,
-            at=datetime.fromisoformat(logged.at),
-            table=logged.change.table,
-            entity=entities.get(logged.change.table),
-            schema_id=logged.change.schema_id,
-            kind=logged.change.kind,
-            column=logged.change.column,
-            type=logged.change.type,
-            decision="add",
-            kafka_topic=logged.change.kafka_topic,
-            kafka_partition=logged.change.kafka_partition,
-            kafka_offset=logged.change.kafka_offset,
-        )
-        for logged in decision.logged
-        if (logged.change.table, logged.change.column) not in planned and _was_made(logged.change, states)
-    ]
-
-
-def _was_made(change: TableChange, states: Mapping[str, TableState]) -> bool:
-    """Written down first, a change may have been left undone; an outer column tells for all within it."""
-    outer = change.column.partition(".")[0]
-    return change.table in states and outer in states[change.table].layout.names
+    came = [*now, *made_before(decision.logged, now, entities, states)]
+    told = [rows.of_column(one) for one in came]
+    return [*told, *rows.others(entities, told)]
 
 
 def _entities(decision: Decision) -> dict[str, str]:

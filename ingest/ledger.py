@@ -64,9 +64,13 @@ CHANGES_SCHEMA = pa.schema(
         ("kafka_topic", pa.string()),
         ("kafka_partition", pa.int32()),
         ("kafka_offset", pa.int64()),
+        # Behind those of earlier versions, whose tables get these columns.
+        ("old_schema_id", pa.int64()),
+        ("before", pa.string()),
+        ("after", pa.string()),
     ]
 )
-"""One row a change of a table; the Kafka columns are the first record that brought it, where known."""
+"""One row a change that a schema meant for a table; the Kafka columns are the first record that brought it, where known."""
 
 QUARANTINE_SCHEMA = pa.schema(
     [
@@ -124,11 +128,15 @@ class BatchRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeRow:
-    """A change of a table's columns, or one that was not made, as `ledger_changes` keeps it.
+    """What a schema changed for a table, as `ledger_changes` keeps it.
 
-    kind      what the records brought, such as "added" or "wider_type"
-    decision  what was done about it, such as "add" or "rescue"
-    detail    more in words, such as the reference of the schema that brought it
+    schema_id      the schema that brought it; `old_schema_id` the one that the table's records came with before
+    kind           the change's class (`codecs/schema_changes.py`); "created" of a column that its table was made with
+    column         the table's column; where it has none, the field
+    type           the column's type; empty where the table has none
+    before, after  what changed in the schema: a type, a name, a symbol
+    decision       what was done about it (`ingest/table_verdicts.py`), such as "add" or "rescue"
+    detail         more in words
     """
 
     pipeline: str
@@ -146,6 +154,9 @@ class ChangeRow:
     kafka_topic: str | None = None
     kafka_partition: int | None = None
     kafka_offset: int | None = None
+    old_schema_id: int | None = None
+    before: str | None = None
+    after: str | None = None
 
 
 def batch_file(root: str | os.PathLike[str], row: BatchRow) -> DataFile:

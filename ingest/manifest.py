@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from distributary.errors import SumsDisagree
 from distributary.ingest.data_file import DataFile
+from distributary.ingest.histories import Histories
 from distributary.ingest.offset_log import Offsets
 from distributary.registry.base import SchemaRef
 
@@ -88,7 +89,11 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One batch, decided. `entities` is complete: each value of the routing field ever seen and its table's folder."""
+    """One batch, decided.
+
+    entities  complete: each value of the routing field ever seen and its table's folder
+    met       the record types that each table has met up to here, by its folder; none of a table of which that is not known
+    """
 
     batch_id: int
     generation: str
@@ -99,6 +104,7 @@ class Manifest:
     entities: Mapping[str, str]
     tables: tuple[TableFiles, ...]
     counts: Counts
+    met: Histories = field(default_factory=dict)
 
     def file_names(self) -> frozenset[str]:
         """The names of all its files; no two files of ours share one."""

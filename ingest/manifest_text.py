@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from distributary.ingest import histories
 from distributary.ingest.data_file import DataFile
 from distributary.ingest.manifest import ROLES, BatchPins, Counts, Manifest, SpanRead, TableFiles
 from distributary.ingest.offset_log import offsets_from_json, offsets_to_json
@@ -33,6 +34,7 @@ def to_bytes(manifest: Manifest) -> bytes:
         "counts": _counts_to_json(manifest.counts),
         "pins": _pins_to_json(manifest.pins),
         "entities": dict(manifest.entities),
+        "met": histories.to_json(manifest.met),
         "layouts": layouts.texts,
         "tables": tables,
     }
@@ -55,6 +57,8 @@ def from_bytes(data: bytes) -> Manifest:
         entities=value["entities"],
         tables=tuple(_table_from_json(table, layouts) for table in value["tables"]),
         counts=_counts_from_json(value["counts"]),
+        # Earlier versions did not write it.
+        met=histories.from_json(value.get("met")),
     )
 
 

@@ -88,7 +88,9 @@ class Placement:
         codes = self._without_committed(rows, codes)
         live = np.flatnonzero(codes >= 0)
         if len(live):
-            self._grow(rows, codes, self._brought(decoded.rows, codes))
+            brought = self._brought(decoded.rows, codes)
+            self._task.meet(self._number, brought.keys(), rows, codes, self._raw)
+            self._grow(rows, codes, brought)
             self._place(rows, decoded, codes, live)
 
     def _without_entity(self, rows: Rows, codes: Codes) -> Codes:

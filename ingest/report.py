@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from distributary.ingest.data_file import DataFile
+from distributary.ingest.histories import join_met
 from distributary.ingest.pins import Coordinates, RecordKey
 from distributary.ingest.spans import Spans, join_spans
 from distributary.ingest.unknown_fields import Sightings, join
@@ -46,6 +47,7 @@ class TaskReport:
     decoded      records decoded, by schema id
     files        files written, none of them visible yet
     growths      layouts that grew in this task
+    met          per record type, the tables that had not met it before, and the first record of it on its way there
     quarantined  rows sent to quarantine, by reason
     first        per reason, the first record sent to quarantine for it
     dropped      rows dropped because the settings say so, by reason
@@ -64,6 +66,7 @@ class TaskReport:
     decoded: Counter[int] = field(default_factory=Counter)
     files: list[WrittenFile] = field(default_factory=list)
     growths: list[Growth] = field(default_factory=list)
+    met: dict[RecordKey, dict[str, Coordinates]] = field(default_factory=dict)
     quarantined: Counter[str] = field(default_factory=Counter)
     first: dict[str, Coordinates] = field(default_factory=dict)
     dropped: Counter[str] = field(default_factory=Counter)
@@ -84,6 +87,7 @@ class TaskReport:
         self.decoded += other.decoded
         self.files += other.files
         self.growths += other.growths
+        join_met(self.met, other.met)
         self.quarantined += other.quarantined
         for reason, place in other.first.items():
             self.first[reason] = min(place, self.first.get(reason, place))

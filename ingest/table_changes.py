@@ -97,7 +97,12 @@ class TableChanger:
             for change in planned
         }
         there = self._tables.states(OWN_TABLES)
-        own = {folder: (schema, properties) for folder, schema in OWN_TABLES.items() if folder not in there}
+        own = {
+            folder: (schema, properties)
+            for folder, schema in OWN_TABLES.items()
+            # Those that an earlier version made get the columns that were not kept then.
+            if folder not in there or any(misfits(there[folder].layout, schema))
+        }
         self._make({**wanted, **own})
 
     def _make(self, wanted: Mapping[str, tuple[pa.Schema, Mapping[str, str]]]) -> None:

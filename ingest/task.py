@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -22,6 +22,7 @@ from distributary.ingest.report import TaskReport, WrittenFile
 from distributary.ingest.table_buffers import TableBuffers
 
 Rows = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
 
 # Kept beyond the number that will be asked, so that the most frequent ones are among them; a hostile million is not.
 _MOST_QUESTIONS_KEPT = 10_000
@@ -44,6 +45,7 @@ class Task:
         self.quarantine = Quarantine(pins, self._buffers, self.report)
         self._aside = AsideFile(pins.aside)
         self._readers: dict[int, RecordReader] = {}
+        self._met: dict[int, set[int]] = {}
 
     def reader(self, number: int) -> RecordReader:
         """What decodes the pinned record type of this number."""
@@ -51,6 +53,29 @@ class Task:
             pinned = self.pins.records[number]
             self._readers[number] = self.codec.reader(pinned.schema, pinned.key[1])
         return self._readers[number]
+
+    def meet(
+        self, number: int, present: Collection[int], rows: Rows, codes: Codes, raw: pa.RecordBatch
+    ) -> None:
+        """Note which of these entities' tables meet a record type for the first time, and with which record.
+
+        `codes` are the entities of the batch's `rows`, those at `present` among them.
+        """
+        known = self._met.setdefault(number, set())
+        if known.issuperset(present):
+            return
+        folders, key = self.book.folders, self.pins.records[number].key
+        entities, firsts = np.unique(codes, return_index=True)
+        for code, first in zip(entities.tolist(), firsts.tolist(), strict=True):
+            if code < 0 or code in known:
+                continue
+            known.add(code)
+            if key not in self.pins.met.get(folders[code], ()):
+                row = int(rows[first])
+                topic, partition, offset = (
+                    raw[name][row].as_py() for name in ("topic", "partition", "offset")
+                )
+                self.report.met.setdefault(key, {}).setdefault(folders[code], (topic, partition, offset))
 
     def set_aside(self, raw: pa.RecordBatch, rows: Rows) -> None:
         """Keep these rows of `raw` as they are, until the driver has answered what they wait for."""

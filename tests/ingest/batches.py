@@ -19,6 +19,7 @@ from distributary.ingest.offset_log import Offsets
 from distributary.ingest.pins import PinnedTable, Pins
 from distributary.ingest.report import TaskReport
 from distributary.ingest.setting_groups import Columns
+from distributary.ingest.settings import Settings
 from distributary.ingest.settle import Settled
 from distributary.ingest.table_changes import PlannedChange, TableChanger, planned_changes
 
@@ -39,9 +40,14 @@ def demuxed(by: Pins, *batches: Sequence[Sent]) -> TaskReport:
 
 def settled(root: Path, sent: Sequence[Sent], **changes: Any) -> Settled:
     """A batch of these records, written and judged; the pins' `tables` are those known before."""
+    return settled_by(settings(root), root, sent, **changes)
+
+
+def settled_by(chosen: Settings, root: Path, sent: Sequence[Sent], **changes: Any) -> Settled:
+    """The same with these settings."""
     by = pins(root, **{"generation": generation(root).id, "schemas_final": True, **changes})
     report = demuxed(by, sent)
-    judge = Judge(settings(root), schema_book(checkpoint(root), registry()), table_book(root), by.tables)
+    judge = Judge(chosen, schema_book(checkpoint(root), registry()), table_book(root), by.tables)
     assert judge.objection(report, by) is None
     return Settled(report, by, judge.layouts(report, by))
 
@@ -56,14 +62,21 @@ def evolved(root: Path, batch_settled: Settled) -> list[PlannedChange]:
 
 
 def decided(
-    root: Path, batch_settled: Settled, offsets: Offsets, entities: Mapping[str, str] | None = None
+    root: Path,
+    batch_settled: Settled,
+    offsets: Offsets,
+    entities: Mapping[str, str] | None = None,
+    chosen: Settings | None = None,
 ) -> Manifest:
     """The batch's manifest, its tables made and its ledger files written."""
     planned = evolved(root, batch_settled)
     began = datetime.now(timezone.utc)
     by = batch_settled.pins
-    decision = Decision(by.batch_id, offsets, batch_settled, entities or {}, planned, began, 1)
-    return decide(settings(root), generation(root), table_book(root), decision)
+    known, met = by.tables, by.met
+    decision = Decision(
+        by.batch_id, offsets, batch_settled, entities or {}, planned, began, 1, (), known, met
+    )
+    return decide(chosen or settings(root), generation(root), table_book(root), decision)
 
 
 def known(root: Path, entities: Mapping[str, str]) -> Mapping[str, PinnedTable]:

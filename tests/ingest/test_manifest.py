@@ -58,6 +58,7 @@ def manifest(batch_id: int = 7, offsets: Offsets | None = None, counts: Counts |
             table("ledger_batches", [1], "batches"),
         ),
         counts or sums(),
+        {"silver_a": ((1, ()), ("1", (0, 2))), "silver_b": ((1, ()),), "silver_c": ((1, ()),)},
     )
 
 

@@ -8,12 +8,14 @@ from tests.ingest.kafka_records import pins
 from tests.ingest.pipelines import make_table, table_book, written
 
 from distributary.errors import CommitImpossible
+from distributary.ingest.ledger import CHANGES_TABLE
 from distributary.ingest.pins import PinnedTable
 from distributary.ingest.report import Growth, TaskReport
 from distributary.ingest.setting_groups import Columns
 from distributary.ingest.settle import Settled
 from distributary.ingest.table_book import ENTITY_PROPERTY
 from distributary.ingest.table_changes import OWN_TABLES, PlannedChange, TableChanger, planned_changes
+from distributary.ingest.tables import create
 
 A = pa.schema([("a", pa.int64())])
 AB = A.append(pa.field("b", pa.struct([("c", pa.string())])))
@@ -72,3 +74,12 @@ def test_a_table_that_contradicts_what_was_planned_is_told(tmp_path: Path) -> No
     planned = planned_changes(settled(tmp_path, {"new": A}), {})
     with pytest.raises(CommitImpossible, match="cannot take the columns wanted"):
         apply(tmp_path, planned, {"new": A})
+
+
+def test_a_ledger_that_an_earlier_version_made_gets_the_columns_it_lacks(tmp_path: Path) -> None:
+    folder, whole = CHANGES_TABLE, OWN_TABLES[CHANGES_TABLE]
+    create(tmp_path / "lake" / folder, pa.schema(list(whole)[:-3]), {})
+    for _ in range(2):
+        apply(tmp_path, [], {})
+        assert table_book(tmp_path).states([folder])[folder].layout.names == whole.names
+    assert table_book(tmp_path).states([folder])[folder].version == 1

@@ -1,0 +1,201 @@
+"""A batch's rows of the table of changes: columns that came, and whatever else a new schema meant for a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from distributary.ingest.changes import LoggedChange, TableChange
+from distributary.ingest.histories import Histories
+from distributary.ingest.ledger import ChangeRow
+from distributary.ingest.meetings import Meeting
+from distributary.ingest.pins import Coordinates
+from distributary.ingest.schema_steps import SchemaSteps
+from distributary.ingest.table_changes import PlannedChange
+from distributary.ingest.table_verdicts import TableVerdict
+from distributary.ingest.tables import TableState
+
+# Kinds of changes that come with a column.
+CAME = frozenset({"added", "renamed", "oneof_arm_added"})
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """A column that came to a table; the schema that brought it and the first record of it, as far as was noted."""
+
+    table: str
+    entity: str | None
+    column: str
+    type: str
+    kind: str
+    schema_id: int | None
+    first: Coordinates | None
+    at: datetime
+
+
+class ChangeRows:
+    """Makes the rows of one batch."""
+
+    def __init__(
+        self,
+        origin: tuple[str, str, int],
+        steps: SchemaSteps,
+        met: Histories,
+        meetings: Sequence[Meeting],
+    ) -> None:
+        """`origin` is pipeline, generation and batch; `met` are the histories with this batch."""
+        self._origin, self._steps, self._met = origin, steps, met
+        self._meetings: dict[str, list[Meeting]] = {}
+        for meeting in meetings:
+            self._meetings.setdefault(meeting.folder, []).append(meeting)
+
+    def of_column(self, came: Came) -> ChangeRow:
+        """The row of a column that came, with the step that brought it."""
+        meetings = self._meetings.get(came.table, ())
+        bringing = next((one for one in meetings if came.column in one.brought), None)
+        schema_id, first = came.schema_id, came.first
+        old = self._predecessor(came)
+        if bringing is not None:
+            schema_id, first = self._steps.schema_id(bringing.new), bringing.first
+            old = None if bringing.old is None else self._steps.schema_id(bringing.old)
+        told = [verdict for one in meetings for verdict in one.verdicts]
+        verdict = next((one for one in told if one.column == came.column and one.kind in CAME), None)
+        created = came.kind == "created"
+        return self._row(
+            came.table,
+            came.entity,
+            came.at,
+            first,
+            schema_id=schema_id,
+            old_schema_id=None if created else old,
+            kind=came.kind if created or verdict is None else verdict.kind,
+            column=came.column,
+            type=came.type,
+            before=(verdict.before or None) if verdict else None,
+            after=(verdict.after or None) if verdict else None,
+            decision="add",
+            detail=verdict.detail if verdict and not created else "",
+        )
+
+    def others(self, entities: Mapping[str, str], told: Sequence[ChangeRow]) -> list[ChangeRow]:
+        """What else became of the new schemas' changes; `told` are the rows of columns that came.
+
+        `entities` are those of the tables, by folder.
+        """
+        came, now = {(row.table, row.column) for row in told}, datetime.now(timezone.utc)
+        return [
+            self._of_verdict(meeting, verdict, entities.get(folder), now)
+            for folder, meetings in self._meetings.items()
+            for meeting in meetings
+            for verdict in meeting.verdicts
+            # A column is told of when it comes, which one of an inferred schema does with its first value.
+            if verdict.action not in {"add", "fail"}
+            and not (verdict.kind in CAME and (folder, verdict.column) in came)
+        ]
+
+    def _of_verdict(
+        self, meeting: Meeting, verdict: TableVerdict, entity: str | None, now: datetime
+    ) -> ChangeRow:
+        return self._row(
+            meeting.folder,
+            entity,
+            now,
+            meeting.first,
+            schema_id=self._steps.schema_id(meeting.new),
+            old_schema_id=None if meeting.old is None else self._steps.schema_id(meeting.old),
+            kind=verdict.kind,
+            column=verdict.column,
+            type=verdict.table,
+            before=verdict.before or None,
+            after=verdict.after or None,
+            decision=verdict.action,
+            detail=verdict.detail,
+        )
+
+    def _row(
+        self, table: str, entity: str | None, at: datetime, first: Coordinates | None, **change: Any
+    ) -> ChangeRow:
+        pipeline, generation, batch_id = self._origin
+        topic, partition, offset = first or (None, None, None)
+        return ChangeRow(
+            pipeline=pipeline,
+            generation=generation,
+            batch_id=batch_id,
+            at=at,
+            table=table,
+            entity=entity,
+            kafka_topic=topic,
+            kafka_partition=partition,
+            kafka_offset=offset,
+            **change,
+        )
+
+    def _predecessor(self, came: Came) -> int | None:
+        """The id that a column's schema came after, by the table's history."""
+        history = self._met.get(came.table, ())
+        for place, key in enumerate(history):
+            if self._steps.knows(key) and self._steps.schema_id(key) == came.schema_id:
+                old = self._steps.before(key, history[:place])
+                return None if old is None else self._steps.schema_id(old)
+        return None
+
+
+def planned(changes: Sequence[PlannedChange]) -> list[Came]:
+    """The columns that this attempt adds."""
+    now = datetime.now(timezone.utc)
+    return [
+        Came(
+            change.folder,
+            change.entity,
+            column.column,
+            column.type,
+            "created" if change.new else column.kind,
+            change.schema_id,
+            change.first,
+            now,
+        )
+        for change in changes
+        for column in change.added
+    ]
+
+
+def made_before(
+    logged: Sequence[LoggedChange],
+    planned_now: Sequence[Came],
+    entities: Mapping[str, str],
+    states: Mapping[str, TableState],
+) -> list[Came]:
+    """Columns that an attempt added before it died: to the present one these were there already.
+
+    `entities` are those of the tables, by folder.
+    """
+    now = {(one.table, one.column) for one in planned_now}
+    return [
+        Came(
+            one.change.table,
+            entities.get(one.change.table),
+            one.change.column,
+            one.change.type,
+            one.change.kind,
+            one.change.schema_id,
+            _coordinates(one.change),
+            datetime.fromisoformat(one.at),
+        )
+        for one in logged
+        if (one.change.table, one.change.column) not in now and _was_made(one.change, states)
+    ]
+
+
+def _was_made(change: TableChange, states: Mapping[str, TableState]) -> bool:
+    """Written down first, a change may have been left undone; an outer column tells for all within it."""
+    outer = change.column.partition(".")[0]
+    return change.table in states and outer in states[change.table].layout.names
+
+
+def _coordinates(change: TableChange) -> Coordinates | None:
+    topic, partition, offset = change.kafka_topic, change.kafka_partition, change.kafka_offset
+    if topic is None or partition is None or offset is None:
+        return None
+    return topic, partition, offset

@@ -1,0 +1,107 @@
+"""What it meant for each table of a batch that it met a record type for the first time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from distributary.ingest.histories import Histories, Met, newly_met
+from distributary.ingest.layout import changes, extend
+from distributary.ingest.pins import Coordinates, PinnedTable, RecordKey
+from distributary.ingest.schema_steps import SchemaSteps
+from distributary.ingest.table_fit import Rules
+from distributary.ingest.table_verdicts import TableVerdict, verdicts, verdicts_of_table
+
+_EMPTY = pa.schema([])
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """A table met a record type for the first time.
+
+    old       the record type that was what this one is now; None for one that is new to the table
+    first     the first record of it that was on its way to the table
+    brought   the columns that come with it; none of an inferred schema's, which come with their values
+    verdicts  what becomes of each change
+    """
+
+    folder: str
+    old: RecordKey | None
+    new: RecordKey
+    first: Coordinates
+    brought: frozenset[str]
+    verdicts: tuple[TableVerdict, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What one step means for all tables of the same columns, and the columns they have then."""
+
+    grown: pa.Schema
+    brought: frozenset[str]
+    verdicts: tuple[TableVerdict, ...]
+
+
+_Step = tuple[RecordKey | None, RecordKey, int, int, bool, bool]
+
+
+@dataclass
+class Meetings:
+    """Holds what was met against the tables: `known` as they were before the batch, `layouts` as they are with it.
+
+    A thousand tables that take the same step share its outcome; their layouts are told apart by identity.
+    """
+
+    steps: SchemaSteps
+    rules: Rules
+    known: Mapping[str, PinnedTable]
+    layouts: Mapping[str, pa.Schema]
+    _outcomes: dict[_Step, _Outcome] = field(default_factory=dict)
+
+    def of(self, met: Met, histories: Histories) -> list[Meeting]:
+        """Table after table, in the order in which each met what it met; `histories` are those before the batch."""
+        return [
+            meeting
+            for folder, steps in newly_met(met, histories).items()
+            if folder in self.known or folder in self.layouts
+            for meeting in self._of_table(folder, steps, histories.get(folder, ()))
+        ]
+
+    def _of_table(
+        self, folder: str, steps: Sequence[tuple[RecordKey, Coordinates]], history: Sequence[RecordKey]
+    ) -> Iterator[Meeting]:
+        is_new = folder not in self.known
+        before = _EMPTY if is_new else self.known[folder].layout
+        after = self.layouts.get(folder, before)
+        for key, first in steps:
+            old = self.steps.before(key, history)
+            created = is_new and not history
+            step = (old, key, id(before), id(after), is_new, created)
+            if step not in self._outcomes:
+                self._outcomes[step] = self._outcome(old, key, (before, after), is_new, created)
+            outcome = self._outcomes[step]
+            yield Meeting(folder, old, key, first, outcome.brought, outcome.verdicts)
+            before, history = outcome.grown, (*history, key)
+
+    def _outcome(
+        self,
+        old: RecordKey | None,
+        new: RecordKey,
+        layouts: tuple[pa.Schema, pa.Schema],
+        is_new: bool,
+        created: bool,
+    ) -> _Outcome:
+        (before, after), record = layouts, self.steps.columns(new)
+        # Whatever the settings say of known tables, a new one takes up all that its first batch brings.
+        rules = replace(self.rules, grow=True, growth_stops="") if is_new else self.rules
+        told: tuple[TableVerdict, ...] = ()
+        if old is not None:
+            told = verdicts(self.steps.changes(old, new), record, before, rules, after)
+        elif not created:
+            told = verdicts_of_table(record, before, rules, after)
+        grown = extend(before, record, rules.columns.reserved()) if rules.grow else before
+        inferred = self.steps.inferred(new)
+        brought = () if inferred else (change.column for change in changes(before, grown))
+        return _Outcome(before if inferred else grown, frozenset(brought), told)

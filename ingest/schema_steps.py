@@ -1,0 +1,70 @@
+"""What led from one record type to another, classified once a pair, however many tables took that step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+
+import pyarrow as pa
+
+from distributary.codecs.base import Codec
+from distributary.codecs.describe import describe
+from distributary.codecs.schema_changes import SchemaChange, classify
+from distributary.codecs.schema_description import RecordDescription
+from distributary.ingest.pins import PinnedRecord, RecordKey
+
+# Record types of which so much of all top-level fields is alike count as one whose name changed.
+_ALIKE = 0.5
+
+
+class SchemaSteps:
+    """Steps between record types that are known."""
+
+    def __init__(self, codec: Codec, records: Iterable[PinnedRecord]) -> None:
+        self._codec = codec
+        self._records = {record.key: record for record in records}
+        self.columns: Callable[[RecordKey], pa.Schema] = lru_cache(maxsize=None)(self._columns)
+        self.changes: Callable[[RecordKey, RecordKey], Sequence[SchemaChange]] = lru_cache(maxsize=None)(
+            self._changes
+        )
+        self._description = lru_cache(maxsize=None)(self._described)
+
+    def before(self, key: RecordKey, history: Sequence[RecordKey]) -> RecordKey | None:
+        """The last in a history that is an earlier state of this record type, and not another event."""
+        known = (one for one in reversed(history) if one != key and one in self._records)
+        return next((one for one in known if self._is_one(one, key)), None)
+
+    def knows(self, key: RecordKey) -> bool:
+        """Whether the record type is among those known."""
+        return key in self._records
+
+    def inferred(self, key: RecordKey) -> bool:
+        """Whether nobody registered its schema."""
+        return self._records[key].schema.inferred
+
+    def schema_id(self, key: RecordKey) -> int:
+        """The id that the ledger tells of a record type's schema."""
+        return self._records[key].schema.id
+
+    def _columns(self, key: RecordKey) -> pa.Schema:
+        return self._codec.reader(self._records[key].schema, key[1]).schema
+
+    def _changes(self, before: RecordKey, after: RecordKey) -> Sequence[SchemaChange]:
+        return classify(self._description(before), self._description(after))
+
+    def _described(self, key: RecordKey) -> RecordDescription:
+        return describe(self._codec, self._records[key].schema, key[1])
+
+    def _is_one(self, before: RecordKey, after: RecordKey) -> bool:
+        return same_record(self._description(before), self._description(after))
+
+
+def same_record(before: RecordDescription, after: RecordDescription) -> bool:
+    """Whether two descriptions are of one record type at two times: by name, by alias, or by most of its fields.
+
+    Several event types may share a table: from one of them to the next nothing changed.
+    """
+    if before.format == after.format and (before.name == after.name or before.name in after.aliases):
+        return True
+    old, new = ({field.name for field in one.fields} for one in (before, after))
+    return bool(old | new) and len(old & new) / len(old | new) > _ALIKE
