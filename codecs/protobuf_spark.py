@@ -129,9 +129,9 @@ def _check_class_path(name: str) -> None:
 
 def _check_columns(name: str, columns: tuple[Column, ...]) -> None:
     for column in columns:
-        if column.shape is Shape.JSON or column.is_group:
+        if column.shape is Shape.JSON:
             raise DecoderUnavailable(
-                f"{name}: field {column.name!r} is {'a group' if column.is_group else 'JSON text (' + column.message + ')'}"
-                ", which from_protobuf cannot give; decode with the Arrow engine (engine: arrow)"
+                f"{name}: field {column.name!r} is JSON text ({column.message}), which from_protobuf cannot give; "
+                "decode with the Arrow engine (engine: arrow)"
             )
         _check_columns(name, column.children)

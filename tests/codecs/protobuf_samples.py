@@ -147,18 +147,25 @@ def _fill(draw: st.DrawFn, message: Any, field: FieldDescriptor, depth: int) -> 
 
 def expected(message: Any) -> dict[str, Any]:
     """The row a message should become, read off its fields through Protobuf's own Python interface."""
-    return {field.name: _expected_field(message, field) for field in message.DESCRIPTOR.fields}
+    kind = message.DESCRIPTOR
+    row = {field.name: _expected_field(message, field) for field in kind.fields}
+    extensions = kind.file.pool.FindAllExtensions(kind)
+    return row | {field.full_name: _expected_field(message, field) for field in extensions}
+
+
+def _is_set(message: Any, field: FieldDescriptor) -> bool:
+    return bool(message.HasExtension(field) if field.is_extension else message.HasField(field.name))
 
 
 def _expected_field(message: Any, field: FieldDescriptor) -> Any:
-    value = getattr(message, field.name)
+    value = message.Extensions[field] if field.is_extension else getattr(message, field.name)
     entry = field.message_type
     if entry is not None and entry.GetOptions().map_entry:
         item = entry.fields_by_name["value"]
         return {key: _expected_one(item, value[key]) for key in value}
     if field.is_repeated:
         return [_expected_one(field, one) for one in value]
-    if field.has_presence and not message.HasField(field.name) and not field.has_default_value:
+    if field.has_presence and not _is_set(message, field) and not field.has_default_value:
         return None
     return _expected_one(field, value)
 
@@ -187,7 +194,7 @@ def _expected_one(field: FieldDescriptor, value: Any) -> Any:  # noqa: PLR0911
         return Decimal(value.value) if "UInt64" in name else value.value
     if name == "google.protobuf.Any":
         return {"@type": value.type_url, "value": base64.b64encode(value.value).decode()}
-    if name in ("google.protobuf.Struct", "google.protobuf.Value", "rich.Chain"):
+    if name in ("google.protobuf.Struct", "google.protobuf.Value") or name.endswith(".Chain"):
         return json_format.MessageToDict(value, preserving_proto_field_name=True)
     return expected(value) if field.message_type.fields else True
 
