@@ -13,7 +13,17 @@ import typer
 from distributary import schema_views as views
 from distributary.errors import CheckFailed, ConfigError, SchemaNotFound
 from distributary.registry_choice import Address, SettingsFile
-from distributary.schema_versions import Asked, asking, find, reference, schema_of, schemas_of, type_of
+from distributary.schema_columns import changes_between
+from distributary.schema_versions import (
+    Asked,
+    asking,
+    candidate,
+    find,
+    reference,
+    schema_of,
+    schemas_of,
+    type_of,
+)
 from distributary.terminal import bars
 
 app = typer.Typer(help="Look at a registry's schemas, and at the columns they give.", no_args_is_help=True)
@@ -89,7 +99,7 @@ def diff(
     settings: SettingsFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what changed between two versions of a subject: columns first, then the text."""
+    """Show what changed between two versions of a subject: fields by the class of change first, then the text."""
     with asking(registry, settings) as asked:
         known = asked.registry.versions(subject, deleted=True)
         pair = [find(known, subject, wanted) for wanted in (before, after)]
@@ -115,13 +125,14 @@ def check(
     settings: SettingsFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask the registry whether a schema may become the subject's next version; exit code 3 if not."""
+    """Tell what a schema would change, and whether the registry takes it as the next version; exit code 3 if not."""
     imports, text = [reference(one) for one in references or ()], _text_of(file)
     with asking(registry, settings) as asked:
         latest = schema_of(asked, find(asked.registry.versions(subject), subject, "latest"))
         kind = type_of(file, schema_type, latest.type)
         verdict = asked.catalogue.check(subject, text, kind, imports)
         level = asked.catalogue.level(subject)
+        changes = changes_between(latest, candidate(asked, text, kind, imports))
     if as_json:
         answer = {
             "subject": subject,
@@ -130,9 +141,12 @@ def check(
             "level": level,
             "against": verdict.against,
             "messages": list(verdict.messages),
+            "changes": changes.as_list(),
+            "why_no_changes": changes.why_none,
         }
         typer.echo(json.dumps(answer, indent=2))
         raise typer.Exit(0 if verdict.compatible else CheckFailed.exit_code)
+    typer.echo("\n".join(views.change_lines(changes)))
     held = f"{subject} ({level or 'level unknown'}), held against {verdict.against}"
     if not verdict.compatible:
         said = "".join(f"\n  {message}" for message in verdict.messages) or "; the registry does not say why"
@@ -144,7 +158,7 @@ def check(
 def history(
     subject: Subject, registry: Address = "", settings: SettingsFile = None, as_json: AsJson = False
 ) -> None:
-    """Tell a subject's versions, deleted ones too, and what each changed."""
+    """Tell a subject's versions, deleted ones too, and what each changed, by the class of change."""
     with asking(registry, settings) as asked:
         versions = asked.registry.versions(subject, deleted=True)
         schemas = schemas_of(asked, versions)

@@ -80,6 +80,18 @@ def reference(text: str) -> Reference:
     return Reference(name, subject, int(version))
 
 
+def candidate(asked: Asked, text: str, kind: SchemaType, references: Sequence[Reference]) -> Schema:
+    """The schema that a text would be, with its imports from the registry. Raises SchemaNotFound or BadSchema."""
+    from distributary.registry.base import Schema
+
+    imports: dict[str, str] = {}
+    for one in references:
+        known = asked.registry.versions(one.subject, deleted=True)
+        held = schema_of(asked, find(known, one.subject, str(one.version)))
+        imports |= {**held.imports, one.name: held.text}
+    return Schema(0, kind, text, tuple(references), imports)
+
+
 def type_of(file: Path, given: str | None, latest: SchemaType) -> SchemaType:
     """The type of a schema in a file: the one given, else by its suffix, else that of the subject's latest version."""
     if given is None:

@@ -8,10 +8,11 @@ from difflib import unified_diff
 from typing import TYPE_CHECKING, Any
 
 from distributary.registry.base import Schema
-from distributary.schema_columns import ColumnChanges, Columns, columns_of, compare
+from distributary.schema_columns import Changes, changes_between, columns_of
 from distributary.terminal import one_line, printable
 
 if TYPE_CHECKING:
+    from distributary.codecs.schema_changes import SchemaChange
     from distributary.errors import SchemaError
     from distributary.registry.base import SubjectVersion
     from distributary.registry.catalogue import Latest
@@ -66,7 +67,7 @@ def shown(schema: Schema, version: SubjectVersion | None) -> dict[str, Any]:
         "imports": dict(schema.imports),
         "text": schema.text,
         "record": columns.record,
-        "columns": [{"name": name, "type": columns.types[name]} for name in columns.top]
+        "columns": [{"name": name, "type": kind} for name, kind in columns.types]
         if columns.why_none is None
         else None,
         "why_no_columns": columns.why_none,
@@ -98,12 +99,11 @@ def _column_lines(answer: Mapping[str, Any]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Two versions of a subject: what became of the columns, and the texts line by line."""
+    """Two versions of a subject: what became of their records, and the texts line by line."""
 
     before: SubjectVersion
     after: SubjectVersion
-    changes: ColumnChanges | None
-    why_none: str | None
+    changes: Changes
     lines: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -112,45 +112,44 @@ class Difference:
             "subject": self.after.subject,
             "from": {"version": self.before.version, "id": self.before.id, "deleted": self.before.deleted},
             "to": {"version": self.after.version, "id": self.after.id, "deleted": self.after.deleted},
-            "columns": self.changes.as_dict() if self.changes else None,
-            "why_no_columns": self.why_none,
+            "changes": self.changes.as_list(),
+            "why_no_changes": self.changes.why_none,
             "text": "\n".join(self.lines),
         }
 
     def text(self) -> str:
         """The same for a terminal."""
-        columns = _change_lines(self.changes, self.why_none)
-        return "\n".join([*columns, "", *(self.lines or ("the texts are the same",))])
+        return "\n".join([*change_lines(self.changes), "", *(self.lines or ("the texts are the same",))])
 
 
 def difference(before: SubjectVersion, old: Schema, after: SubjectVersion, new: Schema) -> Difference:
     """What changed from one version to another."""
     from distributary.registry.readable import readable
 
-    one, other = columns_of(old), columns_of(new)
     names = (f"version {before.version} (id {before.id})", f"version {after.version} (id {after.id})")
     lines = unified_diff(_plain(readable(old)), _plain(readable(new)), *names, lineterm="")
-    return Difference(before, after, compare(one, other), _why_none(one, other), tuple(lines))
+    return Difference(before, after, changes_between(old, new), tuple(lines))
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One version of a subject and what it changed; `changes` is None for the first, and where columns are unknown."""
+    """One version of a subject and what it changed; `changes` is None where the schema itself is not to be had."""
 
     version: SubjectVersion
     type: str | None
-    changes: ColumnChanges | None
+    changes: Changes | None
     is_first: bool
     note: str | None
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain JSON values."""
+        told = self.changes.as_list() if self.changes and not self.is_first else None
         return {
             "version": self.version.version,
             "id": self.version.id,
             "deleted": self.version.deleted,
             "type": self.type,
-            "changes": self.changes.as_dict() if self.changes else None,
+            "changes": told,
             "note": self.note,
         }
 
@@ -158,34 +157,39 @@ class Step:
         """The same for a terminal."""
         gone = ", deleted" if self.version.deleted else ""
         head = f"version {self.version.version}: id {self.version.id}, {self.type or 'unreadable'}{gone}"
-        if self.is_first and self.note is None:
-            return [head]
-        return [head, *(f"  {line}" for line in _change_lines(self.changes, self.note))]
+        return [head, *(f"  {line}" for line in self._told())]
+
+    def _told(self) -> list[str]:
+        if self.changes is None or self.is_first:
+            return [one_line(self.note)] if self.note else []
+        return change_lines(self.changes)
 
 
 def steps(versions: Sequence[SubjectVersion], schemas: Sequence[Schema | SchemaError]) -> list[Step]:
     """A subject's versions, each held against the one before it, deleted or not."""
     told: list[Step] = []
-    before: Columns | None = None
+    before: Schema | None = None
     for version, schema in zip(versions, schemas, strict=True):
         if not isinstance(schema, Schema):
             told.append(Step(version, None, None, before is None, str(schema)))
             continue
-        columns = columns_of(schema)
-        changes = compare(before, columns) if before else None
-        told.append(Step(version, schema.type, changes, before is None, _why_none(before, columns)))
-        before = columns
+        changes = changes_between(before, schema)
+        told.append(Step(version, schema.type, changes, before is None, changes.why_none))
+        before = schema
     return told
 
 
-def _why_none(before: Columns | None, after: Columns) -> str | None:
-    return after.why_none or (before.why_none if before else None)
+def change_lines(changes: Changes) -> list[str]:
+    """Changes for a terminal, one a line: the class, the column, what was and what is."""
+    if changes.told is None:
+        return [one_line(f"changes are not known: {changes.why_none}")]
+    width = max((len(one.kind) for one in changes.told), default=0)
+    return [_change_line(one, width) for one in changes.told] or ["no field changed"]
 
 
-def _change_lines(changes: ColumnChanges | None, why_none: str | None) -> list[str]:
-    if changes is None:
-        return [one_line(f"no columns: {why_none}")]
-    return [printable(line) for line in changes.lines()] or ["no column changed"]
+def _change_line(one: SchemaChange, width: int) -> str:
+    values = " -> ".join(value for value in (one.before, one.after) if value)
+    return printable("  ".join(word for word in (one.kind.ljust(width), one.column, values) if word))
 
 
 def _plain(text: str) -> list[str]:

@@ -21,6 +21,11 @@ V1 = 'syntax = "proto3";\npackage p;\nmessage E {\n  int32 a = 1;\n  In in = 2;\
 V2 = V1.replace("int32 a = 1;", "int64 a = 1;\n  repeated string tags = 3;").replace(
     "x = 1;", "x = 1; bool y = 2;"
 )
+CHANGES = [
+    {"class": "widened", "column": "a", "before": "int", "after": "bigint"},
+    {"class": "added", "column": "tags", "before": "", "after": "array<string>"},
+    {"class": "added", "column": "in.y", "before": "", "after": "boolean"},
+]
 CHECK = "/compatibility/subjects/games-value/versions"
 
 
@@ -38,6 +43,7 @@ def server() -> Any:
     server.on("/subjects/games-value/versions?deleted=true", server.json([1, 2, 3]))
     for subject, schema_id in (("avro-value", 12), ("other", 13)):
         server.on(f"/subjects/{subject}/versions", server.json([1]))
+        server.on(f"/subjects/{subject}/versions?deleted=true", server.json([1]))
         server.version(subject, 1, schema_id, schema='"string"')
         server.latest(subject, 1, schema_id, schema='"string"')
         server.on(f"/schemas/ids/{schema_id}", server.json({"schema": '"string"'}))
@@ -164,18 +170,20 @@ def test_imports_of_a_schema_are_shown(server: AnswerServer, run: Run) -> None:
     assert "imports S from other version 1" in run("show", "--id", 21)[1]
 
 
-def test_a_difference_is_told_in_columns_and_in_text(run: Run, answer: Callable[..., Any]) -> None:
+def test_a_difference_is_told_in_classes_and_in_text(run: Run, answer: Callable[..., Any]) -> None:
     told = answer("diff", "games-value", 2, 3)
-    assert told["columns"] == {
-        "added": [{"column": "tags", "type": "array<string>"}, {"column": "in.y", "type": "boolean"}],
-        "removed": [],
-        "changed": [{"column": "a", "from": "int", "to": "bigint"}],
-    }
+    assert told["changes"] == CHANGES
+    assert told["why_no_changes"] is None
     assert (told["from"]["version"], told["to"]["id"]) == (2, 11)
     assert "+  repeated string tags = 3;" in told["text"]
     code, out, _ = run("diff", "games-value", 3, 2)
     assert code == 0
-    assert out.splitlines()[:3] == ["- tags array<string>", "- in.y boolean", "~ a bigint -> int"]
+    assert out.splitlines()[:4] == [
+        "narrowed  a  bigint -> int",
+        "dropped   in.y  boolean",
+        "dropped   tags  array<string>",
+        "",
+    ]
     assert "the texts are the same" in run("diff", "games-value", 1, 2)[1]
 
 
@@ -189,16 +197,29 @@ def test_history_tells_what_each_version_changed_and_which_are_deleted(
         (3, 11, False),
     ]
     assert told[0]["changes"] is None
-    assert told[1]["changes"] == {"added": [], "removed": [], "changed": []}
-    assert [one["column"] for one in told[2]["changes"]["added"]] == ["tags", "in.y"]
+    assert told[1]["changes"] == []
+    assert told[2]["changes"] == CHANGES
     code, out, _ = run("history", "games-value")
     assert code == 0
     assert out.splitlines()[:4] == [
         "version 1: id 10, PROTOBUF, deleted",
         "version 2: id 10, PROTOBUF",
-        "  no column changed",
+        "  no field changed",
         "version 3: id 11, PROTOBUF",
     ]
+    assert "  widened  a  int -> bigint" in out.splitlines()
+
+
+def test_where_a_version_cannot_be_read_history_says_so_and_goes_on(
+    server: AnswerServer, answer: Callable[..., Any], run: Run
+) -> None:
+    broken = "message {"
+    server.on("/schemas/ids/10", server.json({"schema": broken, "schemaType": "PROTOBUF"}))
+    told = answer("history", "games-value")
+    assert [step["changes"] for step in told] == [None, None, None]
+    assert all("protoc" in step["note"] for step in told)
+    assert "  changes are not known: protoc" in run("history", "games-value")[1]
+    assert "protoc" in answer("diff", "games-value", 1, 3)["why_no_changes"]
 
 
 @pytest.fixture
@@ -214,10 +235,11 @@ def test_a_schema_that_fits_is_told_so(
     server.on(CHECK, server.json({"is_compatible": True}))
     told = answer("check", "games-value", candidate, "--reference", "c.proto=other:1")
     assert (told["compatible"], told["level"], told["type"]) == (True, "FULL", "PROTOBUF")
+    assert (told["changes"], told["why_no_changes"]) == ([], None)
     sent = next(body for method, _, _, body in server.seen if method == "POST")
     assert json.loads(sent)["references"] == [{"name": "c.proto", "subject": "other", "version": 1}]
     assert run("check", "games-value", candidate)[1] == (
-        f"{candidate} is compatible with games-value (FULL), held against every version that its level asks for\n"
+        f"no field changed\n{candidate} is compatible with games-value (FULL), held against every version that its level asks for\n"
     )
 
 
@@ -225,9 +247,12 @@ def test_a_schema_that_does_not_fit_ends_with_3_and_the_reasons(
     server: AnswerServer, run: Run, answer: Callable[..., Any], candidate: Path
 ) -> None:
     server.on(CHECK, server.json({"is_compatible": False, "messages": ["a changed its type"]}))
-    assert answer("check", "games-value", candidate, code=3)["messages"] == ["a changed its type"]
+    candidate.write_text(V2.replace("int64 a", "string a"), encoding="utf-8")
+    told = answer("check", "games-value", candidate, code=3)
+    assert told["messages"] == ["a changed its type"]
+    assert told["changes"] == [{"class": "changed", "column": "a", "before": "bigint", "after": "string"}]
     code, out, err = run("check", "games-value", candidate)
-    assert (code, out) == (3, "")
+    assert (code, out) == (3, "changed  a  bigint -> string\n")
     assert "is not compatible with games-value (FULL)" in err
     assert "\n  a changed its type\n" in err
 
@@ -315,7 +340,9 @@ def test_a_real_registry_is_read_checked_and_told_apart(
     assert [(row["subject"], row["compatibility"]) for row in answer("list", subject)] == [
         (subject, "BACKWARD")
     ]
-    assert [one["column"] for one in answer("diff", subject, "1")["columns"]["added"]] == ["b"]
+    assert [(one["class"], one["column"]) for one in answer("diff", subject, "1")["changes"]] == [
+        ("added", "b")
+    ]
     assert len(answer("history", subject)) == 2
     fits, does_not = tmp_path / "fits.proto", tmp_path / "does-not.proto"
     fits.write_text(V1.replace("a = 1;", "a = 1; bool b = 9; bool c = 10;"), encoding="utf-8")
