@@ -18,7 +18,7 @@ from distributary.errors import DecoderUnavailable
 @pytest.mark.parametrize("golden", GOLDEN, ids=lambda golden: golden.name)
 def test_a_golden_record_is_what_the_fields_of_its_message_say(golden: Golden) -> None:
     decoded = golden.reader.decode(pa.array([golden.payload], pa.binary()))
-    assert comparable(decoded.rows) == [expected(golden.message()) | golden.unlike]
+    assert comparable(decoded.rows) == [{**expected(golden.message()), **golden.unlike}]
 
 
 @pytest.mark.spark
