@@ -85,10 +85,6 @@ class AutoCodec:
         codec = self._codec(schema)
         return describe(codec, schema, path or codec.default_path)
 
-    def differences(self, before: Schema, after: Schema) -> Sequence[str]:
-        """What is in one inferred schema and not in the other, a sentence each."""
-        return self._json.differences(before, after)
-
     def merged(self, schemas: Sequence[Schema]) -> Schema:
         """One inferred schema that takes what each of these takes; the first one's fields stay as they are."""
         return self._json.merged(schemas)

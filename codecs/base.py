@@ -168,10 +168,6 @@ class GrowingCodec(Codec, Protocol):
         """Whether a value (without a schema in its headers) is a record of an inferred schema, as Spark's expression."""
         ...
 
-    def differences(self, before: Schema, after: Schema) -> Sequence[str]:
-        """What is in one and not in the other, a sentence each."""
-        ...
-
     def merged(self, schemas: Sequence[Schema]) -> Schema:
         """One schema that takes what each of these takes; the first one's fields stay as they are, and where."""
         ...

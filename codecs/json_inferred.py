@@ -20,7 +20,7 @@ from distributary.codecs.json_inference import (
     merged_all,
     merged_fields,
 )
-from distributary.codecs.struct_type import arrow_schema, struct_json, type_name
+from distributary.codecs.struct_type import arrow_schema, struct_json
 from distributary.codecs.wire_header import TOMBSTONE, Frames
 from distributary.registry.base import Schema
 
@@ -90,11 +90,6 @@ class JsonCodec:
         """The reader for records of an inferred schema. Raises BadSchema."""
         return _reader(schema.id, schema.text)
 
-    def differences(self, before: Schema, after: Schema) -> Sequence[str]:
-        """What is in one and not in the other, a sentence each."""
-        old = pa.struct(list(arrow_schema(before.text)))
-        return _differences(old, pa.struct(list(arrow_schema(after.text))), "")
-
     def merged(self, schemas: Sequence[Schema]) -> Schema:
         """One schema that takes what each of these takes; the first one's fields stay where they are."""
         first, *others = schemas
@@ -112,33 +107,6 @@ def merge(one: Schema, other: Schema) -> Schema:
     return JsonCodec().merged([one, other])
 
 
-def differences(one: Schema, other: Schema) -> list[str]:
-    """What is in one StructType and not in the other, a sentence each."""
-    return list(JsonCodec().differences(one, other))
-
-
 @lru_cache(maxsize=MAX_READERS)
 def _reader(id_: int, text: str) -> JsonReader:
     return JsonReader(Schema(id_, "STRUCT", text))
-
-
-def _differences(before: pa.DataType, after: pa.DataType, path: str) -> list[str]:
-    kinds = pa.types
-    if kinds.is_struct(before) and kinds.is_struct(after):
-        return _field_differences(before, after, f"{path}." if path else "")
-    if kinds.is_list(before) and kinds.is_list(after):
-        return _differences(before.value_type, after.value_type, f"{path}.element")
-    if kinds.is_map(before) and kinds.is_map(after):
-        return _differences(before.item_type, after.item_type, f"{path}.value")
-    return [] if before == after else [f"{path}: {type_name(before)} becomes {type_name(after)}"]
-
-
-def _field_differences(before: pa.StructType, after: pa.StructType, above: str) -> list[str]:
-    old, new = ({field.name: field.type for field in of} for of in (before, after))
-    found = [f"{above}{name}: no longer there" for name in old if name not in new]
-    for name, of in new.items():
-        if name in old:
-            found += _differences(old[name], of, f"{above}{name}")
-        else:
-            found.append(f"{above}{name}: new, {type_name(of)}")
-    return found

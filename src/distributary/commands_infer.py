@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from distributary.commands_run import File, session
+from distributary.schema_columns import Changes, changes_between
+from distributary.schema_views import change_lines
 
 if TYPE_CHECKING:
     from distributary.ingest.schema_location import SchemaLocation
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def infer(
     file: File,
     refresh: Annotated[
-        bool, typer.Option("--refresh", help="Infer again where there is a schema, and show what differs.")
+        bool, typer.Option("--refresh", help="Infer again where there is a schema, and show what changed.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
     sample: Annotated[
@@ -36,27 +37,22 @@ def infer(
     location = location_of(settings)
     before = location.latest()
     if before is not None and not refresh:
-        _tell(location, before, (), as_json)
+        _tell(location, before, changes_between(None, before, codec), as_json)
         return
     with session(settings) as spark:
         found = infer_schema(spark, settings, sample)
-    differences = codec.differences(before, found) if before else ()
-    if not as_json:
-        _show(differences)
+    changes = changes_between(before, found, codec)
+    if before is not None and not as_json:
+        typer.echo("\n".join(change_lines(changes)))
     kept = found if dry_run else location.by_ref(location.register(location.subject, found.text))
-    _tell(location, kept, differences, as_json)
+    _tell(location, kept, changes, as_json)
 
 
-def _show(differences: Sequence[str]) -> None:
-    for difference in differences:
-        typer.echo(difference)
-
-
-def _tell(location: SchemaLocation, schema: Schema, differences: Sequence[str], as_json: bool) -> None:
+def _tell(location: SchemaLocation, schema: Schema, changes: Changes, as_json: bool) -> None:
     value = json.loads(schema.text)
     if as_json:
         told = {"location": str(location.folder), "version": schema.id or None, "schema": value}
-        typer.echo(json.dumps({**told, "differences": list(differences)}, indent=2))
+        typer.echo(json.dumps({**told, "changes": changes.as_list()}, indent=2))
         return
     fields = f"{len(value['fields']):,} fields"
     kept = f"version {schema.id} in {location.folder}" if schema.id else "nothing was written (--dry-run)"

@@ -1,4 +1,4 @@
-"""The columns that a registered schema gives, and what became of its records from one schema to the next."""
+"""The columns that a schema gives, and what became of its records from one schema to the next."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from distributary.errors import BadSchema
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from distributary.codecs.base import Codec
     from distributary.codecs.schema_changes import SchemaChange
-    from distributary.codecs.schema_description import RecordDescription
     from distributary.registry.base import Schema
 
 # Whatever a registry holds, by the codec of its type.
@@ -58,22 +58,22 @@ def columns_of(schema: Schema) -> Columns:
         return Columns(None, why_none=str(error))
 
 
-def changes_between(before: Schema | None, after: Schema) -> Changes:
-    """What one schema says of its records otherwise than another; nothing of the first schema of all."""
-    from distributary.codecs.schema_changes import classify
+def changes_between(before: Schema | None, after: Schema, codec: Codec | None = None) -> Changes:
+    """What one schema says of its records otherwise than another; nothing of the first schema of all.
 
-    try:
-        new = _described(after)
-        return Changes(() if before is None else tuple(classify(_described(before), new)))
-    except BadSchema as error:
-        return Changes(None, str(error))
-
-
-def _described(schema: Schema) -> RecordDescription:
+    `codec` is the one for both where a registry does not tell.
+    """
     from distributary.codecs.base import load_codec
     from distributary.codecs.describe import describe
+    from distributary.codecs.schema_changes import classify
 
-    return describe(load_codec(_CODEC), schema, ())
+    codec = load_codec(_CODEC) if codec is None else codec
+    try:
+        new = describe(codec, after, codec.default_path)
+        old = new if before is None else describe(codec, before, codec.default_path)
+    except BadSchema as error:
+        return Changes(None, str(error))
+    return Changes(tuple(classify(old, new)))
 
 
 def _of_table(payload: pa.Schema) -> tuple[tuple[str, str], ...]:

@@ -12,7 +12,7 @@ from tests.codecs.json_samples import ANYTHING, NAMES
 
 from distributary.codecs.base import INFERRED
 from distributary.codecs.json_inference import MAX_LEAVES, merged
-from distributary.codecs.json_inferred import JsonCodec, JsonReader, differences, merge
+from distributary.codecs.json_inferred import JsonCodec, JsonReader, merge
 from distributary.codecs.struct_type import arrow_schema, struct_json
 from distributary.codecs.wire_header import TOMBSTONE
 from distributary.errors import BadSchema
@@ -179,19 +179,6 @@ def test_merging_ends_and_does_not_depend_on_who_is_first(one: pa.DataType, othe
 
 def _fields(of: pa.DataType) -> list[pa.Field]:
     return list(of) if pa.types.is_struct(of) else []
-
-
-def test_differences_are_named_by_path() -> None:
-    before = struct(gone="long", o=inner(x="long"), l=array("long"))
-    after = struct(o=inner(x="double", y=array("string")), l=array("string"), new="boolean")
-    assert differences(before, after) == [
-        "gone: no longer there",
-        "o.x: bigint becomes double",
-        "o.y: new, array<string>",
-        "l.element: bigint becomes string",
-        "new: new, boolean",
-    ]
-    assert differences(after, after) == []
 
 
 @pytest.mark.parametrize(

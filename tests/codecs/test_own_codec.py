@@ -11,6 +11,7 @@ import pytest
 
 from distributary.codecs import reasons
 from distributary.codecs.base import Codec, load_codec
+from distributary.codecs.describe import describe
 from distributary.codecs.wire_header import TOMBSTONE, bodies
 from distributary.errors import BadSchema
 from distributary.registry.base import Schema
@@ -54,6 +55,15 @@ def test_the_codec_of_the_docs_splits_and_decodes(codec: Codec) -> None:
     assert decoded.rows.schema == reader.schema
     assert all(field.nullable for field in reader.schema)
     assert reader.decode(pa.array([], pa.binary())).rows.num_rows == 0
+
+
+def test_the_codec_of_the_docs_is_described_by_its_columns(codec: Codec) -> None:
+    found = describe(codec, SCHEMA, ())
+    assert (found.format, found.name) == ("JSON", "pipe")
+    assert [(one.name, one.type.column) for one in found.fields] == [
+        ("game", pa.string()),
+        ("score", pa.string()),
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"required": 1}'])
