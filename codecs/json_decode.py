@@ -67,7 +67,7 @@ class JsonDecoder:
         outcome = _Outcome()
         everything = np.arange(len(payloads))
         slowly = [everything]
-        if self._native is not None:
+        if self._native is not None and not self._native.gave_up:
             apart = unsuitable(payloads)
             slowly = [everything[apart], *self._natively(self._native, payloads, everything[~apart], outcome)]
         self._exactly(payloads, np.sort(np.concatenate(slowly)), outcome)

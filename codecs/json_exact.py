@@ -187,7 +187,8 @@ class _Map:
                 values[name] = value
                 starts[name] = at, end
             more, at = more_at(text, end, "}")
-        return list(values.items()), at
+        # In the order of the keys, as the native reader has them.
+        return sorted(values.items(), key=lambda item: item[0]), at
 
 
 def _other(text: str, at: int) -> tuple[Any, int]:

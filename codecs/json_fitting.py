@@ -36,12 +36,27 @@ class Refused(Exception):
         self.row, self.unknown = row, unknown
 
 
-def fitted(values: pa.Array, of: pa.DataType) -> Fitted:
-    """The values in a column's type, and which of them are in doubt; None for none. Raises Refused."""
+def asked(of: pa.DataType) -> pa.DataType:
+    """The type that the native reader is asked for: text where JSON has text and Spark has its own way of reading it.
+
+    A map becomes an object without fields: what those are called only the records say (json_maps.py).
+    """
     if kinds.is_struct(of):
-        return _structs(values, of)
+        return pa.struct([pa.field(one.name, asked(one.type)) for one in of])
     if kinds.is_list(of):
-        return _lists(values, of)
+        return pa.list_(pa.field(of.value_field.name, asked(of.value_type)))
+    if kinds.is_map(of):
+        return pa.struct([])
+    return pa.string() if kinds.is_temporal(of) or kinds.is_binary(of) else of
+
+
+def fitted(values: pa.Array, of: pa.DataType, sought: pa.DataType) -> Fitted:
+    """The values in a column's type, and which of them are in doubt; None for none. Raises Refused.
+
+    `sought` is the type that the native reader was asked for; what it gave may have more fields.
+    """
+    if kinds.is_nested(of):
+        return _nested(values, of, sought)
     if kinds.is_floating(of):
         return values, _any([_beyond(values, _within(EXACT_IN_FLOAT[of.bit_width])), _not_numbers(values)])
     if kinds.is_decimal(of):
@@ -52,8 +67,16 @@ def fitted(values: pa.Array, of: pa.DataType) -> Fitted:
     return _by_leaf(values, of) if kinds.is_binary(of) else (values, None)
 
 
-def _structs(values: pa.StructArray, of: pa.StructType) -> Fitted:
-    children = [fitted(values.field(place), one.type) for place, one in enumerate(of)]
+def _nested(values: pa.Array, of: pa.DataType, sought: pa.DataType) -> Fitted:
+    if kinds.is_struct(of):
+        return _structs(values, of, sought)
+    return _maps(values, of, sought) if kinds.is_map(of) else _lists(values, of, sought)
+
+
+def _structs(values: pa.StructArray, of: pa.StructType, sought: pa.StructType) -> Fitted:
+    children = [
+        fitted(values.field(place), one.type, sought.field(place).type) for place, one in enumerate(of)
+    ]
     extra = [is_valid(values.field(place)) for place in range(of.num_fields, values.type.num_fields)]
     doubt = _any([*(mask for _, mask in children), *extra])
     if values.type == of:
@@ -62,8 +85,8 @@ def _structs(values: pa.StructArray, of: pa.StructType) -> Fitted:
     return pa.StructArray.from_arrays([column for column, _ in children], fields=list(of), mask=mask), doubt
 
 
-def _lists(values: pa.ListArray, of: pa.ListType) -> Fitted:
-    elements, doubtful = fitted(values.flatten(), of.value_type)
+def _lists(values: pa.ListArray, of: pa.ListType, sought: pa.ListType) -> Fitted:
+    elements, doubtful = fitted(values.flatten(), of.value_type, sought.value_type)
     doubt = None
     if doubtful is not None:
         doubt = np.zeros(len(values), bool)
@@ -74,6 +97,27 @@ def _lists(values: pa.ListArray, of: pa.ListType) -> Fitted:
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
     mask = pc.is_null(values) if values.null_count else None
     return pa.ListArray.from_arrays(offsets, elements, type=of, mask=mask), doubt
+
+
+def _maps(values: pa.StructArray, of: pa.MapType, sought: pa.StructType) -> Fitted:
+    """Objects as maps, each one's entries in the order of their keys. A null among the values is not seen here."""
+    # What is under a key that was not asked for is not looked at: lists that the reader infers may be broken.
+    doubts: list[Mask | None] = [
+        is_valid(values.field(place)) for place in range(sought.num_fields, values.type.num_fields)
+    ]
+    columns = []
+    for place, one in enumerate(sought):
+        column, doubt = fitted(values.field(place), of.item_type, one.type)
+        columns.append(column)
+        doubts.append(doubt)
+    there = np.array([is_valid(column) for column in columns]).reshape(len(columns), len(values)).T
+    rows, places = np.nonzero(there)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(there.sum(axis=1))]), pa.int32())
+    every = pa.concat_arrays(columns) if columns else pa.nulls(0, of.item_type)
+    items = every.take(pa.array(places * len(values) + rows))
+    names = pa.array([one.name for one in sought], pa.string()).take(pa.array(places))
+    mask = pc.is_null(values) if values.null_count else None
+    return pa.MapArray.from_arrays(offsets, names, items, type=of, mask=mask), _any(doubts)
 
 
 def _dates(values: pa.Array) -> Fitted:

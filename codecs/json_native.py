@@ -19,7 +19,8 @@ import pyarrow.json as pj
 import pyarrow.types as kinds
 
 from distributary.codecs.binary_rows import BinaryRows, Longs, Mask
-from distributary.codecs.json_fitting import Refused, fitted, is_valid
+from distributary.codecs.json_fitting import Refused, asked, fitted, is_valid
+from distributary.codecs.json_maps import MOST_KEYS, has_map, keys_of, may_be_null, with_keys
 from distributary.codecs.json_text import MAX_DEPTH
 
 # A `null` at the end of more white space than this is not looked for: such a payload is left to the exact way.
@@ -36,13 +37,17 @@ _UNKNOWN = "unexpected field"
 
 
 class NativeReader:
-    """Reads batches of records of one schema, for which `can_read` must hold."""
+    """Reads batches of records of one schema, for which `can_read` must hold.
+
+    gave_up  whether maps have too many different keys for it, from now on
+    """
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
         self._type = pa.struct(list(schema))
-        self._asked = _asked(self._type)
+        self._asked = asked(self._type)
         names = sorted({name for one in schema for name in _integers(one) if _PLAIN_NAME.fullmatch(name)})
+        self.gave_up = False
         self._misfit = rf'"(?:{"|".join(names)})"\s*:\s*-?\d*(?:\.|[eE]|\d{{19}})' if names else None
 
     def batch(self, payloads: pa.BinaryArray, *, unknown_fields: bool) -> tuple[pa.RecordBatch, Mask]:
@@ -53,13 +58,24 @@ class NativeReader:
         (rows x such fields), so that only small batches may be given then.
         """
         found = self._read(payloads, unknown_fields)
-        columns, doubt = fitted(found.column(0), self._type)
+        columns, doubt = fitted(found.column(0), self._type, self._asked)
+        keys = self._learn(found.schema.field(0).type)
         masks = [is_valid(found.column(place)) for place in range(1, found.num_columns)]
         masks += [] if doubt is None else [doubt]
+        masks += [may_be_null(payloads, keys)] if keys else []
         batch = pa.RecordBatch.from_arrays(
             [columns.field(place) for place in range(len(self._schema))], schema=self._schema
         )
         return batch, np.logical_or.reduce(masks) if masks else np.zeros(len(payloads), bool)
+
+    def _learn(self, found: pa.StructType) -> frozenset[str]:
+        """Ask for the keys of maps that were met, the next time; gives all of them."""
+        keys = keys_of(self._type, found)
+        if len(keys) > MOST_KEYS:
+            self.gave_up = True
+        elif keys:
+            self._asked = with_keys(self._type, self._asked, found)
+        return keys
 
     def likely_misfits(self, payloads: pa.BinaryArray) -> Mask:
         """Which payloads look as if they had a fraction where the column holds whole numbers; a guess, no more.
@@ -93,7 +109,7 @@ class NativeReader:
 
 
 def can_read(schema: pa.Schema) -> bool:
-    """Whether the native reader knows all types of this schema; maps it does not.
+    """Whether the native reader knows all types of this schema, or is taught them: not maps within maps.
 
     It does not count levels: a schema of more than there may be is not for it.
     """
@@ -188,7 +204,9 @@ def _known(of: pa.DataType) -> bool:
         return of.num_fields > 0 and all(_known(one.type) for one in of)
     if kinds.is_list(of):
         return _known(of.value_type)
-    return not kinds.is_map(of)
+    return not kinds.is_map(of) or (
+        of.key_type == pa.string() and _known(of.item_type) and not has_map(of.item_type)
+    )
 
 
 def _levels(of: pa.DataType) -> int:
@@ -203,12 +221,3 @@ def _integers(one: pa.Field) -> Iterable[str]:
     if kinds.is_list(one.type):
         return _integers(one.type.value_field)
     return [one.name] if kinds.is_integer(one.type) else []
-
-
-def _asked(of: pa.DataType) -> pa.DataType:
-    """The type that the native reader is asked for: text where JSON has text and Spark has its own way of reading it."""
-    if kinds.is_struct(of):
-        return pa.struct([pa.field(one.name, _asked(one.type)) for one in of])
-    if kinds.is_list(of):
-        return pa.list_(pa.field(of.value_field.name, _asked(of.value_type)))
-    return pa.string() if kinds.is_temporal(of) or kinds.is_binary(of) else of

@@ -39,11 +39,14 @@ def told(decoded: Decoded) -> Any:
 @settings(max_examples=80, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_both_ways_give_the_same_for_whatever_comes(data: st.DataObject) -> None:
-    schema = data.draw(schemas())
+    schema = data.draw(schemas(maps=True))
     # Enough good ones around for the native way to be taken.
     texts = data.draw(st.lists(payloads(schema), min_size=1, max_size=6)) + [b'{"a":null}'] * 8
-    fast, exact = decode(schema, *texts), decode(schema, *texts, exactly=True)
+    decoder, exact = JsonDecoder(schema), decode(schema, *texts, exactly=True)
+    fast = decoder.decode(pa.array(texts, pa.binary()))
     assert told(fast) == told(exact)
+    # From the first time on it knows the keys of maps.
+    assert told(decoder.decode(pa.array(texts, pa.binary()))) == told(exact)
     assert fast.rows.schema == schema
     assert sorted([*fast.source.tolist(), *(failure.row for failure in fast.failures)]) == list(
         range(len(texts))
@@ -59,7 +62,7 @@ def plain(value: Any, of: pa.DataType) -> Any:
     if kinds.is_list(of):
         return [plain(one, of.value_type) for one in value]
     if kinds.is_map(of):
-        return [(key, plain(one, of.item_type)) for key, one in value.items()]
+        return [(key, plain(one, of.item_type)) for key, one in sorted(value.items())]
     if kinds.is_temporal(of) or kinds.is_decimal(of) or kinds.is_binary(of):
         return Ellipsis
     return value
@@ -294,11 +297,53 @@ def test_a_batch_bad_in_many_places_is_decoded_whole() -> None:
 
 
 def test_good_events_are_read_natively() -> None:
-    decoder = JsonDecoder(EVENT)
-    decoder._exactly = pytest.fail  # type: ignore[method-assign,assignment]
+    assert natively(JsonDecoder(EVENT), game_events(1_000)).rows.num_rows == 1_000
+
+
+def natively(decoder: JsonDecoder, texts: list[bytes]) -> Decoded:
+    """Decodes, and fails where a record is left to the exact way."""
     decoder._exactly = lambda payloads, rows, outcome: pytest.fail("read one by one") if len(rows) else None  # type: ignore[method-assign]
-    decoded = decoder.decode(pa.array(game_events(1_000), pa.binary()))
-    assert decoded.rows.num_rows == 1_000
+    return decoder.decode(pa.array(texts, pa.binary()))
+
+
+MAP = pa.schema([("m", pa.map_(pa.string(), pa.int64())), ("l", list_of(pa.map_(pa.string(), pa.string())))])
+
+
+def test_maps_are_read_natively_once_their_keys_were_met() -> None:
+    texts = [
+        b'{"m":{"b":2,"a":1},"l":[{"x":"y"},{}]}',
+        b'{"m":{}}',
+        b'{"m":null,"l":[]}',
+        b'{"m":{"c":3},"l":[null,{"x":""}]}',
+    ]
+    decoder = JsonDecoder(MAP)
+    decoder.decode(pa.array(texts * 3, pa.binary()))
+    found = natively(decoder, texts * 3)
+    assert found.rows.slice(0, 4).to_pylist() == [
+        {"m": [("a", 1), ("b", 2)], "l": [[("x", "y")], []]},
+        {"m": [], "l": None},
+        {"m": None, "l": []},
+        {"m": [("c", 3)], "l": [None, [("x", "")]]},
+    ]
+
+
+@pytest.mark.parametrize("text", [b'{"m":{"a":null}}', b'{"m":{"\\u0061":null}}', b'{"m":{"a" :\n null}}'])
+def test_a_null_under_a_key_is_an_entry(text: bytes) -> None:
+    decoder = JsonDecoder(MAP)
+    for _ in range(2):
+        decoded = decoder.decode(pa.array([b'{"m":{"a":1}}'] * 9 + [text], pa.binary()))
+        assert decoded.rows.column(0).to_pylist() == [[("a", 1)]] * 9 + [[("a", None)]]
+
+
+def test_maps_of_ever_new_keys_are_left_to_the_exact_way() -> None:
+    texts = [b'{"m":{"%d":1}}' % number for number in range(1_000)]
+    decoder = JsonDecoder(MAP)
+    for _ in range(2):
+        decoded = decoder.decode(pa.array(texts, pa.binary()))
+        assert [dict(found) for found in decoded.rows.column(0).to_pylist()] == [
+            {str(n): 1} for n in range(1_000)
+        ]
+    assert decoder._native is not None and decoder._native.gave_up
 
 
 def test_a_schema_without_columns_rescues_everything() -> None:

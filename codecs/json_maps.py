@@ -1,0 +1,63 @@
+"""Maps for the native reader, which knows none: it reads them as objects of the keys that have been met so far."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+
+from distributary.codecs.binary_rows import Mask
+from distributary.codecs.json_fitting import asked
+
+# So many different keys in all maps of a schema: a column is made for each, in every row.
+MOST_KEYS = 128
+
+
+def keys_of(of: pa.DataType, found: pa.DataType) -> frozenset[str]:
+    """The keys of all maps in a type, where the native reader gave `found` for it."""
+    return frozenset(_keys(of, found))
+
+
+def with_keys(of: pa.DataType, before: pa.DataType, found: pa.DataType) -> pa.DataType:
+    """What to ask for instead of `before`, now that it gave `found`: all keys of both."""
+    if kinds.is_struct(of):
+        parts = [
+            pa.field(one.name, with_keys(one.type, before.field(place).type, found.field(place).type))
+            for place, one in enumerate(of)
+        ]
+        return pa.struct(parts)
+    if kinds.is_list(of):
+        element = with_keys(of.value_type, before.value_type, found.value_type)
+        return pa.list_(pa.field(of.value_field.name, element))
+    if kinds.is_map(of):
+        names = sorted({one.name for one in (*before, *found)})
+        return pa.struct([pa.field(name, asked(of.item_type)) for name in names])
+    return before
+
+
+def may_be_null(payloads: pa.BinaryArray, keys: Iterable[str]) -> Mask:
+    """Which payloads may have a null under one of these keys: to the native reader that is as if the key were not there."""
+    names = "|".join(re.escape(key) for key in sorted(keys))
+    # A name with an escape in it may be any of them.
+    pattern = rf'(?:"(?:{names})"|\\.[^"\\]*")\s*:\s*null'
+    found = pc.match_substring_regex(payloads.cast(pa.string()), pattern)
+    return np.asarray(found.to_numpy(zero_copy_only=False), bool)
+
+
+def has_map(of: pa.DataType) -> bool:
+    """Whether a type is a map or has one in it."""
+    return bool(kinds.is_map(of)) or any(has_map(of.field(place).type) for place in range(of.num_fields))
+
+
+def _keys(of: pa.DataType, found: pa.DataType) -> Iterable[str]:
+    if kinds.is_map(of):
+        return [one.name for one in found]
+    if kinds.is_list(of):
+        return _keys(of.value_type, found.value_type)
+    if kinds.is_struct(of):
+        return [key for place, one in enumerate(of) for key in _keys(one.type, found.field(place).type)]
+    return []
