@@ -73,6 +73,7 @@ class AvroType:
     name     a named type's full name
     aliases  its full names in other schemas
     default  an enum's symbol for those it does not have; None where there is none
+    counts   what a number counts by a logical type that leaves it a number in its column; empty for all others
     """
 
     kind: Kind
@@ -83,6 +84,7 @@ class AvroType:
     aliases: tuple[str, ...] = ()
     default: str | None = None
     logical: Logical | None = None
+    counts: str = ""
     size: int = 0
     precision: int = 0
     scale: int = 0
@@ -103,6 +105,10 @@ _LOGICALS = {
             *(Logical.LOCAL_MILLIS, Logical.LOCAL_MICROS),
         )
     },
+}
+_COUNTS = {
+    (Kind.INT, "time-millis"),
+    *((Kind.LONG, name) for name in ("time-micros", "timestamp-nanos", "local-timestamp-nanos")),
 }
 # Spark's and Arrow's 128-bit decimals end here.
 MAX_PRECISION = 38
@@ -282,6 +288,7 @@ def _logical(plain: AvroType, spec: dict[str, Any]) -> AvroType:
     if not isinstance(name, str):
         return plain
     plain.logical = _LOGICALS.get((plain.kind, name))
+    plain.counts = name if (plain.kind, name) in _COUNTS else ""
     if name == "decimal":
         _set_decimal(plain, spec.get("precision"), spec.get("scale", 0))
     return plain

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal
 
+import pyarrow as pa
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import DataType
 
 from distributary.codecs import reasons
 from distributary.codecs.avro_types import Column, Shape, has_json
@@ -27,6 +29,11 @@ def spark_column(payload: SparkColumn, name: str, columns: Column, mode: Mode) -
 
     `mode` says what a broken payload does: FAILFAST fails the query, PERMISSIVE makes the struct null.
     """
+    return typed(columns, raw_struct(payload, name, columns, mode))
+
+
+def raw_struct(payload: SparkColumn, name: str, columns: Column, mode: Mode) -> SparkColumn:
+    """The payload as `from_avro` reads it: a struct of f0, f1 and so on, for `typed`. Raises DecoderUnavailable."""
     _check_class_path(name)
     if has_json(columns):
         raise DecoderUnavailable(
@@ -34,16 +41,22 @@ def spark_column(payload: SparkColumn, name: str, columns: Column, mode: Mode) -
         )
     # The times in a payload are those of the calendar in use today, for all years.
     options = {"mode": mode, "datetimeRebaseMode": "CORRECTED"}
-    return _value(columns, from_avro(payload, spark_schema(columns), options)["f0"])
+    return from_avro(payload, spark_schema(columns), options)["f0"]
 
 
-def _value(column: Column, raw: SparkColumn) -> SparkColumn:
-    return _BY_SHAPE[column.shape](column, raw).cast(from_arrow_type(column.type))
+def spark_type(kind: pa.DataType) -> DataType:
+    """The type of a column as Spark has it: a time without a zone stays one."""
+    return from_arrow_type(kind, prefer_timestamp_ntz=True)
+
+
+def typed(column: Column, raw: SparkColumn) -> SparkColumn:
+    """The column as it should be, of what `from_avro` has read for it."""
+    return _BY_SHAPE[column.shape](column, raw).cast(spark_type(column.type))
 
 
 def _struct(column: Column, raw: SparkColumn) -> SparkColumn:
     fields = [
-        _value(child, raw[f"f{number}"]).alias(name)
+        typed(child, raw[f"f{number}"]).alias(name)
         for number, (name, child) in enumerate(zip(column.names, column.children, strict=True))
     ]
     return F.when(raw.isNotNull(), F.struct(*fields))
@@ -52,13 +65,13 @@ def _struct(column: Column, raw: SparkColumn) -> SparkColumn:
 def _optional(column: Column, raw: SparkColumn) -> SparkColumn:
     for branch in column.children:
         if not branch.is_null:
-            return _value(branch, raw)
+            return typed(branch, raw)
     return F.lit(None)
 
 
 def _members(column: Column, raw: SparkColumn) -> SparkColumn:
     fields = [
-        _value(child, raw[name]).alias(name)
+        typed(child, raw[name]).alias(name)
         for name, child in zip(column.names, column.children, strict=True)
         if name
     ]
@@ -73,9 +86,9 @@ def _time(column: Column, raw: SparkColumn) -> SparkColumn:
             "TIMESTAMP_NTZ'0001-01-01T00:00:00'",
             "TIMESTAMP_NTZ'9999-12-31T23:59:59.999999'",
         ),
-    }[from_arrow_type(column.type).typeName()]
+    }[spark_type(column.type).typeName()]
     refused = F.raise_error(F.lit(reasons.SENTENCES[reasons.OUT_OF_RANGE]))
-    kind = from_arrow_type(column.type)
+    kind = spark_type(column.type)
     return F.when(raw.isNull() | raw.between(F.expr(low), F.expr(high)), raw).otherwise(refused.cast(kind))
 
 
@@ -90,8 +103,8 @@ _BY_SHAPE: Mapping[Shape, Callable[[Column, SparkColumn], SparkColumn]] = {
     Shape.DATE: _time,
     Shape.TIMESTAMP: _time,
     Shape.STRUCT: _struct,
-    Shape.LIST: lambda column, raw: F.transform(raw, lambda one: _value(column.children[0], one)),
-    Shape.MAP: lambda column, raw: F.transform_values(raw, lambda _, one: _value(column.children[0], one)),
+    Shape.LIST: lambda column, raw: F.transform(raw, lambda one: typed(column.children[0], one)),
+    Shape.MAP: lambda column, raw: F.transform_values(raw, lambda _, one: typed(column.children[0], one)),
     Shape.OPTIONAL: _optional,
     Shape.MEMBERS: _members,
 }

@@ -6,6 +6,7 @@ Spark's `from_avro` has a type for something that Delta can store, it is that ty
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -73,7 +74,8 @@ _SCALARS: dict[Kind, tuple[pa.DataType, int]] = {
     Kind.BYTES: (pa.binary(), 1),
     Kind.STRING: (pa.string(), 1),
 }
-_WIDER = {
+# Unions of these kinds, with null or without, are one number.
+WIDER = {
     frozenset({Kind.INT, Kind.LONG}): pa.int64(),
     frozenset({Kind.FLOAT, Kind.DOUBLE}): pa.float64(),
 }
@@ -87,10 +89,15 @@ _TIMESTAMPS = {
 
 def columns_of(top: AvroType) -> Column:
     """The columns of a schema, as one STRUCT. Raises BadSchema where they would be too many."""
-    mapping = _Mapping(top)
+    columns = Columns(top.name)
     if top.kind is not Kind.RECORD:
-        return _struct(top, (VALUE,), (mapping.column(top, 1),))
-    return mapping.struct(top, 1)
+        return only_column(columns.column(top, 1))
+    return columns.struct(top, 1)
+
+
+def only_column(column: Column) -> Column:
+    """A STRUCT whose one field is this column."""
+    return struct_of(column.avro, (VALUE,), (column,))
 
 
 def schema_of(columns: Column) -> pa.Schema:
@@ -117,65 +124,65 @@ def is_recursive(record: AvroType) -> bool:
     return False
 
 
-class _Mapping:
-    """Maps one schema, counting fields so that no schema can make it run for ever."""
+class Columns:
+    """Makes the columns of one schema, counting fields so that no schema can make it run for ever."""
 
-    def __init__(self, top: AvroType) -> None:
-        self.top = top
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.fields = 0
 
-    def column(self, avro: AvroType, depth: int) -> Column:
+    def count(self, depth: int) -> None:
+        """One field more, so deep. Raises BadSchema where that is too many, or too deep."""
         self.fields += 1
         if self.fields > MAX_FIELDS or depth > MAX_DEPTH:
             raise BadSchema(
-                f"{self.top.name or 'the schema'} describes more than {MAX_FIELDS} fields or {MAX_DEPTH} levels, "
+                f"{self.name or 'the schema'} describes more than {MAX_FIELDS} fields or {MAX_DEPTH} levels, "
                 "which no table can hold"
             )
+
+    def column(self, avro: AvroType, depth: int) -> Column:
+        """The column of a type. Raises BadSchema."""
+        self.count(depth)
         made = self._nested.get(avro.kind)
-        return made(self, avro, depth) if made else _leaf(avro)
+        return made(self, avro, depth) if made else leaf(avro)
 
     def record(self, avro: AvroType, depth: int) -> Column:
+        """A record within another, or in a list, map or union."""
         if is_recursive(avro):
             # What can contain itself has to say, in a byte at least, that it does not.
             return Column(Shape.JSON, pa.string(), avro)
-        columns = self.struct(avro, depth)
-        return columns if columns.children else Column(Shape.EMPTY, pa.bool_(), avro, smallest=0)
+        return inner(self.struct(avro, depth))
 
     def struct(self, avro: AvroType, depth: int) -> Column:
-        """Fields that are always null hold nothing and take no byte: there is no column for them."""
+        """A record's fields. Those that are always null hold nothing and take no byte: there is no column for them."""
         columns = [self.column(part, depth + 1) for part in avro.parts]
         kept = [
             (name, column) for name, column in zip(avro.names, columns, strict=True) if not column.is_null
         ]
-        return _struct(avro, tuple(name for name, _ in kept), tuple(column for _, column in kept))
+        return struct_of(avro, tuple(name for name, _ in kept), tuple(column for _, column in kept))
 
     def list_of(self, avro: AvroType, depth: int) -> Column:
-        element = self.column(avro.parts[0], depth + 1)
-        return Column(Shape.LIST, pa.list_(pa.field("element", element.type)), avro, (element,))
+        """An array."""
+        return list_column(avro, self.column(avro.parts[0], depth + 1))
 
     def map_of(self, avro: AvroType, depth: int) -> Column:
-        value = self.column(avro.parts[0], depth + 1)
-        return Column(Shape.MAP, pa.map_(pa.string(), value.type), avro, (value,))
+        """A map."""
+        return map_column(avro, self.column(avro.parts[0], depth + 1))
 
     def union(self, avro: AvroType, depth: int) -> Column:
+        """A union."""
         branches = tuple(self.column(part, depth + 1) for part in avro.parts)
         others = [branch for branch in branches if not branch.is_null]
-        # So few bytes are enough for the index and the smallest branch.
-        smallest = 1 + min(branch.smallest for branch in branches)
         if len(others) <= 1:
-            kind = others[0].type if others else pa.bool_()
-            return Column(Shape.OPTIONAL, kind, avro, branches, smallest=smallest)
-        wider = _WIDER.get(frozenset(branch.avro.kind for branch in others))
-        if wider is not None:
-            # As in Spark, only the number counts: what an int or a long stands for is not the same in both.
-            plain = tuple(_leaf(AvroType(branch.avro.kind)) for branch in branches)
-            return Column(Shape.WIDER, wider, avro, plain, smallest=smallest)
-        numbers = iter(range(len(others)))
-        names = tuple("" if branch.is_null else f"member{next(numbers)}" for branch in branches)
-        fields = [pa.field(n, branch.type) for n, branch in zip(names, branches, strict=True) if n]
-        return Column(Shape.MEMBERS, pa.struct(fields), avro, branches, names, smallest)
+            return optional_column(avro, branches)
+        wider = WIDER.get(frozenset(branch.avro.kind for branch in others))
+        if wider is None:
+            return members_column(avro, branches)
+        # As in Spark, only the number counts: what an int or a long stands for is not the same in both.
+        plain = tuple(leaf(AvroType(branch.avro.kind)) for branch in branches)
+        return Column(Shape.WIDER, wider, avro, plain, smallest=_smallest(branches))
 
-    _nested: Mapping[Kind, Callable[[_Mapping, AvroType, int], Column]] = {
+    _nested: Mapping[Kind, Callable[[Columns, AvroType, int], Column]] = {
         Kind.RECORD: record,
         Kind.ARRAY: list_of,
         Kind.MAP: map_of,
@@ -183,14 +190,51 @@ class _Mapping:
     }
 
 
-def _struct(avro: AvroType, names: tuple[str, ...], children: tuple[Column, ...]) -> Column:
+def list_column(avro: AvroType, element: Column) -> Column:
+    """The LIST of such elements."""
+    return Column(Shape.LIST, pa.list_(pa.field("element", element.type)), avro, (element,))
+
+
+def map_column(avro: AvroType, value: Column) -> Column:
+    """The MAP to such values."""
+    return Column(Shape.MAP, pa.map_(pa.string(), value.type), avro, (value,))
+
+
+def optional_column(avro: AvroType, branches: tuple[Column, ...]) -> Column:
+    """The column of a union of at most one type besides null."""
+    others = [branch for branch in branches if not branch.is_null]
+    kind = others[0].type if others else pa.bool_()
+    return Column(Shape.OPTIONAL, kind, avro, branches, smallest=_smallest(branches))
+
+
+def members_column(avro: AvroType, branches: tuple[Column, ...]) -> Column:
+    """The column of a union that keeps its branches apart."""
+    numbers = itertools.count()
+    names = tuple("" if branch.is_null else f"member{next(numbers)}" for branch in branches)
+    fields = [pa.field(n, branch.type) for n, branch in zip(names, branches, strict=True) if n]
+    return Column(Shape.MEMBERS, pa.struct(fields), avro, branches, names, _smallest(branches))
+
+
+def _smallest(branches: tuple[Column, ...]) -> int:
+    """So few bytes are enough for a union's index and its smallest branch."""
+    return 1 + min(branch.smallest for branch in branches)
+
+
+def inner(struct: Column) -> Column:
+    """A STRUCT as part of another column: nothing can hold one without fields."""
+    return struct if struct.children else Column(Shape.EMPTY, pa.bool_(), struct.avro, smallest=0)
+
+
+def struct_of(avro: AvroType, names: tuple[str, ...], children: tuple[Column, ...]) -> Column:
+    """The STRUCT of these fields."""
     fields = [pa.field(name, child.type) for name, child in zip(names, children, strict=True)]
     return Column(
         Shape.STRUCT, pa.struct(fields), avro, children, names, sum(child.smallest for child in children)
     )
 
 
-def _leaf(avro: AvroType) -> Column:
+def leaf(avro: AvroType) -> Column:
+    """The column of a type that has no parts."""
     kind, logical = avro.kind, avro.logical
     smallest = avro.size if kind is Kind.FIXED else 1
     if logical is Logical.DECIMAL:

@@ -1,0 +1,160 @@
+"""A plan of avro_resolve.py carried out on Arrow arrays, whole columns at once.
+
+Null stays null, so that what is under a null struct or list is never looked at: `live` says which places count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from distributary.codecs import reasons
+from distributary.codecs.avro_cursor import refused
+from distributary.codecs.avro_read import ExactDecoder
+from distributary.codecs.avro_steps import (
+    Branches,
+    Cast,
+    Elements,
+    Fields,
+    Into,
+    Keep,
+    Nulls,
+    Present,
+    Source,
+    Step,
+    Symbols,
+)
+from distributary.codecs.avro_types import Column, Shape, only_column
+from distributary.codecs.bisect import Undecodable
+from distributary.codecs.row_shape import Mask, valid
+
+# The record is whole, but it has an enum's symbol or a union's branch that the reader's schema does not have.
+NOT_THE_READERS = "not_the_readers"
+
+
+def resolved(step: Step, array: pa.Array, live: Mask) -> pa.Array:
+    """The array as the reader's column. Raises Undecodable if a single live value cannot be one."""
+    return _BY_STEP[type(step)](step, array, live)
+
+
+def _cast(step: Cast, array: pa.Array, _live: Mask) -> pa.Array:
+    text = pa.types.is_string(step.target.type)
+    try:
+        # Avro lets whole numbers lose digits on their way to a float.
+        return array.cast(step.target.type, safe=text or pa.types.is_decimal(array.type))
+    except pa.ArrowInvalid:
+        raise refused(reasons.INVALID_UTF8 if text else reasons.OUT_OF_RANGE) from None
+
+
+def _symbols(step: Symbols, array: pa.Array, live: Mask) -> pa.Array:
+    known = pa.array(step.column.avro.names, pa.string())
+    found = pa.array(step.symbols, pa.string()).take(pc.index_in(array, known))
+    _check(found, live, f"an enum's symbol is none of {step.target.avro.name}, which has no default")
+    return found
+
+
+def _fields(step: Fields, array: pa.Array, live: Mask) -> pa.Array:
+    kept = [source for source in step.sources if not source.step.target.is_null]
+    for source in step.sources:
+        if source.step.target.is_null and source.number is not None:
+            resolved(source.step, array.field(source.number), live)
+    children = [_field(source, array, live) for source in kept]
+    if not children:
+        return pa.Array.from_buffers(pa.struct([]), len(array), [None])
+    return pa.StructArray.from_arrays(children, fields=list(step.target.type), mask=array.is_null())
+
+
+def _field(source: Source, array: pa.Array, live: Mask) -> pa.Array:
+    if source.number is not None:
+        return resolved(source.step, array.field(source.number), live)
+    if isinstance(source.step, Nulls):
+        return pa.nulls(len(array), source.step.target.type)
+    return default_value(source.step.target, source.default).take(pa.array(np.zeros(len(array), np.int64)))
+
+
+@lru_cache(maxsize=1024)
+def default_value(column: Column, raw: bytes) -> pa.Array:
+    """A field's default, as an array of one."""
+    return ExactDecoder(only_column(column)).one(raw).column(0)
+
+
+def _elements(step: Elements, array: pa.Array, live: Mask) -> pa.Array:
+    offsets = array.offsets.to_numpy()
+    as_map = step.target.shape is Shape.MAP
+    values = array.items if as_map else array.values
+    alive = np.zeros(len(values), np.bool_)
+    if len(offsets):
+        alive[offsets[0] : offsets[-1]] = np.repeat(live, np.diff(offsets))
+    inside = resolved(step.inner, values, alive)
+    if as_map:
+        inside = pa.StructArray.from_arrays(
+            [array.keys, inside], fields=[step.target.type.key_field, step.target.type.item_field]
+        )
+    return pa.Array.from_buffers(
+        step.target.type, len(array), array.buffers()[:2], array.null_count, array.offset, [inside]
+    )
+
+
+def _branches(step: Branches, array: pa.Array, live: Mask) -> pa.Array:
+    parts: list[pa.Array] = []
+    place = np.full(len(array), -1, np.int64)
+    rows = np.arange(len(array))
+    for branch, column, member in zip(
+        step.branches, step.column.children, _members(step.column, array), strict=True
+    ):
+        taken = ~valid(array) if column.is_null else valid(member)
+        if isinstance(branch, str):
+            _refuse_any(taken & live, f"a union's branch cannot be read: {branch}")
+        elif not column.is_null:
+            place[taken] = len(parts) * len(array) + rows[taken]
+            parts.append(resolved(branch, member, live & taken))
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return pa.nulls(len(array), step.target.type)
+    return pa.concat_arrays(parts).take(pa.array(place, mask=place < 0))
+
+
+def _members(column: Column, array: pa.Array) -> Sequence[pa.Array]:
+    """What each branch is in; null where the value is of another one."""
+    if column.shape is not Shape.MEMBERS:
+        return [array] * len(column.children)
+    # Not by `field`: what stands there where the struct as a whole is null need not be null.
+    parts = iter(array.flatten())
+    return [array if child.is_null else next(parts) for child in column.children]
+
+
+def _into(step: Into, array: pa.Array, live: Mask) -> pa.Array:
+    one = resolved(step.inner, array, live)
+    if not step.member:
+        return one.cast(step.target.type, safe=False)
+    fields = list(step.target.type)
+    children = [one if field.name == step.member else pa.nulls(len(one), field.type) for field in fields]
+    return pa.StructArray.from_arrays(children, fields=fields, mask=one.is_null())
+
+
+def _check(found: pa.Array, live: Mask, detail: str) -> None:
+    _refuse_any(live & ~valid(found), detail)
+
+
+def _refuse_any(rows: Mask, detail: str) -> None:
+    if rows.any():
+        raise Undecodable(NOT_THE_READERS, detail)
+
+
+_BY_STEP: Mapping[type[Step], Callable[[Any, pa.Array, Mask], pa.Array]] = {
+    Keep: lambda _, array, __: array,
+    Cast: _cast,
+    Symbols: _symbols,
+    Fields: _fields,
+    Present: lambda _, array, __: pa.array(np.ones(len(array), np.bool_), mask=~valid(array)),
+    Elements: _elements,
+    Nulls: lambda step, array, _: pa.nulls(len(array), step.target.type),
+    Branches: _branches,
+    Into: _into,
+}

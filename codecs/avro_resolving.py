@@ -1,0 +1,103 @@
+"""Records of one schema read as another's: decoded as they were written, then brought into the reader's columns."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from distributary.codecs.avro_arrow import ArrowDecoder, can_read
+from distributary.codecs.avro_read import ExactDecoder
+from distributary.codecs.avro_resolve import resolve
+from distributary.codecs.avro_resolved_arrow import resolved
+from distributary.codecs.avro_schema import AvroType, Kind, parse_schema
+from distributary.codecs.avro_steps import Plan
+from distributary.codecs.avro_types import Column, Shape, columns_of, only_column, schema_of
+from distributary.codecs.base import Decoded
+from distributary.codecs.bisect import decode_each
+from distributary.codecs.row_shape import empty_rows
+from distributary.registry.base import Schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+
+# As many as there are readers of one schema; see avro.py.
+MAX_READERS = 256
+
+
+class ResolvingReader:
+    """Decodes records of a writer's schema into the columns of a reader's. Made by `resolving_reader`."""
+
+    def __init__(self, writer: Schema, reader: Schema) -> None:
+        written = parse_schema(writer.text, dict(writer.imports))
+        read = parse_schema(reader.text, dict(reader.imports))
+        columns = columns_of(read)
+        self.name = read.name or read.kind.value
+        self.schema = schema_of(columns)
+        self._plan = plan = _plan(written, columns)
+        self._exact = ExactDecoder(plan.view)
+        self._fast = ArrowDecoder(plan.view) if can_read(plan.view) else None
+
+    def decode(self, payloads: pa.BinaryArray) -> Decoded:
+        """All payloads (bodies without any header, no nulls) as rows; those that cannot be the reader's as failures."""
+        return decode_each(payloads, self._together, self._alone, empty_rows(self.schema, 0))
+
+    def column(
+        self, payload: SparkColumn, mode: Literal["FAILFAST", "PERMISSIVE"] = "FAILFAST"
+    ) -> SparkColumn:
+        """A Spark expression giving the same columns as one struct, by Spark's `from_avro` and casts.
+
+        What cannot be the reader's fails the query, or with PERMISSIVE makes the struct null, as a broken payload does. Raises
+        DecoderUnavailable as `AvroReader.column` does.
+        """
+        # Not at the top: workers decode without ever loading what the driver's side of PySpark needs.
+        from distributary.codecs.avro_resolved_spark import resolved_column  # noqa: PLC0415
+
+        return resolved_column(payload, self.name, self._plan, mode)
+
+    def _together(self, payloads: pa.BinaryArray) -> pa.RecordBatch:
+        return self._resolved((self._fast or self._exact).batch(payloads))
+
+    def _alone(self, payload: bytes) -> pa.RecordBatch:
+        return self._resolved(self._exact.one(payload))
+
+    def _resolved(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        whole = rows.to_struct_array() if self._plan.is_struct else rows.column(0)
+        found = resolved(self._plan.step, whole, np.ones(len(whole), np.bool_))
+        if not self._plan.is_record:
+            return pa.RecordBatch.from_arrays([found], schema=self.schema)
+        # Made of no arrays a batch would have no rows.
+        if not len(self.schema):
+            return pa.RecordBatch.from_struct_array(found)
+        return pa.RecordBatch.from_arrays(found.flatten(), schema=self.schema)
+
+
+def _plan(written: AvroType, columns: Column) -> Plan:
+    is_record = columns.avro.kind is Kind.RECORD
+    step = resolve(written, columns if is_record else columns.children[0])
+    # What is no record, or none with a field that takes a byte, is the only column of what is read.
+    is_struct = written.kind is Kind.RECORD and step.column.shape is Shape.STRUCT
+    return Plan(step.column if is_struct else only_column(step.column), step, is_struct, is_record)
+
+
+def resolving_reader(writer: Schema, reader: Schema) -> ResolvingReader:
+    """The reader for records written with the one schema whose columns are the other's, by Avro's rules.
+
+    Raises BadSchema, naming the place, where no record of the one can be one of the other.
+    """
+    return _reader(writer.text, tuple(writer.imports.items()), reader.text, tuple(reader.imports.items()))
+
+
+@lru_cache(maxsize=MAX_READERS)
+def _reader(
+    writer: str,
+    writer_imports: tuple[tuple[str, str], ...],
+    reader: str,
+    reader_imports: tuple[tuple[str, str], ...],
+) -> ResolvingReader:
+    return ResolvingReader(
+        Schema(0, "AVRO", writer, imports=dict(writer_imports)),
+        Schema(0, "AVRO", reader, imports=dict(reader_imports)),
+    )
