@@ -13,16 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Mask = npt.NDArray[np.bool_]
+from distributary.codecs import type_fit
+from distributary.codecs.type_fit import Fit
 
-# Each number type, and those that hold all of its values.
-_WIDER: dict[pa.DataType, tuple[pa.DataType, ...]] = {
-    pa.int8(): (pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()),
-    pa.int16(): (pa.int32(), pa.int64(), pa.float32(), pa.float64()),
-    pa.int32(): (pa.int64(), pa.float64()),
-    pa.float32(): (pa.float64(),),
-}
-_DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +78,7 @@ def fits(source: pa.DataType, target: pa.DataType) -> bool:
         return fits(source.value_type, target.value_type)
     if pa.types.is_map(source) and pa.types.is_map(target):
         return fits(source.key_type, target.key_type) and fits(source.item_type, target.item_type)
-    if pa.types.is_decimal(target) and source in _DIGITS:
-        return bool(target.precision - target.scale >= _DIGITS[source])
-    return target in _WIDER.get(source, ())
+    return type_fit.fit(source, target) in (Fit.SAME, Fit.EXACT)
 
 
 def _as(array: pa.Array, target: pa.DataType) -> pa.Array:

@@ -25,6 +25,7 @@ def batch(**columns: pa.Array) -> pa.RecordBatch:
         (pa.int32(), pa.float64(), [2**31 - 1], [float(2**31 - 1)]),
         (pa.int64(), pa.decimal128(20, 0), [-(2**63)], [Decimal(-(2**63))]),
         (pa.float32(), pa.float64(), [1.5], [1.5]),
+        (pa.decimal128(4, 2), pa.decimal128(7, 3), [Decimal("-12.34")], [Decimal("-12.340")]),
         (POINT, WIDE_POINT, [{"x": 1}, None], [{"x": 1, "y": None}, None]),
         (WIDE_POINT, pa.struct([("y", pa.string())]), [{"x": 1, "y": "a"}], [{"y": "a"}]),
         (
@@ -62,6 +63,9 @@ def test_values_that_fit_are_taken_whole(
         (pa.int64(), pa.float64()),
         (pa.int32(), pa.float32()),
         (pa.int64(), pa.decimal128(18, 0)),
+        (pa.decimal128(4, 2), pa.decimal128(4, 3)),
+        (pa.date32(), pa.timestamp("us")),
+        (pa.timestamp("us"), pa.timestamp("us", "UTC")),
         (pa.string(), pa.int32()),
         (pa.int32(), pa.string()),
         (POINT, pa.struct([("x", pa.string())])),
