@@ -116,6 +116,17 @@ def test_protobuf_tells_what_proto2_requires_and_the_message_at_a_path() -> None
     assert [one.required for one in found.fields] == [True, False]
 
 
+def test_protobuf_tells_of_extensions_by_their_full_names() -> None:
+    text = (
+        "message E { extensions 100 to 199; optional int32 a = 1; } extend E { optional int64 more = 100; }"
+    )
+    found = protobuf(text, syntax="proto2")
+    assert [(one.name, one.number, one.oneof) for one in found.fields] == [
+        ("a", 1, None),
+        ("p.more", 100, None),
+    ]
+
+
 def test_json_schema_tells_values_of_enums_and_what_every_record_has() -> None:
     found = json_schema(
         {
