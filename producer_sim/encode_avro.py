@@ -15,9 +15,9 @@ import pyarrow as pa
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
 
 from distributary.producer_sim.corruption import HEADER, HEADER_CORRUPTIONS, truncated_body
-from distributary.producer_sim.event_avro_schema import avro_schema, avro_text
+from distributary.producer_sim.event_avro_schema import avro_schema, avro_text, full_name, part_text
+from distributary.producer_sim.event_model import ARROW_TYPES, EventSchema, Field, typed_column
 from distributary.producer_sim.formats import Corruption, OwnColumns
-from distributary.producer_sim.versions import EventSchema, Field, typed_column
 from distributary.registry.base import SchemaType
 
 NULL_BRANCH = b"\x00"  # null is the first branch of each union
@@ -42,6 +42,7 @@ class AvroFormat:
     """The header and the record's bytes."""
 
     schema_type: SchemaType | None = "AVRO"
+    types: Mapping[str, pa.DataType] | None = ARROW_TYPES
     corruptions: Mapping[str, Corruption] = {
         **HEADER_CORRUPTIONS,
         "truncated_body": truncated_body,
@@ -50,9 +51,17 @@ class AvroFormat:
         "invalid_utf8": _invalid_utf8,
     }
 
-    def schema_text(self, schema: EventSchema) -> str:
+    def schema_text(self, schema: EventSchema, imported: bool = False) -> str:
         """The Avro schema of these events."""
-        return avro_text(schema)
+        return avro_text(schema, imported)
+
+    def part_text(self, part: str, schema: EventSchema) -> str:
+        """The Avro schema of one record inside."""
+        return part_text(part, schema)
+
+    def import_name(self, part: str) -> str:
+        """The record's full name."""
+        return full_name(part)
 
     def header(self, schema_id: int | None) -> bytes:
         """The wire header."""

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from distributary.producer_sim.corruption import HEADER, UNKNOWN_IDS, truncated_body
+from distributary.producer_sim.event_model import EventSchema, Field
 from distributary.producer_sim.formats import Corruption, OwnColumns
-from distributary.producer_sim.versions import EventSchema, Field
 from distributary.registry.base import SchemaType
 
 ENDINGS = (b"}", b"{}", b',"level":1}', b"\x00")
@@ -62,10 +62,19 @@ class JsonFormat:
     """An object and nothing else."""
 
     schema_type: SchemaType | None = None
+    types: Mapping[str, pa.DataType] | None = None
     corruptions: Mapping[str, Corruption] = {**TEXT_CORRUPTIONS, "unexpected_header": _unexpected_header}
 
-    def schema_text(self, schema: EventSchema) -> str:
+    def schema_text(self, schema: EventSchema, imported: bool = False) -> str:
         """Nothing: nobody registers a schema."""
+        return ""
+
+    def part_text(self, part: str, schema: EventSchema) -> str:
+        """Nothing."""
+        return ""
+
+    def import_name(self, part: str) -> str:
+        """Nothing."""
         return ""
 
     def header(self, schema_id: int | None) -> bytes:

@@ -9,24 +9,38 @@ import pyarrow as pa
 
 from distributary.producer_sim.corruption import HEADER, HEADER_CORRUPTIONS
 from distributary.producer_sim.encode_json import TEXT_CORRUPTIONS, JsonEncoder, as_json
-from distributary.producer_sim.event_json_schema import json_schema_text
+from distributary.producer_sim.event_json_schema import json_schema_text, part_text, reference
+from distributary.producer_sim.event_model import ARROW_TYPES, EventSchema, Field, typed_column
 from distributary.producer_sim.formats import Corruption
-from distributary.producer_sim.versions import ARROW_TYPES, EventSchema, Field, typed_column
 from distributary.registry.base import SchemaType
 
-# What JSON Schema can tell of: maps and timestamps, but bytes are text in Base64.
-TYPES: Mapping[str, pa.DataType] = {**ARROW_TYPES, "bytes": pa.string()}
+# What JSON Schema can tell of: maps and timestamps, but bytes are text in Base64, and numbers have no widths.
+TYPES: Mapping[str, pa.DataType] = {
+    **ARROW_TYPES,
+    "bytes": pa.string(),
+    "int32": pa.int64(),
+    "float": pa.float64(),
+}
 
 
 class JsonSchemaFormat:
     """The header and an object."""
 
     schema_type: SchemaType | None = "JSON"
+    types: Mapping[str, pa.DataType] | None = TYPES
     corruptions: Mapping[str, Corruption] = {**HEADER_CORRUPTIONS, **TEXT_CORRUPTIONS}
 
-    def schema_text(self, schema: EventSchema) -> str:
+    def schema_text(self, schema: EventSchema, imported: bool = False) -> str:
         """The JSON Schema of these events."""
-        return json_schema_text(schema)
+        return json_schema_text(schema, imported)
+
+    def part_text(self, part: str, schema: EventSchema) -> str:
+        """The JSON Schema of one object inside."""
+        return part_text(part, schema)
+
+    def import_name(self, part: str) -> str:
+        """What `$ref` says."""
+        return reference(part)
 
     def header(self, schema_id: int | None) -> bytes:
         """The wire header."""

@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from distributary.producer_sim.corruption import HEADER, HEADER_CORRUPTIONS, framed
 from distributary.producer_sim.event_class import record_class
+from distributary.producer_sim.event_model import ARROW_TYPES, EventSchema, Field, typed_column
+from distributary.producer_sim.event_proto_text import import_name, part_text, proto_text
 from distributary.producer_sim.formats import Corruption, OwnColumns
-from distributary.producer_sim.versions import EventSchema, Field, proto_text, typed_column
 from distributary.registry.base import SchemaType
 
 # A tag with the wire type 7, which does not exist; and a varint of more bytes than 64 bits can take.
@@ -32,15 +33,24 @@ class ProtobufFormat:
     """The header, the message index of the first message, the message."""
 
     schema_type: SchemaType | None = "PROTOBUF"
+    types: Mapping[str, pa.DataType] | None = ARROW_TYPES
     corruptions: Mapping[str, Corruption] = {
         **HEADER_CORRUPTIONS,
         "malformed": _malformed,
         "bad_message_index": _bad_message_index,
     }
 
-    def schema_text(self, schema: EventSchema) -> str:
+    def schema_text(self, schema: EventSchema, imported: bool = False) -> str:
         """The .proto text of these events."""
-        return proto_text(schema)
+        return proto_text(schema, imported)
+
+    def part_text(self, part: str, schema: EventSchema) -> str:
+        """The .proto text of one message."""
+        return part_text(part, schema)
+
+    def import_name(self, part: str) -> str:
+        """The path that is imported."""
+        return import_name(part)
 
     def header(self, schema_id: int | None) -> bytes:
         """The wire header with the message index."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from distributary.producer_sim.versions import PACKAGE, TIMESTAMP, EventSchema, Field
+from distributary.producer_sim.event_model import PACKAGE, TIMESTAMP, EventSchema, Field
 
 SCALARS: dict[str, Any] = {
     "string": "string",
@@ -25,44 +25,58 @@ SCALARS: dict[str, Any] = {
 }
 
 
-def avro_schema(schema: EventSchema) -> dict[str, Any]:
-    """The record, as JSON has it."""
-    return {**_record(schema.record, schema), "namespace": PACKAGE}
+def avro_schema(schema: EventSchema, imported: bool = False) -> dict[str, Any]:
+    """The record, as JSON has it; with `imported` its parts are named only."""
+    aliases = {"aliases": list(schema.former)} if schema.former else {}
+    return {**_record(schema.record, schema, imported), "namespace": PACKAGE, **aliases}
 
 
-def avro_text(schema: EventSchema) -> str:
+def avro_text(schema: EventSchema, imported: bool = False) -> str:
     """The schema's text; the same for the same schema, always."""
-    return json.dumps(avro_schema(schema))
+    return json.dumps(avro_schema(schema, imported))
+
+
+def part_text(part: str, schema: EventSchema) -> str:
+    """The text of a schema of one of the record's parts alone."""
+    return json.dumps({**_record(part, schema), "namespace": PACKAGE})
+
+
+def full_name(part: str) -> str:
+    """By which name a part is referred to."""
+    return f"{PACKAGE}.{part}"
 
 
 def _is_nullable(field: Field, schema: EventSchema) -> bool:
+    if field.label == "required":
+        return False
     may_be_absent = field.label == "optional" or bool(field.oneof) or field.type in schema.messages
     return field.since > 1 or (may_be_absent and field.label != "repeated")
 
 
-def _record(name: str, schema: EventSchema) -> dict[str, Any]:
-    fields = [_field(field, schema) for field in schema.messages[name]]
+def _record(name: str, schema: EventSchema, imported: bool = False) -> dict[str, Any]:
+    fields = [_field(field, schema, imported) for field in schema.messages[name]]
     return {"type": "record", "name": name, "fields": fields}
 
 
-def _field(field: Field, schema: EventSchema) -> dict[str, Any]:
-    kind = _type(field, schema)
+def _field(field: Field, schema: EventSchema, imported: bool) -> dict[str, Any]:
+    kind = _type(field, schema, imported)
+    aliases = {"aliases": [field.alias]} if field.alias else {}
     if _is_nullable(field, schema):
-        return {"name": field.name, "type": ["null", kind], "default": None}
-    return {"name": field.name, "type": kind}
+        return {"name": field.name, "type": ["null", kind], "default": None, **aliases}
+    return {"name": field.name, "type": kind, **aliases}
 
 
-def _type(field: Field, schema: EventSchema) -> Any:
+def _type(field: Field, schema: EventSchema, imported: bool) -> Any:
     if field.is_map:
-        return {"type": "map", "values": SCALARS[field.value_type]}
-    found = _single_type(field.type, schema)
+        return {"type": "map", "values": _single_type(field.value_type, schema, imported)}
+    found = _single_type(field.type, schema, imported)
     return {"type": "array", "items": found} if field.label == "repeated" else found
 
 
-def _single_type(name: str, schema: EventSchema) -> Any:
-    """Each message and each enum has one field of its type, so it is defined right there."""
+def _single_type(name: str, schema: EventSchema, imported: bool) -> Any:
+    """Each message and each enum has one field of its type, so it is defined right there, unless it is imported."""
     if name in schema.messages:
-        return _record(name, schema)
+        return full_name(name) if imported else _record(name, schema)
     if name in schema.enums:
         symbols = schema.enums[name]
         return {"type": "enum", "name": name, "symbols": list(symbols), "default": symbols[0]}

@@ -7,7 +7,9 @@ from functools import lru_cache
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import Message
 
-from distributary.producer_sim.versions import PACKAGE, EventSchema, event_schema, proto_text
+from distributary.producer_sim.event_model import PACKAGE, EventSchema
+from distributary.producer_sim.event_proto_text import proto_text
+from distributary.producer_sim.versions import event_schema
 from distributary.registry.protobuf_text import compile_text
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from distributary.producer_sim.versions import TIMESTAMP, EventSchema, Field
+from distributary.producer_sim.event_model import PACKAGE, TIMESTAMP, EventSchema, Field
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 
@@ -26,37 +26,55 @@ SCALARS: dict[str, dict[str, Any]] = {
 }
 
 
-def json_schema_text(schema: EventSchema) -> str:
-    """The schema's text; the same for the same schema, always."""
+def json_schema_text(schema: EventSchema, imported: bool = False) -> str:
+    """The schema's text; the same for the same schema, always. With `imported` its parts are referred to."""
     record = schema.record
-    definitions = {name: _object(name, schema) for name in schema.messages if name != record}
-    document = {"$schema": DRAFT, "title": record, **_object(record, schema), "definitions": definitions}
+    document = {"$schema": DRAFT, "title": record, **_object(record, schema, imported)}
+    if not imported:
+        document["definitions"] = {name: _object(name, schema) for name in schema.parts}
     return json.dumps(document)
 
 
-def _object(name: str, schema: EventSchema) -> dict[str, Any]:
+def part_text(part: str, schema: EventSchema) -> str:
+    """The text of a schema of one of the record's parts alone."""
+    return json.dumps({"$schema": DRAFT, "title": part, **_object(part, schema)})
+
+
+def reference(part: str) -> str:
+    """By which name a part is referred to."""
+    return f"{PACKAGE}.{part}.json"
+
+
+def _object(name: str, schema: EventSchema, imported: bool = False) -> dict[str, Any]:
     fields = schema.messages[name]
     return {
         "type": "object",
-        "properties": {field.name: _type(field, schema) for field in fields},
-        # What came later is optional, and so is a message: JSON has it or leaves it out.
-        "required": [
-            field.name for field in fields if field.since == 1 and field.type not in schema.messages
-        ],
+        "properties": {field.name: _type(field, schema, imported) for field in fields},
+        "required": [field.name for field in fields if _is_required(field, schema)],
         "additionalProperties": False,
     }
 
 
-def _type(field: Field, schema: EventSchema) -> dict[str, Any]:
+def _is_required(field: Field, schema: EventSchema) -> bool:
+    """What came later is optional, and so is a message: JSON has it or leaves it out."""
+    if field.label in ("required", "optional"):
+        return field.label == "required"
+    return field.since == 1 and field.type not in schema.messages
+
+
+def _type(field: Field, schema: EventSchema, imported: bool) -> dict[str, Any]:
     if field.is_map:
-        return {"type": "object", "additionalProperties": SCALARS[field.value_type]}
-    found = _single_type(field.type, schema)
+        return {
+            "type": "object",
+            "additionalProperties": _single_type(field.value_type, schema, imported),
+        }
+    found = _single_type(field.type, schema, imported)
     return {"type": "array", "items": found} if field.label == "repeated" else found
 
 
-def _single_type(name: str, schema: EventSchema) -> dict[str, Any]:
+def _single_type(name: str, schema: EventSchema, imported: bool) -> dict[str, Any]:
     if name in schema.messages:
-        return {"$ref": f"#/definitions/{name}"}
+        return {"$ref": reference(name) if imported else f"#/definitions/{name}"}
     if name in schema.enums:
         return {"type": "string", "enum": list(schema.enums[name])}
     return SCALARS[name]

@@ -6,7 +6,7 @@ testify about decoders.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,14 +14,23 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from distributary.producer_sim.event_model import EventSchema, Field
 from distributary.producer_sim.field_pools import POOL_SIZE, pool, pool_of
 from distributary.producer_sim.formats import load_format
-from distributary.producer_sim.versions import EVENT_TYPES, RECORD, Field, event_schema
+from distributary.producer_sim.versions import EVENT_TYPES, RECORD, event_schema
 
 FIRST_EVENT_MS = 1_735_689_600_000  # 2025-01-01T00:00:00Z
-UNPOOLED = frozenset(
-    {"event_id", "game_name", "gamer_id", "event_timestamp", "level", "score", "duration_s", "premium"}
-)
+# The fields that hardly repeat, as long as they have these types.
+OWN_TYPES: Mapping[str, str] = {
+    "event_id": "string",
+    "event_timestamp": "int64",
+    "level": "int32",
+    "score": "int64",
+    "duration_s": "double",
+    "premium": "bool",
+}
+# Whose values are the population's.
+GIVEN = ("game_name", "gamer_id")
 STAGE_MS = 30 * 24 * 3600 * 1000
 
 Picks = npt.NDArray[np.int64]
@@ -84,13 +93,16 @@ class EventMaker:
         population: Population,
         seed: int,
         format_name: str = "protobuf",
-        record: str = RECORD,
+        record: str | EventSchema = RECORD,
     ) -> None:
-        """Make events of a type and version for these players, written in a format of `formats.FORMATS`."""
+        """Make events of a type and version for these players, written in a format of `formats.FORMATS`.
+
+        `record` is the type of event, or its schema where that did more than to grow.
+        """
         self.version = version
         self._seed = seed
-        self._type = list(EVENT_TYPES).index(record)
-        self._schema = event_schema(version, record)
+        self._schema = event_schema(version, record) if isinstance(record, str) else record
+        self._type = list(EVENT_TYPES).index(self._schema.type)
         self._encoder = load_format(format_name).encoder(self._schema)
         self._game_edges = _edges(len(population.games), population.game_skew)
         self._gamer_edges = _edges(population.gamers, population.gamer_skew)
@@ -99,8 +111,9 @@ class EventMaker:
         self._pools = {
             field.name: pool(field, self._schema, seed, self._encoder)
             for field in self._schema.fields
-            if field.name not in UNPOOLED
+            if not _is_own(field) and field.name not in GIVEN
         }
+        self._own = [field.name for field in self._schema.fields if _is_own(field)]
         fields = {field.name: field for field in self._schema.fields}
         self._pools["game_name"] = pool_of(population.games, fields["game_name"], self._encoder)
         self._pools["gamer_id"] = pool_of(gamers, fields["gamer_id"], self._encoder)
@@ -112,6 +125,7 @@ class EventMaker:
         rng = np.random.default_rng(source)
         own = _own_values(rng, "-".join([f"{self._seed:x}", *map(str, source[1:])]), count)
         own["event_timestamp"] = _timestamps(rng, stage, number, count)
+        own = {name: own[name] for name in self._own}
         picks = self._picks(rng, count)
         pooled = {name: self._pools[name].take(places) for name, places in picks.items()}
         arrays = {name: pa.array(values) for name, values in own.items()}
@@ -136,6 +150,10 @@ class EventMaker:
             for arm, field in enumerate(members):
                 picks[field.name] = np.where(chosen == arm, picks[field.name], -1)
         return picks
+
+
+def _is_own(field: Field) -> bool:
+    return OWN_TYPES.get(field.name) == field.type and not field.label
 
 
 def _own_values(rng: np.random.Generator, id_prefix: str, count: int) -> dict[str, Any]:

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from distributary.producer_sim.event_model import TIMESTAMP, EventSchema, Field
 from distributary.producer_sim.formats import Encoder
-from distributary.producer_sim.versions import TIMESTAMP, EventSchema, Field
 
 POOL_SIZE = 512
-ABSENT_SHARE = 0.25
+ABSENT_SHARE, RARE_ABSENT_SHARE = 0.25, 0.9
 EPOCH = datetime(2024, 1, 1, tzinfo=timezone.utc)
 
 WORDS: dict[str, Sequence[str]] = {
@@ -73,7 +73,7 @@ def pool_of(values: Sequence[Any], field: Field, encoder: Encoder) -> Pool:
 
 def _value(field: Field, schema: EventSchema, rng: np.random.Generator) -> Any:
     may_be_absent = field.label == "optional" or (not field.label and _is_message(field.type, schema))
-    if may_be_absent and rng.random() < ABSENT_SHARE:
+    if may_be_absent and rng.random() < (RARE_ABSENT_SHARE if field.rare else ABSENT_SHARE):
         return None
     if field.label == "repeated":
         return [_single(field, field.type, schema, rng) for _ in range(rng.integers(0, 5))]

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from distributary.producer_sim.corruption import NO_ENTITY
-from distributary.producer_sim.versions import EventSchema, Field
+from distributary.producer_sim.event_model import EventSchema, Field
 from distributary.registry.base import SchemaType
 
 # Named, not imported: sending one format must not need the libraries of another.
@@ -57,11 +57,25 @@ class Format(Protocol):
     schema_type: SchemaType | None
     """As what its schemas are registered; None where records name no schema."""
 
+    types: Mapping[str, pa.DataType] | None
+    """What becomes of scalars, by their Protobuf names; None where values tell it and not a schema."""
+
     corruptions: Mapping[str, Corruption]
     """How a record can be broken so that it must end in quarantine, by kind."""
 
-    def schema_text(self, schema: EventSchema) -> str:
-        """What the registry is given for a schema; the same text for the same schema, always."""
+    def schema_text(self, schema: EventSchema, imported: bool = False) -> str:
+        """What the registry is given for a schema; the same text for the same schema, always.
+
+        With `imported` it refers to its parts, which are registered by themselves.
+        """
+        ...
+
+    def part_text(self, part: str, schema: EventSchema) -> str:
+        """What the registry is given for one of a schema's parts."""
+        ...
+
+    def import_name(self, part: str) -> str:
+        """By which name a schema refers to a part."""
         ...
 
     def header(self, schema_id: int | None) -> bytes:

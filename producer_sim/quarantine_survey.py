@@ -24,6 +24,7 @@ class QuarantineSurvey:
 
     by_batch    rows by generation and batch id
     altered     corrupt records of the truth whose bytes are not the ones sent
+    misjudged   records of the truth that are there for another reason than they may be, by what they are and that reason
     unexpected  records that the truth holds for good: how many by reason, and the first of each
     """
 
@@ -32,6 +33,7 @@ class QuarantineSurvey:
     coverage: Coverage = field(default_factory=Coverage)
     by_batch: Counter[tuple[str, int]] = field(default_factory=Counter)
     altered: list[Place] = field(default_factory=list)
+    misjudged: Counter[tuple[str, str]] = field(default_factory=Counter)
     unexpected: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[Place]] = field(default_factory=dict)
 
@@ -65,5 +67,8 @@ def _compare(batch: pa.RecordBatch, truth: Truth, survey: QuarantineSurvey) -> N
             first = survey.examples.setdefault(reason, [])
             if len(first) < EXAMPLES:
                 first.append(place)
-        elif value is None or value_digest(value) != corrupt.digest:
+            continue
+        if value is None or value_digest(value) != corrupt.digest:
             survey.altered.append(place)
+        if corrupt.reasons and reason not in corrupt.reasons:
+            survey.misjudged[corrupt.kind, reason] += 1

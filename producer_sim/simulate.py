@@ -7,11 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from distributary.producer_sim.delivery import Delivery, make_topic
-from distributary.producer_sim.formats import load_format
+from distributary.producer_sim.registration import Registration
 from distributary.producer_sim.simulation import Simulation
 from distributary.producer_sim.traffic import Record, Traffic
 from distributary.producer_sim.truth import Truth
-from distributary.producer_sim.versions import event_schema
 from distributary.registry.base import SchemaRegistry
 
 PACES_A_SECOND = 20
@@ -33,19 +32,23 @@ def simulate(
     registry: SchemaRegistry,
     on_progress: Callable[[Progress], None] | None = None,
     stop: Callable[[], bool] | None = None,
+    on_notice: Callable[[str], None] | None = None,
 ) -> Truth:
     """Sends everything the settings ask for and returns the truth about it, once every record is confirmed.
 
     A version is registered, under `Simulation.subject_of` each type of event, when the last event of the one before is confirmed, unless the
-    format's records name no schema: then the registry is not asked for anything. `stop` is asked once a second or every ten thousand records; when it says yes, the truth covers what was sent until
+    format's records name no schema: then the registry is not asked for anything. A schema that it refuses is registered at the
+    compatibility level NONE, if it may be that it only breaks its readers, and `on_notice` is told so. `stop` is asked once a second or every ten thousand records; when it says yes, the truth covers what was sent until
     then. Raises SetupError if the broker does not take the records.
     """
     make_topic(settings)
     traffic, delivery = Traffic(settings), Delivery(settings)
+    registration = Registration(settings, registry, on_notice)
     pace, began, sent = _Pace(settings.rate), time.monotonic(), 0
-    for version in range(1, settings.versions + 1):
+    for stage in settings.stages:
+        version = stage.number
         for record in settings.records:
-            traffic.introduce(version, _registered(version, record, settings, registry), record)
+            traffic.introduce(version, registration.register(stage, record), record)
         if version < settings.first_version:
             continue
         for records in traffic.stage(version):
@@ -57,15 +60,6 @@ def simulate(
                 return _truth(settings, traffic, delivery)
         delivery.finish()
     return _truth(settings, traffic, delivery)
-
-
-def _registered(version: int, record: str, settings: Simulation, registry: SchemaRegistry) -> int | None:
-    """The id of a version's schema; None in a format without registered schemas."""
-    wanted = load_format(settings.format)
-    if wanted.schema_type is None:
-        return None
-    text = wanted.schema_text(event_schema(version, record))
-    return registry.register(settings.subject_of(record), text, wanted.schema_type)
 
 
 def _send(records: list[Record], delivery: Delivery, pace: _Pace) -> None:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, cast, get_args
 
+from distributary.codecs.schema_changes import ChangeClass
 from distributary.errors import ConfigError
+from distributary.producer_sim.event_model import PACKAGE
 from distributary.producer_sim.events import Population, game_names
-from distributary.producer_sim.formats import FORMATS, corrupt_kinds
-from distributary.producer_sim.versions import EVENT_TYPES, PACKAGE
+from distributary.producer_sim.formats import FORMATS, corrupt_kinds, load_format
+from distributary.producer_sim.schema_steps import CHANGES
+from distributary.producer_sim.stages import Stage, staged
+from distributary.producer_sim.versions import EVENT_TYPES
+from distributary.registry.subjects import Strategy, subject_name
 
-# Where producers register the schemas of a topic's values, by the strategy's name.
-SUBJECTS: Mapping[str, str] = {
-    "TopicName": "{topic}-value",
-    "RecordName": "{record}",
-    "TopicRecordName": "{topic}-{record}",
-}
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -29,7 +28,10 @@ class Simulation:
     subject_strategy   TopicName, RecordName or TopicRecordName; empty for TopicName with one type of event, and for
                        TopicRecordName with several, which one subject cannot hold
     first_version      where to begin: 2 with `versions=2` sends only the events of version 2
-    versions           the last version sent; each version's events follow those of the one before
+    versions           the last version that grows; each version's events follow those of the one before
+    changes            what each version after that does to the one before it
+    references         whether the parts of a record have subjects of their own, to which its schema refers
+    one_format         whether the pipeline reads one format only: what is written in another must end in quarantine
     events             records of each version, the corrupt ones and the tombstones among them
     rate               records a second; None for as fast as it goes
     game_skew, gamer_skew   0 spreads evenly, 1 is Zipf's law
@@ -52,6 +54,9 @@ class Simulation:
     gamer_skew: float = 0.0
     first_version: int = 1
     versions: int = 1
+    changes: tuple[ChangeClass, ...] = ()
+    references: bool = False
+    one_format: bool = False
     events: int = 10_000
     rate: float | None = None
     corrupt: float = 0.0
@@ -75,7 +80,6 @@ class Simulation:
         for name in ("corrupt", "tombstones", "old_producers"):
             _check(0 <= getattr(self, name) <= 1, f"{name} is a share and must lie between 0 and 1")
         _check(self.corrupt + self.tombstones <= 1, "corrupt and tombstones together must not exceed 1")
-        _check(self.first_version <= self.versions, "first_version must not be above versions")
         _check(self.compression in COMPRESSIONS, f"compression must be one of: {', '.join(COMPRESSIONS)}")
         _check(self.format in FORMATS, f"format must be one of: {', '.join(FORMATS)}")
         _check(
@@ -83,38 +87,71 @@ class Simulation:
             f"event_types must lie between 1 and {len(EVENT_TYPES)}",
         )
         _check(
-            not self.subject_strategy or self.subject_strategy in SUBJECTS,
-            f"subject_strategy must be one of: {', '.join(SUBJECTS)}",
+            not self.subject_strategy or self.subject_strategy in get_args(Strategy),
+            f"subject_strategy must be one of: {', '.join(get_args(Strategy))}",
         )
         _check(
             self.event_types == 1 or self.subject_strategy != "TopicName",
             "one subject cannot hold several event_types; choose RecordName or TopicRecordName",
         )
-        there = corrupt_kinds(self.format)
-        unknown = sorted({*self.kinds} - {*there})
-        _check(not unknown, f"corrupt_kinds {', '.join(unknown)}: {self.format} has only {', '.join(there)}")
-        _check(bool(self.kinds) or not self.corrupt, "corrupt_kinds is empty, so corrupt must be 0")
         _check(all(self.game_names), "a game must have a name: without one its events would be corrupt")
+        self._check_changes()
+        for name in dict.fromkeys(stage.format for stage in self.stages):
+            self._check_kinds(name)
+
+    def _check_changes(self) -> None:
+        unknown = sorted({*self.changes} - {*CHANGES})
+        _check(not unknown, f"changes {', '.join(unknown)}: there are only {', '.join(CHANGES)}")
+        last = f"the last version, {self.last_version}"
+        _check(self.first_version <= self.last_version, f"first_version must not be above {last}")
+        registered = load_format(self.format).schema_type is not None
+        _check(
+            registered or not self.references,
+            f"references: {self.format} has no schemas that could refer to any",
+        )
+
+    def _check_kinds(self, name: str) -> None:
+        there, kinds = corrupt_kinds(name), self.kinds_of(name)
+        unknown = sorted({*kinds} - {*there})
+        _check(not unknown, f"corrupt_kinds {', '.join(unknown)}: {name} has only {', '.join(there)}")
+        _check(bool(kinds) or not self.corrupt, "corrupt_kinds is empty, so corrupt must be 0")
 
     @property
     def total(self) -> int:
         """Records that the whole simulation sends."""
-        return self.events * (self.versions - self.first_version + 1)
+        return self.events * (self.last_version - self.first_version + 1)
+
+    @property
+    def last_version(self) -> int:
+        """The version that the last of the changes makes."""
+        return self.versions + len(self.changes)
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """What is new in each version, from the first on. Raises ConfigError for a change that cannot be made."""
+        return staged(self.format, self.versions, self.changes, self.records)
 
     @property
     def records(self) -> tuple[str, ...]:
         """The records of the types of events, by name."""
         return tuple(EVENT_TYPES)[: self.event_types]
 
-    def subject_of(self, record: str) -> str:
-        """The subject under which a type's schemas are registered."""
-        strategy = self.subject_strategy or ("TopicName" if self.event_types == 1 else "TopicRecordName")
-        return SUBJECTS[strategy].format(topic=self.topic, record=f"{PACKAGE}.{record}")
+    def subject_of(self, record: str, written_as: str | None = None) -> str:
+        """The subject under which a record's schemas are registered, those of another format under one of their own."""
+        usual = "TopicName" if self.event_types == 1 else "TopicRecordName"
+        strategy = cast("Strategy", self.subject_strategy or usual)
+        subject = subject_name(strategy, self.topic, f"{PACKAGE}.{record}")
+        # A subject is of one format: Confluent's registry takes another at the level NONE only, Apicurio never.
+        return subject if written_as in (None, self.format) else f"{subject}-{written_as}"
 
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """The kinds of corrupt records that take turns."""
-        return corrupt_kinds(self.format) if self.corrupt_kinds is None else self.corrupt_kinds
+    def subject_of_part(self, part: str, written_as: str) -> str:
+        """The subject under which a part's schemas are registered; no record's name, so that nobody takes it for one."""
+        subject = f"{self.topic}-shared-{part}"
+        return subject if written_as == self.format else f"{subject}-{written_as}"
+
+    def kinds_of(self, written_as: str) -> tuple[str, ...]:
+        """The kinds of corrupt records that take turns in a format."""
+        return corrupt_kinds(written_as) if self.corrupt_kinds is None else self.corrupt_kinds
 
     @property
     def population(self) -> Population:
@@ -128,7 +165,7 @@ class Simulation:
 
     def for_truth(self) -> dict[str, Any]:
         """The settings as the truth keeps them: without client options, which may hold secrets."""
-        told = {**asdict(self), "corrupt_kinds": self.kinds}
+        told = {**asdict(self), "corrupt_kinds": self.kinds_of(self.format)}
         return {name: value for name, value in told.items() if name != "kafka"}
 
 

@@ -14,9 +14,10 @@ from deltalake import DeltaTable
 
 from distributary.ingest.ledger import QUARANTINE_TABLE
 from distributary.ingest.setting_groups import Columns
-from distributary.producer_sim.checksum import SOURCE_NAME, GroupSums, Sum, row_hashes
+from distributary.producer_sim.checksum import SOURCE_NAME, GroupSums, Hashes, Sum, row_hashes
 from distributary.producer_sim.coverage import Coverage, Partition
 from distributary.producer_sim.lake import READ_ERRORS, Lake, batches
+from distributary.producer_sim.rescued_text import RESCUED, with_canonical_rescued
 from distributary.producer_sim.verdict import Difference, TableCount
 
 # Table, topic, routing value, schema id.
@@ -71,13 +72,20 @@ def _read(lake: Lake, name: str, survey: Survey) -> None:
     for batch in batches(table):
         rows += batch.num_rows
         strays += _count_coordinates(lake, batch, survey.coverage)
-        sums.add(_keys(lake, batch), row_hashes(batch, lake.columns.reserved()))
+        sums.add(_keys(lake, batch), _hashes(lake, batch))
     for (topic, entity, schema_id), total in sums.groups.items():
         survey.groups[name, topic, entity, schema_id] = total
     if strays:
         detail = f"{strays:,} rows have no topic, partition or offset"
         survey.differences.append(Difference("record_without_coordinates", name, detail))
     survey.tables.append(_counted(name, table, rows, sums))
+
+
+def _hashes(lake: Lake, batch: pa.RecordBatch) -> Hashes:
+    """Of the payload's columns, and of what had no place in them."""
+    names = lake.columns
+    rows = with_canonical_rescued(batch, names.rescued)
+    return row_hashes(rows, names.reserved() - {names.rescued, RESCUED})
 
 
 def _counted(name: str, table: DeltaTable, rows: int, sums: GroupSums) -> TableCount:

@@ -11,7 +11,9 @@ import pyarrow as pa
 
 from distributary.producer_sim.checksum import GroupSums, row_hashes
 from distributary.producer_sim.corruption import NO_ENTITY
+from distributary.producer_sim.event_model import columns
 from distributary.producer_sim.events import EventMaker, Events
+from distributary.producer_sim.expected import Placer
 from distributary.producer_sim.formats import load_format
 from distributary.producer_sim.simulation import Simulation
 from distributary.producer_sim.truth import Group, Sent
@@ -44,10 +46,11 @@ class Traffic:
 
     def __init__(self, settings: Simulation) -> None:
         self._settings = settings
-        self._format = load_format(settings.format)
+        self._formats = {stage.number: load_format(stage.format) for stage in settings.stages}
         self._makers: dict[Kind, EventMaker] = {}
         self._ids: dict[Kind, int | None] = {}
         self._sums: dict[Kind, GroupSums] = {}
+        self._placers: dict[Kind, Placer] = {}
         self._corrupted = 0
 
     def introduce(self, version: int, schema_id: int | None, record: str = RECORD) -> None:
@@ -58,10 +61,17 @@ class Traffic:
         kind = Kind(version, record)
         self._ids[kind] = schema_id
         if self._settings.old_producers or version >= self._settings.first_version:
+            stage = self._settings.stages[version - 1]
             self._makers[kind] = EventMaker(
-                version, self._settings.population, self._settings.seed, self._settings.format, record
+                version,
+                self._settings.population,
+                self._settings.seed,
+                stage.format,
+                stage.schemas[record],
             )
             self._sums[kind] = GroupSums()
+            if self._settings.changes and self._formats[version].types is not None:
+                self._placers[kind] = self._placer(kind)
 
     def stage(self, version: int) -> Iterator[list[Record]]:
         """The records sent while `version` is the newest, in chunks; what was handed out counts as sent."""
@@ -84,10 +94,28 @@ class Traffic:
         for kind, share in self._shares(rng, stage, count).items():
             events = self._makers[kind].chunk(stage, number, share)
             fates = self._fates(rng, share)
-            good = events.rows.filter(pa.array(fates == GOOD))
+            placed, refused = self._placed(kind, events.rows)
+            good = placed.filter(pa.array((fates == GOOD) & np.array([not why for why in refused])))
             self._sums[kind].add([good.column("game_name")], row_hashes(good))
-            records += self._records(rng, kind, events, fates)
+            records += self._records(rng, kind, events, fates, refused)
         return [records[place] for place in rng.permutation(len(records)).tolist()]
+
+    def _placer(self, kind: Kind) -> Placer:
+        """What becomes of this kind in tables that met all kinds before it."""
+        before = self._settings.stages[: kind.version]
+        return Placer.after(
+            columns(stage.schemas[kind.record], self._formats[stage.number].types or {}) for stage in before
+        )
+
+    def _placed(self, kind: Kind, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[str | None]]:
+        """The rows as their tables have them, and of each why no table takes it, if none does."""
+        stage = self._settings.stages[kind.version - 1]
+        if self._settings.one_format and stage.format != self._settings.format:
+            return rows, ["format_switched"] * rows.num_rows
+        if kind not in self._placers:
+            return rows, [None] * rows.num_rows
+        placed, refused = self._placers[kind].place(rows)
+        return placed, ["incompatible_type" if each else None for each in refused.tolist()]
 
     def _shares(self, rng: np.random.Generator, stage: int, count: int) -> dict[Kind, int]:
         """How many events each kind has: old producers share theirs evenly, the newest has the rest."""
@@ -115,12 +143,16 @@ class Traffic:
         return np.select([drawn < corrupt, drawn < either], [CORRUPT, TOMBSTONE], GOOD).astype(np.int64)
 
     def _records(
-        self, rng: np.random.Generator, kind: Kind, events: Events, fates: npt.NDArray[np.int64]
+        self,
+        rng: np.random.Generator,
+        kind: Kind,
+        events: Events,
+        fates: npt.NDArray[np.int64],
+        refused: list[str | None],
     ) -> list[Record]:
-        head = self._format.header(self._ids[kind])
-        records = [
-            Record(key, head + body, None) for key, body in zip(events.keys, events.bodies, strict=True)
-        ]
+        head = self._formats[kind.version].header(self._ids[kind])
+        triples = zip(events.keys, events.bodies, refused, strict=True)
+        records = [Record(key, head + body, why) for key, body, why in triples]
         for place in np.flatnonzero(fates == TOMBSTONE).tolist():
             records[place] = Record(events.keys[place], None, None)
         for place in np.flatnonzero(fates == CORRUPT).tolist():
@@ -129,9 +161,11 @@ class Traffic:
 
     def _corrupted_record(self, rng: np.random.Generator, of: Kind, key: bytes, body: bytes) -> Record:
         """The kinds take turns, so that even a few corrupt records are of all kinds."""
-        kinds, header = self._settings.kinds, self._format.header(self._ids[of])
+        written = self._formats[of.version]
+        kinds = self._settings.kinds_of(self._settings.stages[of.version - 1].format)
+        header = written.header(self._ids[of])
         kind = kinds[self._corrupted % len(kinds)]
         self._corrupted += 1
         if kind == NO_ENTITY:
             return Record(key, header + self._makers[of].without_game(body), kind)
-        return Record(key, self._format.corruptions[kind](rng, header, body), kind)
+        return Record(key, written.corruptions[kind](rng, header, body), kind)

@@ -16,7 +16,15 @@ from distributary.errors import ConfigError
 from distributary.ingest.atomic_file import replace
 from distributary.producer_sim.checksum import MASK
 
-FORMAT = 1
+FORMAT = 2
+# Format 1 says less, nothing else: it has neither reasons nor rescued values.
+READABLE = (1, 2)
+
+# Records that are well-formed, and yet have no place in a table: why, and the reasons that may stand in quarantine.
+REFUSED: Mapping[str, tuple[str, ...]] = {
+    "incompatible_type": ("incompatible_type",),
+    "format_switched": ("unusable_schema", "unasked_schema", "unknown_schema", "bad_message_index"),
+}
 
 
 class Group(NamedTuple):
@@ -61,6 +69,11 @@ class Corrupt:
 
     kind: str
     digest: str
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The reasons for which it may be there; none where any will do."""
+        return REFUSED.get(self.kind, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +146,9 @@ def load(path: Path) -> Truth:
         raise ConfigError(f"there is no truth file at {path}; `distributary simulate` writes one") from error
     except (OSError, ValueError) as error:
         raise ConfigError(f"the truth file {path} cannot be read: {error}") from error
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+    if not isinstance(found, dict) or found.get("format") not in READABLE:
         raise ConfigError(
-            f"{path} is not a truth file of format {FORMAT}; write it anew with `distributary simulate`"
+            f"{path} is not a truth file of a format up to {FORMAT}; write it anew with `distributary simulate`"
         )
     try:
         return _from_json(found)
@@ -184,12 +197,15 @@ def _as_json(truth: Truth) -> dict[str, Any]:
             }
             for group, sent in sorted(truth.sent.items(), key=lambda item: item[0].order)
         ],
-        "corrupt": {
-            kind: {"count": len(records), "records": records} for kind, records in sorted(kinds.items())
-        },
+        "corrupt": {kind: _as_told(kind, records) for kind, records in sorted(kinds.items())},
         "tombstones": sorted(truth.tombstones),
         "runs": list(truth.runs),
     }
+
+
+def _as_told(kind: str, records: list[list[int | str]]) -> dict[str, Any]:
+    reasons = {"reasons": REFUSED[kind]} if kind in REFUSED else {}
+    return {"count": len(records), **reasons, "records": records}
 
 
 def _from_json(found: Mapping[str, Any]) -> Truth:

@@ -101,6 +101,8 @@ def _corrupt(truth: Truth, tables: Coverage, quarantine: QuarantineSurvey) -> It
     if quarantine.altered:
         detail = f"not the bytes sent: {_examples(quarantine.altered, len(quarantine.altered))}"
         yield Difference("corrupt_bytes_differ", QUARANTINE_TABLE, detail)
+    for (refused, reason), count in sorted(quarantine.misjudged.items()):
+        yield Difference("reason_differs", refused, f"{count:,} records are in quarantine for {reason}")
     for reason, count in sorted(quarantine.unexpected.items()):
         detail = f"good records: {_examples(quarantine.examples[reason], count)}"
         yield Difference("good_in_quarantine", reason, detail)

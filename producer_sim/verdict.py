@@ -21,6 +21,7 @@ Kind = Literal[
     "corrupt_not_quarantined",
     "corrupt_in_table",
     "corrupt_bytes_differ",
+    "reason_differs",
     "good_in_quarantine",
     "tombstone_kept",
     "ledger_missing",

@@ -7,74 +7,19 @@ plain field, one of the other kinds in rotation, and a field inside a message th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
-from itertools import groupby
-from typing import Any
 
 import pyarrow as pa
 
-PACKAGE = "games"
+from distributary.producer_sim.event_model import TIMESTAMP, EventSchema, Field, columns
+from distributary.producer_sim.event_proto_text import proto_text
+
 RECORD = "GameEvent"
-TIMESTAMP = "google.protobuf.Timestamp"
 
 PLAIN_KINDS = ("int64", "string", "double", "bool", "bytes", "uint32", "float")
 NESTED_KINDS = ("message", "repeated", "map", "enum", "oneof", "timestamp")
-
-ARROW_TYPES: dict[str, pa.DataType] = {
-    "string": pa.string(),
-    "bytes": pa.binary(),
-    "bool": pa.bool_(),
-    "int32": pa.int32(),
-    "int64": pa.int64(),
-    "uint32": pa.int64(),  # Delta has no unsigned types: the pipeline widens
-    "float": pa.float32(),
-    "double": pa.float64(),
-    TIMESTAMP: pa.timestamp("us", tz="UTC"),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One field of a message, spelled as in a .proto file: `label type name = number`.
-
-    since  the version that brought it
-    alias  what the versions before called it
-    """
-
-    name: str
-    type: str
-    label: str = ""
-    oneof: str = ""
-    number: int = 0
-    since: int = 1
-    alias: str = ""
-
-    @property
-    def is_map(self) -> bool:
-        """Whether it is a map; all keys are text."""
-        return self.type.startswith("map<")
-
-    @property
-    def value_type(self) -> str:
-        """The type of a map's values."""
-        return self.type.removeprefix("map<string, ").removesuffix(">")
-
-
-@dataclass(frozen=True, slots=True)
-class EventSchema:
-    """One version of the event: its messages in the order of the text, the record first, and its enums."""
-
-    version: int
-    record: str
-    messages: dict[str, tuple[Field, ...]]
-    enums: dict[str, tuple[str, ...]]
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        """The fields of the record itself."""
-        return self.messages[self.record]
 
 
 # What each type of event has from version 1 on beside what all of them have.
@@ -110,39 +55,9 @@ def schema_text(version: int) -> str:
     return proto_text(event_schema(version))
 
 
-def proto_text(schema: EventSchema) -> str:
-    """The .proto text of a schema."""
-    imports = ['import "google/protobuf/timestamp.proto";', ""] if _uses_timestamp(schema) else []
-    lines = ['syntax = "proto3";', "", f"package {PACKAGE};", "", *imports]
-    for name, fields in schema.messages.items():
-        lines += [f"message {name} {{", *_declarations(fields), "}", ""]
-    for name, symbols in schema.enums.items():
-        lines += [f"enum {name} {{", *(f"  {symbol} = {i};" for i, symbol in enumerate(symbols)), "}", ""]
-    return "\n".join(lines)
-
-
 def arrow_schema(version: int) -> pa.Schema:
     """The columns a correct reader finds in events of this version: enums by name, every field nullable."""
-    schema = event_schema(version)
-    return pa.schema([(field.name, arrow_type(field, schema)) for field in schema.fields])
-
-
-def typed_column(
-    field: Field, values: Sequence[Any], schema: EventSchema, types: Mapping[str, pa.DataType] = ARROW_TYPES
-) -> pa.Array:
-    """Values of a field in a column of its type, and last a null."""
-    pairs = [list(value.items()) for value in values] if field.is_map else list(values)
-    return pa.array([*pairs, None], arrow_type(field, schema, types))
-
-
-def arrow_type(
-    field: Field, schema: EventSchema, types: Mapping[str, pa.DataType] = ARROW_TYPES
-) -> pa.DataType:
-    """The type of a field's column, where `types` says what becomes of scalars."""
-    if field.is_map:
-        return pa.map_(types["string"], types[field.value_type])
-    found = _single_type(field.type, schema, types)
-    return pa.list_(found) if field.label == "repeated" else found
+    return columns(event_schema(version))
 
 
 def _numbered(fields: Sequence[Field]) -> tuple[Field, ...]:
@@ -214,28 +129,3 @@ def _grow_nested(version: int, messages: dict[str, list[Field]], enums: dict[str
         record.append(Field(f"bonus_name_v{version}", "string", oneof=f"bonus_v{version}"))
     else:
         record.append(Field(f"seen_v{version}", TIMESTAMP))
-
-
-def _declarations(fields: tuple[Field, ...]) -> Iterator[str]:
-    """The lines of a message's body; the members of a oneof are neighbours."""
-    for oneof, members in groupby(fields, key=lambda field: field.oneof):
-        indent = "    " if oneof else "  "
-        if oneof:
-            yield f"  oneof {oneof} {{"
-        for field in members:
-            label = f"{field.label} " if field.label else ""
-            yield f"{indent}{label}{field.type} {field.name} = {field.number};"
-        if oneof:
-            yield "  }"
-
-
-def _single_type(name: str, schema: EventSchema, types: Mapping[str, pa.DataType]) -> pa.DataType:
-    if name in schema.enums:
-        return types["string"]
-    if name in schema.messages:
-        return pa.struct([(field.name, arrow_type(field, schema, types)) for field in schema.messages[name]])
-    return types[name]
-
-
-def _uses_timestamp(schema: EventSchema) -> bool:
-    return any(field.type == TIMESTAMP for fields in schema.messages.values() for field in fields)

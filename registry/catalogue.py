@@ -73,11 +73,18 @@ class Catalogue:
                 found = self._connection.get(what, path, query)
             except SchemaNotFound:
                 continue
-            if isinstance(found, dict):
-                level = found.get("compatibilityLevel") or found.get("compatibility")
-                if isinstance(level, str):
-                    return level
+            level = self.said_level(found)
+            if level is not None:
+                return level
         return None
+
+    @staticmethod
+    def said_level(found: object) -> str | None:
+        """The level that an answer tells: registries call it by either of two names."""
+        level = (
+            found.get("compatibilityLevel") or found.get("compatibility") if isinstance(found, dict) else None
+        )
+        return level if isinstance(level, str) else None
 
     def check(
         self, subject: str, text: str, schema_type: SchemaType, references: Sequence[Reference] = ()

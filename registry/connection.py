@@ -50,6 +50,14 @@ class Connection:
         """The JSON that comes back for a body; a body that is refused is a BadSchema."""
         return self.call(what, lambda client: client._rest_client.post(path, dict(body)), registering=True)
 
+    def put(self, what: str, path: str, body: Mapping[str, object]) -> None:
+        """Sets what is at a path."""
+        self.call(what, lambda client: client._rest_client.put(path, dict(body)))
+
+    def delete(self, what: str, path: str) -> None:
+        """Takes away what is at a path."""
+        self.call(what, lambda client: client._rest_client.delete(path))
+
     def close(self) -> None:
         """Close the connections; nothing can be asked afterwards."""
         self._client.close()

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from distributary.errors import ConfigError, SetupError
+from distributary.errors import ConfigError
 from distributary.ingest.progress import Bars
 from distributary.interrupts import interrupts
+from distributary.registry_choice import local_stack, registry_options
 from distributary.terminal import bars
 
 if TYPE_CHECKING:
     from distributary.ingest.settings import Settings
     from distributary.producer_sim.simulate import Progress
     from distributary.producer_sim.truth import Truth
-    from distributary.registry.options import RegistryOptions
 
 
 def simulate(
@@ -50,7 +50,22 @@ def simulate(
     partitions: Annotated[int, typer.Option(min=1, help="Partitions of a topic that is not there yet.")] = 4,
     games: Annotated[int, typer.Option(min=1, help="How many games.")] = 10,
     gamers: Annotated[int, typer.Option(min=1, help="How many gamers, whose ids are the keys.")] = 5_000,
-    versions: Annotated[int, typer.Option(min=1, help="The last schema version.")] = 1,
+    versions: Annotated[int, typer.Option(min=1, help="The last schema version that only grows.")] = 1,
+    change: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What one more version changes, such as widened, changed or dropped; repeatable, in order."
+        ),
+    ] = None,
+    references: Annotated[
+        bool, typer.Option("--references", help="Register the parts of a record by themselves.")
+    ] = False,
+    one_format: Annotated[
+        bool | None,
+        typer.Option(
+            help="Whether the pipeline reads one format only (default: what its settings say, or not)."
+        ),
+    ] = None,
     first_version: Annotated[int, typer.Option(min=1, help="The schema version to begin with.")] = 1,
     events: Annotated[int, typer.Option(min=0, help="Records of each version.")] = 10_000,
     rate: Annotated[
@@ -79,7 +94,7 @@ def simulate(
     settings = Simulation(
         bootstrap_servers=bootstrap_servers or _broker(pipeline),
         topic=topic or (pipeline.source.topics[0] if pipeline else "game-events"),
-        format=written_as or (pipeline.decode.format if pipeline else "protobuf"),
+        format=written_as or _written(pipeline),
         event_types=event_types,
         subject_strategy=subject_strategy,
         partitions=partitions,
@@ -89,6 +104,9 @@ def simulate(
         gamer_skew=gamer_skew,
         first_version=first_version,
         versions=versions,
+        changes=tuple(change or ()),  # type: ignore[arg-type]  # which ones there are is checked there
+        references=references,
+        one_format=_one_format(pipeline) if one_format is None else one_format,
         events=events,
         rate=rate,
         corrupt=corrupt,
@@ -101,13 +119,13 @@ def simulate(
         raise ConfigError(
             f"there is a truth at {truth} already; add to it with --append, or name another file"
         )
-    client = ConfluentRegistry(_registry_options(registry, pipeline))
+    client = ConfluentRegistry(registry_options(registry, file, "--registry"))
+    notices: list[str] = []
     with bars(silent=as_json) as make_bar, interrupts() as interrupted:
-        told = send(
-            settings, client, _mover(make_bar, settings.topic, settings.total), interrupted.stop.is_set
-        )
+        mover = _mover(make_bar, settings.topic, settings.total)
+        told = send(settings, client, mover, interrupted.stop.is_set, notices.append)
         save(told, truth, append=append)
-    _report(told, truth, as_json)
+    _report(told, truth, notices, as_json)
     interrupted.end()
 
 
@@ -120,27 +138,15 @@ def _pipeline(file: Path | None) -> Settings | None:
 def _broker(pipeline: Settings | None) -> str:
     if pipeline:
         return pipeline.source.kafka["bootstrap.servers"]
-    return _local("--bootstrap-servers")[0]
+    return local_stack("--bootstrap-servers").bootstrap_servers
 
 
-def _registry_options(address: str, pipeline: Settings | None) -> RegistryOptions:
-    from distributary.registry.options import RegistryOptions
-
-    if not address and pipeline:
-        return pipeline.registry.options()
-    return RegistryOptions(url=address or _local("--registry")[1])
+def _written(pipeline: Settings | None) -> str:
+    return pipeline.decode.format if pipeline and pipeline.decode.format != "auto" else "protobuf"
 
 
-def _local(option: str) -> tuple[str, str]:
-    """The addresses of the local stack's broker and registry."""
-    from distributary.producer_sim.stack import Stack
-
-    stack = Stack()
-    if not stack.status().running:
-        raise SetupError(
-            f"the local stack does not run; start it with `distributary stack up`, or give {option}"
-        )
-    return stack.bootstrap_servers, stack.registry_url
+def _one_format(pipeline: Settings | None) -> bool:
+    return pipeline is not None and pipeline.decode.format != "auto"
 
 
 def _option(text: str) -> tuple[str, str]:
@@ -163,7 +169,7 @@ def _mover(make_bar: Bars, topic: str, total: int) -> Callable[[Progress], None]
     return move
 
 
-def _report(told: Truth, path: Path, as_json: bool) -> None:
+def _report(told: Truth, path: Path, notices: list[str], as_json: bool) -> None:
     sums = {
         "topic": told.topic,
         "records": told.records,
@@ -171,10 +177,13 @@ def _report(told: Truth, path: Path, as_json: bool) -> None:
         "corrupt": told.corrupt_by_kind(),
         "tombstones": len(told.tombstones),
         "truth": str(path),
+        "notices": notices,
     }
     if as_json:
         typer.echo(json.dumps(sums))
         return
+    for notice in notices:
+        typer.echo(notice)
     typer.echo(
         f"{told.topic}: {told.records:,} records, {told.good:,} of them good events, {len(told.corrupt):,} corrupt,"
         f" {len(told.tombstones):,} tombstones; the truth is in {path}"

@@ -11,8 +11,10 @@ import typer
 from distributary.errors import ConfigError, SetupError
 
 if TYPE_CHECKING:
+    from distributary.producer_sim.stack import Stack
     from distributary.registry.options import RegistryOptions
 
+OTHERWISE = "--registry or --settings"
 Address = Annotated[
     str,
     typer.Option("--registry", metavar="URL", help="The registry's address (default: the local stack's)."),
@@ -28,12 +30,9 @@ _RETRY_SECONDS, _UNKNOWN_SECONDS = 5.0, 1.0
 
 def chosen_registry(address: str, settings: Path | None) -> RegistryOptions:
     """How to reach the registry that is meant. Raises ConfigError for two at once, SetupError for none."""
-    from distributary.ingest.settings import load
-    from distributary.registry.options import RegistryOptions
-
     if address and settings:
         raise ConfigError("--registry and --settings both name a registry; give one of them")
-    options = load(settings).registry.options() if settings else RegistryOptions(url=address or _local())
+    options = registry_options(address, settings)
     return replace(
         options,
         retry_seconds=min(options.retry_seconds, _RETRY_SECONDS),
@@ -41,12 +40,23 @@ def chosen_registry(address: str, settings: Path | None) -> RegistryOptions:
     )
 
 
-def _local() -> str:
+def registry_options(address: str, settings: Path | None, otherwise: str = OTHERWISE) -> RegistryOptions:
+    """The registry at an address, or else of a pipeline, or else of the local stack. Raises SetupError for none."""
+    from distributary.ingest.settings import load
+    from distributary.registry.options import RegistryOptions
+
+    if settings and not address:
+        return load(settings).registry.options()
+    return RegistryOptions(url=address or local_stack(otherwise).registry_url)
+
+
+def local_stack(otherwise: str) -> Stack:
+    """The local stack, which runs. Raises SetupError, which says to give `otherwise`, if it does not."""
     from distributary.producer_sim.stack import Stack
 
     stack = Stack()
     if not stack.status().running:
         raise SetupError(
-            "the local stack does not run; start it with `distributary stack up`, or give --registry or --settings"
+            f"the local stack does not run; start it with `distributary stack up`, or give {otherwise}"
         )
-    return stack.registry_url
+    return stack

@@ -75,7 +75,7 @@ def test_two_topics_do_not_mix(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"format": 2}', '{"format": 1}', '{"format": 1, "topic": "t", "sent": [1]}']
+    "text", ["", "{", "[]", '{"format": 3}', '{"format": 1}', '{"format": 1, "topic": "t", "sent": [1]}']
 )
 def test_a_file_that_is_no_truth_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "truth.json"

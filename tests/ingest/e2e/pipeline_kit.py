@@ -87,14 +87,13 @@ class PipelineKit:
 
     def simulate(self, version: int = 1, events: int = 300, games: int = 3, **more: Any) -> Truth:
         """Send events of a version (registered just before) and add them to the truth; returns what was added."""
-        chosen = {"gamers": 100, "seed": len(self.truth.runs), **more}
+        chosen = {"gamers": 100, "seed": len(self.truth.runs), "versions": version, **more}
         simulation = Simulation(
             bootstrap_servers=self.bootstrap_servers,
             topic=self.topic,
             games=games,
             events=events,
             first_version=version,
-            versions=version,
             **chosen,
         )
         with ConfluentRegistry(self.registry_options) as registry:

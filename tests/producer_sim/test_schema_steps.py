@@ -1,0 +1,104 @@
+"""Each class of change is what the product takes it for, in each format that can say it; others are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from distributary.errors import ConfigError
+from distributary.producer_sim.event_class import record_class
+from distributary.producer_sim.event_proto_text import proto_text
+from distributary.producer_sim.schema_steps import CHANGES, JSON_CHANGES
+from distributary.producer_sim.simulation import Simulation
+from distributary.producer_sim.versions import EVENT_TYPES
+
+
+def changed(*changes: Any, name: str = "protobuf", versions: int = 3, **more: Any) -> Simulation:
+    return Simulation(
+        bootstrap_servers="none", topic="games", format=name, versions=versions, changes=changes, **more
+    )
+
+
+IMPOSSIBLE: dict[str, set[str]] = {
+    "protobuf": set(),
+    "avro": {"oneof_arm_added"},
+    "jsonschema": {"oneof_arm_added", "renamed"},
+    "json": {*CHANGES} - {*JSON_CHANGES},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_each_change_is_made_or_refused_with_a_remedy(name: str, change: str) -> None:
+    if change in IMPOSSIBLE[name]:
+        with pytest.raises(ConfigError, match=rf"{change}.*choose"):
+            changed(change, name=name)
+        return
+    before, after = changed(change, name=name).stages[-2:]
+    assert after.change == change
+    assert after.number == before.number + 1 == 4
+    different = before.schemas["GameEvent"].messages != after.schemas["GameEvent"].messages
+    assert different == (change not in ("enum_value_added", "enum_value_removed", "format_switched"))
+
+
+@pytest.mark.parametrize(
+    ("change", "versions", "remedy"),
+    [
+        ("made_required", 1, "made_optional"),
+        ("enum_value_added", 2, "--versions 3"),
+        ("oneof_arm_added", 2, "3"),
+    ],
+)
+def test_what_a_version_has_not_cannot_change(change: str, versions: int, remedy: str) -> None:
+    with pytest.raises(ConfigError, match=remedy):
+        changed(change, versions=versions)
+
+
+@pytest.mark.parametrize("change", ["widened", "narrowed", "changed", "dropped", "renamed", "made_optional"])
+def test_what_was_changed_already_is_not_changed_again(change: str) -> None:
+    with pytest.raises(ConfigError, match="nothing left"):
+        changed(change, change)
+
+
+def test_an_unknown_change_is_refused_with_those_there_are() -> None:
+    with pytest.raises(ConfigError, match="widened, narrowed"):
+        changed("exploded")
+
+
+def test_the_last_version_counts_the_changes() -> None:
+    settings = changed("added", "dropped", first_version=5, events=10)
+    assert (settings.last_version, settings.total) == (5, 10)
+    with pytest.raises(ConfigError, match="first_version"):
+        changed("added", first_version=5)
+
+
+def test_a_number_is_never_used_twice() -> None:
+    stages = changed("dropped", "added", "renamed", "oneof_arm_added").stages
+    numbers: dict[tuple[str, int], str] = {}
+    for stage in stages:
+        schema = stage.schemas["GameEvent"]
+        record_class(schema)  # a number that is reserved would not compile
+        for message, fields in schema.messages.items():
+            for field in fields:
+                first = field.alias or field.name
+                assert numbers.setdefault((message, field.number), first) == first
+    assert 'reserved "device";' in proto_text(stages[-1].schemas["GameEvent"])
+
+
+def test_every_type_of_event_changes() -> None:
+    changes = tuple(change for change in CHANGES if change != "format_switched")
+    types = len(EVENT_TYPES)
+    last = changed(*changes, event_types=types, subject_strategy="RecordName").stages[-1]
+    assert set(last.schemas) == set(EVENT_TYPES)
+    for name, schema in last.schemas.items():
+        assert schema.type == name
+        assert schema.record.startswith(f"{name}V")
+        record_class(schema)
+
+
+def test_a_switched_format_has_subjects_of_its_own() -> None:
+    settings = changed("format_switched")
+    assert [stage.format for stage in settings.stages] == ["protobuf"] * 3 + ["avro"]
+    assert settings.subject_of("GameEvent", "protobuf") == "games-value"
+    assert settings.subject_of("GameEvent", "avro") == "games-value-avro"
