@@ -47,24 +47,30 @@ def _renamed(
     before: Fields, gone: Sequence[FieldDescription], after: Fields, new: Sequence[FieldDescription]
 ) -> dict[str, str]:
     """The older name by the newer of each field that only has another name."""
-    pairs = [
-        (one.name, other.name)
-        for one in gone
-        for other in new
-        if _has_number_of(before, one, after, other) or _is_alias_of(one, other)
-    ]
     found: dict[str, str] = {}
+    taken: set[str] = set()
     # Aliases may leave a choice; made by the two names alone it is the same on the way back.
-    for was, now in sorted(pairs, key=sorted):
-        if now not in found and was not in found.values():
+    for was, now in sorted(_pairs(before, gone, after, new), key=sorted):
+        if now not in found and was not in taken:
             found[now] = was
+            taken.add(was)
     return found
 
 
-def _has_number_of(before: Fields, one: FieldDescription, after: Fields, other: FieldDescription) -> bool:
-    """Whether two fields share a number, and neither version says that the other's field is gone for good."""
-    same = one.number is not None and one.number == other.number
-    return same and not _is_retired(one, after) and not _is_retired(other, before)
+def _pairs(
+    before: Fields, gone: Sequence[FieldDescription], after: Fields, new: Sequence[FieldDescription]
+) -> Iterator[tuple[str, str]]:
+    """The older and the newer name of all that may be one field."""
+    numbers = {field.number: field for field in gone if field.number is not None}
+    names = {field.name for field in gone}
+    for field in new:
+        same = None if field.number is None else numbers.get(field.number)
+        # A number is no sign where either version says that the other's field is gone for good.
+        if same is not None and not _is_retired(same, after) and not _is_retired(field, before):
+            yield same.name, field.name
+        yield from ((alias, field.name) for alias in field.aliases if alias in names)
+    newer = {field.name for field in new}
+    yield from ((field.name, alias) for field in gone for alias in field.aliases if alias in newer)
 
 
 def _is_retired(field: FieldDescription, by: Fields) -> bool:
@@ -72,7 +78,3 @@ def _is_retired(field: FieldDescription, by: Fields) -> bool:
     return field.name in by.reserved_names or any(
         first <= number <= last for first, last in by.reserved_numbers
     )
-
-
-def _is_alias_of(one: FieldDescription, other: FieldDescription) -> bool:
-    return one.name in other.aliases or other.name in one.aliases

@@ -112,9 +112,11 @@ def _column_changes(old: pa.DataType, new: pa.DataType, column: str) -> Iterator
 
 def _symbol_changes(old: tuple[str, ...], new: tuple[str, ...], column: str) -> Iterator[SchemaChange]:
     """An enum that becomes a text, or was one, is none: its column is a text in both, and takes every value."""
-    if old and new:
-        yield from (SchemaChange("enum_value_removed", column, before=one) for one in old if one not in new)
-        yield from (SchemaChange("enum_value_added", column, after=one) for one in new if one not in old)
+    if not (old and new):
+        return
+    before, after = set(old), set(new)
+    yield from (SchemaChange("enum_value_removed", column, before=one) for one in old if one not in after)
+    yield from (SchemaChange("enum_value_added", column, after=one) for one in new if one not in before)
 
 
 def _step(name: str) -> str:
