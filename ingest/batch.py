@@ -18,6 +18,7 @@ from distributary.ingest.checkpoint import Checkpoint
 from distributary.ingest.continuity import check_manifest
 from distributary.ingest.decide import Decision, decide
 from distributary.ingest.evolution import tables_grow, worker_policies
+from distributary.ingest.expression_tree import Node
 from distributary.ingest.finish import Finisher
 from distributary.ingest.frames import record_headers
 from distributary.ingest.generation import Generation
@@ -58,6 +59,7 @@ class BatchRunner:
     slots     how many tasks run at once
     attempts  how often each batch was begun in this run, by earlier queries too
     warnings  what this run has been warned of
+    expression  what records are routed by, for `route.by: expression`
     """
 
     settings: Settings
@@ -72,6 +74,7 @@ class BatchRunner:
     on_done: Callable[[Done], None]
     attempts: Counter[int] = field(default_factory=Counter)
     warnings: UnknownFieldWarnings = field(default_factory=UnknownFieldWarnings)
+    expression: Node | None = None
 
     def __post_init__(self) -> None:
         self.manifests = ManifestStore(self.checkpoint)
@@ -167,6 +170,7 @@ class BatchRunner:
             policies=worker_policies(settings),
             grow=tables_grow(settings),
             worker_bytes=settings.limits.worker_bytes,
+            expression=self.expression,
             records=self.schemas.records,
             refused=self.schemas.refused(),
             tables=known,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from distributary.codecs.base import RecordPath
+from distributary.ingest.expression_tree import Node
 from distributary.ingest.setting_groups import Columns, Policies, Route
 from distributary.registry.base import Schema, SchemaRef
 
@@ -56,6 +57,7 @@ class Verdict:
 class Pins:
     """What one pass over one batch is decided by.
 
+    expression   what records are routed by, for `by: expression`
     records      record types that may be decoded
     refused      record types that were asked for and that nobody knows: to quarantine
     tables       known tables, by their folder under the root
@@ -82,6 +84,7 @@ class Pins:
     policies: Policies
     grow: bool
     worker_bytes: int
+    expression: Node | None = None
     records: tuple[PinnedRecord, ...] = ()
     refused: Mapping[RecordKey, Verdict] = field(default_factory=dict)
     tables: Mapping[str, PinnedTable] = field(default_factory=dict)

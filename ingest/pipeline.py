@@ -18,6 +18,8 @@ from distributary.ingest.batch import BatchRunner, Done
 from distributary.ingest.checkpoint import Checkpoint
 from distributary.ingest.continuity import check_continuity
 from distributary.ingest.earlier_runs import earlier_commits, start_from
+from distributary.ingest.expression_parser import native_tree
+from distributary.ingest.expression_tree import Node
 from distributary.ingest.generation import Generation, World, born, check_same_world, read_generation
 from distributary.ingest.kafka_source import KafkaCluster, lag, read_stream, topic_identity, warm_up
 from distributary.ingest.lease import Lease
@@ -47,6 +49,7 @@ class Pipeline:
     tables: TableBook
     lease: Lease
     native: NativeCommits
+    expression: Node | None = None
     attempts: Counter[int] = field(default_factory=Counter)
     warnings: UnknownFieldWarnings = field(default_factory=UnknownFieldWarnings)
 
@@ -92,6 +95,7 @@ class Pipeline:
             on_done,
             self.attempts,
             self.warnings,
+            self.expression,
         )
 
     def start(self, process: Any) -> StreamingQuery:
@@ -111,6 +115,8 @@ class Pipeline:
 @contextmanager
 def open_pipeline(settings: Settings, spark: SparkSession, registry: SchemaRegistry) -> Iterator[Pipeline]:
     """The pipeline with its lease held, its identity checked, and leftovers of crashes swept."""
+    wanted = settings.route.expression
+    expression = None if wanted is None else native_tree(spark, wanted)
     checkpoint = Checkpoint(settings.checkpoint)
     with Lease(checkpoint, spark, settings.name) as lease:
         checkpoint.make()
@@ -121,7 +127,7 @@ def open_pipeline(settings: Settings, spark: SparkSession, registry: SchemaRegis
         root, columns = str(settings.sink.root), settings.sink.columns
         native = NativeCommits()
         tables = TableBook(root, columns, spark, settings.limits.commit_threads, native)
-        yield Pipeline(settings, spark, registry, checkpoint, generation, tables, lease, native)
+        yield Pipeline(settings, spark, registry, checkpoint, generation, tables, lease, native, expression)
 
 
 def _generation(settings: Settings, checkpoint: Checkpoint) -> Generation:

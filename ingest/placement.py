@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from distributary.codecs.base import Decoded, GrowingReader
 from distributary.codecs.wire_header import Frames, bodies
-from distributary.errors import PolicyStopped
+from distributary.errors import ConfigError, PolicyStopped
 from distributary.ingest import reasons
 from distributary.ingest.already import committed
 from distributary.ingest.entity_book import DENIED, NONE, WAITING
@@ -79,7 +79,11 @@ class Placement:
     def _route(self, rows: Rows, decoded: Decoded) -> None:
         """`rows` are the batch's rows that `decoded.rows` came from, in the same order."""
         records = Records(decoded.rows, self._raw, rows, self._reader.name)
-        named = entities(self._pins.route, records)
+        try:
+            named = entities(self._pins.route, records, self._pins.expression)
+        except ConfigError as error:  # for the driver to raise: it gives up the whole attempt
+            self._report.stops.append(f"records of {self._reader.name}: {error}")
+            return
         codes = self._without_entity(rows, self._book.codes(named))
         denied = np.flatnonzero(codes == DENIED)
         names = named.take(pa.array(denied)).to_pylist()

@@ -1,4 +1,4 @@
-"""Which entity a decoded record belongs to: by a field of its payload, or by what Kafka or its schema says of it."""
+"""Which entity a decoded record belongs to: by its payload, or by what Kafka or its schema says of it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from distributary.ingest.expression_tree import Node, evaluate
 from distributary.ingest.setting_groups import Route
 
 
@@ -27,9 +28,12 @@ class Records:
         return self.raw[column].take(pa.array(self.rows))
 
 
-def entities(route: Route, records: Records) -> pa.DictionaryArray:
-    """The routing value of each record as text, null where there is none; an empty text counts as none."""
-    text = _BY[route.by](route, records)
+def entities(route: Route, records: Records, expression: Node | None = None) -> pa.DictionaryArray:
+    """The routing value of each record as text, null where there is none; an empty text counts as none.
+
+    `expression` is that of the route, for `by: expression`. Raises ConfigError where these records' types do not go with it.
+    """
+    text = _BY[route.by](route, records) if expression is None else evaluate(expression, records.decoded)
     return pc.if_else(pc.equal(text, ""), None, text).dictionary_encode()
 
 

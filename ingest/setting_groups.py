@@ -175,12 +175,14 @@ class Decode(Group):
 class Route(Group):
     """How a record finds its table."""
 
-    by: Literal["field", "record", "topic", "key", "header"] = "field"
-    """What a record is routed by: `field`, a field of its payload; `record`, the full name of its record or message type; `topic`, its topic; `key`, its key as text; `header`, the last record header of a name."""
+    by: Literal["field", "record", "topic", "key", "header", "expression"] = "field"
+    """What a record is routed by: `field`, a field of its payload; `record`, the full name of its record or message type; `topic`, its topic; `key`, its key as text; `header`, the last record header of a name; `expression`, what Spark SQL makes of its payload."""
     field: Name | None = None
     """The payload field that names the entity, for `by: field`; dotted if it is nested."""
     header: Name | None = None
     """The record header whose value, as text, names the entity, for `by: header`."""
+    expression: Name | None = None
+    """The Spark SQL expression over the payload's fields whose value, as text, names the entity, for `by: expression`, such as `concat(game_name, '_', lower(country))`."""
     table: str = "{entity}"
     """The tables' names: `{entity}` once, and around it a-z, 0-9 and _. An entity's name that is not made of those gets a hash appended."""
     max_tables: Annotated[int, Field(ge=1)] = 1000
@@ -203,9 +205,10 @@ class Route(Group):
 
     @model_validator(mode="after")
     def _named_where_needed(self) -> Route:
-        for by, name in (("field", self.field), ("header", self.header)):
+        for by, name in (("field", self.field), ("header", self.header), ("expression", self.expression)):
             if self.by == by and name is None:
-                raise Misfits(((by,), f"records are routed by a {by}: write its name"))
+                what = "write its name" if by != "expression" else "write it"
+                raise Misfits(((by,), f"records are routed by {_a(by)}: {what}"))
             if self.by != by and name is not None:
                 raise Misfits(((by,), f"records are routed by {self.by}: leave it out, or write by: {by}"))
         return self
@@ -378,6 +381,10 @@ class Spark(Group):
     """Spark's master."""
     conf: Annotated[ClientOptions, AfterValidator(check_spark)] = ClientOptions({})
     """Further Spark settings by their own names."""
+
+
+def _a(noun: str) -> str:
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
 
 
 def _clear(secret: SecretStr | None) -> str | None:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.ingest.kafka_records import Sent, batch
 
+from distributary.ingest.expression_tree import Call, Field
 from distributary.ingest.routing import Records, entities
 from distributary.ingest.setting_groups import Route
 
@@ -73,6 +74,15 @@ def test_a_field_inside_a_struct_is_found_by_its_path() -> None:
 def test_a_schema_without_the_field_has_no_entities(field: str) -> None:
     rows = pa.RecordBatch.from_pylist([{"header": {"game": "golf"}}])
     assert by_field(rows, field).to_pylist() == [None]
+
+
+def test_an_expression_takes_the_payload_s_fields_and_an_empty_value_is_none() -> None:
+    rows = pa.RecordBatch.from_pylist(
+        [{"game": "Go", "at": None}, {"game": "", "at": None}, {"game": None, "at": None}]
+    )
+    route = Route(by="expression", expression="lower(game)")
+    records = Records(rows, batch([]), np.arange(3), "games.Event")
+    assert entities(route, records, Call("lower", (Field(("game",)),))).to_pylist() == ["go", None, None]
 
 
 RAW = batch([Sent(b"a", 0, topic="chess"), Sent(b"b", 1, topic="go"), Sent(b"c", 2, topic="go")])

@@ -123,6 +123,11 @@ decode: restart
         ),
         (
             "  field: game_name\n",
+            "  by: expression\n",
+            "route.expression: records are routed by an expression: write it",
+        ),
+        (
+            "  field: game_name\n",
             "  by: key\n  field: a\n",
             "route.field: records are routed by key: leave it out",
         ),

@@ -14,6 +14,7 @@ from tests.ingest.e2e.handmade import assert_each_record_in_one_place, reasons
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.e2e.registry_proxy import registry_proxy
 
+from distributary.errors import ConfigError, PolicyStopped
 from distributary.ingest.infer import infer
 from distributary.ingest.progress import Silent
 from distributary.registry.base import SchemaType
@@ -147,6 +148,10 @@ def test_inferring_leaves_registered_records_out(kit: PipelineKit) -> None:
         ({"by": "topic"}, {"topic": 5}),
         ({"by": "key"}, {"north": 3, "south": 2}),
         ({"by": "header", "header": "region"}, {"eu": 3, "us": 2}),
+        (
+            {"by": "expression", "expression": "concat(upper(game), '-', coalesce(player, said, 'none'))"},
+            {"GO-ann": 1, "GO-hi": 1, "GO-none": 3},
+        ),
     ],
 )  # fmt: skip
 def test_mixed_records_are_routed_by_what_is_said_of_them(
@@ -165,6 +170,22 @@ def entities(kit: PipelineKit) -> dict[str, int]:
     last = kit.manifests.last()
     assert last is not None
     return {entity: kit.rows(folder).num_rows for entity, folder in last.entities.items()}
+
+
+def test_an_expression_that_only_spark_evaluates_is_refused_before_anything_is_read(kit: PipelineKit) -> None:
+    kit.configured(route={"field": None, "by": "expression", "expression": "soundex(game)"})
+    with pytest.raises(ConfigError, match=r"function soundex.*decode\.engine: spark"):
+        kit.run()
+    assert not kit.checkpoint.folder.exists()
+
+
+def test_an_expression_whose_types_do_not_go_with_a_record_stops_the_run_by_name(kit: PipelineKit) -> None:
+    types = Types(kit)
+    mixed(kit, types, route={"by": "expression", "expression": "lower(ply)"})
+    kit.send(types.of("go", 1)[:1])
+    with pytest.raises(PolicyStopped, match=r"records of games\.v1\.Move.*lower is given a whole number"):
+        kit.run()
+    assert not kit.versions()
 
 
 class Notices(Silent):

@@ -1,0 +1,176 @@
+"""The functions and operators of Spark SQL that routing expressions may use natively, each exactly as Spark does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from distributary.ingest.expression_kinds import Kind, as_text, of_kind, of_one_kind
+
+Arrays = Sequence[pa.Array]
+Option = str | int
+
+_NO_TEXT = pa.scalar(None, pa.string())
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One function.
+
+    on         gives its values from those of its arguments, and from the options
+    arguments  how many arguments it takes, at least and at most
+    options    the types of what follows them, written out as literals; `needed` of these must be there
+    """
+
+    on: Callable[..., pa.Array]
+    arguments: tuple[int, int]
+    options: tuple[type[Option], ...] = ()
+    needed: int = 0
+
+
+def _concat(*arrays: pa.Array) -> pa.Array:
+    texts = [as_text(values, "concat") for values in arrays]
+    return pc.binary_join_element_wise(*texts, "", null_handling="emit_null")
+
+
+def _by_value(change: Callable[[str], str], name: str) -> Callable[..., pa.Array]:
+    """Done in Python to each distinct value: Arrow's own function knows neither `ß` nor the final `ς`."""
+
+    def on(values: pa.Array) -> pa.Array:
+        encoded = of_kind(values, Kind.TEXT, name).dictionary_encode()
+        changed = [change(value) for value in encoded.dictionary.to_pylist()]
+        return pa.array(changed, pa.string()).take(encoded.indices)
+
+    return on
+
+
+def _trim(function: Callable[..., pa.Array], name: str) -> Callable[..., pa.Array]:
+    def on(values: pa.Array, characters: str = " ") -> pa.Array:
+        text = of_kind(values, Kind.TEXT, name)
+        return function(text, characters=characters) if characters else text
+
+    return on
+
+
+def _substring(values: pa.Array, position: int, length: int | None = None) -> pa.Array:
+    """Positions count from 1, from the end where they are negative, and 0 is as good as 1."""
+    text = of_kind(values, Kind.TEXT, "substring")
+    if length is not None and length <= 0:
+        return pc.if_else(text.is_valid(), "", _NO_TEXT)
+    start = position - 1 if position > 0 else position
+    stop = None if length is None else start + length
+    # A slice that begins before the end and does not end before it goes on to the end.
+    to_the_end = start < 0 and stop is not None and stop >= 0
+    return pc.utf8_slice_codeunits(text, start, None if to_the_end else stop)
+
+
+def _left(values: pa.Array, count: int) -> pa.Array:
+    return _substring(values, 1, count)
+
+
+def _right(values: pa.Array, count: int) -> pa.Array:
+    return _substring(values, -count, None if count > 0 else 0)
+
+
+def _split_part(values: pa.Array, separator: str, part: int) -> pa.Array:
+    text = of_kind(values, Kind.TEXT, "split_part")
+    if not separator:
+        return text if part in (1, -1) else pc.if_else(text.is_valid(), "", _NO_TEXT)
+    lists = pc.split_pattern(text, separator)
+    counts = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
+    place = part - 1 if part > 0 else counts + part
+    at = pa.array(np.cumsum(counts) - counts + place, mask=(place < 0) | (place >= counts))
+    found = pc.list_flatten(lists).take(at).fill_null("")
+    return pc.if_else(text.is_valid(), found, _NO_TEXT)
+
+
+def _replace(values: pa.Array, search: str, by: str = "") -> pa.Array:
+    text = of_kind(values, Kind.TEXT, "replace")
+    return pc.replace_substring(text, search, by) if search else text
+
+
+def _length(values: pa.Array) -> pa.Array:
+    return pc.utf8_length(of_kind(values, Kind.TEXT, "length")).cast(pa.int64())
+
+
+def _coalesce(*arrays: pa.Array) -> pa.Array:
+    return pc.coalesce(*of_one_kind(arrays, "coalesce"))
+
+
+def _nullif(value: pa.Array, other: pa.Array) -> pa.Array:
+    value, other = of_one_kind([value, other], "nullif")
+    return pc.if_else(pc.equal(value, other).fill_null(False), pa.scalar(None, value.type), value)
+
+
+def _case(*arrays: pa.Array) -> pa.Array:
+    """Conditions and values in turn, and perhaps what holds where none is met."""
+    whole = len(arrays) // 2 * 2
+    conditions = [of_kind(one, Kind.TRUTH, "case").fill_null(False) for one in arrays[0:whole:2]]
+    values = of_one_kind([*arrays[1:whole:2], *arrays[whole:]], "case")
+    return pc.case_when(pc.make_struct(*conditions), *values)
+
+
+def _compare(function: Callable[..., pa.Array], name: str) -> Callable[..., pa.Array]:
+    return lambda left, right: function(*of_one_kind([left, right], name))
+
+
+def _same(left: pa.Array, right: pa.Array) -> pa.Array:
+    left, right = of_one_kind([left, right], "<=>")
+    both_null = pc.and_(left.is_null(), right.is_null())
+    return pc.or_(pc.equal(left, right).fill_null(False), both_null)
+
+
+def _in(*arrays: pa.Array) -> pa.Array:
+    value, first, *others = of_one_kind(arrays, "in")
+    found = pc.equal(value, first)
+    for other in others:
+        found = pc.or_kleene(found, pc.equal(value, other))
+    return found
+
+
+def _between(*arrays: pa.Array) -> pa.Array:
+    value, low, high = of_one_kind(arrays, "between")
+    return pc.and_kleene(pc.greater_equal(value, low), pc.less_equal(value, high))
+
+
+def _logic(function: Callable[..., pa.Array], name: str) -> Callable[..., pa.Array]:
+    return lambda *arrays: function(*(of_kind(values, Kind.TRUTH, name) for values in arrays))
+
+
+_ANY = 1_000_000
+
+FUNCTIONS: Mapping[str, Function] = {
+    "concat": Function(_concat, (1, _ANY)),
+    "lower": Function(_by_value(str.lower, "lower"), (1, 1)),
+    "upper": Function(_by_value(str.upper, "upper"), (1, 1)),
+    "trim": Function(_trim(pc.utf8_trim, "trim"), (1, 1), (str,)),
+    "ltrim": Function(_trim(pc.utf8_ltrim, "ltrim"), (1, 1), (str,)),
+    "rtrim": Function(_trim(pc.utf8_rtrim, "rtrim"), (1, 1), (str,)),
+    "substring": Function(_substring, (1, 1), (int, int), 1),
+    "left": Function(_left, (1, 1), (int,), 1),
+    "right": Function(_right, (1, 1), (int,), 1),
+    "split_part": Function(_split_part, (1, 1), (str, int), 2),
+    "replace": Function(_replace, (1, 1), (str, str), 1),
+    "length": Function(_length, (1, 1)),
+    "cast to string": Function(lambda values: as_text(values, "cast"), (1, 1)),
+    "coalesce": Function(_coalesce, (1, _ANY)),
+    "nullif": Function(_nullif, (2, 2)),
+    "case": Function(_case, (2, _ANY)),
+    "=": Function(_compare(pc.equal, "="), (2, 2)),
+    "<": Function(_compare(pc.less, "<"), (2, 2)),
+    "<=": Function(_compare(pc.less_equal, "<="), (2, 2)),
+    ">": Function(_compare(pc.greater, ">"), (2, 2)),
+    ">=": Function(_compare(pc.greater_equal, ">="), (2, 2)),
+    "<=>": Function(_same, (2, 2)),
+    "in": Function(_in, (2, _ANY)),
+    "between": Function(_between, (3, 3)),
+    "and": Function(_logic(pc.and_kleene, "and"), (2, 2)),
+    "or": Function(_logic(pc.or_kleene, "or"), (2, 2)),
+    "not": Function(_logic(pc.invert, "not"), (1, 1)),
+    "is null": Function(lambda values: values.is_null(), (1, 1)),
+    "is not null": Function(lambda values: values.is_valid(), (1, 1)),
+}

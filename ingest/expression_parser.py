@@ -1,0 +1,146 @@
+"""Routing expressions read by Spark's own parser and put into the small tree that workers evaluate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.errors import ParseException
+from pyspark.sql import SparkSession
+
+from distributary.errors import ConfigError
+from distributary.ingest.expression_functions import FUNCTIONS
+from distributary.ingest.expression_kinds import beyond
+from distributary.ingest.expression_tree import Call, Field, Literal, Node
+
+# What Spark's parser makes of operators and of syntax of their own: the classes of its tree.
+_BY_CLASS: Mapping[str, str] = {
+    "Concat": "concat",
+    "Substring": "substring",
+    "StringTrim": "trim",
+    "StringTrimLeft": "ltrim",
+    "StringTrimRight": "rtrim",
+    "CaseWhen": "case",
+    "EqualTo": "=",
+    "EqualNullSafe": "<=>",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+    "In": "in",
+    "And": "and",
+    "Or": "or",
+    "Not": "not",
+    "IsNull": "is null",
+    "IsNotNull": "is not null",
+}
+# Functions that are called by a name.
+_BY_NAME: Mapping[str, str] = {
+    **{
+        name: name
+        for name in ("concat", "lower", "upper", "trim", "ltrim", "rtrim", "substring", "left", "right")
+    },
+    **{name: name for name in ("split_part", "replace", "length", "coalesce", "nullif", "between")},
+    "lcase": "lower",
+    "ucase": "upper",
+    "substr": "substring",
+    "char_length": "length",
+    "character_length": "length",
+    "len": "length",
+    "nvl": "coalesce",
+    "ifnull": "coalesce",
+    "if": "case",
+    "string": "cast to string",
+    "isnull": "is null",
+    "isnotnull": "is not null",
+}
+# Of those, what takes no more arguments than this, though the function it stands for does.
+_AT_MOST: Mapping[str, int] = {"nvl": 2, "ifnull": 2, "if": 3, "trim": 1, "ltrim": 1, "rtrim": 1}
+_LITERALS = ("string", "int", "bigint", "boolean", "void")
+
+
+def parsed(spark: SparkSession, text: str) -> Any:
+    """Spark's own tree of an expression, a Java object. Raises ConfigError for what is no expression."""
+    jsession: Any = spark._jsparkSession
+    try:
+        return jsession.sessionState().sqlParser().parseExpression(text)
+    except ParseException as error:
+        first = str(error).strip().splitlines()[0]
+        raise ConfigError(f"route.expression is no Spark SQL expression: {first}") from None
+
+
+def native_tree(spark: SparkSession, text: str) -> Node:
+    """The expression as workers evaluate it. Raises ConfigError naming what only Spark can do."""
+    return _node(parsed(spark, text))
+
+
+def _node(tree: Any) -> Node:
+    kind = tree.getClass().getSimpleName()
+    if kind == "UnresolvedAttribute":
+        return Field(tuple(_items(tree.nameParts())))
+    if kind == "Literal":
+        return _literal(tree)
+    if kind == "Cast":
+        return _cast(tree)
+    children = _items(tree.children())
+    if kind == "UnresolvedFunction":
+        return _call(".".join(_items(tree.nameParts())), children, _plain(tree))
+    if kind not in _BY_CLASS:
+        raise beyond(f"it uses {kind} ({tree.sql()})")
+    return _made(_BY_CLASS[kind], kind, children)
+
+
+def _call(name: str, children: list[Any], plain: bool) -> Node:
+    known = _BY_NAME.get(name.lower())
+    if known is None or not plain or len(children) > _AT_MOST.get(name.lower(), len(children)):
+        raise beyond(f"it uses the function {name}" + ("" if known is None else " in a way"))
+    return _made(known, name, children)
+
+
+def _made(function: str, name: str, children: list[Any]) -> Node:
+    takes = FUNCTIONS[function]
+    if takes.options:
+        children, written = children[: takes.arguments[1]], children[takes.arguments[1] :]
+    else:
+        written = []
+    if not takes.arguments[0] <= len(children) <= takes.arguments[1]:
+        raise ConfigError(f"route.expression: {name} does not take {len(children)} arguments")
+    if not takes.needed <= len(written) <= len(takes.options):
+        raise ConfigError(f"route.expression: {name} does not take {len(children) + len(written)} arguments")
+    options = tuple(_option(name, one, wanted) for one, wanted in zip(written, takes.options, strict=False))
+    if function == "split_part" and options[1] == 0:
+        raise ConfigError(
+            "route.expression: split_part counts parts from 1, or from -1 at the end; there is no 0"
+        )
+    return Call(function, tuple(map(_node, children)), options)
+
+
+def _option(name: str, tree: Any, wanted: type[str | int]) -> str | int:
+    node = _node(tree) if tree.getClass().getSimpleName() == "Literal" else None
+    value = node.value if isinstance(node, Literal) else None
+    if isinstance(value, bool) or not isinstance(value, wanted):
+        raise beyond(f"{name} is given {tree.sql()} where it takes a literal {wanted.__name__}")
+    return value
+
+
+def _literal(tree: Any) -> Literal:
+    kind = tree.dataType().simpleString()
+    if kind not in _LITERALS:
+        raise beyond(f"it has the literal {tree.sql()} of type {kind}")
+    value = tree.value()
+    return Literal(value.toString() if kind == "string" else value)
+
+
+def _cast(tree: Any) -> Node:
+    kind = tree.dataType().simpleString()
+    if kind != "string":
+        raise beyond(f"it casts to {kind}")
+    return Call("cast to string", (_node(tree.child()),))
+
+
+def _plain(function: Any) -> bool:
+    return not (function.isDistinct() or function.filter().isDefined() or function.ignoreNulls())
+
+
+def _items(sequence: Any) -> list[Any]:
+    return [sequence.apply(place) for place in range(sequence.size())]
