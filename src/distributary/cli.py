@@ -16,6 +16,7 @@ from distributary import (
     __version__,
     commands_demo,
     commands_infer,
+    commands_plan,
     commands_run,
     commands_schema,
     commands_settings,
@@ -37,6 +38,7 @@ app = typer.Typer(
 app.command()(commands_run.run)
 app.command()(commands_run.resolve)
 app.command()(commands_infer.infer)
+app.command()(commands_plan.plan)
 app.add_typer(commands_stack.app, name="stack")
 app.add_typer(commands_settings.app, name="settings")
 app.add_typer(commands_schema.app, name="schema")

@@ -1,0 +1,206 @@
+"""What the newest schemas would do to the tables that are there: the answer to `distributary plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from distributary.codecs.base import Codec
+from distributary.codecs.schema_changes import SchemaChange, classify
+from distributary.errors import BadSchema
+from distributary.ingest.candidates import Candidate, Candidates
+from distributary.ingest.histories import Histories, History
+from distributary.ingest.kafka_columns import without_rescued
+from distributary.ingest.layout import source_of, spark_type
+from distributary.ingest.misfits import part
+from distributary.ingest.pins import PinnedRecord, PinnedTable, RecordKey
+from distributary.ingest.schema_steps import SchemaSteps
+from distributary.ingest.table_fit import Rules
+from distributary.ingest.table_verdicts import TableVerdict, unreadable, verdicts, verdicts_of_table
+from distributary.registry.base import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a schema means for some tables.
+
+    tables   their folders; none where it is for tables that are not there yet
+    record   the record type's name
+    before   the id that these tables met last; None where nobody knows
+    """
+
+    tables: tuple[str, ...]
+    record: str
+    before: int | None
+    candidate: Candidate
+    verdicts: tuple[TableVerdict, ...]
+
+    @property
+    def open(self) -> bool:
+        """Whether something needs a decision."""
+        return any(verdict.open for verdict in self.verdicts)
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """All steps, those of the most tables first, and the tables whose schemas none of the watched subjects has."""
+
+    steps: tuple[Step, ...]
+    strangers: tuple[str, ...]
+
+    @property
+    def open(self) -> bool:
+        """Whether something needs a decision."""
+        return any(step.open for step in self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of the past: tables as they are, what each met, and the schemas that were pinned."""
+
+    tables: Mapping[str, PinnedTable]
+    met: Histories
+    schemas: Mapping[RecordKey, Schema]
+
+
+# One table's answer, before tables with the same answer are put together.
+_Answer = tuple[str, int | None, Candidate, tuple[TableVerdict, ...]]
+
+
+class Planner:
+    """Holds tables against schemas. Tables share layouts, histories and so answers: each is worked out once."""
+
+    def __init__(self, codec: Codec, candidates: Candidates, rules: Rules, known: Known) -> None:
+        self._codec, self._candidates, self._rules, self._known = codec, candidates, rules, known
+        records = [PinnedRecord(key, schema) for key, schema in known.schemas.items()]
+        self._steps = SchemaSteps(codec, records)
+        self._answers: dict[tuple[int, History | None], list[_Answer]] = {}
+        # Alive as long as their ids are keys.
+        self._layouts: list[pa.Schema] = []
+
+    def plan(self) -> TablePlan:
+        """Every table against the schemas that its records will come with."""
+        grouped: dict[_Answer, list[str]] = {}
+        strangers = []
+        for folder, table in sorted(self._known.tables.items()):
+            answers = self._of_table(table.layout, self._known.met.get(folder))
+            for answer in answers:
+                grouped.setdefault(answer, []).append(folder)
+            if not answers:
+                strangers.append(folder)
+        steps = [Step(tuple(folders), *answer) for answer, folders in grouped.items()]
+        held = {step.candidate for step in steps}
+        steps += [self._of_new_tables(one) for one in self._candidates.newest if one not in held]
+        return TablePlan(tuple(sorted(steps, key=lambda step: -len(step.tables))), tuple(strangers))
+
+    def _of_table(self, layout: pa.Schema, history: History | None) -> list[_Answer]:
+        known = None if history is None else tuple(key for key in history if self._steps.knows(key))
+        key = (id(layout), known or None)
+        if key not in self._answers:
+            self._layouts.append(layout)
+            found = self._with_history(layout, known) if known else self._without_history(layout)
+            self._answers[key] = list(found)
+        return self._answers[key]
+
+    def _with_history(self, layout: pa.Schema, history: History) -> Iterator[_Answer]:
+        for last in self._last_of_each_type(history):
+            before = PinnedRecord(last, self._known.schemas[last])
+            candidate = self._candidates.successor(before)
+            if candidate is None:
+                continue
+            key = (candidate.ref, last[1])
+            told = () if key in history else self._judged(layout, before, candidate)
+            yield self._name(key, candidate), before.schema.id, candidate, told
+
+    def _last_of_each_type(self, history: History) -> list[RecordKey]:
+        lasts: list[RecordKey] = []
+        for key in reversed(history):
+            if all(self._steps.before(last, (key,)) is None for last in lasts):
+                lasts.append(key)
+        return lasts
+
+    def _judged(
+        self, layout: pa.Schema, before: PinnedRecord, candidate: Candidate
+    ) -> tuple[TableVerdict, ...]:
+        old, new = before.schema.type, candidate.schema.type
+        if old != new and not self._rules.any_format:
+            return verdicts([SchemaChange("format_switched", "", old, new)], _NOTHING, layout, self._rules)
+        key = (candidate.ref, before.key[1])
+        described = self._candidates.description(key, candidate.schema)
+        was = self._candidates.description(before.key, before.schema)
+        try:
+            record = self._codec.reader(candidate.schema, before.key[1]).schema
+        except BadSchema as error:
+            return (unreadable(str(error), self._rules),)
+        if described is None or was is None:
+            return verdicts_of_table(record, layout, self._rules)
+        return verdicts(classify(was, described), record, layout, self._rules)
+
+    def _without_history(self, layout: pa.Schema) -> Iterator[_Answer]:
+        """Against all that may come; a column is gone only where none of it has it."""
+        records = {one: self._columns(one) for one in self._candidates.newest}
+        fields = {field.name for columns in records.values() if columns for field in columns}
+        gone = [
+            SchemaChange("dropped", part(source_of(column)), spark_type(column.type))
+            for column in without_rescued(self._rules.columns, layout)
+            if source_of(column) not in fields
+        ]
+        for candidate, columns in records.items():
+            key = (candidate.ref, self._codec.default_path)
+            told = self._unreadable(candidate)
+            if columns is not None:
+                told = (
+                    *verdicts_of_table(columns, layout, self._rules),
+                    *verdicts([*gone, *self._unrouted(columns, gone)], columns, layout, self._rules),
+                )
+            yield self._name(key, candidate), None, candidate, told
+
+    def _of_new_tables(self, candidate: Candidate) -> Step:
+        """A record type that no table has met: its tables fit it, as long as it can be read and routed."""
+        columns = self._columns(candidate)
+        told = self._unreadable(candidate)
+        if columns is not None:
+            told = verdicts(list(self._unrouted(columns, ())), columns, _NOTHING, self._rules)
+        key = (candidate.ref, self._codec.default_path)
+        return Step((), self._name(key, candidate), None, candidate, told)
+
+    def _columns(self, candidate: Candidate) -> pa.Schema | None:
+        try:
+            return self._codec.reader(candidate.schema, self._codec.default_path).schema
+        except BadSchema:
+            return None
+
+    def _unreadable(self, candidate: Candidate) -> tuple[TableVerdict, ...]:
+        try:
+            self._codec.reader(candidate.schema, self._codec.default_path)
+        except BadSchema as error:
+            return (unreadable(str(error), self._rules),)
+        return ()
+
+    def _unrouted(self, columns: pa.Schema, told: Iterable[SchemaChange]) -> Iterator[SchemaChange]:
+        """The routing field as a field that is gone, where a record lacks it and nobody said so."""
+        route = self._rules.route.field
+        if route is None or _has(columns, route.split(".")):
+            return
+        outer = part(route.split(".")[0])
+        if all(change.column != outer for change in told):
+            yield SchemaChange("dropped", ".".join(map(part, route.split("."))))
+
+    def _name(self, key: RecordKey, candidate: Candidate) -> str:
+        described = self._candidates.description(key, candidate.schema)
+        return "" if described is None else described.name
+
+
+_NOTHING = pa.schema([])
+
+
+def _has(columns: pa.Schema, path: Sequence[str]) -> bool:
+    """Whether a record has a field at this path that can name an entity."""
+    found: pa.DataType = pa.struct(list(columns))
+    for name in path:
+        if not pa.types.is_struct(found) or found.get_field_index(name) < 0:
+            return False
+        found = found.field(name).type
+    return not pa.types.is_nested(found)

@@ -1,0 +1,115 @@
+"""`distributary plan`: what the newest schemas would do to a pipeline's tables, before anything runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from distributary import plan_views as views
+from distributary.commands_run import File
+from distributary.errors import CheckFailed, ConfigError
+from distributary.offered_schema import Answered, Offer, offered
+from distributary.schema_versions import asking
+
+if TYPE_CHECKING:
+    from distributary.codecs.base import Codec
+    from distributary.ingest.candidates import Candidate, Candidates
+    from distributary.ingest.settings import Settings
+    from distributary.ingest.table_plan import Known
+
+
+def plan(
+    file: File,
+    schema: Annotated[
+        Path | None,
+        typer.Option(help="A file with a schema that is not registered yet: it is taken for the newest one."),
+    ] = None,
+    subject: Annotated[
+        str | None,
+        typer.Option(help="The subject that --schema is for; may be left out where only one is watched."),
+    ] = None,
+    schema_type: Annotated[
+        str | None,
+        typer.Option(
+            "--type", help="AVRO, PROTOBUF or JSON (default: by the file's suffix, or the subject's)."
+        ),
+    ] = None,
+    references: Annotated[
+        list[str] | None,
+        typer.Option("--reference", help="An import of --schema, NAME=SUBJECT:VERSION; repeatable."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+) -> None:
+    """Show what the newest schemas would do to each table; exit code 3 if something needs a decision."""
+    from distributary.ingest.settings import load
+    from distributary.ingest.table_fit import rules_of
+    from distributary.ingest.table_plan import Planner
+
+    if schema is None and (subject or schema_type or references):
+        raise ConfigError(
+            "--subject, --type and --reference are about a schema in a file; give it by --schema"
+        )
+    settings = load(file)
+    offer = None if schema is None else Offer(schema, subject, schema_type, tuple(references or ()))
+    with _answered(file, settings) as answered:
+        candidate = None if offer is None else offered(offer, settings.subjects(), answered)
+        codec, candidates = _candidates(settings, answered, candidate)
+        told = views.told_subjects(candidates, answered)
+        # Older versions are asked for when a table's records are of a type that the newest is not.
+        found = Planner(codec, candidates, rules_of(settings), _known(settings)).plan()
+    view = views.View(settings.name, str(settings.sink.root), told, found)
+    typer.echo(json.dumps(view.as_dict(), indent=2) if as_json else view.text())
+    if view.open and as_json:
+        raise typer.Exit(CheckFailed.exit_code)
+    if view.open:
+        raise CheckFailed(view.verdict())
+
+
+@contextmanager
+def _answered(file: Path, settings: Settings) -> Iterator[Answered]:
+    """The settings' registry, the location of their inferred schema, or both; neither is written to."""
+    from distributary.codecs.base import growing, load_codec
+    from distributary.ingest.infer import location_of
+    from distributary.ingest.mixed_schemas import MixedSchemas
+
+    codec = load_codec(settings.decode.format)
+    if not codec.registered:
+        yield Answered(location_of(settings), None)
+        return
+    with asking("", file) as asked:
+        mixed = growing(codec) is not None
+        registry = MixedSchemas(asked.registry, location_of(settings)) if mixed else asked.registry
+        yield Answered(registry, asked.catalogue)
+
+
+def _candidates(
+    settings: Settings, answered: Answered, candidate: Candidate | None
+) -> tuple[Codec, Candidates]:
+    from distributary.codecs.base import codec_knowing, load_codec
+    from distributary.ingest.candidates import Candidates
+
+    inferred = settings.inferred_subject()
+    subjects = [*settings.subjects(), *([inferred] if inferred else [])]
+    codec = load_codec(settings.decode.format)
+    found = Candidates(codec, answered.registry, subjects, candidate)
+    return codec_knowing(settings.decode.format, {one.ref: one.schema.type for one in found.newest}), found
+
+
+def _known(settings: Settings) -> Known:
+    """What checkpoint and tables tell of the past; a checkpoint that is not there tells nothing."""
+    from distributary.ingest.checkpoint import Checkpoint
+    from distributary.ingest.manifest_store import ManifestStore
+    from distributary.ingest.pins_store import PinsStore
+    from distributary.ingest.table_book import TableBook
+    from distributary.ingest.table_plan import Known
+
+    checkpoint = Checkpoint(settings.checkpoint)
+    last = ManifestStore(checkpoint).last()
+    tables = TableBook(str(settings.sink.root), settings.sink.columns, None, settings.limits.commit_threads)
+    entities = last.entities if last else tables.entities_there()
+    return Known(tables.pinned(entities), last.met if last else {}, dict(PinsStore(checkpoint).read()))
