@@ -11,9 +11,10 @@ from distributary.codecs import wire_header
 from distributary.codecs.avro_arrow import ArrowDecoder, can_read
 from distributary.codecs.avro_description import described
 from distributary.codecs.avro_read import ExactDecoder
+from distributary.codecs.avro_resolving import resolving_reader
 from distributary.codecs.avro_schema import parse_schema
 from distributary.codecs.avro_types import columns_of, schema_of
-from distributary.codecs.base import Decoded, RecordPath
+from distributary.codecs.base import Decoded, RecordPath, RecordReader
 from distributary.codecs.bisect import decode_each
 from distributary.codecs.schema_description import RecordDescription
 from distributary.codecs.wire_header import Frames
@@ -71,6 +72,10 @@ class AvroCodec:
         """The reader for records written with this schema; its only path is (). Raises BadSchema."""
         _check_path(path)
         return _reader(schema.text, tuple(schema.imports.items()))
+
+    def resolving(self, writer: Schema, reader: Schema, recursion: int = 0) -> RecordReader:
+        """The reader for records of the one schema whose columns are the other's: see avro_resolving.py. Raises BadSchema."""
+        return resolving_reader(writer, reader, recursion)
 
     def description(self, schema: Schema, path: RecordPath) -> RecordDescription:
         """What a schema says of its records. Raises BadSchema."""

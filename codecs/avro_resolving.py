@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from distributary.codecs.avro_resolved_arrow import resolved
 from distributary.codecs.avro_schema import AvroType, Kind, parse_schema
 from distributary.codecs.avro_steps import Plan
 from distributary.codecs.avro_types import Column, Shape, columns_of, only_column, schema_of
+from distributary.codecs.avro_unroll import unrolled
 from distributary.codecs.base import Decoded
 from distributary.codecs.bisect import decode_each
 from distributary.codecs.row_shape import empty_rows
@@ -26,13 +27,18 @@ if TYPE_CHECKING:
 # As many as there are readers of one schema; see avro.py.
 MAX_READERS = 256
 
+# What decides about a schema's reader: its text and its imports.
+_Key: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
+
 
 class ResolvingReader:
     """Decodes records of a writer's schema into the columns of a reader's. Made by `resolving_reader`."""
 
-    def __init__(self, writer: Schema, reader: Schema) -> None:
+    def __init__(self, writer: Schema, reader: Schema, recursion: int) -> None:
         written = parse_schema(writer.text, dict(writer.imports))
         read = parse_schema(reader.text, dict(reader.imports))
+        if recursion:
+            read = unrolled(read, recursion)
         columns = columns_of(read)
         self.name = read.name or read.kind.value
         self.schema = schema_of(columns)
@@ -82,22 +88,24 @@ def _plan(written: AvroType, columns: Column) -> Plan:
     return Plan(step.column if is_struct else only_column(step.column), step, is_struct, is_record)
 
 
-def resolving_reader(writer: Schema, reader: Schema) -> ResolvingReader:
+def resolving_reader(writer: Schema, reader: Schema, recursion: int = 0) -> ResolvingReader:
     """The reader for records written with the one schema whose columns are the other's, by Avro's rules.
 
+    `recursion` says how many times a record that can contain itself is columns within itself; with 0 it is JSON text.
     Raises BadSchema, naming the place, where no record of the one can be one of the other.
     """
-    return _reader(writer.text, tuple(writer.imports.items()), reader.text, tuple(reader.imports.items()))
+    return _reader(_key(writer), _key(reader), recursion)
+
+
+def _key(schema: Schema) -> _Key:
+    return schema.text, tuple(schema.imports.items())
 
 
 @lru_cache(maxsize=MAX_READERS)
-def _reader(
-    writer: str,
-    writer_imports: tuple[tuple[str, str], ...],
-    reader: str,
-    reader_imports: tuple[tuple[str, str], ...],
-) -> ResolvingReader:
-    return ResolvingReader(
-        Schema(0, "AVRO", writer, imports=dict(writer_imports)),
-        Schema(0, "AVRO", reader, imports=dict(reader_imports)),
-    )
+def _reader(writer: _Key, reader: _Key, recursion: int) -> ResolvingReader:
+    return ResolvingReader(_schema(writer), _schema(reader), recursion)
+
+
+def _schema(key: _Key) -> Schema:
+    text, imports = key
+    return Schema(0, "AVRO", text, imports=dict(imports))

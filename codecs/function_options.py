@@ -1,4 +1,7 @@
-"""The options of `from_protobuf`, `from_avro` and `from_json` that are about a registry, read and checked."""
+"""The options of `from_protobuf`, `from_avro` and `from_json` that are about a registry, read and checked.
+
+As in Spark, capitals in their names do not matter.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,20 @@ NAME = "schema.registry.protobuf.name"
 EVOLUTION = "schema.registry.schema.evolution.mode"
 AVRO_EVOLUTION = "avroSchemaEvolutionMode"
 MODE = "mode"
+AVRO_SCHEMA = "avroSchema"
+AVRO_DEPTH = "recursiveFieldMaxDepth"
 
 Engine = Literal["auto", "spark", "python"]
-# Ours: which decoder to use. The others are Databricks' or Spark's.
+# Ours: which decoder to use, and where newer serializers' record headers are. The others are Databricks' or Spark's.
 ENGINE = "distributary.engine"
+HEADERS = "distributary.headers"
+
+_KNOWN = {
+    name.lower(): name for name in (SUBJECT, ADDRESS, NAME, EVOLUTION, AVRO_EVOLUTION, MODE, ENGINE, HEADERS)
+}
+_OF_AVRO = {name.lower(): name for name in (AVRO_SCHEMA, AVRO_DEPTH)}
+# Deeper than Spark lets it be.
+_MAX_AVRO_DEPTH = 15
 
 # Spark's own options, and the value that says what happens here anyway.
 _ANYWAY = {
@@ -29,13 +42,22 @@ _ANYWAY = {
     "unwrap.primitive.wrapper.types": "true",
     "retain.empty.message.types": "true",
     "convert.any.fields.to.json": "true",
+    "recursive.fields.max.depth": "-1",
     "datetimerebasemode": "corrected",
+    "enablestableidentifiersforuniontype": "false",
+    "positionalfieldmatching": "false",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionOptions:
-    """What a call asks for."""
+    """What a call asks for.
+
+    message    the Protobuf message; None for the schema's first
+    headers    the frame's column of Kafka's record headers; None where only payloads name their schemas
+    reader     the Avro schema that all records are read as; None for the latest version
+    recursion  how many times an Avro record is columns within itself; 0 for JSON text
+    """
 
     subject: str
     registry: RegistryOptions
@@ -43,11 +65,14 @@ class FunctionOptions:
     evolution: Evolution
     mode: Mode
     engine: Engine
+    headers: str | None = None
+    reader: str | None = None
+    recursion: int = 0
 
 
 def asks_a_registry(options: Mapping[str, str] | None) -> bool:
     """Whether the options name a subject or the address of a registry."""
-    return any(name in (options or {}) for name in (SUBJECT, ADDRESS))
+    return any(name.lower() in (SUBJECT, ADDRESS) for name in options or {})
 
 
 def function_options(function: str, options: Mapping[str, str], evolution: Evolution) -> FunctionOptions:
@@ -55,11 +80,11 @@ def function_options(function: str, options: Mapping[str, str], evolution: Evolu
 
     Raises ConfigError, naming the option: none is passed over in silence.
     """
-    known = {SUBJECT, ADDRESS, NAME, EVOLUTION, AVRO_EVOLUTION, MODE, ENGINE}
     client = {name.removeprefix(PREFIX): value for name, value in options.items() if name.startswith(PREFIX)}
-    for name, value in options.items():
-        if name not in known and not name.startswith(PREFIX):
-            _check_spark_option(function, name, value)
+    known = {**_KNOWN, **(_OF_AVRO if function == "from_avro" else {})}
+    options = {known.get(n.lower(), n): value for n, value in options.items() if not n.startswith(PREFIX)}
+    for name in set(options) - set(known.values()):
+        _check_spark_option(function, name, options[name])
     for name in (SUBJECT, ADDRESS):
         if not options.get(name):
             raise ConfigError(f"{function}: {name} is missing; a registry needs its address and a subject")
@@ -72,6 +97,9 @@ def function_options(function: str, options: Mapping[str, str], evolution: Evolu
         evolution=cast("Evolution", _one_of(EVOLUTION, wanted, ("restart", "none"))),
         mode=mode,
         engine=engine,
+        headers=options.get(HEADERS),
+        reader=options.get(AVRO_SCHEMA),
+        recursion=_depth(options.get(AVRO_DEPTH, "-1")),
     )
 
 
@@ -85,6 +113,17 @@ def location_options(options: Mapping[str, str]) -> tuple[Mode, Engine]:
     return cast("Mode", mode), cast("Engine", engine)
 
 
+def _depth(value: object) -> int:
+    """As Spark counts: 1 is a record without itself. What Spark refuses, a record that contains itself at all, is JSON text."""
+    try:
+        depth = int(str(value))
+    except ValueError:
+        depth = _MAX_AVRO_DEPTH + 1
+    if depth > _MAX_AVRO_DEPTH:
+        raise ConfigError(f"{AVRO_DEPTH} is {value!r}; it must be a number up to {_MAX_AVRO_DEPTH}")
+    return max(depth, 0)
+
+
 def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
     if value not in allowed:
         raise ConfigError(f"{name} is {value!r}; it must be {' or '.join(allowed)}")
@@ -92,6 +131,10 @@ def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
 
 
 def _check_spark_option(function: str, name: str, value: str) -> None:
+    if name.lower() == "avroschemaurl":
+        raise ConfigError(
+            f"{function}: {name} is not read here; give the schema's text itself as {AVRO_SCHEMA}"
+        )
     anyway = _ANYWAY.get(name.lower())
     if anyway is None:
         raise ConfigError(f"{function}: option {name!r} is not known together with a registry; take it away")

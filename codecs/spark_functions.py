@@ -7,7 +7,8 @@ is a Python function that sees nulls for all other rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import reduce
 
 import pandas as pd
@@ -20,10 +21,12 @@ from pyspark.sql.types import BooleanType, DataType, LongType, StructField, Stru
 
 from distributary.codecs.base import RecordPath, RecordReader, load_codec
 from distributary.codecs.function_options import Engine
+from distributary.codecs.record_names import RecordType
 from distributary.codecs.row_shape import fits
+from distributary.codecs.subject_headers import schema_header
 from distributary.codecs.subject_plan import Mode, SubjectPlan
 from distributary.codecs.subject_rows import SubjectRows, raise_first
-from distributary.errors import DecoderUnavailable
+from distributary.errors import BadSchema, DecoderUnavailable
 
 _OK = "ok"
 
@@ -33,23 +36,38 @@ def spark_type(columns: pa.Schema) -> StructType:
     return from_arrow_schema(columns, prefer_timestamp_ntz=True)
 
 
-def struct_column(data: Column | str, plan: SubjectPlan, mode: Mode, engine: Engine) -> Column:
+@dataclass(frozen=True, slots=True)
+class Payloads:
+    """A column of payloads, and what names the schema beside each, if not null; None where only they themselves do."""
+
+    value: Column
+    header: Column | None = None
+
+    @classmethod
+    def of(cls, data: Column | str, headers: str | None) -> Payloads:
+        """The column `data`, with what the column `headers` of Kafka's record headers says of it."""
+        value = F.col(data) if isinstance(data, str) else data
+        if headers is None:
+            return cls(value)
+        return cls(value, schema_header(F.col(headers), data if isinstance(data, str) else ""))
+
+
+def struct_column(payloads: Payloads, plan: SubjectPlan, mode: Mode, engine: Engine) -> Column:
     """The payloads as one struct, by the engine asked for; `auto` takes Spark's function where there is one.
 
     Raises DecoderUnavailable where the engine has to be Spark and it cannot be.
     """
-    value = F.col(data) if isinstance(data, str) else data
     if engine == "python":
-        return python_column(value, plan, mode)
+        return python_column(payloads, plan, mode)
     try:
-        return spark_column(value, plan, mode)
+        return spark_column(payloads, plan, mode)
     except DecoderUnavailable:
         if engine == "spark":
             raise
-        return python_column(value, plan, mode)
+        return python_column(payloads, plan, mode)
 
 
-def python_column(value: Column, plan: SubjectPlan, mode: Mode) -> Column:
+def python_column(payloads: Payloads, plan: SubjectPlan, mode: Mode) -> Column:
     """The payloads as one struct, by our decoders in a Python worker; null for a null payload.
 
     A broken payload fails the query (FAILFAST) or makes the struct null (PERMISSIVE).
@@ -57,14 +75,15 @@ def python_column(value: Column, plan: SubjectPlan, mode: Mode) -> Column:
     fields = [StructField(f"c{index}", _travelling(field.type)) for index, field in enumerate(plan.columns)]
     kind = StructType([StructField(_OK, BooleanType()), *fields])
     udf = pandas_udf(_decoder(plan, mode), kind)  # type: ignore[call-overload]
-    raw = udf(value.cast("binary"))
+    header = F.lit(None).cast("binary") if payloads.header is None else payloads.header
+    raw = udf(payloads.value.cast("binary"), header)
     columns = [
         _arrived(raw[f"c{index}"], field.type).alias(field.name) for index, field in enumerate(plan.columns)
     ]
     return F.when(raw[_OK], F.struct(*columns))
 
 
-def spark_column(value: Column, plan: SubjectPlan, mode: Mode) -> Column:
+def spark_column(payloads: Payloads, plan: SubjectPlan, mode: Mode) -> Column:
     """The payloads as one struct, by the function of Spark that knows their format.
 
     Raises DecoderUnavailable where Spark lacks it, or where it can read none of the subject's versions.
@@ -72,30 +91,54 @@ def spark_column(value: Column, plan: SubjectPlan, mode: Mode) -> Column:
     codec = load_codec(plan.codec)
     if not codec.registered:
         # Records that name no schema have no header either, and one schema for all.
-        return _by_spark(codec.reader(plan.pinned[-1], codec.default_path), value, mode)
+        return _by_spark(codec.reader(plan.pinned[-1], codec.default_path), payloads.value, mode)
     by_spark: list[tuple[Column, Column]] = []
+    why_not = DecoderUnavailable(f"Spark's own function can read no version of subject {plan.subject!r}")
     for schema_id, kind in plan.known(codec).items():
-        reader = kind.reader(codec)
-        if not kind.imported and _is_plain(reader.schema, plan.columns):
-            for header in _headers(schema_id, kind.path):
-                body = F.substring(value, F.lit(len(header) + 1), F.length(value))
-                row = _shaped(_by_spark(reader, body, mode), reader.schema, plan.columns)
-                by_spark.append((F.substring(value, 1, len(header)) == F.lit(header), row))
+        try:
+            by_spark += _of_version(payloads, plan, mode, (schema_id, kind))
+        except DecoderUnavailable as error:
+            why_not = error
+        except BadSchema:
+            # The other way says so of each of its records.
+            continue
     if not by_spark:
-        raise DecoderUnavailable(f"Spark's own function can read no version of subject {plan.subject!r}")
+        raise why_not
     known = reduce(lambda first, second: first | second, (condition for condition, _ in by_spark))
-    others = python_column(F.when(~known, value), plan, mode)
+    rest = Payloads(F.when(~known, payloads.value), payloads.header)
     (condition, row), *more = by_spark
-    return reduce(lambda so_far, one: so_far.when(*one), more, F.when(condition, row)).otherwise(others)
+    return reduce(lambda so_far, one: so_far.when(*one), more, F.when(condition, row)).otherwise(
+        python_column(rest, plan, mode)
+    )
 
 
-def _decoder(plan: SubjectPlan, mode: Mode) -> Callable[[pd.Series], pd.DataFrame]:
-    def decode(values: pd.Series) -> pd.DataFrame:
-        decoded = SubjectRows(plan).decode(pa.array(values, pa.binary(), from_pandas=True))
+def _of_version(
+    payloads: Payloads, plan: SubjectPlan, mode: Mode, version: tuple[int, RecordType]
+) -> Iterator[tuple[Column, Column]]:
+    """When a payload is of this version, and what it then is; for each way in which it may say so."""
+    codec, (schema_id, kind) = load_codec(plan.codec), version
+    reader = plan.reader_of(codec, kind)
+    if kind.imported or not _is_plain(reader.schema, plan.columns):
+        return
+    value, header = payloads.value, payloads.header
+    for start in _headers(schema_id, kind.path):
+        inside = F.substring(value, 1, len(start)) == F.lit(start)
+        body = F.substring(value, F.lit(len(start) + 1), F.length(value))
+        ways = [(inside, body)]
+        if header is not None:
+            ways = [(header.isNull() & inside, body), (header.eqNullSafe(F.lit(start)), value)]
+        for condition, payload in ways:
+            yield condition, _shaped(_by_spark(reader, payload, mode), reader.schema, plan.columns)
+
+
+def _decoder(plan: SubjectPlan, mode: Mode) -> Callable[[pd.Series, pd.Series], pd.DataFrame]:
+    def decode(values: pd.Series, headers: pd.Series) -> pd.DataFrame:
+        arrays = (pa.array(column, pa.binary(), from_pandas=True) for column in (values, headers))
+        decoded = SubjectRows(plan).decode(*arrays)
         if mode == "FAILFAST":
             raise_first(decoded.failures)
-        arrays = (_packed(column) for column in decoded.rows.columns)
-        return pd.DataFrame({_OK: decoded.ok, **{f"c{index}": array for index, array in enumerate(arrays)}})
+        packed = {f"c{index}": _packed(column) for index, column in enumerate(decoded.rows.columns)}
+        return pd.DataFrame({_OK: decoded.ok, **packed})
 
     return decode
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from distributary.codecs.row_shape import Mask
 from distributary.codecs.spark_functions import spark_type
+from distributary.codecs.subject_headers import schema_header
 from distributary.codecs.subject_plan import Mode, SubjectPlan
 from distributary.codecs.subject_rows import DecodedColumn, SubjectRows, raise_first
 from distributary.errors import ConfigError
@@ -20,13 +23,25 @@ ERROR, CORRUPT = "_decode_error", "_corrupt_record"
 Batches = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def decoded_frame(
-    frame: DataFrame, column: str, plan: SubjectPlan, mode: Mode, into: str | None
-) -> DataFrame:
-    """The frame with its payloads replaced by what is in them: as columns of their own, or as one struct `into`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What a decoded frame is made of.
 
-    With PERMISSIVE two columns follow: why a record could not be decoded, and its bytes. Raises ConfigError.
+    column   the payloads
+    headers  the column of Kafka's record headers, which may name schemas; None where only payloads do
+    into     the struct that takes all that is decoded; None for columns of their own
+    mode     with PERMISSIVE two columns follow: why a record could not be decoded, and its bytes
     """
+
+    column: str
+    headers: str | None = None
+    into: str | None = None
+    mode: Mode = "FAILFAST"
+
+
+def decoded_frame(frame: DataFrame, plan: SubjectPlan, shape: Shape) -> DataFrame:
+    """The frame with its payloads replaced by what is in them. Raises ConfigError."""
+    column, into, mode = shape.column, shape.into, shape.mode
     _check_column(frame, column)
     kept = [field for field in frame.schema if field.name != column]
     rows = spark_type(plan.columns)
@@ -35,21 +50,33 @@ def decoded_frame(
         fields += [StructField(ERROR, StringType()), StructField(CORRUPT, BinaryType())]
     _check_names([field.name for field in fields])
     others = [field.name for field in kept]
-    return frame.select(*(frame[f"`{name}`"] for name in (*others, column))).mapInArrow(
-        _decoder(plan, mode, into, StructType(fields).names), StructType(fields)
+    taken = [frame[f"`{name}`"] for name in (*others, column)]
+    taken.append(_header_ids(frame, shape).alias(f"{column}_schema_id"))
+    return frame.select(*taken).mapInArrow(
+        _decoder(plan, shape, StructType(fields).names), StructType(fields)
     )
 
 
-def _decoder(plan: SubjectPlan, mode: Mode, into: str | None, names: list[str]) -> Batches:
+def _header_ids(frame: DataFrame, shape: Shape) -> Column:
+    if shape.headers is None:
+        return F.lit(None).cast("binary")
+    if shape.headers not in frame.columns:
+        raise ConfigError(
+            f"the frame has no column {shape.headers!r} of record headers; read from Kafka with includeHeaders=true, and keep it"
+        )
+    return schema_header(frame[f"`{shape.headers}`"], shape.column)
+
+
+def _decoder(plan: SubjectPlan, shape: Shape, names: list[str]) -> Batches:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = SubjectRows(plan)
         for batch in batches:
-            *kept, values = batch.columns
-            decoded = rows.decode(values)
-            if mode == "FAILFAST":
+            *kept, values, header_ids = batch.columns
+            decoded = rows.decode(values, header_ids)
+            if shape.mode == "FAILFAST":
                 raise_first(decoded.failures)
-            arrays = [*kept, *_columns(decoded, into)]
-            if mode == "PERMISSIVE":
+            arrays = [*kept, *_columns(decoded, shape.into)]
+            if shape.mode == "PERMISSIVE":
                 arrays += _errors(decoded, values)
             yield pa.RecordBatch.from_arrays(arrays, names=names)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, cast
 
 import pyarrow as pa
 
 from distributary.codecs.auto import CODECS
-from distributary.codecs.base import Codec, load_codec
+from distributary.codecs.base import Codec, RecordReader, load_codec
 from distributary.codecs.record_names import RecordType, record_type
 from distributary.codecs.row_shape import union
 from distributary.errors import BadSchema, ConfigError
@@ -26,8 +26,16 @@ class Lookup(Protocol):
         """The schema. Raises SchemaNotFound, BadSchema or RegistryUnavailable."""
         ...
 
-    def is_version(self, schema_id: int) -> bool:
-        """Whether this id is now a version of the query's subject. Raises RegistryUnavailable."""
+    def is_version(self, schema: Schema) -> bool:
+        """Whether this is now a version of the query's subject. Raises RegistryUnavailable."""
+        ...
+
+
+class ResolvingCodec(Codec, Protocol):
+    """A codec whose format has rules of its own for reading records of one schema as another has them."""
+
+    def resolving(self, writer: Schema, reader: Schema, recursion: int = 0) -> RecordReader:
+        """The reader for records of the writer's schema whose columns are the reader's. Raises BadSchema."""
         ...
 
 
@@ -40,6 +48,8 @@ class SubjectPlan:
     columns    what every row has, whatever its own schema
     evolution  what a record does that was written with a newer version: `restart` ends the query, `none` takes
                of it what `columns` has
+    reader     the schema that every record is read as by the rules of its format; with None columns are filled by name
+    recursion  how many times a record is columns within itself where the reader's schema lets it; with 0 it is JSON text
     lookup     None where workers cannot ask anybody: then every schema that is not pinned is taken for a newer one
     """
 
@@ -49,11 +59,19 @@ class SubjectPlan:
     columns: pa.Schema
     message: str | None = None
     evolution: Evolution = "restart"
+    reader: Schema | None = None
+    recursion: int = 0
     lookup: Lookup | None = None
 
     def known(self, codec: Codec) -> dict[int, RecordType]:
         """The record type to decode in each pinned schema that has it."""
         return {schema.id: kind for schema, kind in record_types(codec, self.pinned, self.message)}
+
+    def reader_of(self, codec: Codec, kind: RecordType) -> RecordReader:
+        """What decodes records of this type. Raises BadSchema."""
+        if self.reader is None:
+            return kind.reader(codec)
+        return cast("ResolvingCodec", codec).resolving(kind.schema, self.reader, self.recursion)
 
 
 def record_types(
@@ -72,6 +90,23 @@ def record_types(
         else:
             found.append((schema, kind))
     return found
+
+
+def read_as(codec_name: str, latest: Schema, text: str | None) -> Schema | None:
+    """The schema to read every record as: the one given, or the latest; None where the format has no rules for it.
+
+    Raises ConfigError where one is given and the format has none.
+    """
+    if hasattr(load_codec(codec_name), "resolving"):
+        return latest if text is None else replace(latest, text=text)
+    if text is None:
+        return None
+    raise ConfigError(f"the format {codec_name} has no rules for reading records as another schema has them")
+
+
+def columns_read(codec_name: str, reader: Schema, recursion: int) -> pa.Schema:
+    """The columns of all records that are read as this schema has them. Raises BadSchema."""
+    return cast("ResolvingCodec", load_codec(codec_name)).resolving(reader, reader, recursion).schema
 
 
 def full_name(codec_name: str, latest: Schema, message: str | None) -> str | None:

@@ -15,6 +15,7 @@ from distributary.codecs.subject_plan import SubjectPlan
 from distributary.codecs.wire_header import Frames, bodies
 from distributary.errors import BadRecord, BadSchema, ConfigError, SchemaNotFound, UnknownFieldException
 from distributary.registry.base import Schema, SchemaRef
+from distributary.registry.same_schema import same_schema
 
 UNKNOWN_SCHEMA = "unknown_schema"
 OTHER_RECORD = "other_record"
@@ -51,13 +52,13 @@ class SubjectRows:
     def __post_init__(self) -> None:
         self._codec = load_codec(self.plan.codec)
 
-    def decode(self, values: pa.BinaryArray) -> DecodedColumn:
-        """All payloads, with their wire headers.
+    def decode(self, values: pa.BinaryArray, header_ids: pa.BinaryArray | None = None) -> DecodedColumn:
+        """All payloads, with their wire headers, or with `header_ids` from their records' headers where those are not null.
 
         Raises UnknownFieldException for a newer schema where the plan says so, and RegistryUnavailable where a
         registry has to be asked and does not answer: neither says anything about a record.
         """
-        frames = self._codec.split(values, None)
+        frames = self._codec.split(values, header_ids)
         failures = [Failure(*error) for error in frames.errors]
         parts, places = [], np.full(len(values), -1, np.int64)
         done = 0
@@ -99,13 +100,23 @@ class SubjectRows:
             return schema
         try:
             wanted = record_type(self._codec, schema, self.plan.message)
-            reader = wanted.reader(self._codec)
-            if wanted.imported or path == wanted.path:
-                return reader
+            reader = self.plan.reader_of(self._codec, wanted)
             named = self._codec.reader(schema, path).name
+            if wanted.imported or (path == wanted.path and self._belongs(schema, named, reader.name)):
+                return reader
         except (BadSchema, ConfigError) as error:
-            return _Refusal(OTHER_RECORD, str(error))
+            reason = OTHER_RECORD if self.plan.reader is None else OTHER_TYPE
+            return _Refusal(reason, f"schema id {ref}: {error}")
         return _Refusal(OTHER_RECORD, f"the record is a {named} (schema id {ref}), not a {reader.name}")
+
+    def _belongs(self, schema: Schema, name: str, wanted: str) -> bool:
+        """Whether records of this schema are meant at all: of the same name, or of a version of the subject.
+
+        A topic may hold records of other subjects too; a reader's defaults would make one of its own of any of them.
+        """
+        if self.plan.reader is None or name == wanted or schema in self.plan.pinned:
+            return True
+        return self.plan.lookup is not None and self.plan.lookup.is_version(schema)
 
     def _schema(self, ref: SchemaRef) -> Schema | _Refusal:
         if ref == INFERRED:
@@ -124,10 +135,10 @@ class SubjectRows:
             )
         except BadSchema as error:
             return _Refusal(UNKNOWN_SCHEMA, str(error))
-        pinned = [known for known in self.plan.pinned if known.id == schema.id]
-        if pinned:
-            return pinned[0]
-        if self.plan.evolution == "restart" and lookup.is_version(schema.id):
+        for known in self.plan.pinned:
+            if known.id == schema.id or (not schema.id and same_schema(known, schema)):
+                return known
+        if self.plan.evolution == "restart" and lookup.is_version(schema):
             raise _newer(self.plan, ref)
         return schema
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from distributary.errors import SchemaNotFound
+from distributary.errors import BadSchema, SchemaNotFound
 from distributary.registry.base import Schema, SchemaRef, SchemaRegistry
 from distributary.registry.confluent import ConfluentRegistry
 from distributary.registry.options import RegistryOptions
+from distributary.registry.same_schema import same_schema
 
 
 def subject_schemas(registry: SchemaRegistry, subject: str) -> list[Schema]:
@@ -35,11 +36,15 @@ class RegistryLookup:
         """The schema. Raises SchemaNotFound, BadSchema or RegistryUnavailable."""
         return _registry(self.options).by_ref(ref, self.subject)
 
-    def is_version(self, schema_id: int) -> bool:
-        """Whether this id is now a version of the subject. Raises RegistryUnavailable."""
+    def is_version(self, schema: Schema) -> bool:
+        """Whether this is now a version of the subject. Raises RegistryUnavailable."""
+        registry = _registry(self.options)
         try:
-            return any(version.id == schema_id for version in _registry(self.options).versions(self.subject))
-        except SchemaNotFound:
+            if schema.id:
+                return any(version.id == schema.id for version in registry.versions(self.subject))
+            # It was asked for by its GUID, and not every registry says which id that is.
+            return any(same_schema(schema, version) for version in subject_schemas(registry, self.subject))
+        except (BadSchema, SchemaNotFound):
             return False
 
 

@@ -20,12 +20,11 @@ from distributary.codecs.function_options import (
     function_options,
     location_options,
 )
-from distributary.codecs.subject_plan import Evolution, Mode, SubjectPlan, codec_of, columns_of, full_name
+from distributary.codecs.subject_plan import Evolution, Mode
+from distributary.codecs.subject_query import Wanted, subject_plan
 from distributary.errors import ConfigError
 from distributary.registry.base import SchemaRegistry
-from distributary.registry.confluent import ConfluentRegistry
 from distributary.registry.options import RegistryOptions
-from distributary.registry.subject_lookup import RegistryLookup, subject_schemas
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -58,6 +57,7 @@ def from_protobuf(
         ``schema.registry.schema.evolution.mode``: ``restart`` (default) fails with UnknownFieldException on a
         record of a newer version, ``none`` leaves out what is new.
         ``mode``: ``FAILFAST`` (default) or ``PERMISSIVE``, which gives null for a broken record.
+        ``distributary.headers``: the column of Kafka's record headers, where those may name the schema.
         ``confluent.schema.registry.<option>``: for the registry's client.
 
     Returns
@@ -100,19 +100,21 @@ def from_avro(
     """Converts a binary column of Avro records to a struct, with the schemas of a registry.
 
     A registry is asked where `subject` and `schemaRegistryAddress` are given (or, in `options`, what they stand for);
-    then records have Confluent's wire header, and each is read with the schema it was written with. Otherwise this
-    is PySpark's own function, which needs `jsonFormatSchema`.
+    then records have Confluent's wire header, and each, written with whichever version, is read as the latest has it, by Avro's
+    rules: fields it lacks have their defaults. Otherwise this is PySpark's own function, which needs `jsonFormatSchema`.
 
     Parameters
     ----------
     data : :class:`~pyspark.sql.Column` or column name
         The binary column.
     jsonFormatSchema : str, optional
-        An Avro schema. With a registry: the one whose columns are wanted, instead of the latest version's.
+        An Avro schema. With a registry: the one that records are read as, instead of the latest version.
     options : dict, optional
         ``avroSchemaEvolutionMode`` (or ``schema.registry.schema.evolution.mode``): ``none`` (default) leaves out
         what a newer version brings, ``restart`` fails with UnknownFieldException on a record of one.
-        ``mode`` and ``confluent.schema.registry.<option>`` as in :func:`from_protobuf`.
+        ``avroSchema``: the same as `jsonFormatSchema`. ``recursiveFieldMaxDepth``: 1 to 15, how many times a record that
+        can contain itself is columns within itself; default: JSON text.
+        ``mode``, ``distributary.headers`` and ``confluent.schema.registry.<option>`` as in :func:`from_protobuf`.
     subject, schemaRegistryAddress : str, optional
         The registry's subject and address.
 
@@ -124,7 +126,9 @@ def from_avro(
     """
     given = _with(options, subject, schemaRegistryAddress)
     if asks_a_registry(given):
-        return _column(data, function_options("from_avro", given, "none"), "avro", jsonFormatSchema)
+        return _column(
+            data, _with_reader(function_options("from_avro", given, "none"), jsonFormatSchema), "avro"
+        )
     from pyspark.sql.avro.functions import from_avro as spark_from_avro
 
     if jsonFormatSchema is None:
@@ -185,6 +189,8 @@ def decode(
     evolution: Evolution = "restart",
     mode: Mode = "FAILFAST",
     into: str | None = None,
+    headers: str | None = None,
+    reader_schema: str | None = None,
 ) -> DataFrame:
     """The frame with a column of payloads replaced by what is in them: the fast way, for every format.
 
@@ -214,16 +220,21 @@ def decode(
         to every row: ``_decode_error``, why it could not be decoded, and ``_corrupt_record``, its bytes.
     into : str, optional
         The name of a struct for all that is decoded; default: columns of the frame.
+    headers : str, optional
+        The frame's column of Kafka's record headers (`includeHeaders`), where those may name the schema.
+    reader_schema : str, optional
+        An Avro schema that records are read as, instead of the latest version.
 
     Returns
     -------
     :class:`~pyspark.sql.DataFrame`
 
     """
-    from distributary.codecs.subject_frame import decoded_frame
+    from distributary.codecs.subject_frame import Shape, decoded_frame
 
-    plan = _plan(registry, subject, format, message, version, evolution)
-    return decoded_frame(frame, column, plan, mode, into)
+    wanted = Wanted(format, message, version, evolution, reader_schema)
+    plan = subject_plan(registry, subject, wanted)
+    return decoded_frame(frame, plan, Shape(column=column, headers=headers, into=into, mode=mode))
 
 
 def _with(options: Mapping[str, str] | None, subject: str | None, address: str | None) -> dict[str, str]:
@@ -231,58 +242,31 @@ def _with(options: Mapping[str, str] | None, subject: str | None, address: str |
     return {**(options or {}), **{name: value for name, value in named.items() if value is not None}}
 
 
-def _column(
-    data: Column | str, asked: FunctionOptions, codec: str, reader_schema: str | None = None
-) -> Column:
-    from distributary.codecs.spark_functions import struct_column
-
-    plan = _plan(
-        asked.registry, asked.subject, codec, asked.message, "latest", asked.evolution, reader_schema
+def _with_reader(asked: FunctionOptions, text: str | None) -> FunctionOptions:
+    if text is None or asked.reader in (None, text):
+        return replace(asked, reader=text or asked.reader)
+    raise ConfigError(
+        "from_avro: jsonFormatSchema and the option avroSchema differ; with a registry both are the schema that records are "
+        "read as (the registry knows what they were written with), so give one"
     )
-    return struct_column(data, plan, asked.mode, asked.engine)
+
+
+def _column(data: Column | str, asked: FunctionOptions, codec: str) -> Column:
+    from distributary.codecs.spark_functions import Payloads, struct_column
+
+    wanted = Wanted(codec, asked.message, "latest", asked.evolution, asked.reader, asked.recursion)
+    plan = subject_plan(asked.registry, asked.subject, wanted)
+    return struct_column(Payloads.of(data, asked.headers), plan, asked.mode, asked.engine)
 
 
 def _located(data: Column | str, given: Mapping[str, str]) -> Column:
-    from distributary.codecs.spark_functions import struct_column
+    from distributary.codecs.spark_functions import Payloads, struct_column
     from distributary.ingest.schema_location import SchemaLocation
 
     folder = Path(given["schemaLocation"])
     mode, engine = location_options(
         {name: value for name, value in given.items() if name != "schemaLocation"}
     )
-    plan = _plan(SchemaLocation(folder, folder.name), folder.name, "json", None, "latest", "none")
-    return struct_column(data, plan, mode, engine)
-
-
-def _plan(
-    registry: str | RegistryOptions | SchemaRegistry,
-    subject: str,
-    codec: str | None,
-    message: str | None,
-    version: Literal["latest", "all"],
-    evolution: Evolution,
-    reader_schema: str | None = None,
-) -> SubjectPlan:
-    if isinstance(registry, str):
-        registry = RegistryOptions(url=registry)
-    if isinstance(registry, RegistryOptions):
-        options: RegistryOptions | None = registry
-        with ConfluentRegistry(registry) as opened:
-            schemas = subject_schemas(opened, subject)
-    else:
-        options = registry.options if isinstance(registry, ConfluentRegistry) else None
-        schemas = subject_schemas(registry, subject)
-    name = codec or codec_of(schemas)
-    record = full_name(name, schemas[-1], message)
-    wanted = schemas if reader_schema is None else [replace(schemas[-1], text=reader_schema)]
-    # Only this kind of registry can be asked from other processes.
-    lookup = None if options is None else RegistryLookup(options, subject)
-    return SubjectPlan(
-        codec=name,
-        subject=subject,
-        pinned=tuple(schemas),
-        columns=columns_of(name, wanted, record, version),
-        message=record,
-        evolution=evolution,
-        lookup=lookup,
-    )
+    wanted = Wanted("json", evolution="none")
+    plan = subject_plan(SchemaLocation(folder, folder.name), folder.name, wanted)
+    return struct_column(Payloads.of(data, None), plan, mode, engine)

@@ -55,7 +55,7 @@ def test_avro_is_read_with_the_schema_of_each_record(spark: SparkSession, stack:
     )
     found = frame.select("number", event.alias("event")).orderBy("number").toArrow()["event"].to_pylist()
     assert found == [
-        {"game": "a", "score": 1, "tags": None},
+        {"game": "a", "score": 1, "tags": []},
         None,
         {"game": "b", "score": 2**40, "tags": ["x"]},
     ]

@@ -1,0 +1,21 @@
+"""Where newer serializers name a record's schema beside the record: Kafka's record headers, as Spark's source gives them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+VALUE_HEADER: Final = "__value_schema_id"
+KEY_HEADER: Final = "__key_schema_id"
+
+
+def schema_header(headers: Column, payload: str) -> Column:
+    """What names the schema of a frame's column `payload`, null where no header does.
+
+    `headers` is an array of structs with a key and a value. Of several of one name the last counts, as in Kafka's clients.
+    """
+    name = KEY_HEADER if payload == "key" else VALUE_HEADER
+    named = F.filter(headers, lambda header: header["key"] == F.lit(name))
+    return F.try_element_at(named, F.lit(-1))["value"]
