@@ -10,6 +10,7 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyspark.sql import SparkSession
 
+from distributary.errors import PipelineError
 from distributary.ingest.delta_log import is_newest
 from distributary.ingest.kafka_columns import payload_layout
 from distributary.ingest.native_commit import NativeCommits
@@ -61,6 +62,20 @@ class TableBook:
             folder: PinnedTable(folders[folder], self._shared(payload_layout(self._columns, state.layout)))
             for folder, state in self.states(folders).items()
         }
+
+    def readable(self, entities: Mapping[str, str]) -> tuple[dict[str, PinnedTable], dict[str, str]]:
+        """The same without Spark: the tables that delta-rs can open, and why it cannot open the others."""
+        try:
+            return self.pinned(entities), {}
+        except PipelineError:
+            found: dict[str, PinnedTable] = {}
+            failed: dict[str, str] = {}
+            for entity, folder in entities.items():
+                try:
+                    found |= self.pinned({entity: folder})
+                except PipelineError as error:
+                    failed[folder] = str(error)
+            return found, failed
 
     def _shared(self, layout: pa.Schema) -> pa.Schema:
         """One object for all tables of the same columns: what is worked out for one holds for a thousand."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from distributary.codecs.base import Codec
+from distributary.codecs.field_paths import part
 from distributary.codecs.schema_changes import SchemaChange, classify
 from distributary.errors import BadSchema
 from distributary.ingest.candidates import Candidate, Candidates
 from distributary.ingest.histories import Histories, History
 from distributary.ingest.kafka_columns import without_rescued
 from distributary.ingest.layout import source_of, spark_type
-from distributary.ingest.misfits import part
 from distributary.ingest.pins import PinnedRecord, PinnedTable, RecordKey
 from distributary.ingest.schema_steps import SchemaSteps
 from distributary.ingest.table_fit import Rules
@@ -45,24 +45,33 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """All steps, those of the most tables first, and the tables whose schemas none of the watched subjects has."""
+    """All steps, those of the most tables first.
+
+    strangers  tables whose records' schemas are of no watched subject
+    unread     tables that nobody could look at, and why
+    """
 
     steps: tuple[Step, ...]
     strangers: tuple[str, ...]
+    unread: Mapping[str, str]
 
     @property
     def open(self) -> bool:
-        """Whether something needs a decision."""
-        return any(step.open for step in self.steps)
+        """Whether something needs a decision, which it does where nobody could look."""
+        return bool(self.unread) or any(step.open for step in self.steps)
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of the past: tables as they are, what each met, and the schemas that were pinned."""
+    """What is known of the past: tables as they are, what each met, and the schemas that were pinned.
+
+    unread  tables that cannot be looked at without Spark, and why
+    """
 
     tables: Mapping[str, PinnedTable]
     met: Histories
     schemas: Mapping[RecordKey, Schema]
+    unread: Mapping[str, str] = field(default_factory=dict)
 
 
 # One table's answer, before tables with the same answer are put together.
@@ -93,7 +102,8 @@ class Planner:
         steps = [Step(tuple(folders), *answer) for answer, folders in grouped.items()]
         held = {step.candidate for step in steps}
         steps += [self._of_new_tables(one) for one in self._candidates.newest if one not in held]
-        return TablePlan(tuple(sorted(steps, key=lambda step: -len(step.tables))), tuple(strangers))
+        ordered = sorted(steps, key=lambda step: -len(step.tables))
+        return TablePlan(tuple(ordered), tuple(strangers), self._known.unread)
 
     def _of_table(self, layout: pa.Schema, history: History | None) -> list[_Answer]:
         known = None if history is None else tuple(key for key in history if self._steps.knows(key))

@@ -111,5 +111,5 @@ def _known(settings: Settings) -> Known:
     checkpoint = Checkpoint(settings.checkpoint)
     last = ManifestStore(checkpoint).last()
     tables = TableBook(str(settings.sink.root), settings.sink.columns, None, settings.limits.commit_threads)
-    entities = last.entities if last else tables.entities_there()
-    return Known(tables.pinned(entities), last.met if last else {}, dict(PinsStore(checkpoint).read()))
+    there, unread = tables.readable(last.entities if last else tables.entities_there())
+    return Known(there, last.met if last else {}, dict(PinsStore(checkpoint).read()), unread)

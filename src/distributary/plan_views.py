@@ -96,6 +96,7 @@ class View:
             "subjects": [one.as_dict() for one in self.subjects],
             "steps": [_step(one) for one in self.plan.steps],
             "tables_without_subject": list(self.plan.strangers),
+            "tables_not_read": dict(self.plan.unread),
         }
 
     def text(self) -> str:
@@ -117,13 +118,16 @@ class View:
             parts.append(f"the registry refuses the schema for {', '.join(refused)}")
         accepted = {one.subject: one for one in self.subjects if one.accepted}
         torn = sorted({step.candidate.subject for step in waiting} & set(accepted))
+        if self.plan.unread:
+            parts.append(f"{_count(len(self.plan.unread), 'table')} could not be looked at")
         if torn:
             levels = ", ".join(f"{name} ({accepted[name].level or 'level unknown'})" for name in torn)
             parts.append(f"the registry accepts {levels}, the tables cannot take it as it is")
         return "; ".join(parts)
 
     def _steps(self) -> Iterator[str]:
-        if not any(step.tables for step in self.plan.steps) and not self.plan.strangers:
+        held = any(step.tables for step in self.plan.steps)
+        if not (held or self.plan.strangers or self.plan.unread):
             yield f"no tables in {self.root} yet: all will be created, with the columns of their records"
         for step in self.plan.steps:
             yield from _step_lines(step)
@@ -134,6 +138,8 @@ class View:
                 f"{_named(self.plan.strangers)}: their records' schemas are of no watched subject; name it in "
                 "registry.subjects to have them planned for"
             )
+        for folder, why in self.plan.unread.items():
+            yield f"  ! {folder}: {one_line(why)}"
 
 
 def told_subjects(candidates: Candidates, answered: Answered) -> list[ToldSubject]:

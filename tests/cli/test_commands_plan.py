@@ -256,6 +256,25 @@ def test_tables_of_unknown_history_are_held_against_all_that_may_come(world: Wor
     }
 
 
+def test_a_table_that_cannot_be_looked_at_is_not_taken_for_fine(world: World, run: Run) -> None:
+    world.ingest(
+        (first := world.register(V1), {"game": "golf", "level": 1}), (first, {"game": "quest", "level": 1})
+    )
+    protocol = {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": ["notInvented"],
+        "writerFeatures": ["notInvented"],
+    }
+    entry = world.folder / "lake" / "quest" / "_delta_log" / f"{1:020}.json"
+    entry.write_text(json.dumps({"protocol": protocol}), encoding="utf-8")
+    code, out, _ = run(world.file(), "--json")
+    told = json.loads(out)
+    assert (code, told["decision_needed"], list(told["tables_not_read"])) == (3, True, ["quest"])
+    assert [step["tables"] for step in told["steps"]] == [["golf"]]
+    assert "1 table could not be looked at" in " ".join(run(world.file())[2].split())
+
+
 def test_each_event_type_of_a_topic_goes_on_by_itself(world: World, run: Run) -> None:
     login, buy = event(0, GAME, one("int", "a"), name="Login"), event(0, GAME, one("int", "c"), name="Buy")
     subjects = [f"{world.topic}-games.{name}" for name in ("Login", "Buy")]
