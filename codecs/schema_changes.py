@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from distributary.codecs.field_matches import Fields, matches
+from distributary.codecs.field_paths import part
 from distributary.codecs.schema_description import FieldDescription, RecordDescription, TypeDescription
 from distributary.codecs.struct_type import type_name
 from distributary.codecs.type_fit import widens
@@ -70,11 +71,11 @@ def _field_changes(before: Fields, after: Fields, was: str, now: str) -> Iterato
     for old, new in matches(before, after):
         if old is None and new is not None:
             kind: ChangeClass = "oneof_arm_added" if new.oneof in oneofs else "added"
-            yield SchemaChange(kind, now + _step(new.name), after=type_name(new.type.column))
+            yield SchemaChange(kind, now + part(new.name), after=type_name(new.type.column))
         elif old is not None and new is None:
-            yield SchemaChange("dropped", was + _step(old.name), before=type_name(old.type.column))
+            yield SchemaChange("dropped", was + part(old.name), before=type_name(old.type.column))
         elif old is not None and new is not None:
-            yield from _changes_of_one(old, new, was + _step(old.name), now + _step(new.name))
+            yield from _changes_of_one(old, new, was + part(old.name), now + part(new.name))
 
 
 def _changes_of_one(
@@ -117,9 +118,3 @@ def _symbol_changes(old: tuple[str, ...], new: tuple[str, ...], column: str) -> 
     before, after = set(old), set(new)
     yield from (SchemaChange("enum_value_removed", column, before=one) for one in old if one not in after)
     yield from (SchemaChange("enum_value_added", column, after=one) for one in new if one not in before)
-
-
-def _step(name: str) -> str:
-    """A field's name as a step of a path; one that a path would not show clearly stands in backticks."""
-    plain = name and "." not in name and "`" not in name
-    return name if plain else "`{}`".format(name.replace("`", "``"))

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.types as kinds
 
+from distributary.codecs.field_paths import part
 from distributary.codecs.type_fit import Fit, fit, is_list
 from distributary.ingest.conform_steps import Cast, Fields, Keep, Lists, Maps, Narrow, Step, Structs
 from distributary.ingest.fill import fill
 from distributary.ingest.layout import restrict, source_of
-from distributary.ingest.misfits import FitPolicies, Kind, Misfit, Trouble, part, trouble
+from distributary.ingest.misfits import FitPolicies, Kind, Misfit, Trouble, trouble
 from distributary.ingest.rescued_json import json_text
 
 __all__ = ["Conformed", "Plan", "Trouble", "fill", "plan"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from distributary.codecs.field_paths import part
 from distributary.errors import PolicyStopped
 from distributary.ingest.exact_values import Mask
 from distributary.ingest.rescued_json import json_values
@@ -24,8 +24,6 @@ _DONE: dict[str, Done] = {
     "quarantine": "rejected",
 }
 _LONGEST_TYPE = 120
-# A name as `part` writes it: in backticks, which are doubled within, or plain.
-_PART = re.compile(r"(`(?:[^`]|``)*`)|([^.`]+)")
 
 
 class FitPolicies(Protocol):
@@ -123,18 +121,6 @@ def misfit(found: Trouble, values: pa.Array, where: Mask) -> list[Misfit]:
     # A rejected record is kept whole elsewhere: its values are not needed here.
     kept = json_values(values.take(pa.array(rows))) if found.done == "rescued" else [None] * len(rows)
     return [Misfit(found, rows, [""] * len(rows), kept)]
-
-
-def part(name: str) -> str:
-    """A field's name as a part of a dotted path, in backticks where it would be mistaken for several."""
-    plain = name and "." not in name and "`" not in name
-    return name if plain else "`{}`".format(name.replace("`", "``"))
-
-
-def parts(path: str) -> tuple[str, ...]:
-    """A dotted path as the names it is made of; the other way round than `part`."""
-    found = _PART.findall(path)
-    return tuple(quoted[1:-1].replace("``", "`") if quoted else plain for quoted, plain in found)
 
 
 def _short(of: pa.DataType) -> str:

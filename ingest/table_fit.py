@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from distributary.codecs.field_paths import parts
 from distributary.ingest.conform import plan
 from distributary.ingest.evolution import tables_grow, worker_policies
 from distributary.ingest.kafka_columns import without_rescued
 from distributary.ingest.layout import Change, changes, extend
-from distributary.ingest.misfits import Trouble, parts
+from distributary.ingest.misfits import Trouble
 from distributary.ingest.setting_groups import Columns, Policies, Route
 from distributary.ingest.settings import Settings
 

@@ -8,9 +8,10 @@ from typing import Literal
 
 import pyarrow as pa
 
+from distributary.codecs.field_paths import part, parts
 from distributary.codecs.schema_changes import ChangeClass, SchemaChange
 from distributary.ingest.layout import column_path, spark_type
-from distributary.ingest.misfits import Kind, Trouble, part, parts
+from distributary.ingest.misfits import Kind, Trouble
 from distributary.ingest.setting_groups import NamedTable
 from distributary.ingest.table_fit import Path, Rules, TableFit, table_fit
 

@@ -19,7 +19,6 @@ from distributary.errors import BadSchema
 from distributary.ingest.demux import Demultiplexer
 from distributary.ingest.evolution import tables_grow, worker_policies
 from distributary.ingest.layout import extend
-from distributary.ingest.misfits import part, parts
 from distributary.ingest.names import table_name
 from distributary.ingest.pins import PinnedRecord, PinnedTable
 from distributary.ingest.settings import Settings
@@ -176,11 +175,6 @@ def test_another_format_is_decoded_only_where_every_format_is(tmp_path: Path) ->
         ("format_switched", "fit", True),
         ("added", "add", False),
     ]
-
-
-@pytest.mark.parametrize("names", [("a", "b.c"), ("", "`"), ("`x``y`", "z"), ("a`.`b",)])
-def test_a_path_can_be_taken_apart_again(names: tuple[str, ...]) -> None:
-    assert parts(".".join(map(part, names))) == names
 
 
 def _schema(case: Case, version: int) -> Schema:
