@@ -65,9 +65,10 @@ class Registration:
         try:
             return register()
         except BadSchema as refusal:
-            if not isinstance(self._registry, ConfluentRegistry):
+            # What only grows breaks no reader, so that it is refused for another reason.
+            if stage.change is None or not isinstance(self._registry, ConfluentRegistry):
                 raise
-            what = f"version {stage.number} ({stage.change or 'grown'}) of {subject}"
+            what = f"version {stage.number} ({stage.change}) of {subject}"
             return self._relaxed(what, register, _relaxations(self._registry.connection, subject), refusal)
 
     def _relaxed(
@@ -91,5 +92,5 @@ class Registration:
 def _relaxations(connection: Connection, subject: str) -> Sequence[Relaxation]:
     return (
         ("the subject's level", lambda: subject_at_none(connection, subject)),
-        ("the level of the whole registry", lambda: registry_at_none(connection)),
+        ("the level of the whole registry", lambda: registry_at_none(connection, subject)),
     )

@@ -30,19 +30,20 @@ def subject_at_none(connection: Connection, subject: str) -> Iterator[None]:
 
 
 @contextmanager
-def registry_at_none(connection: Connection) -> Iterator[None]:
-    """As above for every subject without a level of its own.
+def registry_at_none(connection: Connection, subject: str) -> Iterator[None]:
+    """As above, and the registry's own level is NONE too, which every subject has that is given no other.
 
     Apicurio knows no other way: to it a subject at NONE is one without a level of its own.
     """
     before = Catalogue.said_level(connection.get("the registry's compatibility level", "config"))
     if before is None:
         raise RegistryUnavailable(f"the registry at {connection.where} does not tell its compatibility level")
-    connection.put(f"the registry's level {NONE}", "config", {"compatibility": NONE})
-    try:
-        yield
-    finally:
-        connection.put("the registry's level as it was", "config", {"compatibility": before})
+    with subject_at_none(connection, subject):
+        connection.put(f"the registry's level {NONE}", "config", {"compatibility": NONE})
+        try:
+            yield
+        finally:
+            connection.put("the registry's level as it was", "config", {"compatibility": before})
 
 
 def _own_level(connection: Connection, subject: str, path: str) -> str | None:
