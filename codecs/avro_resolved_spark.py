@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from distributary.codecs.avro_schema import Kind
-from distributary.codecs.avro_spark import Mode, raw_struct, spark_column, spark_type, typed
+from distributary.codecs.avro_spark import Mode, element_of, raw_struct, spark_column, spark_type, typed
 from distributary.codecs.avro_steps import (
     Branches,
     Cast,
@@ -103,7 +103,7 @@ def _field(step: Fields, source: Source, raw: SparkColumn) -> SparkColumn:
 def _elements(step: Elements, raw: SparkColumn) -> SparkColumn:
     if step.target.shape is Shape.MAP:
         return F.transform_values(raw, lambda _, one: _value(step.inner, one))
-    return F.transform(raw, lambda one: _value(step.inner, one))
+    return F.transform(raw, lambda one: _value(step.inner, element_of(step.inner.column, one)))
 
 
 def _members(step: Branches, raw: SparkColumn) -> list[tuple[Step | str, SparkColumn]]:
@@ -174,8 +174,10 @@ def _bad_field(step: Fields, raw: SparkColumn) -> SparkColumn | None:
 def _bad_element(step: Elements, raw: SparkColumn) -> SparkColumn | None:
     if _bad(step.inner, F.lit(None)) is None:
         return None
-    values = F.map_values(raw) if step.target.shape is Shape.MAP else raw
-    return _or_false(F.exists(values, lambda one: _or_false(_bad(step.inner, one))))
+    if step.target.shape is Shape.MAP:
+        return _or_false(F.exists(F.map_values(raw), lambda one: _or_false(_bad(step.inner, one))))
+    inner, column = step.inner, step.inner.column
+    return _or_false(F.exists(raw, lambda one: _or_false(_bad(inner, element_of(column, one)))))
 
 
 def _bad_branch(step: Branches, raw: SparkColumn) -> SparkColumn | None:

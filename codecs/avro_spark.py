@@ -15,7 +15,7 @@ from pyspark.sql.types import DataType
 
 from distributary.codecs import reasons
 from distributary.codecs.avro_types import Column, Shape, has_json
-from distributary.codecs.avro_wire import spark_schema
+from distributary.codecs.avro_wire import is_in_a_record, spark_schema
 from distributary.errors import DecoderUnavailable
 
 Mode = Literal["FAILFAST", "PERMISSIVE"]
@@ -62,6 +62,16 @@ def _struct(column: Column, raw: SparkColumn) -> SparkColumn:
     return F.when(raw.isNotNull(), F.struct(*fields))
 
 
+def element_of(column: Column, raw: SparkColumn) -> SparkColumn:
+    """An element of an array, of this type, as `from_avro` has read it."""
+    return raw["f0"] if is_in_a_record(column) else raw
+
+
+def _list(column: Column, raw: SparkColumn) -> SparkColumn:
+    (child,) = column.children
+    return F.transform(raw, lambda one: typed(child, element_of(child, one)))
+
+
 def _optional(column: Column, raw: SparkColumn) -> SparkColumn:
     for branch in column.children:
         if not branch.is_null:
@@ -103,7 +113,7 @@ _BY_SHAPE: Mapping[Shape, Callable[[Column, SparkColumn], SparkColumn]] = {
     Shape.DATE: _time,
     Shape.TIMESTAMP: _time,
     Shape.STRUCT: _struct,
-    Shape.LIST: lambda column, raw: F.transform(raw, lambda one: typed(column.children[0], one)),
+    Shape.LIST: _list,
     Shape.MAP: lambda column, raw: F.transform_values(raw, lambda _, one: typed(column.children[0], one)),
     Shape.OPTIONAL: _optional,
     Shape.MEMBERS: _members,

@@ -39,6 +39,14 @@ def spark_schema(columns: Column) -> str:
     return json.dumps(writer.record(writer.struct(columns)))
 
 
+def is_in_a_record(element: Column) -> bool:
+    """Whether this type, as an array's elements, is in a record of one field for Spark.
+
+    The bytes are the same, and `from_avro` (3.4 to 4.0) rounds doubles to floats that are an array's elements themselves.
+    """
+    return element.shape is Shape.SCALAR and element.avro.kind is Kind.DOUBLE
+
+
 class _Writer:
     """Writes schemas; each type it names is named once."""
 
@@ -113,6 +121,11 @@ class _Spark(_Writer):
             typed |= {"precision": column.avro.precision, "scale": column.avro.scale}
         return typed
 
+    def list_of(self, column: Column) -> Any:
+        (element,) = column.children
+        items = self.value(element)
+        return {"type": "array", "items": self.record(items) if is_in_a_record(element) else items}
+
     def union(self, column: Column) -> Any:
         return [self.value(branch) for branch in column.children]
 
@@ -123,7 +136,7 @@ class _Spark(_Writer):
         **dict.fromkeys((Shape.BOOLEAN, Shape.INT, Shape.DATE, Shape.TIMESTAMP, Shape.DECIMAL), scalar),
         Shape.SCALAR: scalar,
         Shape.STRUCT: _Writer.struct,
-        Shape.LIST: _Writer.list_of,
+        Shape.LIST: list_of,
         Shape.MAP: _Writer.map_of,
         **dict.fromkeys((Shape.OPTIONAL, Shape.WIDER, Shape.MEMBERS), union),
     }
