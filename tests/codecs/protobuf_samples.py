@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -62,15 +63,15 @@ def schema(text: str, id_: int = 1) -> Schema:
     return Schema(id_, "PROTOBUF", text)
 
 
-def descriptor(text: str, name: str) -> Descriptor:
+def descriptor(text: str, name: str, imports: Mapping[str, str] | None = None) -> Descriptor:
     pool = DescriptorPool()
-    for file in FileDescriptorSet.FromString(compile_text(text)).file:
+    for file in FileDescriptorSet.FromString(compile_text(text, imports)).file:
         pool.Add(file)
     return pool.FindMessageTypeByName(name)
 
 
-def message_class(text: str, name: str) -> Any:
-    return GetMessageClass(descriptor(text, name))
+def message_class(text: str, name: str, imports: Mapping[str, str] | None = None) -> Any:
+    return GetMessageClass(descriptor(text, name, imports))
 
 
 _NUMBERS: dict[int, st.SearchStrategy[Any]] = {

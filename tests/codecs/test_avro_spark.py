@@ -58,7 +58,7 @@ def _renamed(spec: Any, number: int) -> Any:
     return {**spec, **named, **items}
 
 
-@settings(max_examples=12, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, suppress_health_check=list(HealthCheck))
 @given(sample=schemas_with_values())
 def test_at_random_too(spark: SparkSession, sample: tuple[Any, list[Any]]) -> None:
     spec, values = sample
