@@ -14,7 +14,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from distributary.codecs import wire_header
-from distributary.codecs.base import INFERRED, Codec, RecordPath, RecordReader, load_codec
+from distributary.codecs.base import (
+    INFERRED,
+    Codec,
+    RecordPath,
+    RecordReader,
+    ValidatingCodec,
+    load_codec,
+)
 from distributary.codecs.binary_rows import BinaryRows, Mask
 from distributary.codecs.describe import describe
 from distributary.codecs.json_inferred import JsonCodec
@@ -44,14 +51,18 @@ class AutoCodec:
     registered = True
     default_path: RecordPath = ()
 
-    def __init__(self, types: Mapping[SchemaRef, SchemaType] | None = None) -> None:
+    def __init__(self, types: Mapping[SchemaRef, SchemaType] | None = None, validate: bool = False) -> None:
         """`types` are those of the schemas that are known."""
-        self._types = dict(types or {})
+        self._types, self._validate = dict(types or {}), validate
         self._json = JsonCodec()
 
     def knowing(self, types: Mapping[SchemaRef, SchemaType]) -> AutoCodec:
         """The same codec where the types of these schemas are known."""
-        return AutoCodec({**self._types, **types})
+        return AutoCodec({**self._types, **types}, self._validate)
+
+    def validating(self) -> AutoCodec:
+        """The same codec, whose readers refuse records that do not meet all of a schema that says more than types."""
+        return AutoCodec(self._types, validate=True)
 
     def split(self, values: pa.BinaryArray, header_ids: pa.BinaryArray | None) -> Frames:
         """Each value's schema reference, message path if its schema is Protobuf's, and where its body starts.
@@ -94,7 +105,8 @@ class AutoCodec:
             return self._json
         if schema.type not in CODECS:
             raise BadSchema(f"no codec here decodes schemas of type {schema.type}; set decode.format")
-        return load_codec(CODECS[schema.type])
+        codec = load_codec(CODECS[schema.type])
+        return codec.validating() if self._validate and isinstance(codec, ValidatingCodec) else codec
 
 
 def _raw_json(values: pa.BinaryArray, header_ids: pa.BinaryArray | None) -> Mask:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from distributary.codecs.wire_header import Frames
-from distributary.errors import UnknownCodec
+from distributary.errors import ConfigError, UnknownCodec
 from distributary.registry.base import Schema, SchemaRef, SchemaType
 
 if TYPE_CHECKING:
@@ -158,6 +158,15 @@ class DescribingCodec(Codec, Protocol):
 
 
 @runtime_checkable
+class ValidatingCodec(Codec, Protocol):
+    """A codec whose schemas demand more of records than their columns' types, such as ranges and patterns."""
+
+    def validating(self) -> Codec:
+        """The same codec, whose readers refuse records that do not meet all of their schema."""
+        ...
+
+
+@runtime_checkable
 class GrowingCodec(Codec, Protocol):
     """A codec for records that name no schema (`INFERRED`): theirs is inferred, a STRUCT, and grows with what they bring.
 
@@ -186,6 +195,15 @@ def load_codec(name: str) -> Codec:
 def growing(codec: Codec) -> GrowingCodec | None:
     """The codec where it decodes records of inferred schemas; None for one that does not."""
     return codec if isinstance(codec, GrowingCodec) else None
+
+
+def validating(codec: Codec) -> Codec:
+    """The codec, holding records to all of their schema. Raises ConfigError where schemas say no more than types."""
+    if not isinstance(codec, ValidatingCodec):
+        raise ConfigError(
+            "schemas of this format say nothing of records that decoding does not check; leave decode.validate out"
+        )
+    return codec.validating()
 
 
 def codec_knowing(name: str, types: Mapping[SchemaRef, SchemaType]) -> Codec:

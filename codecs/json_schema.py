@@ -60,6 +60,10 @@ class JsonSchemaCodec:
     def __init__(self, validate: bool = False) -> None:
         self._validate = validate
 
+    def validating(self) -> JsonSchemaCodec:
+        """The same codec, whose readers refuse records that do not meet all of their schema."""
+        return JsonSchemaCodec(validate=True)
+
     def split(self, values: pa.BinaryArray, header_ids: pa.BinaryArray | None) -> Frames:
         """Each value's schema reference and where its body starts."""
         return wire_header.split(values, header_ids, message_index=False)

@@ -13,11 +13,19 @@ import pytest
 
 from distributary.codecs import reasons
 from distributary.codecs.auto import AutoCodec
-from distributary.codecs.base import BUILT_IN, INFERRED, GrowingReader, codec_knowing, growing, load_codec
+from distributary.codecs.base import (
+    BUILT_IN,
+    INFERRED,
+    GrowingReader,
+    codec_knowing,
+    growing,
+    load_codec,
+    validating,
+)
 from distributary.codecs.describe import describe
 from distributary.codecs.schema_changes import SchemaChange, classify
 from distributary.codecs.wire_header import NO_USABLE_HEADER, TOMBSTONE, bodies
-from distributary.errors import BadSchema
+from distributary.errors import BadSchema, ConfigError
 from distributary.registry.base import Schema, SchemaType
 
 AVRO = Schema(
@@ -153,3 +161,17 @@ def test_a_schema_that_no_codec_decodes_is_refused() -> None:
 
 def test_codecs_of_one_format_need_no_types() -> None:
     assert type(codec_knowing("protobuf", {1: "PROTOBUF"})) is type(load_codec("protobuf"))
+
+
+def test_validation_reaches_the_schemas_that_can_be_held_to() -> None:
+    strict = Schema(3, "JSON", '{"type":"object","properties":{"n":{"type":"integer","minimum":5}}}')
+    codec = validating(codec_knowing("auto", {2: "PROTOBUF"}))
+    decoded = codec.reader(strict, ()).decode(pa.array([b'{"n":7}', b'{"n":4}'], pa.binary()))
+    assert [(failure.row, failure.reason) for failure in decoded.failures] == [(1, reasons.INVALID)]
+    assert codec.reader(AVRO, ()).schema == KNOWN.reader(AVRO, ()).schema
+    assert codec.split(pa.array([VALUES[1]], pa.binary()), None).kinds == [(2, ()), (2, (1,))]
+
+
+def test_formats_without_more_than_types_have_nothing_to_validate() -> None:
+    with pytest.raises(ConfigError, match=r"decode\.validate"):
+        validating(load_codec("avro"))
