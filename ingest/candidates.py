@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from distributary.codecs.base import Codec
+from distributary.codecs.base import Codec, RecordPath
 from distributary.codecs.describe import describe
 from distributary.codecs.schema_description import RecordDescription
 from distributary.errors import BadSchema, SchemaNotFound
@@ -80,6 +80,16 @@ class Candidates:
 
     def _of(self, candidate: Candidate, like: RecordKey) -> RecordDescription | None:
         return self.description((candidate.ref, like[1]), candidate.schema)
+
+    def unusable(self, candidate: Candidate, path: RecordPath) -> str:
+        """Why no record of this schema can be decoded; empty where they can."""
+        if "ENCRYPT" in candidate.schema.rules:
+            return "its fields are encrypted in the client, which is not supported"
+        try:
+            self._codec.reader(candidate.schema, path)
+        except BadSchema as error:
+            return str(error)
+        return ""
 
     def description(self, key: RecordKey, schema: Schema) -> RecordDescription | None:
         """What a schema says of a record type; None where it cannot be decoded with."""

@@ -10,7 +10,6 @@ import pyarrow as pa
 from distributary.codecs.base import Codec
 from distributary.codecs.field_paths import part
 from distributary.codecs.schema_changes import SchemaChange, classify
-from distributary.errors import BadSchema
 from distributary.ingest.candidates import Candidate, Candidates
 from distributary.ingest.histories import Histories, History
 from distributary.ingest.kafka_columns import without_rescued
@@ -140,10 +139,9 @@ class Planner:
         key = (candidate.ref, before.key[1])
         described = self._candidates.description(key, candidate.schema)
         was = self._candidates.description(before.key, before.schema)
-        try:
-            record = self._codec.reader(candidate.schema, before.key[1]).schema
-        except BadSchema as error:
-            return (unreadable(str(error), self._rules),)
+        if why := self._candidates.unusable(candidate, before.key[1]):
+            return (unreadable(why, self._rules),)
+        record = self._codec.reader(candidate.schema, before.key[1]).schema
         if described is None or was is None:
             return verdicts_of_table(record, layout, self._rules)
         return verdicts(classify(was, described), record, layout, self._rules)
@@ -177,17 +175,14 @@ class Planner:
         return Step((), self._name(key, candidate), None, candidate, told)
 
     def _columns(self, candidate: Candidate) -> pa.Schema | None:
-        try:
-            return self._codec.reader(candidate.schema, self._codec.default_path).schema
-        except BadSchema:
+        path = self._codec.default_path
+        if self._candidates.unusable(candidate, path):
             return None
+        return self._codec.reader(candidate.schema, path).schema
 
     def _unreadable(self, candidate: Candidate) -> tuple[TableVerdict, ...]:
-        try:
-            self._codec.reader(candidate.schema, self._codec.default_path)
-        except BadSchema as error:
-            return (unreadable(str(error), self._rules),)
-        return ()
+        why = self._candidates.unusable(candidate, self._codec.default_path)
+        return (unreadable(why, self._rules),) if why else ()
 
     def _unrouted(self, columns: pa.Schema, told: Iterable[SchemaChange]) -> Iterator[SchemaChange]:
         """The routing field as a field that is gone, where a record lacks it and nobody said so."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -39,6 +40,10 @@ _KINDS: Mapping[Kind, ChangeClass] = {
 _UNNOTICED: frozenset[ChangeClass] = frozenset(
     {"made_required", "made_optional", "enum_value_added", "enum_value_removed"}
 )
+# Changes after which a routing expression finds something else in a field, or nothing.
+_READ_OTHERWISE: frozenset[ChangeClass] = frozenset({"dropped", "renamed", "changed"})
+_MAY_MOVE = "the routing expression reads this field: records may go to other tables, or have no entity"
+_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,7 @@ class TableVerdict:
     action  what the pipeline does
     setting the setting that says so; empty where none has a say
     detail  more in words
+    routing whether the routing expression reads the field, so that records may go elsewhere
     """
 
     kind: ChangeClass
@@ -63,12 +69,14 @@ class TableVerdict:
     action: Action
     setting: str = ""
     detail: str = ""
+    routing: bool = False
 
     @property
     def open(self) -> bool:
         """Whether somebody should decide about it before it happens."""
         return (
-            self.action in _TO_DECIDE
+            self.routing
+            or self.action in _TO_DECIDE
             or self.kind == "format_switched"
             or (self.kind == "renamed" and self.action == "add")
         )
@@ -133,7 +141,10 @@ def _verdict(change: SchemaChange, fit: TableFit, rules: Rules) -> TableVerdict:
     )
     if change.kind in _UNNOTICED:
         return plain
-    return _BY_KIND.get(change.kind, _of_values)(plain, path, fit, rules)
+    found = _BY_KIND.get(change.kind, _of_values)(plain, path, fit, rules)
+    if change.kind in _READ_OTHERWISE and _in_expression(path, change, rules):
+        return replace(found, routing=True, setting="route.expression", detail=_MAY_MOVE)
+    return found
 
 
 def _of_values(plain: TableVerdict, path: Path, fit: TableFit, rules: Rules) -> TableVerdict:
@@ -204,6 +215,13 @@ def _routes(path: Path, rules: Rules) -> bool:
         return False
     route = tuple((rules.route.field or "").split("."))
     return route[: len(path)] == path
+
+
+def _in_expression(path: Path, change: SchemaChange, rules: Rules) -> bool:
+    """Whether the routing expression names this field, as far as its words tell."""
+    before = (*path[:-1], change.before) if change.kind == "renamed" else path
+    words = set(re.findall(r"\w+", _QUOTED.sub(" ", rules.route.expression or "").lower()))
+    return bool(before) and {name.lower() for name in before} <= words
 
 
 def _unrouted(plain: TableVerdict, rules: Rules) -> TableVerdict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -23,7 +24,7 @@ from distributary.ingest.ledger import CHANGES_TABLE
 from distributary.ingest.manifest import Manifest
 from distributary.ingest.manifest_text import from_bytes, to_bytes
 from distributary.ingest.meetings import Meetings
-from distributary.ingest.pins import PinnedTable
+from distributary.ingest.pins import PinnedRecord, PinnedTable
 from distributary.ingest.schema_steps import SchemaSteps
 from distributary.ingest.settings import Settings
 from distributary.ingest.settle import Settled
@@ -186,6 +187,53 @@ def test_an_attempt_that_died_with_the_tables_changed_leaves_the_same_rows(tmp_p
     assert {(row["old_schema_id"], row["schema_id"], row["kafka_offset"]) for row in rows} == {(1, 2, 0)}
 
 
+def test_an_inferred_schema_is_told_of_a_table_as_far_as_its_records_have_values(tmp_path: Path) -> None:
+    chosen = settings(tmp_path, route={"field": "game", "table": "{entity}"}, decode={"format": "json"})
+    one_, two = (
+        Schema(n, "STRUCT", json.dumps({"type": "struct", "fields": [_text(name) for name in names]}))
+        for n, names in ((1, ("game", "a")), (2, ("game", "a", "b")))
+    )
+
+    def run(
+        batch_id: int, schemas: tuple[Schema, ...], *sent: dict[str, str], last: Manifest | None
+    ) -> Manifest:
+        batch = settled_by(
+            chosen,
+            tmp_path,
+            numbered([json.dumps(record).encode() for record in sent]),
+            batch_id=batch_id,
+            codec="json",
+            records=pinned(*schemas),
+            route=chosen.route,
+            tables=known(tmp_path, last.entities) if last else {},
+            met=last.met if last else {},
+        )
+        return decided(tmp_path, batch, {TOPIC: {0: (0, len(sent))}}, last.entities if last else {}, chosen)
+
+    first = run(0, (one_,), {"game": "golf", "a": "x"}, {"game": "quest", "a": "x"}, last=None)
+    both = run(1, (one_, two), {"game": "golf", "a": "x", "b": "y"}, {"game": "quest", "a": "x"}, last=first)
+    assert both.met == {"golf": ((1, ()), (2, ())), "quest": ((1, ()), (2, ()))}
+    later = run(2, (one_, two), {"game": "quest", "b": "y"}, last=both)
+    told = [
+        [(row["table"], row["kind"], row["column"], row["old_schema_id"], row["schema_id"]) for row in rows]
+        for rows in (_rows(tmp_path, both), _rows(tmp_path, later))
+    ]
+    assert told == [[("golf", "added", "b", 1, 2)], [("quest", "added", "b", 1, 2)]]
+
+
+def test_a_topic_that_changes_its_format_is_told_so(tmp_path: Path) -> None:
+    proto = 'syntax = "proto3"; package games; message Event { string game = 1; int32 level = 2; }'
+    before, after = Schema(1, "PROTOBUF", proto), event(2, GAME, one("long", "level"))
+    steps = SchemaSteps(load_codec("auto"), (PinnedRecord((1, (0,)), before), PinnedRecord((2, ()), after)))
+    assert steps.before((2, ()), ((1, (0,)),)) == (1, (0,))
+    assert [(change.kind, change.column) for change in steps.changes((1, (0,)), (2, ()))] == [
+        ("format_switched", ""),
+        ("made_required", "game"),
+        ("made_required", "level"),
+        ("widened", "level"),
+    ]
+
+
 def test_a_thousand_tables_that_take_one_step_share_its_verdict(tmp_path: Path) -> None:
     codec, names = load_codec("avro"), [f"table_{n}" for n in range(1000)]
     layout = codec.reader(OLD, ()).schema
@@ -201,6 +249,10 @@ def test_a_thousand_tables_that_take_one_step_share_its_verdict(tmp_path: Path) 
     assert [meeting.folder for meeting in found] == names
     assert len({id(meeting.verdicts) for meeting in found}) == 1
     assert found[0].verdicts
+
+
+def _text(name: str) -> dict[str, Any]:
+    return {"name": name, "type": "string", "nullable": True, "metadata": {}}
 
 
 def _settings(root: Path, **policies: str) -> Settings:

@@ -60,6 +60,30 @@ CASES = {
     "added in a struct": Case(
         "added", one(struct(one("int", "a"))), one(struct(one("int", "a"), one("int", "b"))), {"x": {"a": 1, "b": 2}}, "add"
     ),
+    "added in a list's elements": Case(
+        "added",
+        one({"type": "array", "items": struct(one("int", "a"))}),
+        one({"type": "array", "items": struct(one("int", "a"), one("int", "b"))}),
+        {"x": [{"a": 1, "b": 2}]},
+        "add",
+    ),
+    "added in a map's values": Case(
+        "added",
+        one({"type": "map", "values": struct(one("int", "a"))}),
+        one({"type": "map", "values": struct(one("int", "a"), one("int", "b"))}),
+        {"x": {"k": {"a": 1, "b": 2}}},
+        "rescue",
+        {"new_field": "rescue"},
+    ),
+    "changed in a struct in a list": Case(
+        "changed",
+        one({"type": "array", "items": struct(one("int", "a"), one("int", "b"))}),
+        one({"type": "array", "items": struct(one("int", "a"), one("string", "b"))}),
+        {"x": [{"a": 1, "b": ODD}]},
+        "quarantine",
+    ),
+    "changed among numbers": Case("changed", one("long"), one("double"), {"x": 0.5}, "rescue"),
+    "changed to a struct": Case("changed", one("int"), one(struct(one("int", "a"))), {"x": {"a": 1}}, "quarantine"),
     "added, rescued": Case("added", None, one("int"), {"x": 1}, "rescue", {"new_field": "rescue"}),
     "added, ignored": Case("added", None, one("int"), {"x": 1}, "ignore", {"new_field": "ignore"}),
     "added, tables fixed": Case("added", None, one("int"), {"x": 1}, "rescue", evolution="ignore"),
@@ -146,6 +170,18 @@ def test_arms_and_numbers_of_protobuf_are_judged_alike(
     )
     assert (verdict.kind, verdict.action) == (kind, "add")
     assert _fate("golf", schemas, framed(2, b"\x0a\x04golf\x18\x05"), chosen, tmp_path, verdict) == "add"
+
+
+def test_a_field_that_the_routing_expression_reads_is_not_changed_unasked(tmp_path: Path) -> None:
+    route = {"by": "expression", "expression": "concat(game, '_level')", "field": None}
+    chosen = settings(tmp_path, route=route, decode={"format": "avro"})
+    before, after = event(1, GAME, one("int", "level")), event(2, one("int", "other"))
+    told = _verdicts(classify(describe(AVRO, before, ()), describe(AVRO, after, ())), before, after, chosen)
+    assert {(found.kind, found.column, found.action, found.open) for found in told} == {
+        ("dropped", "game", "keep", True),
+        ("dropped", "level", "keep", False),
+        ("added", "other", "add", False),
+    }
 
 
 def test_growth_that_the_settings_forbid_stops_the_run(tmp_path: Path) -> None:
