@@ -1,0 +1,155 @@
+"""`from_avro` reads each record as the subject's latest version has it, or the schema that is given, by either engine."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from tests.codecs.avro_samples import by_fastavro
+from tests.functions.test_functions import frame_of, rows
+
+from distributary import functions
+from distributary.errors import ConfigError
+from distributary.producer_sim.stack import Stack
+from distributary.registry.confluent import ConfluentRegistry
+from distributary.registry.memory import MemoryRegistry
+from distributary.registry.options import RegistryOptions
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+
+def field(name: str, kind: Any, **more: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind, **more}
+
+
+def event(*fields: dict[str, Any], name: str = "Event") -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": list(fields)}
+
+
+LEVELS = {"type": "enum", "name": "Level", "symbols": ["LOW", "HIGH"]}
+TAG = event(field("name", "string"), name="Tag")
+V1 = event(field("game", "string"), field("score", "int"), field("tags", {"type": "array", "items": TAG}))
+V2 = event(
+    field("title", "string", aliases=["game"]),
+    field("score", "double"),
+    field(
+        "tags", {"type": "array", "items": event(*TAG["fields"], field("n", "int", default=7), name="Tag")}
+    ),
+    field("level", LEVELS, default="LOW"),
+)
+OLD = {"game": "a", "score": 1, "tags": [{"name": "x"}]}
+NEW = {"title": "b", "score": 0.5, "tags": [{"name": "y", "n": 1}], "level": "HIGH"}
+
+
+class Subject:
+    def __init__(self, registry: ConfluentRegistry | MemoryRegistry, name: str, url: str = "") -> None:
+        self.registry, self.name, self.url = registry, name, url
+
+    def record(self, spec: Any, value: Any, subject: str | None = None) -> bytes:
+        schema_id = self.registry.register(subject or self.name, json.dumps(spec), "AVRO")
+        return b"\0" + schema_id.to_bytes(4, "big") + by_fastavro(spec, value)
+
+    def column(self, **options: str) -> Any:
+        names = {name.replace("__", "."): value for name, value in options.items()}
+        return functions.from_avro("value", subject=self.name, schemaRegistryAddress=self.url, options=names)
+
+
+@pytest.fixture
+def subject(stack: Stack) -> Iterator[Subject]:
+    options = RegistryOptions(url=stack.registry_url, latest_cache_seconds=0, unknown_id_wait_seconds=0.1)
+    with ConfluentRegistry(options) as registry:
+        # A name of its own; what is registered by it need not be compatible.
+        yield Subject(registry, f"games-{uuid.uuid4().hex[:8]}-value", stack.registry_url)
+
+
+@pytest.mark.parametrize("engine", ["python", "spark"])
+def test_records_of_all_versions_are_read_as_the_latest(
+    spark: SparkSession, subject: Subject, engine: str
+) -> None:
+    frame = frame_of(spark, subject.record(V1, OLD), None, subject.record(V2, NEW))
+    old = {"title": "a", "score": 1.0, "tags": [{"name": "x", "n": 7}], "level": "LOW"}
+    assert rows(frame, subject.column(distributary__engine=engine)) == [old, None, NEW]
+    # Spark's own names of options do not mind capitals.
+    as_first = subject.column(
+        AVROSCHEMA=json.dumps(event(field("score", "double"))), distributary__engine=engine
+    )
+    assert rows(frame, as_first) == [{"score": 1.0}, None, {"score": 0.5}]
+    decoded = functions.decode(frame, registry=subject.url, subject=subject.name, into="event")
+    assert decoded.orderBy("number").toArrow()["event"].to_pylist() == [old, None, NEW]
+
+
+@pytest.mark.parametrize("engine", ["python", "spark"])
+def test_what_the_readers_schema_cannot_be_is_broken(
+    spark: SparkSession, subject: Subject, engine: str
+) -> None:
+    frame = frame_of(spark, subject.record(V2, NEW), subject.record(V2, {**NEW, "level": "LOW"}))
+    narrow = json.dumps(event(field("level", {**LEVELS, "symbols": ["LOW"]})))
+    lenient = subject.column(avroSchema=narrow, mode="PERMISSIVE", distributary__engine=engine)
+    assert rows(frame, lenient) == [None, {"level": "LOW"}]
+    with pytest.raises(PySparkException, match="enum's symbol"):
+        rows(frame, subject.column(avroSchema=narrow, distributary__engine=engine))
+
+
+def test_a_record_of_another_subject_is_not_made_one_of_defaults(
+    spark: SparkSession, subject: Subject
+) -> None:
+    subject.record(V2, NEW)
+    stranger = subject.record(event(name="Other"), {}, subject=f"{subject.name}-other")
+    frame = frame_of(spark, stranger)
+    wanted = json.dumps(event(field("level", LEVELS, default="LOW")))
+    found = functions.decode(
+        frame, registry=subject.url, subject=subject.name, mode="PERMISSIVE", reader_schema=wanted
+    )
+    error = found.collect()[0]["_decode_error"]
+    assert error.startswith("other_record: the record is a Other")
+
+
+def test_versions_that_cannot_be_read_as_the_latest_are_refused_with_the_place(spark: SparkSession) -> None:
+    subject = Subject(MemoryRegistry(), "games-value")
+    old = subject.record(event(field("n", "string")), {"n": "a"})
+    new = subject.record(event(field("n", "long")), {"n": 1})
+    found = functions.decode(
+        frame_of(spark, old, new), registry=subject.registry, subject="games-value", mode="PERMISSIVE"
+    )
+    first, second = found.orderBy("number").collect()
+    assert "at Event.n: string is no long" in first["_decode_error"]
+    assert (second["n"], second["_decode_error"]) == (1, None)
+
+
+CHAIN = event(field("v", "int"), field("next", ["null", "Event"]))
+
+
+def test_what_contains_itself_is_text_or_columns_so_deep(spark: SparkSession, subject: Subject) -> None:
+    value = {"v": 1, "next": {"v": 2, "next": {"v": 3, "next": None}}}
+    frame = frame_of(spark, subject.record(CHAIN, value))
+    text = '{"v":2,"next":{"v":3,"next":null}}'
+    assert rows(frame, subject.column()) == [{"v": 1, "next": text}]
+    assert rows(frame, subject.column(recursiveFieldMaxDepth="1")) == [{"v": 1}]
+    assert rows(frame, subject.column(recursiveFieldMaxDepth="3")) == [
+        {"v": 1, "next": {"v": 2, "next": {"v": 3}}}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"datetimeRebaseMode": "LEGACY"}, "as if datetimeRebaseMode were corrected"),
+        ({"enableStableIdentifiersForUnionType": "true"}, "as if enableStable.* were false"),
+        ({"avroSchemaUrl": "file:/x"}, "give the schema's text itself as avroSchema"),
+        ({"recursiveFieldMaxDepth": "16"}, "must be a number up to 15"),
+        ({"recursiveFieldMaxDepth": "deep"}, "must be a number up to 15"),
+        ({"avroSchemaEvolutionMode": "addNewColumns"}, "must be restart or none"),
+        ({"avroSchema": '"string"'}, "jsonFormatSchema and the option avroSchema differ"),
+    ],
+)
+def test_options_that_cannot_be_kept_are_refused_by_name(options: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        functions.from_avro(
+            F.lit(b""), '"int"', options, subject="s-value", schemaRegistryAddress="http://127.0.0.1:9"
+        )
