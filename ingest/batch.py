@@ -171,6 +171,7 @@ class BatchRunner:
             grow=tables_grow(settings),
             worker_bytes=settings.limits.worker_bytes,
             expression=self.expression,
+            engine=settings.decode.engine,
             records=self.schemas.records,
             refused=self.schemas.refused(),
             tables=known,

@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from distributary.codecs.base import INFERRED
 from distributary.codecs.wire_header import NO_USABLE_HEADER, TOMBSTONE, Frames
 from distributary.ingest import reasons
 from distributary.ingest.frames import raw_records
-from distributary.ingest.pins import Pins, RecordKey, Verdict, newest_inferred
+from distributary.ingest.pins import Pins, RecordKey, Verdict, numbers_of_records
 from distributary.ingest.placement import Placement
 from distributary.ingest.report import TaskReport, to_batch
 from distributary.ingest.spans import count_spans
+from distributary.ingest.spark_rows import SparkRows
 from distributary.ingest.task import Rows, Task, tally
 
 # Instead of a pinned record's number.
@@ -42,10 +42,7 @@ class Demultiplexer:
 
     def __init__(self, pins: Pins) -> None:
         self._pins, self._task = pins, Task(pins)
-        self._numbers = {pinned.key: number for number, pinned in enumerate(pins.records)}
-        inferred = newest_inferred(pins.records)
-        if inferred is not None:
-            self._numbers[INFERRED, ()] = inferred
+        self._numbers = numbers_of_records(pins.records)
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Send every record of this batch to the place where it belongs."""
@@ -61,7 +58,8 @@ class Demultiplexer:
         self._refuse(raw, frames, rows[numbers == _REFUSED])
         self._ask(raw, frames, rows[numbers == _UNKNOWN])
         for number in np.unique(numbers[numbers >= 0]):
-            Placement(self._task, raw, int(number)).run(frames, rows[numbers == number])
+            by_spark = SparkRows.of(batch, int(number))
+            Placement(self._task, raw, int(number), by_spark).run(frames, rows[numbers == number])
 
     def finish(self) -> TaskReport:
         """Write what is still in memory and give the account."""

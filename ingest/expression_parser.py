@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.errors import ParseException
@@ -67,6 +68,27 @@ def parsed(spark: SparkSession, text: str) -> Any:
     except ParseException as error:
         first = str(error).strip().splitlines()[0]
         raise ConfigError(f"route.expression is no Spark SQL expression: {first}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A field that an expression names, and the part of the text that names it."""
+
+    path: tuple[str, ...]
+    start: int
+    stop: int
+
+
+def attributes(tree: Any) -> list[Attribute]:
+    """The fields in a tree of `parsed`."""
+    if tree.getClass().getSimpleName() == "UnresolvedAttribute":
+        origin = tree.origin()
+        return [
+            Attribute(
+                tuple(_items(tree.nameParts())), origin.startIndex().get(), origin.stopIndex().get() + 1
+            )
+        ]
+    return [found for child in _items(tree.children()) for found in attributes(child)]
 
 
 def native_tree(spark: SparkSession, text: str) -> Node:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from distributary.codecs.base import RecordPath
+from distributary.codecs.base import INFERRED, RecordPath
 from distributary.ingest.expression_tree import Node
 from distributary.ingest.setting_groups import Columns, Policies, Route
 from distributary.registry.base import Schema, SchemaRef
@@ -37,6 +37,13 @@ def newest_inferred(records: Sequence[PinnedRecord]) -> int | None:
     return max(found, key=lambda number: abs(records[number].schema.id), default=None)
 
 
+def numbers_of_records(records: Sequence[PinnedRecord]) -> dict[RecordKey, int]:
+    """The places of record types among the pinned ones, by what records name; `INFERRED` is the newest inferred one."""
+    numbers: dict[RecordKey, int] = {pinned.key: number for number, pinned in enumerate(records)}
+    inferred = newest_inferred(records)
+    return numbers if inferred is None else {**numbers, (INFERRED, ()): inferred}
+
+
 @dataclass(frozen=True, slots=True)
 class PinnedTable:
     """A table that is there already: the entity it belongs to and its payload columns."""
@@ -57,7 +64,8 @@ class Verdict:
 class Pins:
     """What one pass over one batch is decided by.
 
-    expression   what records are routed by, for `by: expression`
+    expression   what records are routed by, for `by: expression`; None where Spark has done so
+    engine       what decodes: `arrow` or `spark`
     records      record types that may be decoded
     refused      record types that were asked for and that nobody knows: to quarantine
     tables       known tables, by their folder under the root
@@ -85,6 +93,7 @@ class Pins:
     grow: bool
     worker_bytes: int
     expression: Node | None = None
+    engine: str = "arrow"
     records: tuple[PinnedRecord, ...] = ()
     refused: Mapping[RecordKey, Verdict] = field(default_factory=dict)
     tables: Mapping[str, PinnedTable] = field(default_factory=dict)

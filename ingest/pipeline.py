@@ -18,7 +18,7 @@ from distributary.ingest.batch import BatchRunner, Done
 from distributary.ingest.checkpoint import Checkpoint
 from distributary.ingest.continuity import check_continuity
 from distributary.ingest.earlier_runs import earlier_commits, start_from
-from distributary.ingest.expression_parser import native_tree
+from distributary.ingest.expression_parser import native_tree, parsed
 from distributary.ingest.expression_tree import Node
 from distributary.ingest.generation import Generation, World, born, check_same_world, read_generation
 from distributary.ingest.kafka_source import KafkaCluster, lag, read_stream, topic_identity, warm_up
@@ -31,6 +31,7 @@ from distributary.ingest.progress import Progress
 from distributary.ingest.registry_wait import RegistryWait
 from distributary.ingest.schema_book import SchemaBook, same_columns
 from distributary.ingest.settings import Settings
+from distributary.ingest.spark_decode import check_decoders
 from distributary.ingest.sweep import sweep
 from distributary.ingest.table_book import TableBook
 from distributary.ingest.unknown_fields import UnknownFieldWarnings
@@ -82,6 +83,8 @@ class Pipeline:
             self.settings.registry.unknown_id_cache_seconds,
         )
         schemas.open(self.settings.subjects(), self.settings.inferred_subject())
+        if self.settings.decode.engine == "spark":
+            check_decoders(codec, schemas.records)
         return BatchRunner(
             self.settings,
             self.checkpoint,
@@ -115,8 +118,7 @@ class Pipeline:
 @contextmanager
 def open_pipeline(settings: Settings, spark: SparkSession, registry: SchemaRegistry) -> Iterator[Pipeline]:
     """The pipeline with its lease held, its identity checked, and leftovers of crashes swept."""
-    wanted = settings.route.expression
-    expression = None if wanted is None else native_tree(spark, wanted)
+    expression = _expression(spark, settings)
     checkpoint = Checkpoint(settings.checkpoint)
     with Lease(checkpoint, spark, settings.name) as lease:
         checkpoint.make()
@@ -128,6 +130,17 @@ def open_pipeline(settings: Settings, spark: SparkSession, registry: SchemaRegis
         native = NativeCommits()
         tables = TableBook(root, columns, spark, settings.limits.commit_threads, native)
         yield Pipeline(settings, spark, registry, checkpoint, generation, tables, lease, native, expression)
+
+
+def _expression(spark: SparkSession, settings: Settings) -> Node | None:
+    """What workers route by; None where they need no expression, or Spark evaluates it. Raises ConfigError."""
+    text = settings.route.expression
+    if text is None:
+        return None
+    if settings.decode.engine == "arrow":
+        return native_tree(spark, text)
+    parsed(spark, text)
+    return None
 
 
 def _generation(settings: Settings, checkpoint: Checkpoint) -> Generation:

@@ -21,6 +21,7 @@ from distributary.ingest.pins import Verdict
 from distributary.ingest.report import Growth
 from distributary.ingest.rescued import joined
 from distributary.ingest.routing import Records, entities
+from distributary.ingest.spark_rows import SparkRows
 from distributary.ingest.task import Rows, Task, tally
 from distributary.ingest.unknown_fields import note
 
@@ -30,9 +31,11 @@ Codes = npt.NDArray[np.int32]
 class Placement:
     """Gives every record of one pinned type its place."""
 
-    def __init__(self, task: Task, raw: pa.RecordBatch, number: int) -> None:
-        """`raw` is the whole batch, `number` that of the pinned record type."""
-        self._task, self._raw, self._number = task, raw, number
+    def __init__(
+        self, task: Task, raw: pa.RecordBatch, number: int, by_spark: SparkRows | None = None
+    ) -> None:
+        """`raw` is the whole batch, `number` that of the pinned record type; `by_spark` is what Spark has decoded of it."""
+        self._task, self._raw, self._number, self._by_spark = task, raw, number, by_spark
         self._pins, self._book, self._report = task.pins, task.book, task.report
         self._pinned, self._reader = task.pins.records[number], task.reader(number)
 
@@ -41,7 +44,8 @@ class Placement:
         if self._pins.guarded:
             rows = self._without_deadly(frames, rows)
         payloads = bodies(self._raw["value"], frames, rows)
-        decoded = self._reader.decode(payloads)
+        by_spark = self._by_spark
+        decoded = by_spark.decode(self._reader, payloads, rows) if by_spark else self._reader.decode(payloads)
         failed = np.array([failure.row for failure in decoded.failures], dtype=np.int64)
         verdicts = [Verdict(failure.reason, failure.detail) for failure in decoded.failures]
         self._refuse(rows[failed], verdicts)

@@ -64,6 +64,8 @@ _BY: Mapping[str, Callable[[Route, Records], pa.Array]] = {
     "topic": _by_topic,
     "key": _by_key,
     "header": _by_header,
+    # Where workers do not evaluate it themselves, Spark has, into this column.
+    "expression": _by_header,
 }
 
 

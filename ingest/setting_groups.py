@@ -160,8 +160,8 @@ class Decode(Group):
     """Types that win over inferred ones, as Spark's DDL, such as `level bigint, position struct<x: double>`."""
     max_fields: Annotated[int, Field(ge=1)] = 1000
     """How many fields, nested ones included, an inferred schema grows to by itself; further ones are rescued."""
-    engine: Literal["arrow"] = "arrow"
-    """What decodes: `arrow` is the native decoder in the workers."""
+    engine: Literal["arrow", "spark"] = "arrow"
+    """What decodes: `arrow` is the native decoder in the workers; `spark` takes the values from Spark's own functions (`from_avro`, `from_json`, `from_protobuf`) for each record that the native decoder has found whole, which is slower, and has Spark evaluate `route.expression`, whatever it uses."""
 
     @field_validator("format")
     @classmethod

@@ -20,6 +20,7 @@ from distributary.ingest.judge import Judge
 from distributary.ingest.pins import Coordinates, Pins, Verdict
 from distributary.ingest.reasons import CONSTRAINT
 from distributary.ingest.report import REPORT_DDL, TaskReport, total
+from distributary.ingest.spark_decode import spark_decoded
 from distributary.ingest.table_book import TableBook
 
 # Each pass answers all questions of the one before; more are needed only where answers bring new questions.
@@ -116,7 +117,10 @@ class Settling:
 
 def run_pass(todo: DataFrame, pins: Pins, slots: int) -> TaskReport:
     """One Spark job over records, as many tasks as there are slots: each writes few, large files."""
-    rows = todo.coalesce(slots).mapInArrow(demultiplex(pins), REPORT_DDL).collect()
+    records = todo.coalesce(slots)
+    if pins.engine == "spark":
+        records = spark_decoded(records, pins)
+    rows = records.mapInArrow(demultiplex(pins), REPORT_DDL).collect()
     return total(bytes(row.report) for row in rows)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from distributary.codecs.base import RecordReader, codec_knowing
+from distributary.codecs.base import Codec, RecordReader, codec_knowing
 from distributary.ingest.aside import AsideFile
 from distributary.ingest.chunk import Chunk
 from distributary.ingest.entity_book import EntityBook
@@ -35,7 +35,7 @@ class Task:
 
     def __init__(self, pins: Pins) -> None:
         self.pins = pins
-        self.codec = codec_knowing(pins.codec, {one.key[0]: one.schema.type for one in pins.records})
+        self.codec = codec_of(pins)
         self.report = TaskReport()
         self.book = EntityBook(pins)
         self._buffers = TableBuffers(
@@ -100,6 +100,11 @@ class Task:
         if folder == QUARANTINE_TABLE:
             return QUARANTINE_SCHEMA
         return table_schema(self.pins.columns, self.book.layout_of(folder))
+
+
+def codec_of(pins: Pins) -> Codec:
+    """The codec of the pins, told the types of the schemas that are pinned."""
+    return codec_knowing(pins.codec, {one.key[0]: one.schema.type for one in pins.records})
 
 
 def tally(counts: Counter[T], names: Sequence[T], found: Sequence[int]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
+from distributary.errors import DecoderUnavailable
 from distributary.ingest.ledger import QUARANTINE_TABLE
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
@@ -29,6 +30,22 @@ def test_three_versions_in_any_format(kit: PipelineKit, name: str, mode: str) ->
     assert (len(outcome.restarts) > 0) == (mode == "restart")
     columns = {field.name for field in kit.delta(kit.folder_of(0)).schema().fields}
     assert {"season", "coins"} <= columns
+
+
+def test_decoded_by_spark_s_own_functions_the_same_is_in_the_tables(kit: PipelineKit) -> None:
+    kit.configured(decode={"format": "avro", "evolution": "inline", "engine": "spark"})
+    for version in (1, 2):
+        kit.simulate(version, EVENTS, GAMES, format="avro", corrupt=0.02)
+        kit.run()
+    kit.assert_clean()
+
+
+def test_protobuf_without_spark_s_jar_for_it_is_refused_before_anything_is_read(kit: PipelineKit) -> None:
+    kit.configured(decode={"engine": "spark"})
+    kit.simulate(1, 10, 1)
+    with pytest.raises(DecoderUnavailable, match="spark-protobuf"):
+        kit.run()
+    assert not kit.versions()
 
 
 def schema_files(kit: PipelineKit) -> list[Path]:

@@ -1,0 +1,92 @@
+"""`decode.engine: spark` on the driver: the columns by which Spark decodes records, and routes them by any expression."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from inspect import signature
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from distributary.codecs.base import Codec, RecordReader
+from distributary.errors import ConfigError
+from distributary.ingest.expression_parser import attributes, parsed
+from distributary.ingest.kafka_columns import RAW
+from distributary.ingest.pins import PinnedRecord, Pins
+from distributary.ingest.spark_rows import BODY, RECORD, decoded, framed_schema, framing, natively, whole
+from distributary.ingest.task import codec_of
+
+
+def check_decoders(codec: Codec, records: Iterable[PinnedRecord]) -> None:
+    """Raises DecoderUnavailable for a record type that Spark cannot decode here."""
+    for pinned in records:
+        _column(codec.reader(pinned.schema, pinned.key[1]), sql.lit(b""))
+
+
+def spark_decoded(records: DataFrame, pins: Pins) -> DataFrame:
+    """Records with a struct column for each pinned record type, and the value of the route's expression if it has one.
+
+    Raises DecoderUnavailable, and ConfigError for an expression that does not go with a record type's columns.
+    """
+    codec = codec_of(pins)
+    readers = [codec.reader(pinned.schema, pinned.key[1]) for pinned in pins.records]
+    schema = from_arrow_schema(framed_schema(readers), prefer_timestamp_ntz=True)
+    frame = records.mapInArrow(framing(pins), schema)
+    frame = frame.select(*RAW, RECORD, *_structs(readers))
+    wanted = pins.route.expression
+    if wanted is not None:
+        frame = frame.withColumn("route", _routed(frame, wanted, readers))
+    return frame.drop(RECORD)
+
+
+def _structs(readers: list[RecordReader]) -> list[Column]:
+    columns = []
+    for number, reader in enumerate(readers):
+        own = sql.when(sql.col(RECORD) == number, _column(reader, sql.col(BODY)))
+        columns += [
+            sql.coalesce(own, sql.col(natively(number))).alias(decoded(number)),
+            own.isNotNull().alias(whole(number)),
+        ]
+    return columns
+
+
+def _column(reader: RecordReader, payload: Column) -> Column:
+    """Lenient where the codec offers it: what the native decoder takes and Spark does not stays the former's."""
+    lenient = {"mode": "PERMISSIVE"} if "mode" in signature(reader.column).parameters else {}
+    return reader.column(payload, **lenient)
+
+
+def _routed(frame: DataFrame, text: str, readers: list[RecordReader]) -> Column:
+    values = []
+    for number, reader in enumerate(readers):
+        value = sql.expr(_of_struct(frame.sparkSession, text, decoded(number), reader.schema))
+        value = sql.when(sql.col(RECORD) == number, value.cast("string"))
+        try:
+            frame.select(value)
+        except AnalysisException as error:
+            first = str(error).strip().splitlines()[0]
+            raise ConfigError(f"route.expression: records of {reader.name}: {first}") from None
+        values.append(value)
+    none = sql.lit(None).cast("string")
+    return sql.coalesce(*values, none).cast("binary")
+
+
+def _of_struct(spark: SparkSession, text: str, struct: str, schema: pa.Schema) -> str:
+    """The expression over a struct's fields instead of a frame's columns; a field that it lacks is null."""
+    found = sorted(attributes(parsed(spark, text)), key=lambda one: one.start, reverse=True)
+    for attribute in found:
+        there = _has(pa.struct(list(schema)), attribute.path)
+        quoted = ".".join(f"`{part.replace('`', '``')}`" for part in (struct, *attribute.path))
+        text = text[: attribute.start] + (quoted if there else "(NULL)") + text[attribute.stop :]
+    return text
+
+
+def _has(dtype: pa.DataType, path: tuple[str, ...]) -> bool:
+    if not path or not pa.types.is_struct(dtype):
+        return True
+    inner: list[Any] = [field.type for field in dtype if field.name.lower() == path[0].lower()]
+    return bool(inner) and _has(inner[0], path[1:])

@@ -1,0 +1,238 @@
+"""Decoded by Spark or natively, a batch comes to the same rows in the same tables, and the same account of itself."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import json
+import struct
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from tests.codecs.avro_samples import long
+from tests.ingest.kafka_records import Sent, aside_rows, batch, numbered, pins, rows_of
+
+from distributary.codecs.base import load_codec
+from distributary.codecs.struct_type import struct_json
+from distributary.errors import ConfigError, DecoderUnavailable
+from distributary.ingest.expression_parser import native_tree
+from distributary.ingest.pins import PinnedRecord, Pins
+from distributary.ingest.report import TaskReport
+from distributary.ingest.setting_groups import Route
+from distributary.ingest.settle import run_pass
+from distributary.ingest.spark_decode import check_decoders, spark_decoded
+from distributary.registry.base import Schema
+
+pytestmark = pytest.mark.spark
+
+INNER = {"type": "record", "name": "At", "fields": [{"name": "x", "type": "double"}, {"name": "tags", "type": {"type": "array", "items": "string"}}]}  # fmt: skip
+MOVE = {
+    "type": "record",
+    "name": "Move",
+    "namespace": "games",
+    "fields": [
+        {"name": "game", "type": ["null", "string"]},
+        {"name": "ply", "type": "int"},
+        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "seen", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "local", "type": {"type": "long", "logicalType": "local-timestamp-millis"}},
+        {"name": "at", "type": ["null", INNER]},
+        {"name": "by", "type": {"type": "map", "values": ["null", "long"]}},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+    ],
+}
+SEEN = {
+    "type": "record",
+    "name": "Seen",
+    "namespace": "games",
+    "fields": [{"name": "game", "type": "string"}],
+}
+AVRO = [
+    PinnedRecord((1, ()), Schema(1, "AVRO", json.dumps(MOVE))),
+    PinnedRecord((2, ()), Schema(2, "AVRO", json.dumps(SEEN))),
+]
+LEVELS = pa.schema(
+    [
+        ("game", pa.string()),
+        ("level", pa.int64()),
+        ("at", pa.struct([("x", pa.float64())])),
+        ("tags", pa.list_(pa.field("element", pa.string()))),
+        ("seen", pa.timestamp("us", "UTC")),
+    ]
+)
+JSON = PinnedRecord((-1, ()), Schema(-1, "STRUCT", struct_json(LEVELS)))
+
+
+def avro(schema: dict[str, Any], schema_id: int, **fields: Any) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), fields)
+    return struct.pack(">bI", 0, schema_id) + out.getvalue()
+
+
+def move(n: int) -> bytes:
+    return avro(
+        MOVE,
+        1,
+        game=[None, "go", "Chess"][n % 3],
+        ply=n,
+        day=datetime.date(2024, 2, 1 + n % 28),
+        seen=datetime.datetime(2024, 1, 1, 2, 3, 4, n, tzinfo=datetime.timezone.utc),
+        local=datetime.datetime(2024, 1, 1, 2, 3, 4),
+        at=None if n % 4 == 0 else {"x": n / 3, "tags": ["a"] * (n % 3)},
+        by={"k": n, "none": None},
+        price=Decimal(n) / 4,
+    )
+
+
+AVRO_VALUES = [
+    *(move(n) for n in range(12)),
+    avro(SEEN, 2, game="go"),
+    move(1) + b"\x00",
+    move(1)[:-3],
+    struct.pack(">bI", 0, 1) + b"\xff" * 40,
+    struct.pack(">bI", 0, 2) + long(-5),
+    struct.pack(">bI", 0, 2) + long(1) + b"\xff",
+    struct.pack(">bI", 0, 77) + b"\x00",
+    None,
+    b"",
+    b"\x07abc",
+    *(move(n) for n in range(3)),
+]
+JSON_VALUES = [
+    b'{"game":"go","level":1,"at":{"x":1.5},"tags":["a",null],"seen":"2024-01-01T02:03:04Z"}',
+    b'{"game":"Chess","level":"high"}',
+    b'{"game":"go","level":12.7}',
+    b'{"game":"go","news":{"a":1}}',
+    b'{"game":"go","at":{"x":1,"y":2}}',
+    b'{"level":3}',
+    b'{"game":null}',
+    b" {}",
+    b"[1]",
+    b"{",
+    b'{"game":"go"}x',
+    b'{"game":"\xff"}',
+    b"[" * 50_000,
+    b'{"at":' * 3_000,
+    b'{"game":"go","game":"Chess"}',
+    b'{"game":"go","level":9223372036854775808}',
+    None,
+]
+
+
+@pytest.fixture(params=["UTC", "Asia/Tokyo"])
+def zoned(spark: SparkSession, request: pytest.FixtureRequest) -> Any:
+    """A session in this time zone, which must not matter."""
+    before = str(spark.conf.get("spark.sql.session.timeZone"))
+    spark.conf.set("spark.sql.session.timeZone", request.param)
+    yield spark
+    spark.conf.set("spark.sql.session.timeZone", before)
+
+
+def frame(spark: SparkSession, records: list[Sent]) -> DataFrame:
+    return spark.createDataFrame(pa.Table.from_batches([batch(records)]))
+
+
+def outcome(by: Pins, report: TaskReport) -> dict[str, Any]:
+    """All that may not depend on what decoded: rows, quarantine, what waits, what is asked and counted."""
+    tables = sorted({written.file.table for written in report.files})
+    return {
+        "rows": {
+            table: sorted(rows_of(by, report, table), key=lambda row: row["kafka_offset"]) for table in tables
+        },
+        "layouts": {written.file.table: written.layout for written in report.files},
+        "aside": sorted(row["offset"] for row in aside_rows(report)),
+        "counts": [report.rows, report.quarantined, report.dropped, report.decoded, report.questions],
+        "proposals": report.proposals,
+        "spans": report.spans,
+        "stops": report.stops,
+    }
+
+
+def both(spark: SparkSession, root: Path, values: list[bytes | None], **changes: Any) -> list[dict[str, Any]]:
+    found = []
+    for engine in ("arrow", "spark"):
+        by = pins(root / engine, engine=engine, **changes)
+        if engine == "arrow" and by.route.expression:
+            by = pins(root / engine, expression=native_tree(spark, by.route.expression), **changes)
+        found.append(outcome(by, run_pass(frame(spark, numbered(values)), by, 1)))
+    return found
+
+
+GAME = Route(field="game", table="t_{entity}")
+
+
+@pytest.mark.parametrize("route", [GAME, Route(by="expression", expression="lower(game) || '_' || isnull(PLY)", table="t_{entity}")])  # fmt: skip
+def test_avro_comes_to_the_same(zoned: SparkSession, tmp_path: Path, route: Route) -> None:
+    natively, by_spark = both(zoned, tmp_path, AVRO_VALUES, codec="avro", records=tuple(AVRO), route=route)
+    assert by_spark == natively
+    assert natively["counts"][1]["trailing_bytes"] == 1
+    assert sum(map(len, natively["rows"].values())) > 20
+
+
+@pytest.mark.parametrize("more", [{}, {"grow": False}, {"guarded": True}])
+def test_json_comes_to_the_same_and_what_from_json_drops_is_rescued(
+    spark: SparkSession, tmp_path: Path, more: dict[str, Any]
+) -> None:
+    given: dict[str, Any] = {"codec": "auto", "records": (JSON,), "route": GAME, **more}
+    natively, by_spark = both(spark, tmp_path, JSON_VALUES, **given)
+    assert by_spark == natively
+    rescued = [row.get("_rescued_data") for rows in natively["rows"].values() for row in rows]
+    assert '{"level":"high"}' in rescued
+    assert bool(natively["aside"]) == (more != {"grow": False})
+
+
+def test_formats_beside_each_other_come_to_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    values = [value for pair in zip(AVRO_VALUES, JSON_VALUES, strict=False) for value in pair]
+    given: dict[str, Any] = {"codec": "auto", "records": (JSON, *AVRO), "inferred_final": True}
+    route = Route(
+        by="expression", expression="coalesce(game, 'none') || coalesce(level, ply)", table="t_{entity}"
+    )
+    natively, by_spark = both(spark, tmp_path, values, route=route, **given)
+    assert by_spark == natively
+    assert "t_go1" in natively["rows"]
+
+
+def test_spark_evaluates_what_workers_cannot(spark: SparkSession, tmp_path: Path) -> None:
+    route = Route(
+        by="expression",
+        expression="date_format(day, 'yyyy_MM') || lower(soundex(`game`))",
+        table="t_{entity}",
+    )
+    by = pins(tmp_path, engine="spark", codec="avro", records=tuple(AVRO), route=route)
+    report = run_pass(frame(spark, numbered(AVRO_VALUES[:13])), by, 1)
+    assert report.rows == {"t_2024_02g000": 4, "t_2024_02c200": 4}
+    assert report.quarantined["no_entity"] == 5
+
+
+def test_an_expression_that_a_record_type_does_not_go_with_is_refused_by_name(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    route = Route(by="expression", expression="size(ply)", table="t_{entity}")
+    by = pins(tmp_path, engine="spark", codec="avro", records=tuple(AVRO), route=route)
+    with pytest.raises(ConfigError, match=r"records of games\.Move"):
+        run_pass(frame(spark, numbered(AVRO_VALUES)), by, 1)
+
+
+def test_what_spark_cannot_decode_here_is_refused_by_name(spark: SparkSession) -> None:
+    chain = {"type": "record", "name": "Chain", "fields": [{"name": "next", "type": ["null", "Chain"]}]}
+    pinned = PinnedRecord((1, ()), Schema(1, "AVRO", json.dumps(chain)))
+    with pytest.raises(DecoderUnavailable, match="Chain"):
+        check_decoders(load_codec("avro"), [pinned])
+    check_decoders(load_codec("avro"), AVRO)
+
+
+def test_values_are_spark_s_for_every_record_that_is_whole(spark: SparkSession, tmp_path: Path) -> None:
+    by = pins(tmp_path, engine="spark", codec="auto", records=(JSON, *AVRO), route=GAME)
+    values = [*JSON_VALUES[:3], *AVRO_VALUES[:5], *AVRO_VALUES[12:14]]
+    found = spark_decoded(frame(spark, numbered(values)), by).orderBy("offset").collect()
+    wholes = [[row[f"whole_{number}"] or False for number in range(3)] for row in found]
+    json_, move_, seen, none = [True, False, False], [False, True, False], [False, False, True], [False] * 3
+    assert wholes == [json_, none, none, *[move_] * 5, seen, none]
+    # What the native decoder took in part is there for expressions; what nobody can decode is not.
+    assert [row["decoded_0"] is not None for row in found[:3]] == [True] * 3
+    assert found[-1]["decoded_1"] is None
