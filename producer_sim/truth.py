@@ -101,6 +101,11 @@ class Truth:
         """Records sent, of whatever kind."""
         return sum(end - start for runs in self.offsets.values() for start, end in runs)
 
+    @property
+    def refused(self) -> int:
+        """Records that must end in quarantine although nothing about them is broken."""
+        return sum(record.kind in REFUSED for record in self.corrupt.values())
+
     def corrupt_by_kind(self) -> dict[str, int]:
         """How many corrupt records of each kind."""
         kinds = [record.kind for record in self.corrupt.values()]

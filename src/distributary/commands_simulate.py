@@ -184,7 +184,8 @@ def _report(told: Truth, path: Path, notices: list[str], as_json: bool) -> None:
         return
     for notice in notices:
         typer.echo(notice)
+    refused = f" {told.refused:,} that no table takes," if told.refused else ""
     typer.echo(
-        f"{told.topic}: {told.records:,} records, {told.good:,} of them good events, {len(told.corrupt):,} corrupt,"
-        f" {len(told.tombstones):,} tombstones; the truth is in {path}"
+        f"{told.topic}: {told.records:,} records, {told.good:,} of them good events,{refused}"
+        f" {len(told.corrupt) - told.refused:,} corrupt, {len(told.tombstones):,} tombstones; the truth is in {path}"
     )
