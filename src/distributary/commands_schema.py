@@ -12,6 +12,7 @@ import typer
 
 from distributary import schema_views as views
 from distributary.errors import CheckFailed, ConfigError, SchemaNotFound
+from distributary.offered_schema import text_of
 from distributary.registry_choice import Address, SettingsFile
 from distributary.schema_columns import changes_between
 from distributary.schema_versions import (
@@ -126,7 +127,7 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Tell what a schema would change, and whether the registry takes it as the next version; exit code 3 if not."""
-    imports, text = [reference(one) for one in references or ()], _text_of(file)
+    imports, text = [reference(one) for one in references or ()], text_of(file)
     with asking(registry, settings) as asked:
         latest = schema_of(asked, find(asked.registry.versions(subject), subject, "latest"))
         kind = type_of(file, schema_type, latest.type)
@@ -191,12 +192,3 @@ def _deleted_row(asked: Asked, name: str) -> views.Row | None:
         return None
     kind = getattr(schemas_of(asked, [last])[0], "type", "?")
     return views.row(Latest(name, last.version, last.id, kind), None, deleted=True)
-
-
-def _text_of(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{file} is no text in UTF-8, as a schema has to be") from None

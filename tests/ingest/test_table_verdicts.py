@@ -8,6 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.ingest.arrow_data import batches, schemas
 from tests.ingest.avro_records import GAME, event, one, sent_as
 from tests.ingest.kafka_records import Sent, batch, pins, rows_of
 from tests.ingest.pipelines import settings
@@ -15,7 +18,9 @@ from tests.ingest.pipelines import settings
 from distributary.codecs.base import load_codec
 from distributary.codecs.describe import describe
 from distributary.codecs.schema_changes import SchemaChange, classify
+from distributary.codecs.schema_description import RecordDescription, described_columns
 from distributary.errors import BadSchema
+from distributary.ingest.conform import plan
 from distributary.ingest.demux import Demultiplexer
 from distributary.ingest.evolution import tables_grow, worker_policies
 from distributary.ingest.layout import extend
@@ -170,6 +175,33 @@ def test_arms_and_numbers_of_protobuf_are_judged_alike(
     )
     assert (verdict.kind, verdict.action) == (kind, "add")
     assert _fate("golf", schemas, framed(2, b"\x0a\x04golf\x18\x05"), chosen, tmp_path, verdict) == "add"
+
+
+@given(st.data())
+def test_no_harm_comes_to_a_value_untold(data: st.DataObject) -> None:
+    """Whatever schemas and values: what is rejected, rescued or left out, a verdict on the schemas had said."""
+    before, after = data.draw(schemas()), data.draw(schemas())
+    policies = {
+        name: data.draw(st.sampled_from(values))
+        for name, values in (
+            ("new_field", ["add", "rescue", "ignore"]),
+            ("wider_type", ["rescue", "quarantine"]),
+            ("incompatible_type", ["quarantine", "rescue"]),
+        )
+    }
+    rules = rules_of(settings(Path("pipeline").absolute(), policies=policies))
+    layout = extend(pa.schema([]), before, rules.columns.reserved())
+    old, new = (RecordDescription("", "e", described_columns(one)) for one in (before, after))
+    told = {found.action for found in verdicts(classify(old, new), after, layout, rules)}
+    grown = extend(layout, after, rules.columns.reserved()) if rules.grow else layout
+    came = plan(after, grown, rules.policies).apply(data.draw(batches(after)))
+    if came.rejected:
+        assert "quarantine" in told
+    if came.rescued is not None:
+        assert told & {"rescue", "quarantine"}
+    if not told & {"rescue", "quarantine", "ignore"}:
+        assert not came.rejected
+        assert plan(after, grown, rules.policies).trouble == ()
 
 
 def test_a_field_that_the_routing_expression_reads_is_not_changed_unasked(tmp_path: Path) -> None:
