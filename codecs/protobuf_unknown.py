@@ -20,6 +20,7 @@ from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from distributary.codecs.base import UnknownField
+from distributary.codecs.field_paths import part
 from distributary.codecs.protobuf_types import fields_of, name_of
 
 # One record of so many is looked at, within these bounds: two per cent of what decoding costs.
@@ -106,9 +107,9 @@ def _walk(message: Message, prefix: str) -> Iterator[str]:
         if field is None:
             yield f"{prefix}{unknown.field_number}"
         elif not _is_enum_number(field, unknown.wire_type):
-            yield f"{prefix}{name_of(field)}"
+            yield prefix + part(name_of(field))
     for field, value in message.ListFields():
-        for inner, path in _messages_in(field, value, prefix + name_of(field)):
+        for inner, path in _messages_in(field, value, prefix + part(name_of(field))):
             yield from _walk(inner, f"{path}.")
 
 
