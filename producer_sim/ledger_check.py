@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from distributary.ingest.ledger import BATCHES_TABLE
+from distributary.ingest.ledger import BATCHES_TABLE, CHANGES_TABLE
 from distributary.producer_sim.coverage import Coverage, Partition
 from distributary.producer_sim.lake import Lake, batches
 from distributary.producer_sim.truth import joined
@@ -17,12 +17,18 @@ from distributary.producer_sim.verdict import Difference, named
 # Generation and batch id.
 BatchKey = tuple[str, int]
 
+# What makes a change in the ledger that very change; earlier versions told less of each.
+_CHANGE = ("table", "schema_id", "old_schema_id", "kind", "column", "before", "after")
+
 SUMS = ("rows_read", "rows_tables", "rows_quarantined", "rows_dropped", "rows_already")
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch as the ledger tells it; `ranges` are the offsets it covers, `gaps` those of them without a record."""
+    """A batch as the ledger tells it; `ranges` are the offsets it covers, `gaps` those of them without a record.
+
+    `changes_again` counts what the ledger of changes tells of it more often than once.
+    """
 
     generation: str
     batch_id: int
@@ -33,6 +39,7 @@ class Batch:
     rows_already: int
     ranges: Mapping[Partition, tuple[int, int]]
     gaps: int
+    changes_again: int = 0
 
     def __str__(self) -> str:
         return f"batch {self.batch_id} of generation {self.generation}"
@@ -54,6 +61,7 @@ def read_ledger(lake: Lake) -> list[Batch] | None:
         return None
     wanted = ["generation", "batch_id", *SUMS, "offsets", "gaps"]
     rows = [row for batch in batches(table, wanted) for row in batch.to_pylist()]
+    again = _changes_again(lake)
     found = [
         Batch(
             generation=row["generation"],
@@ -65,6 +73,7 @@ def read_ledger(lake: Lake) -> list[Batch] | None:
                 for number, (start, end) in partitions.items()
             },
             gaps=sum(sum(found.values()) for found in json.loads(row["gaps"] or "{}").values()),
+            changes_again=again[row["generation"], row["batch_id"]],
         )
         for row in rows
     ]
@@ -89,10 +98,29 @@ def _check_sums(batch: Batch) -> Iterator[Difference]:
             f"in quarantine, {batch.rows_dropped:,} dropped and {batch.rows_already:,} there already"
         )
         yield Difference("ledger_sum", str(batch), detail)
+    if batch.changes_again:
+        detail = f"the ledger of changes repeats {batch.changes_again:,} of its rows"
+        yield Difference("ledger_sum", str(batch), detail)
     covered = sum(end - start for start, end in batch.ranges.values())
     if covered - batch.gaps != batch.rows_read:
         detail = f"{batch.rows_read:,} rows read from {covered:,} offsets, of which {batch.gaps:,} without a record"
         yield Difference("ledger_sum", str(batch), detail)
+
+
+def _changes_again(lake: Lake) -> Counter[BatchKey]:
+    """Per batch, how many rows of the ledger of changes repeat another one."""
+    table = lake.open(CHANGES_TABLE)
+    if table is None:
+        return Counter()
+    there = {part.name for part in table.schema().fields}
+    wanted = ["generation", "batch_id", *(name for name in _CHANGE if name in there)]
+    told = Counter(
+        tuple(row[name] for name in wanted) for batch in batches(table, wanted) for row in batch.to_pylist()
+    )
+    again: Counter[BatchKey] = Counter()
+    for (generation, batch_id, *_), count in told.items():
+        again[generation, batch_id] += count - 1
+    return again
 
 
 def _check_rows(batch: Batch, held: Held) -> Iterator[Difference]:

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from distributary.ingest import ledger
+from distributary.ingest.native_commit import NativeCommits
+from distributary.ingest.tables import create
+from distributary.producer_sim.coverage import Coverage
+from distributary.producer_sim.lake import Lake
+from distributary.producer_sim.ledger_check import Held, check_ledger, read_ledger
+
+NOW = datetime(2024, 5, 6, 7, 8, 9, tzinfo=timezone.utc)
+GENERATION = "c" * 32
+NOTHING_HELD = Held(Coverage(), Coverage(), Counter())
+
+
+def write_batch(root: Path) -> None:
+    """A batch without a record."""
+    create(root / ledger.BATCHES_TABLE, ledger.BATCHES_SCHEMA, {})
+    counts = ("rows_read", "rows_tables", "rows_quarantined", "rows_dropped", "rows_already")
+    row = ledger.BatchRow(
+        pipeline="games",
+        generation=GENERATION,
+        batch_id=4,
+        started_at=NOW,
+        ended_at=NOW,
+        seconds=0.0,
+        attempts=1,
+        **dict.fromkeys(counts, 0),
+        rows_by_reason={},
+        tables=0,
+        files=0,
+        bytes=0,
+        offsets={},
+        gaps={},
+        schema_ids=[],
+    )
+    file = ledger.batch_file(root, row)
+    NativeCommits().commit(root / file.table, [file], ledger.BATCHES_SCHEMA, "app", 4, {})
+
+
+def write_changes(root: Path, *changes: tuple[str, str | None, str | None], batch: str = "app") -> None:
+    """Changes of that batch: the column, what it was and what it is; committed under a name of its own."""
+    rows = [
+        ledger.ChangeRow(
+            pipeline="games",
+            generation=GENERATION,
+            batch_id=4,
+            at=NOW,
+            table="chess",
+            entity="chess",
+            schema_id=7,
+            old_schema_id=6,
+            kind="enum_value_added",
+            column=column,
+            type="string",
+            decision="fit",
+            before=before,
+            after=after,
+        )
+        for column, before, after in changes
+    ]
+    file = ledger.changes_file(root, rows)
+    there = NativeCommits().state(root / file.table).layout
+    wanted = pa.schema([field for field in ledger.CHANGES_SCHEMA if field.name in there.names])
+    NativeCommits().commit(root / file.table, [file], wanted, batch, 4, {})
+
+
+@pytest.mark.parametrize("columns", [len(ledger.CHANGES_SCHEMA), len(ledger.CHANGES_SCHEMA) - 3])
+def test_a_change_that_is_told_twice_is_found(columns: int, tmp_path: Path) -> None:
+    write_batch(tmp_path)
+    lake = Lake(root=tmp_path, template="{entity}")
+    create(tmp_path / ledger.CHANGES_TABLE, pa.schema(list(ledger.CHANGES_SCHEMA)[:columns]), {})
+    whole = columns == len(ledger.CHANGES_SCHEMA)
+    write_changes(tmp_path, ("rank", None, "A"), ("rank", None, "B") if whole else ("level", None, None))
+    assert list(check_ledger(read_ledger(lake) or [], NOTHING_HELD)) == []
+
+    write_changes(tmp_path, ("rank", None, "A"), batch="app again")
+    (found,) = check_ledger(read_ledger(lake) or [], NOTHING_HELD)
+    assert (found.kind, found.detail) == ("ledger_sum", "the ledger of changes repeats 1 of its rows")
