@@ -53,16 +53,10 @@ class ChangeRows:
 
     def of_column(self, came: Came) -> ChangeRow:
         """The row of a column that came, with the step that brought it."""
-        meetings = self._meetings.get(came.table, ())
-        bringing = next((one for one in meetings if came.column in one.brought), None)
-        schema_id, first = came.schema_id, came.first
-        old = self._predecessor(came)
-        if bringing is not None:
-            schema_id, first = self._steps.schema_id(bringing.new), bringing.first
-            old = None if bringing.old is None else self._steps.schema_id(bringing.old)
-        told = [verdict for one in meetings for verdict in one.verdicts]
-        verdict = next((one for one in told if one.column == came.column and one.kind in CAME), None)
+        old, schema_id, first = self._brought_by(came)
         created = came.kind == "created"
+        # A table that is new has nothing that was otherwise before.
+        verdict = None if created else self._told(came)
         return self._row(
             came.table,
             came.entity,
@@ -70,13 +64,13 @@ class ChangeRows:
             first,
             schema_id=schema_id,
             old_schema_id=None if created else old,
-            kind=came.kind if created or verdict is None else verdict.kind,
+            kind=came.kind if verdict is None else verdict.kind,
             column=came.column,
             type=came.type,
             before=(verdict.before or None) if verdict else None,
             after=(verdict.after or None) if verdict else None,
             decision="add",
-            detail=verdict.detail if verdict and not created else "",
+            detail=verdict.detail if verdict else "",
         )
 
     def others(self, entities: Mapping[str, str], told: Sequence[ChangeRow]) -> list[ChangeRow]:
@@ -131,6 +125,19 @@ class ChangeRows:
             kafka_offset=offset,
             **change,
         )
+
+    def _brought_by(self, came: Came) -> tuple[int | None, int | None, Coordinates | None]:
+        """The old and the new schema's id, and the first record: of the first step that brought a column, else as noted."""
+        for one in self._meetings.get(came.table, ()):
+            if came.column in one.brought:
+                old = None if one.old is None else self._steps.schema_id(one.old)
+                return old, self._steps.schema_id(one.new), one.first
+        return self._predecessor(came), came.schema_id, came.first
+
+    def _told(self, came: Came) -> TableVerdict | None:
+        """What is told of a column that came, where it came by a change of a schema."""
+        told = (verdict for one in self._meetings.get(came.table, ()) for verdict in one.verdicts)
+        return next((one for one in told if one.column == came.column and one.kind in CAME), None)
 
     def _predecessor(self, came: Came) -> int | None:
         """The id that a column's schema came after, by the table's history."""

@@ -10,7 +10,8 @@ import pyarrow as pa
 from distributary.codecs.base import Codec
 from distributary.codecs.describe import describe
 from distributary.codecs.schema_changes import SchemaChange, classify
-from distributary.codecs.schema_description import RecordDescription
+from distributary.codecs.schema_description import RecordDescription, described_columns
+from distributary.errors import BadSchema
 from distributary.ingest.pins import PinnedRecord, RecordKey
 
 # Record types of which so much of all top-level fields is alike count as one whose name changed.
@@ -53,7 +54,13 @@ class SchemaSteps:
         return classify(self._description(before), self._description(after))
 
     def _described(self, key: RecordKey) -> RecordDescription:
-        return describe(self._codec, self._records[key].schema, key[1])
+        schema, path = self._records[key].schema, key[1]
+        try:
+            return describe(self._codec, schema, path)
+        except BadSchema:
+            # Its records were decoded: what is told of them must never be what stops a batch.
+            reader = self._codec.reader(schema, path)
+            return RecordDescription(schema.type, reader.name, described_columns(reader.schema))
 
     def _is_one(self, before: RecordKey, after: RecordKey) -> bool:
         return same_record(self._description(before), self._description(after))
