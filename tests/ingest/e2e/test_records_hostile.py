@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import random
 import struct
 from uuid import UUID, uuid4
@@ -157,6 +158,25 @@ def test_an_undecodable_record_stops_where_the_settings_say_so_with_nothing_visi
     kit.run()
     assert len(column(kit, "chess", "player")) == 2
     assert reasons(kit) == {"malformed": 1}
+
+
+def test_a_producer_ahead_of_the_registry_is_told_of_once_and_its_records_are_delivered(
+    kit: PipelineKit, caplog: pytest.LogCaptureFixture
+) -> None:
+    schema = registered(kit)
+    ahead = schema.value(game="chess", player="a") + b"\xf8\x7f\x01"
+    with caplog.at_level(logging.WARNING, "distributary.ingest.unknown_fields"):
+        # Two batches of one run, each with a record that has field 2047.
+        kit.configured(limits={"batch_rows": 2})
+        kit.send([schema.value(game="chess", player="b"), ahead, ahead, ahead])
+        kit.run()
+
+    assert sorted(column(kit, "chess", "player")) == ["a", "a", "a", "b"]
+    (warning,) = [text for text in caplog.messages if "a field that it lacks" in text]
+    assert (
+        f"schema {schema.id} " in warning
+        and f"2047: in 1 of those looked at, first at {kit.topic}/0/1." in warning
+    )
 
 
 def test_a_record_that_fits_its_schema_but_not_its_table_is_not_undecodable(kit: PipelineKit) -> None:
