@@ -17,9 +17,10 @@ import pyarrow as pa
 from distributary.codecs import reasons
 from distributary.codecs.avro_cursor import Cursor, refused
 from distributary.codecs.avro_json import json_text, json_value
+from distributary.codecs.avro_resolved_json import json_resolved
 from distributary.codecs.avro_schema import AvroType, Kind
 from distributary.codecs.avro_times import limits, micros_per_unit
-from distributary.codecs.avro_types import Column, Shape, columns_of, schema_of
+from distributary.codecs.avro_types import Column, JsonPair, Shape, columns_of, schema_of
 
 Read: TypeAlias = Callable[[Cursor], Any]
 
@@ -64,9 +65,9 @@ class _Readers:
 
     def __init__(self, *, in_json: bool) -> None:
         self._in_json = in_json
-        # Records that contain themselves, by their full names.
-        self._made: set[str] = set()
-        self._records: dict[str, Read] = {}
+        # Records that contain themselves, by their full names, or by what they are of a pair.
+        self._made: set[str | JsonPair] = set()
+        self._records: dict[str | JsonPair, Read] = {}
 
     def reader(self, column: Column) -> Read:
         read = self._by_shape[column.shape](self, column)
@@ -163,10 +164,21 @@ class _Readers:
         return read
 
     def recursive(self, column: Column) -> Read:
-        if self._in_json:
-            return self._record(column.avro)
-        read = _Readers(in_json=True)._record(column.avro)
-        return lambda cursor: json_text(read(cursor))
+        if not self._in_json:
+            read = _Readers(in_json=True).recursive(column)
+            return lambda cursor: json_text(read(cursor))
+        return self._record(column.avro) if column.pair is None else self._paired(column.pair)
+
+    def _paired(self, pair: JsonPair) -> Read:
+        """Reads records of a writer's that become a reader's; as with `_record`, each pair is made once."""
+        if pair not in self._made:
+            self._made.add(pair)
+            convert = json_resolved(pair.step, self._default)
+            self._records[pair] = _then(self.reader(pair.step.column), convert)
+        return partial(self._read_record, pair)
+
+    def _default(self, column: Column, raw: bytes) -> Any:
+        return self.reader(column)(Cursor(raw))
 
     def _record(self, avro: AvroType) -> Read:
         """Reads records that contain themselves: inside of its own making one is only named, not made again."""
@@ -175,7 +187,7 @@ class _Readers:
             self._records[avro.name] = self.struct(columns_of(avro))
         return partial(self._read_record, avro.name)
 
-    def _read_record(self, name: str, cursor: Cursor) -> Any:
+    def _read_record(self, name: str | JsonPair, cursor: Cursor) -> Any:
         return self._records[name](cursor)
 
     def _nested(self, read: Read) -> Read:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import pyarrow as pa
+
 from distributary.codecs.avro_defaults import default_bytes
 from distributary.codecs.avro_leaves import leaf_step
 from distributary.codecs.avro_match import branch_for, matches, same
@@ -30,8 +32,11 @@ from distributary.codecs.avro_steps import (
 from distributary.codecs.avro_types import (
     Column,
     Columns,
+    JsonPair,
     Shape,
+    columns_of,
     inner,
+    is_recursive,
     leaf,
     list_column,
     map_column,
@@ -61,6 +66,7 @@ class _Planner:
 
     def __init__(self, name: str) -> None:
         self.columns = Columns(name)
+        self.pairs: dict[tuple[int, int], JsonPair] = {}
 
     def step(self, writer: AvroType, target: Column, place: str, depth: int) -> Step:
         self.columns.count(depth)
@@ -114,9 +120,10 @@ class _Planner:
 
     def record(self, writer: AvroType, target: Column, place: str, depth: int) -> Step:
         if target.shape is Shape.JSON:
-            raise Unreadable(
-                place, f"{named(target.avro)} can contain itself and is not what the writer has there"
-            )
+            pair = self.pair(writer, target.avro, place, depth)
+            # What can contain itself has to say, in a byte at least, that it does not.
+            smallest = 1 if is_recursive(writer) else pair.step.column.smallest
+            return Keep(Column(Shape.JSON, pa.string(), writer, smallest=smallest, pair=pair), target)
         found = _fields_of(writer, target.avro)
         known = dict(zip(target.names, target.children, strict=True))
         parts = zip(target.avro.names, target.avro.parts, target.avro.extras, strict=True)
@@ -134,6 +141,21 @@ class _Planner:
             Source(None if at is None else numbers.get(at), step, default) for at, step, default in steps
         ]
         return _fields_step(inner(struct), target, tuple(sources))
+
+    def pair(self, writer: AvroType, reader: AvroType, place: str, depth: int) -> JsonPair:
+        """How the one is read as the other within JSON text; planned once, however often they contain each other."""
+        key = (id(writer), id(reader))
+        if key in self.pairs:
+            return self.pairs[key]
+        before = dict(self.pairs)
+        pair = self.pairs[key] = JsonPair()
+        try:
+            pair.step = self.record(writer, columns_of(reader), place, depth)
+        except Unreadable:
+            # Pairs that were planned in between may hold this one, which will never be whole.
+            self.pairs = before
+            raise
+        return pair
 
     def struct(
         self, writer: AvroType, steps: Mapping[int, Step], depth: int

@@ -17,6 +17,7 @@ from distributary.codecs import reasons
 from distributary.codecs.avro_cursor import refused
 from distributary.codecs.avro_read import ExactDecoder
 from distributary.codecs.avro_steps import (
+    NOT_THE_READERS,
     Branches,
     Cast,
     Elements,
@@ -32,9 +33,6 @@ from distributary.codecs.avro_steps import (
 from distributary.codecs.avro_types import Column, Shape, only_column
 from distributary.codecs.bisect import Undecodable
 from distributary.codecs.row_shape import Mask, valid
-
-# The record is whole, but it has an enum's symbol or a union's branch that the reader's schema does not have.
-NOT_THE_READERS = "not_the_readers"
 
 
 def resolved(step: Step, array: pa.Array, live: Mask) -> pa.Array:
@@ -54,7 +52,7 @@ def _cast(step: Cast, array: pa.Array, _live: Mask) -> pa.Array:
 def _symbols(step: Symbols, array: pa.Array, live: Mask) -> pa.Array:
     known = pa.array(step.column.avro.names, pa.string())
     found = pa.array(step.symbols, pa.string()).take(pc.index_in(array, known))
-    _check(found, live, f"an enum's symbol is none of {step.target.avro.name}, which has no default")
+    _refuse_any(live & ~valid(found), step.unknown)
     return found
 
 
@@ -109,7 +107,7 @@ def _branches(step: Branches, array: pa.Array, live: Mask) -> pa.Array:
     ):
         taken = ~valid(array) if column.is_null else valid(member)
         if isinstance(branch, str):
-            _refuse_any(taken & live, f"a union's branch cannot be read: {branch}")
+            _refuse_any(taken & live, step.refusal(branch))
         elif not column.is_null:
             place[taken] = len(parts) * len(array) + rows[taken]
             parts.append(resolved(branch, member, live & taken))
@@ -136,10 +134,6 @@ def _into(step: Into, array: pa.Array, live: Mask) -> pa.Array:
     fields = list(step.target.type)
     children = [one if field.name == step.member else pa.nulls(len(one), field.type) for field in fields]
     return pa.StructArray.from_arrays(children, fields=fields, mask=one.is_null())
-
-
-def _check(found: pa.Array, live: Mask, detail: str) -> None:
-    _refuse_any(live & ~valid(found), detail)
 
 
 def _refuse_any(rows: Mask, detail: str) -> None:

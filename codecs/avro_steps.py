@@ -6,9 +6,13 @@ avro_resolve.py makes it; avro_resolved_arrow.py carries it out on Arrow arrays,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from distributary.codecs.avro_schema import AvroType
 from distributary.codecs.avro_types import Column
+
+# The record is whole, but it has an enum's symbol or a union's branch that the reader's schema does not have.
+NOT_THE_READERS: Final = "not_the_readers"
 
 
 class Unreadable(Exception):
@@ -53,6 +57,11 @@ class Symbols(Step):
 
     symbols: tuple[str | None, ...]
 
+    @property
+    def unknown(self) -> str:
+        """What is said of a symbol that the reader has none for."""
+        return f"an enum's symbol is none of {self.target.avro.name}, which has no default"
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -92,6 +101,11 @@ class Branches(Step):
     """A union of the writer's: each branch's step, or why the reader cannot have what is of it."""
 
     branches: tuple[Step | str, ...]
+
+    @staticmethod
+    def refusal(why: str) -> str:
+        """What is said of a value of a branch that the reader cannot have."""
+        return f"a union's branch cannot be read: {why}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from distributary.codecs.avro_schema import MAX_DEPTH, AvroType, Kind, Logical
 from distributary.errors import BadSchema
+
+if TYPE_CHECKING:
+    from distributary.codecs.avro_steps import Step
 
 # A few types that name each other many times describe more columns than any table can hold.
 MAX_FIELDS = 5_000
@@ -44,6 +48,16 @@ class Shape(Enum):
     JSON = "json"
 
 
+@dataclass(eq=False, slots=True)
+class JsonPair:
+    """A writer's and a reader's record of which one can contain itself: how the one is read as the other, within JSON text.
+
+    The step may hold the pair itself, as the types do; so it is put in when it is there.
+    """
+
+    step: Step = field(init=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One value on the wire and the column, or part of a column, that it becomes.
@@ -52,6 +66,7 @@ class Column:
               where there is but one besides null, WIDER where all fit one number, MEMBERS otherwise)
     names     the names of a STRUCT's fields, or of the struct that MEMBERS become, "" for a null branch
     smallest  the fewest bytes such a value takes on the wire
+    pair      of JSON that is another schema's: how it is read as that; else None
     """
 
     shape: Shape
@@ -60,6 +75,7 @@ class Column:
     children: tuple[Column, ...] = ()
     names: tuple[str, ...] = ()
     smallest: int = 1
+    pair: JsonPair | None = None
 
     @property
     def is_null(self) -> bool:

@@ -6,7 +6,9 @@ map is empty: fastavro would take empty ones whatever they may hold.
 
 from __future__ import annotations
 
+import base64
 import itertools
+import math
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -195,3 +197,33 @@ def _of_union(spec: list[Any], value: Any) -> Any:
 def _python_type(spec: Any) -> type:
     kind = kind_of(spec)
     return {**_PYTHON, "array": list, "map": dict, "record": dict, "fixed": bytes}.get(kind, str)
+
+
+def in_json(spec: Any, value: Any) -> Any:
+    """A value as fastavro reads it, as JSON text should hold it."""
+    kind = kind_of(spec)
+    if kind == "union":
+        return _union_in_json([one for one in spec if one != "null"], value)
+    if kind == "record":
+        fields = [field for field in spec["fields"] if field["type"] != "null"]
+        return {field["name"]: in_json(field["type"], value[field["name"]]) for field in fields} or True
+    if kind == "array":
+        return [in_json(spec["items"], one) for one in value]
+    if kind == "map":
+        return {key: in_json(spec["values"], one) for key, one in value.items()}
+    return _leaf_in_json(kind, shaped(spec, value))
+
+
+def _leaf_in_json(kind: str, value: Any) -> Any:
+    if kind in ("bytes", "fixed"):
+        return base64.b64encode(value).decode()
+    return ("Infinity" if value > 0 else "-Infinity") if value in (math.inf, -math.inf) else value
+
+
+def _union_in_json(others: list[Any], value: Any) -> Any:
+    if value is None:
+        return None
+    if len(others) == 1:
+        return in_json(others[0], value)
+    place = [_python_type(kind) for kind in others].index(type(value))
+    return {f"member{place}": in_json(others[place], value)}

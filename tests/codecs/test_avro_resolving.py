@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -11,8 +12,8 @@ import fastavro
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
-from tests.codecs.avro_pairs import pairs_with_values, shaped
-from tests.codecs.avro_samples import Branch, day, kind_of, moment, record, schema, write
+from tests.codecs.avro_pairs import in_json, pairs_with_values, shaped
+from tests.codecs.avro_samples import Branch, day, kind_of, long, moment, record, schema, write
 from tests.codecs.test_avro import CHAIN, comparable
 
 from distributary.codecs.avro_resolving import ResolvingReader, resolving_reader
@@ -64,6 +65,32 @@ def test_records_are_resolved_as_fastavro_does(sample: tuple[Any, Any, list[Any]
     assert [None if isinstance(row, str) else row for row in found] == [
         {} if row is True else row for row in wanted
     ]
+
+
+@settings(slow, max_examples=100)
+@given(pairs_with_values())
+def test_what_contains_itself_is_resolved_within_its_json_text(sample: tuple[Any, Any, list[Any]]) -> None:
+    plain, plain_reader, values = sample
+    writer, reader = (
+        {**spec, "fields": [*spec["fields"], {"name": "again", "type": ["null", spec["name"]]}]}
+        for spec in (plain, plain_reader)
+    )
+    payload = write(plain, values[0]) + long(1) + write(plain, values[-1]) + long(0)
+    try:
+        read: Any = fastavro.schemaless_reader(io.BytesIO(payload), writer, reader)
+    except (fastavro.read.SchemaResolutionError, UnicodeDecodeError):
+        read = None
+    try:
+        (row,) = decoded(reader_of(writer, reader), [payload])
+    except BadSchema:
+        row = ""
+    if read is None or isinstance(row, str):
+        assert (read, type(row)) == (None, str)
+        return
+    again = json.loads(row.pop("again"))
+    assert again.pop("again") is None
+    assert row == shaped(plain_reader, read)
+    assert again == in_json(plain_reader, read["again"])
 
 
 def fields(*each: dict[str, Any], name: str = "R") -> dict[str, Any]:

@@ -1,0 +1,157 @@
+"""A plan of avro_resolve.py carried out on values within JSON text: what records that contain themselves become."""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from distributary.codecs import reasons
+from distributary.codecs.avro_cursor import refused
+from distributary.codecs.avro_schema import Kind, Logical
+from distributary.codecs.avro_steps import (
+    NOT_THE_READERS,
+    Branches,
+    Cast,
+    Elements,
+    Fields,
+    Into,
+    Keep,
+    Nulls,
+    Present,
+    Step,
+    Symbols,
+)
+from distributary.codecs.avro_types import Column, Shape
+from distributary.codecs.bisect import Undecodable
+
+Convert: TypeAlias = Callable[[Any], Any]
+# A field's default, from its bytes, as JSON has it.
+Default: TypeAlias = Callable[[Column, bytes], Any]
+
+
+def json_resolved(step: Step, default: Default) -> Convert:
+    """What makes of a value read as the step's column, within JSON, the reader's; it raises Undecodable where it cannot be."""
+    return _BY_STEP[type(step)](step, default)
+
+
+def _keep(_step: Step, _default: Default) -> Convert:
+    return lambda value: value
+
+
+def _cast(step: Cast, _default: Default) -> Convert:
+    writer, reader = step.column.avro, step.target.avro
+    if writer.logical is Logical.DECIMAL:
+        return lambda text: _scaled(text, reader.scale)
+    if reader.kind is Kind.BYTES:
+        return lambda text: base64.b64encode(text.encode()).decode()
+    if reader.kind is Kind.STRING:
+        return _text
+    if reader.kind is Kind.FLOAT:
+        return lambda value: struct.unpack("<f", struct.pack("<f", value))[0]
+    return float if reader.kind is Kind.DOUBLE and writer.kind is not Kind.FLOAT else lambda value: value
+
+
+def _scaled(text: str, scale: int) -> str:
+    whole, _, part = text.partition(".")
+    return f"{whole}.{part.ljust(scale, '0')}" if scale else whole
+
+
+def _text(encoded: str) -> str:
+    try:
+        return base64.b64decode(encoded).decode()
+    except UnicodeDecodeError:
+        raise refused(reasons.INVALID_UTF8) from None
+
+
+def _symbols(step: Symbols, _default: Default) -> Convert:
+    found = dict(zip(step.column.avro.names, step.symbols, strict=True))
+
+    def convert(symbol: str) -> str:
+        known = found[symbol]
+        if known is None:
+            raise Undecodable(NOT_THE_READERS, step.unknown)
+        return known
+
+    return convert
+
+
+def _fields(step: Fields, default: Default) -> Convert:
+    names = iter(step.target.names)
+    parts: list[tuple[str, str | None, Convert, Any]] = []
+    for source in step.sources:
+        name = "" if source.step.target.is_null else next(names)
+        if source.number is not None:
+            written = step.column.names[source.number]
+            parts.append((name, written, json_resolved(source.step, default), None))
+        elif name:
+            constant = None if isinstance(source.step, Nulls) else default(source.step.target, source.default)
+            parts.append((name, None, _keep(step, default), constant))
+
+    def convert(record: Any) -> dict[str, Any]:
+        made = {
+            name: to(constant if written is None else record[written])
+            for name, written, to, constant in parts
+        }
+        made.pop("", None)
+        return made
+
+    return convert
+
+
+def _elements(step: Elements, default: Default) -> Convert:
+    one = json_resolved(step.inner, default)
+    if step.target.shape is Shape.MAP:
+        return lambda entries: {key: one(value) for key, value in entries.items()}
+    return lambda values: [one(value) for value in values]
+
+
+def _branches(step: Branches, default: Default) -> Convert:
+    names = step.column.names or ("",) * len(step.branches)
+    made = [
+        _refusing(step.refusal(branch)) if isinstance(branch, str) else json_resolved(branch, default)
+        for branch in step.branches
+    ]
+    columns = zip(made, step.column.children, strict=True)
+    null = next((one for one, column in columns if column.is_null), None)
+    others = {
+        name: one
+        for name, one, column in zip(names, made, step.column.children, strict=True)
+        if not column.is_null
+    }
+
+    def convert(value: Any) -> Any:
+        if value is None:
+            return None if null is None else null(None)
+        if "" in others:
+            return others[""](value)
+        ((member, inner),) = value.items()
+        return others[member](inner)
+
+    return convert
+
+
+def _refusing(why: str) -> Convert:
+    def convert(_value: Any) -> Any:
+        raise Undecodable(NOT_THE_READERS, why)
+
+    return convert
+
+
+def _into(step: Into, default: Default) -> Convert:
+    one = json_resolved(step.inner, default)
+    return (lambda value: {step.member: one(value)}) if step.member else one
+
+
+_BY_STEP: Mapping[type[Step], Callable[[Any, Default], Convert]] = {
+    Keep: _keep,
+    Cast: _cast,
+    Symbols: _symbols,
+    Fields: _fields,
+    Present: lambda _, __: lambda _: True,
+    Elements: _elements,
+    Nulls: lambda _, __: lambda _: None,
+    Branches: _branches,
+    Into: _into,
+}
