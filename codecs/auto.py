@@ -100,6 +100,10 @@ class AutoCodec:
         """One inferred schema that takes what each of these takes; the first one's fields stay as they are."""
         return self._json.merged(schemas)
 
+    def picked(self, payloads: pa.BinaryArray, path: Sequence[str]) -> pa.StringArray:
+        """What each raw JSON payload has at this path of names, as text."""
+        return self._json.picked(payloads, path)
+
     def _codec(self, schema: Schema) -> Codec:
         if schema.inferred:
             return self._json

@@ -182,6 +182,15 @@ class GrowingCodec(Codec, Protocol):
         ...
 
 
+@runtime_checkable
+class PickingCodec(GrowingCodec, Protocol):
+    """A growing codec that finds one field of a record without its schema, which then may be chosen by it."""
+
+    def picked(self, payloads: pa.BinaryArray, path: Sequence[str]) -> pa.StringArray:
+        """What each payload (none null) has at this path of names, as text; null where it has no such value."""
+        ...
+
+
 def load_codec(name: str) -> Codec:
     """The codec called `name`: built in, or from a package's `distributary.codecs` entry points."""
     plugins = {point.name: point.value for point in entry_points(group="distributary.codecs")}

@@ -20,6 +20,7 @@ from distributary.codecs.json_inference import (
     merged_all,
     merged_fields,
 )
+from distributary.codecs.json_pick import picked
 from distributary.codecs.struct_type import arrow_schema, struct_json
 from distributary.codecs.wire_header import TOMBSTONE, Frames
 from distributary.registry.base import Schema
@@ -85,6 +86,10 @@ class JsonCodec:
     def names_no_schema(self, value: SparkColumn) -> SparkColumn:
         """All that are there are records of an inferred schema."""
         return value.isNotNull()
+
+    def picked(self, payloads: pa.BinaryArray, path: Sequence[str]) -> pa.StringArray:
+        """What each payload has at this path of names, as text; null for none, an object, a list, or what is no JSON."""
+        return picked(payloads, path)
 
     def reader(self, schema: Schema, path: RecordPath) -> JsonReader:
         """The reader for records of an inferred schema. Raises BadSchema."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any, cast
+from typing import Any
 
-from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
 from distributary.codecs.base import GrowingCodec, growing, load_codec
 from distributary.errors import ConfigError
@@ -16,6 +15,7 @@ from distributary.ingest.frames import SCHEMA_HEADER, last_header
 from distributary.ingest.kafka_cluster import KafkaCluster
 from distributary.ingest.kafka_source import read_range
 from distributary.ingest.offset_log import Offsets
+from distributary.ingest.schema_hints import hinted, hints_of
 from distributary.ingest.schema_location import SchemaLocation
 from distributary.ingest.settings import Settings
 from distributary.registry.base import Schema
@@ -49,33 +49,7 @@ def infer(spark: SparkSession, settings: Settings, sample: int | None = None) ->
     offsets = _sampled(_everything(settings), sample)
     records = _without_registered(settings, read_range(spark, settings, offsets))
     found = _schema_of(spark, _latest(records).select(F.col("value").cast("string")))
-    return Schema(0, "STRUCT", hinted(found, _hints(settings.decode.schema_hints)).json())
-
-
-def hinted(inferred: StructType, hints: StructType) -> StructType:
-    """The inferred schema with the types that hints give, in structs too; what only hints name is added."""
-    found = {field.name: field for field in inferred.fields}
-    for hint in hints.fields:
-        before = found.get(hint.name)
-        inner = before.dataType if before is not None else None
-        both = isinstance(inner, StructType) and isinstance(hint.dataType, StructType)
-        dtype = (
-            hinted(cast("StructType", inner), cast("StructType", hint.dataType)) if both else hint.dataType
-        )
-        found[hint.name] = StructField(hint.name, dtype)
-    return StructType(list(found.values()))
-
-
-def _hints(ddl: str | None) -> StructType:
-    if ddl is None:
-        return StructType([])
-    try:
-        return cast("StructType", StructType.fromDDL(ddl))
-    except ParseException as error:
-        first = str(error).strip().splitlines()[0]
-        raise ConfigError(
-            f"decode.schema_hints is no Spark DDL ({first}); write for example `level bigint, tags array<string>`"
-        ) from None
+    return Schema(0, "STRUCT", hinted(found, hints_of(settings.decode.schema_hints)).json())
 
 
 def _everything(settings: Settings) -> Offsets:

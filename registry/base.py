@@ -35,6 +35,7 @@ class Schema:
     what a serializer registered (`registry/protobuf_text.py` takes both).
     `rules` names the data rules the registry keeps beside the schema, such as `ENCRYPT`: fields that such a
     rule touches arrive transformed, and no decoder here undoes that.
+    `entity` names the one entity whose records an inferred schema is for, by the name that is made from it; None: all.
     """
 
     id: int
@@ -44,6 +45,7 @@ class Schema:
     imports: Mapping[str, str] = field(default_factory=dict)
     guid: str | None = None
     rules: tuple[str, ...] = ()
+    entity: str | None = None
 
     @property
     def inferred(self) -> bool:

@@ -23,6 +23,7 @@ def to_document(schema: Schema) -> dict[str, Any]:
         # As pairs: dependencies come before dependants, and JSON promises no order of keys.
         "imports": [list(pair) for pair in schema.imports.items()],
         "text": schema.text,
+        **({} if schema.entity is None else {"entity": schema.entity}),
     }
 
 
@@ -36,6 +37,7 @@ def from_document(document: Mapping[str, Any]) -> Schema:
         imports=dict(document["imports"]),
         guid=document["guid"],
         rules=tuple(document["rules"]),
+        entity=document.get("entity"),
     )
 
 

@@ -1,0 +1,37 @@
+"""Types that the user gives for fields of an inferred schema: they win over what was found."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from pyspark.errors import ParseException
+from pyspark.sql.types import StructField, StructType
+
+from distributary.errors import ConfigError
+
+
+def hinted(inferred: StructType, hints: StructType) -> StructType:
+    """The inferred schema with the types that hints give, in structs too; what only hints name is added."""
+    found = {field.name: field for field in inferred.fields}
+    for hint in hints.fields:
+        before = found.get(hint.name)
+        inner = before.dataType if before is not None else None
+        both = isinstance(inner, StructType) and isinstance(hint.dataType, StructType)
+        dtype = (
+            hinted(cast("StructType", inner), cast("StructType", hint.dataType)) if both else hint.dataType
+        )
+        found[hint.name] = StructField(hint.name, dtype)
+    return StructType(list(found.values()))
+
+
+def hints_of(ddl: str | None) -> StructType:
+    """The hints of `decode.schema_hints`; needs a Spark session. Raises ConfigError for what is no DDL."""
+    if ddl is None:
+        return StructType([])
+    try:
+        return cast("StructType", StructType.fromDDL(ddl))
+    except ParseException as error:
+        first = str(error).strip().splitlines()[0]
+        raise ConfigError(
+            f"decode.schema_hints is no Spark DDL ({first}); write for example `level bigint, tags array<string>`"
+        ) from None
