@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from distributary.codecs.base import INFERRED
+from distributary.errors import BadSchema
+from distributary.ingest.entity_schemas import NO_FIELDS, EntityVersions
 from distributary.ingest.schema_location import SchemaLocation
 from distributary.registry.base import (
     Answer,
@@ -19,8 +21,6 @@ from distributary.registry.base import (
     SchemaType,
     SubjectVersion,
 )
-
-_NO_FIELDS = '{"type":"struct","fields":[]}'
 
 
 class MixedSchemas:
@@ -63,6 +63,27 @@ class MixedSchemas:
             return self._registry.register(subject, text, schema_type, references)
         return -self._location.register(subject, text, schema_type, references)
 
+    def newest(self, names: Iterable[str]) -> Mapping[str, Schema]:
+        """The newest version of each of these entities' schemas that has one."""
+        return _negated(self._entities().newest(names))
+
+    def register_each(
+        self, texts: Mapping[str, str], entities: Mapping[str, str] | None = None
+    ) -> Mapping[str, Schema]:
+        """The version of each of these entities' schemas. Raises BadSchema."""
+        return _negated(self._entities().register_each(texts, entities))
+
+    def hinted(self, text: str) -> str:
+        """The schema with the types that hints give."""
+        return self._entities().hinted(text)
+
+    def _entities(self) -> EntityVersions:
+        if isinstance(self._location, EntityVersions):
+            return self._location
+        raise BadSchema(
+            f"{self._location.folder} holds one schema for all entities: decode.schema_per is topic"
+        )
+
     def _inferred(self, ref: SchemaRef) -> Answer:
         version = self._newest() if ref == INFERRED else -int(ref)
         (answer,) = self._location.by_refs([version]).values()
@@ -70,7 +91,11 @@ class MixedSchemas:
 
     def _newest(self) -> int:
         latest = self._location.latest()
-        return latest.id if latest else self._location.register(self._location.subject, _NO_FIELDS)
+        return latest.id if latest else self._location.register(self._location.subject, NO_FIELDS)
+
+
+def _negated(schemas: Mapping[str, Schema]) -> Mapping[str, Schema]:
+    return {name: replace(schema, id=-schema.id) for name, schema in schemas.items()}
 
 
 def _is_inferred(ref: SchemaRef) -> bool:

@@ -15,7 +15,7 @@ from distributary.ingest.atomic_file import write_once
 from distributary.ingest.checkpoint import numbered
 from distributary.registry.base import Answer, Reference, Schema, SchemaRef, SchemaType, SubjectVersion
 
-_SUFFIX = ".json"
+SUFFIX = ".json"
 
 
 class SchemaLocation:
@@ -34,7 +34,7 @@ class SchemaLocation:
             raise SchemaNotFound(
                 f"there is no version {ref} in {self.folder}; `distributary infer` writes one"
             ) from None
-        return Schema(int(ref), "STRUCT", _checked(path, text))
+        return Schema(int(ref), "STRUCT", checked(path, text))
 
     def by_refs(self, refs: Iterable[SchemaRef], subject: str | None = None) -> Mapping[SchemaRef, Answer]:
         """What each of these versions came to."""
@@ -42,7 +42,7 @@ class SchemaLocation:
 
     def versions(self, subject: str, deleted: bool = False) -> Sequence[SubjectVersion]:
         """All versions, oldest first; none is ever deleted. Raises SchemaNotFound while there is none, and for any other subject."""
-        found = sorted(numbered(self.folder, _SUFFIX)) if subject == self.subject else []
+        found = sorted(numbered(self.folder, SUFFIX)) if subject == self.subject else []
         if not found:
             raise SchemaNotFound(
                 f"{self.folder} holds no schema of {subject}; `distributary infer` writes one"
@@ -51,7 +51,7 @@ class SchemaLocation:
 
     def latest(self) -> Schema | None:
         """The newest version; None while there is none. Raises BadSchema for a file that is no StructType."""
-        newest = max(numbered(self.folder, _SUFFIX), default=None)
+        newest = max(numbered(self.folder, SUFFIX), default=None)
         return None if newest is None else self.by_ref(newest)
 
     def register(
@@ -64,7 +64,7 @@ class SchemaLocation:
         """The version of this schema: the newest one if that says the same, or a new one. Raises BadSchema."""
         if subject != self.subject or schema_type != "STRUCT" or references:
             raise BadSchema(f"{self.folder} takes StructTypes of {self.subject} alone, without references")
-        pretty = json.dumps(json.loads(_checked(self.folder, text)), indent=1) + "\n"
+        pretty = file_text(self.folder, text)
         while True:
             latest = self.latest()
             if latest is not None and json.loads(latest.text) == json.loads(pretty):
@@ -74,7 +74,7 @@ class SchemaLocation:
                 return version
 
     def _path(self, ref: SchemaRef) -> Path:
-        return self.folder / f"{ref if isinstance(ref, int) else 'none'}{_SUFFIX}"
+        return self.folder / f"{ref if isinstance(ref, int) else 'none'}{SUFFIX}"
 
     def _answer(self, ref: SchemaRef) -> Answer:
         try:
@@ -83,7 +83,13 @@ class SchemaLocation:
             return error
 
 
-def _checked(path: Path, text: str) -> str:
+def file_text(path: Path, text: str) -> str:
+    """What a version's file holds. Raises BadSchema, naming the path, for what is no StructType."""
+    return json.dumps(json.loads(checked(path, text)), indent=1) + "\n"
+
+
+def checked(path: Path, text: str) -> str:
+    """The text, which is a StructType. Raises BadSchema, naming the path, for what is none."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -1,0 +1,191 @@
+"""A location with the versions of one inferred schema an entity: what is a number for one may be a text for another.
+
+`<folder>/<name>/<version>.json` holds nothing but Spark's StructType JSON, the name being the one that `names.py` makes from an
+entity for tables. Versions are numbered over the whole location, so that a number by itself is one schema. An entity whose
+name is not its own is in `<folder>/_names/<name>.json`. Records without an entity have versions in `<folder>` itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from pyspark.sql.types import StructType
+
+from distributary.codecs.base import INFERRED
+from distributary.errors import BadSchema, SchemaNotFound
+from distributary.ingest.atomic_file import make_folder, write_once
+from distributary.ingest.checkpoint import numbered
+from distributary.ingest.file_lock import file_lock
+from distributary.ingest.names import ENTITY, table_name
+from distributary.ingest.schema_hints import hinted, hints_of
+from distributary.ingest.schema_location import SUFFIX, SchemaLocation, file_text
+from distributary.registry.base import Reference, Schema, SchemaRef, SchemaType, SubjectVersion
+
+NO_FIELDS = '{"type":"struct","fields":[]}'
+
+_NAMES = "_names"
+_LOCK = "_lock"
+# Writing a file durably is waiting for the disk.
+_WRITERS = 16
+
+
+@runtime_checkable
+class EntityVersions(Protocol):
+    """Where each entity has versions of a schema of its own, by the name made from it (`entity_name`)."""
+
+    def newest(self, names: Iterable[str]) -> Mapping[str, Schema]:
+        """The newest version of each of these that has one."""
+        ...
+
+    def register_each(
+        self, texts: Mapping[str, str], entities: Mapping[str, str] | None = None
+    ) -> Mapping[str, Schema]:
+        """The version of each of these schemas: the newest one if that says the same, or a new one. Raises BadSchema.
+
+        `entities` are the real ones, for names that may not have been met before.
+        """
+        ...
+
+    def hinted(self, text: str) -> str:
+        """The schema with the types that hints give."""
+        ...
+
+
+def entity_name(entity: str, fold_case: bool) -> str:
+    """What an entity's folder is called: its table's name, without what settings put around it."""
+    return table_name(ENTITY, entity, fold_case)
+
+
+class EntitySchemas(SchemaLocation):
+    """The versions of every entity's schema. A version is its own id, and its schema tells whose it is."""
+
+    def __init__(self, folder: Path, subject: str, hints: str | None = None) -> None:
+        """`subject` is what all versions are called by; `hints` are types that win over found ones, as Spark's DDL."""
+        super().__init__(folder, subject)
+        self._hints = hints
+        # By version, the name of the folder it is in; "" is the location itself.
+        self._owners: dict[int, str] = {}
+
+    def by_ref(self, ref: SchemaRef, subject: str | None = None) -> Schema:
+        """The schema of this version, or for `INFERRED` the newest of records without an entity; there is always one."""
+        number = self._of_nobody() if ref == INFERRED else ref
+        if number not in self._owners:
+            self._scan()
+        schema = super().by_ref(number, subject)
+        return replace(schema, entity=self._owners[schema.id] or None)
+
+    def versions(self, subject: str, deleted: bool = False) -> Sequence[SubjectVersion]:
+        """The versions of all entities, oldest first. Raises SchemaNotFound while there is none, and for any other subject."""
+        self._scan()
+        if subject != self.subject or not self._owners:
+            raise SchemaNotFound(
+                f"{self.folder} holds no schema of {subject}; `distributary infer` writes one"
+            )
+        return [SubjectVersion(subject, version, version) for version in sorted(self._owners)]
+
+    def names(self) -> list[str]:
+        """The names of all entities that have versions."""
+        self._scan()
+        return sorted(set(self._owners.values()) - {""})
+
+    def entity(self, name: str) -> str:
+        """The entity that a name was made from."""
+        try:
+            return str(json.loads(self._name_file(name).read_bytes())["entity"])
+        except FileNotFoundError:
+            return name
+        except (ValueError, KeyError, TypeError):
+            raise BadSchema(f"{self._name_file(name)} was edited or cut off; remove it") from None
+
+    def newest(self, names: Iterable[str]) -> Mapping[str, Schema]:
+        """The newest version of each of these that has one. Raises BadSchema for a file that is no StructType."""
+        found = {name: numbered(self.folder / name, SUFFIX) for name in names}
+        self._owners |= {number: name for name, numbers in found.items() for number in numbers}
+        return {name: self.by_ref(numbers[-1]) for name, numbers in found.items() if numbers}
+
+    def register(
+        self,
+        subject: str,
+        text: str,
+        schema_type: SchemaType = "STRUCT",
+        references: Sequence[Reference] = (),
+    ) -> int:
+        """The version of this schema of records without an entity. Raises BadSchema."""
+        if subject != self.subject or schema_type != "STRUCT" or references:
+            raise BadSchema(f"{self.folder} takes StructTypes of {self.subject} alone, without references")
+        return self.register_each({"": text})[""].id
+
+    def register_each(
+        self, texts: Mapping[str, str], entities: Mapping[str, str] | None = None
+    ) -> Mapping[str, Schema]:
+        """The version of each of these schemas, by the entities' names. Raises BadSchema."""
+        files = {name: file_text(self._path_of(name), text) for name, text in texts.items()}
+        make_folder(self.folder)
+        with file_lock(self.folder / _LOCK), ThreadPoolExecutor(_WRITERS) as pool:
+            self._scan()
+            newest = self.newest(files)
+            new = [
+                name for name, text in files.items() if name not in newest or not _same(newest[name], text)
+            ]
+            last = max(self._owners, default=0)
+            numbers = {name: last + 1 + place for place, name in enumerate(sorted(new))}
+            given = {name: (entities or {}).get(name, name) for name in new}
+            list(pool.map(self._write_name, given, given.values()))
+            list(pool.map(lambda name: self._write(name, numbers[name], files[name]), new))
+        self._owners |= {number: name for name, number in numbers.items()}
+        kept = {name: numbers[name] if name in numbers else newest[name].id for name in files}
+        return {name: self.by_ref(number) for name, number in kept.items()}
+
+    def hinted(self, text: str) -> str:
+        """The schema with the types that hints give."""
+        if self._hints is None:
+            return text
+        return hinted(StructType.fromJson(json.loads(text)), hints_of(self._hints)).json()
+
+    def _of_nobody(self) -> int:
+        latest = self.latest()
+        return latest.id if latest else self.register(self.subject, NO_FIELDS)
+
+    def _path_of(self, name: str) -> Path:
+        return self.folder / name
+
+    def _path(self, ref: SchemaRef) -> Path:
+        owner = self._owners.get(ref, "") if isinstance(ref, int) else ""
+        return self._path_of(owner) / super()._path(ref).name
+
+    def _name_file(self, name: str) -> Path:
+        return self.folder / _NAMES / f"{name}{SUFFIX}"
+
+    def _write_name(self, name: str, entity: str) -> None:
+        if name != entity:
+            write_once(self._name_file(name), json.dumps({"entity": entity}, indent=1).encode() + b"\n")
+
+    def _write(self, name: str, number: int, text: str) -> None:
+        if not write_once(self._path_of(name) / f"{number}{SUFFIX}", text.encode()):
+            raise BadSchema(
+                f"{self._path_of(name)} got a version {number} from somebody else meanwhile; run again"
+            )
+
+    def _scan(self) -> None:
+        owners = dict.fromkeys(numbered(self.folder, SUFFIX), "")
+        folders = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
+        for folder in folders:
+            if folder.name.startswith(("_", ".")):
+                continue
+            for number in numbered(folder, SUFFIX):
+                if number in owners:
+                    both = " and ".join(str(self._path_of(name)) for name in (owners[number], folder.name))
+                    raise BadSchema(
+                        f"version {number} is in {both}: a number is one schema; give one another"
+                    )
+                owners[number] = folder.name
+        self._owners = owners
+
+
+def _same(schema: Schema, text: str) -> bool:
+    return bool(json.loads(schema.text) == json.loads(text))

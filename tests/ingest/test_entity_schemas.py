@@ -1,0 +1,85 @@
+"""A location with versions of one schema an entity."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from distributary.codecs.base import INFERRED
+from distributary.errors import BadSchema, SchemaNotFound
+from distributary.ingest.entity_schemas import EntitySchemas, entity_name
+from distributary.ingest.mixed_schemas import MixedSchemas
+from distributary.registry.memory import MemoryRegistry
+
+SUBJECT = "inferred:games"
+
+
+def struct(**types: str) -> str:
+    fields = [{"name": n, "type": of, "nullable": True, "metadata": {}} for n, of in types.items()]
+    return json.dumps({"type": "struct", "fields": fields})
+
+
+@pytest.fixture
+def location(tmp_path: Path) -> EntitySchemas:
+    return EntitySchemas(tmp_path / "schemas", SUBJECT)
+
+
+def test_versions_count_over_all_entities_and_tell_whose_they_are(location: EntitySchemas) -> None:
+    first = location.register_each({"go": struct(score="long"), "chess": struct(score="string")})
+    assert {name: schema.id for name, schema in first.items()} == {"chess": 1, "go": 2}
+    grown = struct(score="long", level="long")
+    again = location.register_each({"go": grown, "chess": struct(score="string")})
+    assert {name: schema.id for name, schema in again.items()} == {"chess": 1, "go": 3}
+    anew = EntitySchemas(location.folder, SUBJECT)
+    assert [version.id for version in anew.versions(SUBJECT)] == [1, 2, 3]
+    assert [anew.by_ref(number).entity for number in (1, 2, 3)] == ["chess", "go", "go"]
+    assert {name: schema.id for name, schema in anew.newest(["go", "ludo"]).items()} == {"go": 3}
+    assert json.loads((location.folder / "go" / "3.json").read_text(encoding="utf-8")) == json.loads(grown)
+    with pytest.raises(SchemaNotFound):
+        anew.by_ref(4)
+
+
+def test_records_without_an_entity_have_versions_beside_the_entities(location: EntitySchemas) -> None:
+    location.register_each({"go": struct(a="long")})
+    nobody = location.by_ref(INFERRED)
+    assert (nobody.id, nobody.entity) == (2, None)
+    assert location.register(SUBJECT, struct(b="long")) == 3
+    assert location.by_ref(INFERRED).id == 3
+    assert location.names() == ["go"]
+
+
+@pytest.mark.parametrize("entity", ["Go!", "../up", "quarantine", "日本", "a" * 200])
+def test_an_entity_whose_name_is_not_its_own_is_found_again(location: EntitySchemas, entity: str) -> None:
+    name = entity_name(entity, fold_case=True)
+    location.register_each({name: struct(a="long")}, {name: entity})
+    anew = EntitySchemas(location.folder, SUBJECT)
+    assert [anew.entity(name) for name in anew.names()] == [entity]
+    assert [path.name for path in (location.folder / name).iterdir()] == ["1.json"]
+
+
+def test_of_many_who_write_at_once_no_two_get_one_number(location: EntitySchemas) -> None:
+    def write(turn: int) -> set[int]:
+        own = EntitySchemas(location.folder, SUBJECT)
+        made = own.register_each({f"game_{place}": struct(**{f"f{turn}": "long"}) for place in range(3)})
+        return {schema.id for schema in made.values()}
+
+    with ThreadPoolExecutor(4) as pool:
+        numbers = [number for made in pool.map(write, range(4)) for number in made]
+    assert sorted(numbers) == list(range(1, 13))
+
+
+def test_a_number_in_two_folders_is_refused_by_name(location: EntitySchemas) -> None:
+    location.register_each({"go": struct(a="long"), "chess": struct(a="long")})
+    (location.folder / "go" / "1.json").write_text(struct(b="long"), encoding="utf-8")
+    with pytest.raises(BadSchema, match=r"version 1 is in .*chess and .*go"):
+        location.versions(SUBJECT)
+
+
+def test_beside_a_registry_their_numbers_are_below_zero(location: EntitySchemas) -> None:
+    mixed = MixedSchemas(MemoryRegistry(), location)
+    made = mixed.register_each({"go": struct(a="long")})
+    assert (made["go"].id, made["go"].entity) == (-1, "go")
+    assert mixed.newest(["go"])["go"] == mixed.by_ref(-1) == made["go"]
