@@ -42,7 +42,8 @@ class AvroFormat:
     """The header and the record's bytes."""
 
     schema_type: SchemaType | None = "AVRO"
-    types: Mapping[str, pa.DataType] | None = ARROW_TYPES
+    types: Mapping[str, pa.DataType] = ARROW_TYPES
+    infers = False
     corruptions: Mapping[str, Corruption] = {
         **HEADER_CORRUPTIONS,
         "truncated_body": truncated_body,

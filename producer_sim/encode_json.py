@@ -16,10 +16,18 @@ import numpy as np
 import pyarrow as pa
 
 from distributary.producer_sim.corruption import HEADER, UNKNOWN_IDS, truncated_body
-from distributary.producer_sim.event_model import EventSchema, Field
+from distributary.producer_sim.event_model import ARROW_TYPES, TIMESTAMP, EventSchema, Field
 from distributary.producer_sim.formats import Corruption, OwnColumns
 from distributary.registry.base import SchemaType
 
+# Numbers have no widths, and what JSON cannot say is text.
+TYPES: Mapping[str, pa.DataType] = {
+    **ARROW_TYPES,
+    "bytes": pa.string(),
+    "int32": pa.int64(),
+    "float": pa.float64(),
+    TIMESTAMP: pa.string(),
+}
 ENDINGS = (b"}", b"{}", b',"level":1}', b"\x00")
 NO_JSON = (b"game over", b"{'level': 1}", b"<event/>", b'{"level":}', b"{level:1}")
 NO_OBJECT = (b"[]", b'"event"', b"42", b"true", b'[{"level":1}]')
@@ -62,7 +70,8 @@ class JsonFormat:
     """An object and nothing else."""
 
     schema_type: SchemaType | None = None
-    types: Mapping[str, pa.DataType] | None = None
+    types: Mapping[str, pa.DataType] = TYPES
+    infers = True
     corruptions: Mapping[str, Corruption] = {**TEXT_CORRUPTIONS, "unexpected_header": _unexpected_header}
 
     def schema_text(self, schema: EventSchema, imported: bool = False) -> str:

@@ -9,25 +9,22 @@ import pyarrow as pa
 
 from distributary.producer_sim.corruption import HEADER, HEADER_CORRUPTIONS
 from distributary.producer_sim.encode_json import TEXT_CORRUPTIONS, JsonEncoder, as_json
+from distributary.producer_sim.encode_json import TYPES as JSON_TYPES
 from distributary.producer_sim.event_json_schema import json_schema_text, part_text, reference
-from distributary.producer_sim.event_model import ARROW_TYPES, EventSchema, Field, typed_column
+from distributary.producer_sim.event_model import ARROW_TYPES, TIMESTAMP, EventSchema, Field, typed_column
 from distributary.producer_sim.formats import Corruption
 from distributary.registry.base import SchemaType
 
-# What JSON Schema can tell of: maps and timestamps, but bytes are text in Base64, and numbers have no widths.
-TYPES: Mapping[str, pa.DataType] = {
-    **ARROW_TYPES,
-    "bytes": pa.string(),
-    "int32": pa.int64(),
-    "float": pa.float64(),
-}
+# What JSON Schema can tell of besides maps: timestamps.
+TYPES: Mapping[str, pa.DataType] = {**JSON_TYPES, TIMESTAMP: ARROW_TYPES[TIMESTAMP]}
 
 
 class JsonSchemaFormat:
     """The header and an object."""
 
     schema_type: SchemaType | None = "JSON"
-    types: Mapping[str, pa.DataType] | None = TYPES
+    types: Mapping[str, pa.DataType] = TYPES
+    infers = False
     corruptions: Mapping[str, Corruption] = {**HEADER_CORRUPTIONS, **TEXT_CORRUPTIONS}
 
     def schema_text(self, schema: EventSchema, imported: bool = False) -> str:

@@ -33,7 +33,8 @@ class ProtobufFormat:
     """The header, the message index of the first message, the message."""
 
     schema_type: SchemaType | None = "PROTOBUF"
-    types: Mapping[str, pa.DataType] | None = ARROW_TYPES
+    types: Mapping[str, pa.DataType] = ARROW_TYPES
+    infers = False
     corruptions: Mapping[str, Corruption] = {
         **HEADER_CORRUPTIONS,
         "malformed": _malformed,

@@ -38,19 +38,21 @@ class Placer:
 
     record  the types of the records' columns
     table   those of the tables' columns
+    infers  whether records have no types but those of the tables, so that every value which is of another is rescued
     """
 
     record: pa.StructType
     table: pa.StructType
+    infers: bool = False
 
     @classmethod
-    def after(cls, schemas: Iterable[pa.Schema]) -> Placer:
+    def after(cls, schemas: Iterable[pa.Schema], *, infers: bool = False) -> Placer:
         """For records of the last of these schemas, in tables that all of them have reached in this order."""
         table = record = pa.struct([])
         for schema in schemas:
             record = pa.struct(list(schema))
             table = _grown(table, record)
-        return cls(record, table)
+        return cls(record, table, infers)
 
     def place(self, rows: pa.RecordBatch) -> Placed:
         """The rows with the values that fit, the others as JSON text in a column of their own."""
@@ -66,8 +68,8 @@ class Placer:
             rows = rows.append_column(RESCUED, pa.array(texts, pa.string()))
         return Placed(rows, refused)
 
-    @staticmethod
     def _column(
+        self,
         values: pa.Array,
         about: pa.Field,
         column: pa.DataType,
@@ -77,11 +79,38 @@ class Placer:
         kept = []
         for row, value in enumerate(values.to_pylist()):
             try:
-                kept.append(_placed(value, about.type, column, [about.name], rescued[row]))
+                kept.append(self._placed(value, about.type, column, [about.name], rescued[row]))
             except _RefusedError:
                 refused[row] = True
                 kept.append(None)
         return pa.array(kept, _stored(about.type, column))
+
+    def _placed(
+        self, value: Any, record: pa.DataType, column: pa.DataType, path: list[str], rescued: Rescued
+    ) -> Any:
+        """What the column gets of a value; what it cannot hold is put into `rescued`. Raises _RefusedError."""
+        if value is None or record == column:
+            return value
+        if kinds.is_struct(record) and kinds.is_struct(column):
+            fields = {about.name: about.type for about in column}
+            return {
+                about.name: self._placed(
+                    value.get(about.name), about.type, fields[about.name], [*path, about.name], rescued
+                )
+                for about in record
+            }
+        if kinds.is_list(record) and kinds.is_list(column):
+            inner = record.value_type, column.value_type
+            return [self._placed(each, *inner, [*path, str(n)], rescued) for n, each in enumerate(value)]
+        if kinds.is_map(record) and kinds.is_map(column):
+            inner = record.item_type, column.item_type
+            return [(key, self._placed(each, *inner, [*path, key], rescued)) for key, each in value]
+        if not self.infers and not (_is_number(record) and _is_number(column)):
+            raise _RefusedError
+        if self.infers or not _holds(value, column):
+            rescued[".".join(map(_part, path))] = value
+            return None
+        return int(value) if kinds.is_integer(column) else float(value)
 
 
 def _grown(table: pa.DataType, record: pa.DataType) -> pa.DataType:
@@ -109,32 +138,6 @@ def _stored(record: pa.DataType, column: pa.DataType) -> pa.DataType:
     if kinds.is_map(column) and kinds.is_map(record):
         return pa.map_(column.key_type, _stored(record.item_type, column.item_type))
     return column
-
-
-def _placed(value: Any, record: pa.DataType, column: pa.DataType, path: list[str], rescued: Rescued) -> Any:
-    """What the column gets of a value; what it cannot hold is put into `rescued`. Raises _RefusedError."""
-    if value is None or record == column:
-        return value
-    if kinds.is_struct(record) and kinds.is_struct(column):
-        fields = {about.name: about.type for about in column}
-        return {
-            about.name: _placed(
-                value[about.name], about.type, fields[about.name], [*path, about.name], rescued
-            )
-            for about in record
-        }
-    if kinds.is_list(record) and kinds.is_list(column):
-        inner = record.value_type, column.value_type
-        return [_placed(each, *inner, [*path, str(n)], rescued) for n, each in enumerate(value)]
-    if kinds.is_map(record) and kinds.is_map(column):
-        inner = record.item_type, column.item_type
-        return [(key, _placed(each, *inner, [*path, key], rescued)) for key, each in value]
-    if not (_is_number(record) and _is_number(column)):
-        raise _RefusedError
-    if not _holds(value, column):
-        rescued[".".join(map(_part, path))] = value
-        return None
-    return int(value) if kinds.is_integer(column) else float(value)
 
 
 def _holds(number: float, column: pa.DataType) -> bool:

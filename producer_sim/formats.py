@@ -57,8 +57,11 @@ class Format(Protocol):
     schema_type: SchemaType | None
     """As what its schemas are registered; None where records name no schema."""
 
-    types: Mapping[str, pa.DataType] | None
-    """What becomes of scalars, by their Protobuf names; None where values tell it and not a schema."""
+    types: Mapping[str, pa.DataType]
+    """What becomes of scalars, by their Protobuf names."""
+
+    infers: bool
+    """Whether a reader knows of types only what values tell: a record is then never at odds with a table, only values."""
 
     corruptions: Mapping[str, Corruption]
     """How a record can be broken so that it must end in quarantine, by kind."""

@@ -6,7 +6,7 @@ nothing left for, is a ConfigError.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import get_args
 
@@ -20,11 +20,12 @@ CHANGES: tuple[ChangeClass, ...] = get_args(ChangeClass)
 # As what a record is written from the version on that switches its format, by what it was written as.
 SWITCHED: Mapping[str, str] = {"protobuf": "avro", "avro": "protobuf", "jsonschema": "avro"}
 
-# JSON tells whole numbers from others, and nothing else.
+# JSON tells whole numbers from others, and nothing else. Every integer is a number to it, though not every one a double.
 WIDER: Mapping[str, tuple[str, str]] = {
     "protobuf": ("int32", "int64"),
     "avro": ("int32", "int64"),
     "jsonschema": ("int32", "double"),
+    "json": ("int32", "double"),
 }
 NARROWER: Mapping[str, tuple[tuple[str, str], ...]] = {
     "protobuf": (("int64", "int32"), ("double", "float")),
@@ -41,11 +42,22 @@ RENAMED = {RECORD: {"tags": "badges"}, "Position": {"x": "east"}}
 OPTIONAL = "event_type"
 
 # What is visible in records that name no schema.
-JSON_CHANGES: tuple[ChangeClass, ...] = ("added", "dropped", "made_optional", "made_required")
+JSON_CHANGES: tuple[ChangeClass, ...] = (
+    "added",
+    "widened",
+    "changed",
+    "dropped",
+    "made_optional",
+    "made_required",
+)
 
 _NO_ONEOF = "only Protobuf has a oneof; choose --change added"
 # What a format cannot say, and what to choose instead.
 CANNOT: Mapping[str, Mapping[ChangeClass, str]] = {
+    "protobuf": dict.fromkeys(
+        ("made_required", "made_optional"),
+        "proto3 knows nothing that is required; choose --format avro or jsonschema",
+    ),
     "avro": {"oneof_arm_added": _NO_ONEOF},
     "jsonschema": {
         "oneof_arm_added": _NO_ONEOF,
@@ -86,9 +98,7 @@ def _added(schema: EventSchema, format_name: str) -> EventSchema:
     quest = (Field("title", "string"), Field("done", "bool"))
     base = (Field("label", "string"), Field("height", "int32"))
     parts = {"Quest": quest, "Base": base}
-    if (
-        load_format(format_name).types is None
-    ):  # a reader that infers cannot tell a map of structs from a struct
+    if load_format(format_name).infers:  # to whom a map is a struct with a field for each key
         del parts["Base"]
     schema = replace(schema, messages={**schema.messages, **dict.fromkeys(parts, ())})
     for part, fields in parts.items():
@@ -98,26 +108,34 @@ def _added(schema: EventSchema, format_name: str) -> EventSchema:
 
 
 def _widened(schema: EventSchema, format_name: str) -> EventSchema:
-    return _retyped(schema, WIDENED, [WIDER[format_name]])
+    ways = [WIDER[format_name]]
+    if load_format(format_name).infers:
+        return _retyped(schema, WIDENED, ways)
+    return _retyped(schema, WIDENED, [*ways, *_of_maps(ways)])
 
 
 def _narrowed(schema: EventSchema, format_name: str) -> EventSchema:
-    return _retyped(schema, NARROWED, NARROWER[format_name])
+    ways = NARROWER[format_name]
+    return _retyped(schema, NARROWED, [*ways, *_of_maps(ways)])
 
 
 def _changed(schema: EventSchema, format_name: str) -> EventSchema:
-    """A text becomes a message, a boolean a text; most events leave them out."""
+    """A text becomes a message, a boolean a text; most events leave them out.
+
+    To a reader that infers an object is a text like any other, if the text is what it knows: there it stays one.
+    """
+    infers = load_format(format_name).infers
 
     def change(field: Field) -> Field:
-        if field.name == "country" and field.type == "string":
+        if field.name == "country" and field.type == "string" and not infers:
             return replace(field, type="Country", rare=True)
         if field.name == "premium" and field.type == "bool":
             return replace(field, type="string", label="optional", rare=True)
         return field
 
     after = _mapped(schema, RECORD, change)
-    if after == schema:
-        return schema
+    if "Country" not in {field.type for field in after.fields} - {*schema.messages}:
+        return after
     after = replace(after, messages={**after.messages, "Country": ()})
     return _with(after, "Country", Field("code", "string"), Field("area", "int32"))
 
@@ -223,13 +241,15 @@ STEPS: Mapping[ChangeClass, Change] = {
 }
 
 
+def _of_maps(ways: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(f"map<string, {old}>", f"map<string, {new}>") for old, new in ways]
+
+
 def _retyped(
-    schema: EventSchema,
-    where: Mapping[str, tuple[str, ...]],
-    ways: list[tuple[str, str]] | tuple[tuple[str, str], ...],
+    schema: EventSchema, where: Mapping[str, tuple[str, ...]], ways: Iterable[tuple[str, str]]
 ) -> EventSchema:
-    """These fields with other types, or maps of them."""
-    types = dict(ways) | {f"map<string, {old}>": f"map<string, {new}>" for old, new in ways}
+    """These fields with other types."""
+    types = dict(ways)
     for message, names in where.items():
         schema = _mapped(
             schema,

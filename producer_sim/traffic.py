@@ -70,7 +70,7 @@ class Traffic:
                 stage.schemas[record],
             )
             self._sums[kind] = GroupSums()
-            if self._settings.changes and self._formats[version].types is not None:
+            if self._settings.changes:
                 self._placers[kind] = self._placer(kind)
 
     def stage(self, version: int) -> Iterator[list[Record]]:
@@ -104,7 +104,8 @@ class Traffic:
         """What becomes of this kind in tables that met all kinds before it."""
         before = self._settings.stages[: kind.version]
         return Placer.after(
-            columns(stage.schemas[kind.record], self._formats[stage.number].types or {}) for stage in before
+            (columns(stage.schemas[kind.record], self._formats[stage.number].types) for stage in before),
+            infers=self._formats[kind.version].infers,
         )
 
     def _placed(self, kind: Kind, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[str | None]]:
