@@ -112,4 +112,5 @@ def _known(settings: Settings) -> Known:
     last = ManifestStore(checkpoint).last()
     tables = TableBook(str(settings.sink.root), settings.sink.columns, None, settings.limits.commit_threads)
     there, unread = tables.readable(last.entities if last else tables.entities_there())
-    return Known(there, last.met if last else {}, dict(PinsStore(checkpoint).read()), unread)
+    pinned = dict(PinsStore(checkpoint).read()) if checkpoint.pins.is_dir() else {}
+    return Known(there, last.met if last else {}, pinned, unread)

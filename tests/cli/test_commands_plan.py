@@ -11,6 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from tests.ingest.avro_records import GAME, event, one, sent_as
@@ -21,9 +22,10 @@ from tests.ingest.pipelines import checkpoint, make_table, settings
 from distributary import cli
 from distributary.codecs.base import load_codec
 from distributary.ingest.layout import extend
+from distributary.ingest.ledger import CHANGES_TABLE
 from distributary.ingest.manifest import Manifest
 from distributary.ingest.manifest_store import ManifestStore
-from distributary.ingest.pins import PinnedRecord
+from distributary.ingest.pins import PinnedRecord, RecordKey
 from distributary.ingest.pins_store import PinsStore
 from distributary.producer_sim.stack import Stack
 from distributary.registry.base import Schema
@@ -48,6 +50,7 @@ class World:
     url: str
     topic: str = field(default_factory=lambda: f"plan-{uuid4().hex[:8]}")
     last: Manifest | None = None
+    pinned: dict[RecordKey, Schema] = field(default_factory=dict)
 
     def file(self, **groups: Any) -> Path:
         """The settings, with these groups besides."""
@@ -77,7 +80,9 @@ class World:
         chosen = settings(
             self.folder, route={"field": "game", "table": "{entity}"}, decode={"format": "avro"}
         )
-        records = tuple(PinnedRecord((schema.id, ()), schema) for schema in dict(sent_once(sent)).values())
+        # A checkpoint knows every schema that it ever used.
+        self.pinned |= {(schema.id, ()): schema for schema, _ in sent}
+        records = tuple(PinnedRecord(key, schema) for key, schema in self.pinned.items())
         batch = settled_by(
             chosen,
             self.folder,
@@ -95,15 +100,23 @@ class World:
         for record in records:
             PinsStore(checkpoint(self.folder)).write(record.key, record.schema)
 
+    def ledger(self) -> set[tuple[Any, ...]]:
+        """The changes that the last batch told, but for the column of rescued values, which comes by itself."""
+        assert self.last is not None
+        (files,) = [table.files for table in self.last.tables if table.folder == CHANGES_TABLE]
+        rows = [
+            row
+            for one_ in files
+            for row in pq.ParquetFile(self.folder / "lake" / CHANGES_TABLE / one_.name).read().to_pylist()
+        ]
+        names = ("table", "old_schema_id", "schema_id", "kind", "column", "decision")
+        return {tuple(row[name] for name in names) for row in rows if row["column"] != "_rescued_data"}
+
     def schema_file(self, schema: Schema) -> Path:
         """The schema in a file."""
         path = self.folder / "offered.avsc"
         path.write_text(schema.text, encoding="utf-8")
         return path
-
-
-def sent_once(sent: tuple[tuple[Schema, dict[str, Any]], ...]) -> Iterator[tuple[int, Schema]]:
-    return ((schema.id, schema) for schema, _ in sent)
 
 
 @pytest.fixture
@@ -208,6 +221,17 @@ def test_a_schema_is_planned_for_from_the_first_one_on(world: World, run: Run) -
     )
     assert "2 changes to 2 tables to decide about; the registry accepts" in " ".join(err.split())
     assert "(BACKWARD), the tables cannot take it as it is" in " ".join(err.split())
+
+    # What was told is what comes of it, and then there is nothing to decide any more.
+    wide = {"level": 2**40, "season": "s"}
+    world.ingest(*((third, {"game": game, **wide}) for game in ("golf", "quest")))
+    assert world.ledger() == {
+        (table, step["from_id"], step["to_id"], change["class"], change["column"], change["decision"])
+        for step in told["steps"]
+        for table in step["tables"]
+        for change in step["changes"]
+    }
+    assert run(world.file())[0] == 0
 
 
 def test_a_schema_is_planned_for_before_it_is_registered(world: World, run: Run) -> None:
