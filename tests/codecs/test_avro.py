@@ -98,7 +98,7 @@ def test_what_becomes_of_a_record_depends_on_nothing_but_itself(
     payloads = [write(spec, value) for value in values] * 2
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(payloads) - 1))
-        payloads[at] = data.draw(_spoilt(payloads[at]))
+        payloads[at] = data.draw(spoilt(payloads[at]))
     decoded = reader.decode(binary(payloads))
     source = decoded.source.tolist()
     assert sorted([*source, *(failure.row for failure in decoded.failures)]) == list(range(len(payloads)))
@@ -111,7 +111,7 @@ def test_what_becomes_of_a_record_depends_on_nothing_but_itself(
         assert alone == ([rows[place]] if place in rows else []) or "nan" in str(alone)
 
 
-def _spoilt(payload: bytes) -> st.SearchStrategy[bytes]:
+def spoilt(payload: bytes) -> st.SearchStrategy[bytes]:
     cut = st.integers(0, len(payload))
     return st.one_of(
         st.binary(max_size=6).map(lambda junk: payload + junk),

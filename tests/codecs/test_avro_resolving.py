@@ -12,9 +12,11 @@ import fastavro
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
+from hypothesis import strategies as st
 from tests.codecs.avro_pairs import in_json, pairs_with_values, shaped
 from tests.codecs.avro_samples import Branch, day, kind_of, long, moment, record, schema, write
-from tests.codecs.test_avro import CHAIN, comparable
+from tests.codecs.avro_samples import by_fastavro as written_by_fastavro
+from tests.codecs.test_avro import CHAIN, comparable, spoilt
 
 from distributary.codecs.avro_resolving import ResolvingReader, resolving_reader
 from distributary.errors import BadSchema
@@ -65,6 +67,24 @@ def test_records_are_resolved_as_fastavro_does(sample: tuple[Any, Any, list[Any]
     assert [None if isinstance(row, str) else row for row in found] == [
         {} if row is True else row for row in wanted
     ]
+
+
+@settings(slow, max_examples=60)
+@given(pairs_with_values(), st.data())
+def test_what_becomes_of_a_record_depends_on_nothing_but_itself(
+    sample: tuple[Any, Any, list[Any]], data: st.DataObject
+) -> None:
+    writer, reader, values = sample
+    payloads = [write(writer, value) for value in values] * 2
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(payloads) - 1))
+        payloads[at] = data.draw(spoilt(payloads[at]))
+    try:
+        found = reader_of(writer, reader)
+    except BadSchema:
+        return
+    together = decoded(found, payloads)
+    assert "nan" in str(together) or together == [decoded(found, [payload])[0] for payload in payloads]
 
 
 @settings(slow, max_examples=100)
@@ -256,3 +276,35 @@ def test_only_records_that_cannot_be_the_readers_are_refused() -> None:
 def test_rows_without_a_column_are_still_rows() -> None:
     found = reader_of(record("int"), record()).decode(pa.array([b"\x02", b"", b"\x04"], pa.binary()))
     assert (found.rows.num_rows, found.source.tolist(), found.failures[0].row) == (2, [0, 2], 1)
+
+
+def tree(*more: dict[str, Any]) -> dict[str, Any]:
+    leaves: list[dict[str, Any]] = [
+        {"name": "v", "type": "int"},
+        {"name": "one", "type": ["null", "T"]},
+        {"name": "all", "type": {"type": "array", "items": "T"}},
+        {"name": "by", "type": {"type": "map", "values": ["null", "T"]}},
+        {"name": "any", "type": ["string", "T", "null", "int"]},
+    ]
+    return fields(*leaves, *more, name="T")
+
+
+@pytest.mark.parametrize(("deep", "names"), [(1, ["v", "any"]), (2, ["v", "one", "all", "by", "any"])])
+def test_what_contains_itself_can_be_columns_so_deep(deep: int, names: list[str]) -> None:
+    leaf: dict[str, Any] = {"v": 2, "one": None, "all": [], "by": {}, "any": 9}
+    value = {"v": 1, "one": leaf, "all": [leaf], "by": {"k": leaf, "n": None}, "any": "x"}
+    later = tree({"name": "new", "type": "int", "default": 5})
+    reader = resolving_reader(schema(tree()), schema(later), deep)
+    (row,) = decoded(reader, [written_by_fastavro(tree(), value)])
+    assert list(row) == [*names, "new"]
+    inner = {"v": 2, "any": {"member0": None, "member1": 9}, "new": 5}
+    assert (row["v"], row["new"]) == (1, 5)
+    if deep == 2:
+        assert (row["one"], row["all"], row["by"]) == (inner, [inner], {"k": inner, "n": None})
+        assert row["any"] == {"member0": "x", "member1": None, "member2": None}
+
+
+def test_columns_that_would_be_too_many_are_refused() -> None:
+    wide = fields(*({"name": f"n{n}", "type": ["null", "T"]} for n in range(9)), name="T")
+    with pytest.raises(BadSchema, match="more than 5000 fields"):
+        resolving_reader(schema(wide), schema(wide), 15)

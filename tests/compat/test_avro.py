@@ -22,8 +22,8 @@ avro = pytest.importorskip("distributary.codecs.avro")
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=timezone.utc)
 
 
-def field(name: str, kind: Any) -> dict[str, Any]:
-    return {"name": name, "type": kind}
+def field(name: str, kind: Any, **more: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind, **more}
 
 
 def logical(kind: str, logical_type: str, **more: Any) -> dict[str, Any]:
@@ -123,6 +123,26 @@ def test_a_golden_record_is_the_same_by_both_decoders(spark: SparkSession, name:
     decoded = reader.decode(pa.array(payloads, pa.binary()))
     assert not decoded.failures
     assert rows_by_spark(spark, reader, payloads) == decoded.rows.to_pylist()
+
+
+def test_a_record_is_read_as_another_schema_has_it_by_both_decoders(spark: SparkSession) -> None:
+    before = [field("i", "int"), field("c", COLOUR), field("p", ["null", POINT]), field("gone", "string")]
+    after = [
+        field("new", "long", default=7),
+        field("was", "double", aliases=["i"]),
+        field("c", {**COLOUR, "symbols": ["RED"], "default": "RED"}),
+        field("p", ["null", {**POINT, "fields": [field("x", "long"), field("z", "string", default="z")]}]),
+    ]
+    records = [
+        {"i": 1, "c": "RED", "p": None, "gone": "x"},
+        {"i": 2, "c": "BLUE", "p": {"x": 1, "y": None}, "gone": ""},
+    ]
+    writer, wanted = (Schema(1, "AVRO", text_of(fields)) for fields in (before, after))
+    reader = avro.AvroCodec().resolving(writer, wanted)
+    payloads = written(text_of(before), records)
+    rows = reader.decode(pa.array(payloads, pa.binary())).rows.to_pylist()
+    assert rows[1] == {"new": 7, "was": 2.0, "c": "RED", "p": {"x": 1, "z": "z"}}
+    assert rows_by_spark(spark, reader, payloads) == rows
 
 
 def test_a_broken_record_fails_the_query(spark: SparkSession) -> None:
