@@ -71,29 +71,6 @@ def test_any_bytes_end_in_rows_or_failures_exactly_once(payloads: list[bytes]) -
     check_account(READER.decode(binary(payloads)), len(payloads))
 
 
-@slow
-@given(
-    st.lists(messages(RICH_TYPE), min_size=1, max_size=6),
-    st.lists(st.tuples(st.integers(0, 5), st.binary(min_size=1, max_size=8)), min_size=1, max_size=3),
-)
-def test_broken_records_never_change_their_neighbours(
-    sent: list[Any], spoil: list[tuple[int, bytes]]
-) -> None:
-    good = [message.SerializeToString() for message in sent]
-    payloads = list(good)
-    for place, junk in spoil:
-        payloads[place % len(good)] = junk + payloads[place % len(good)][:7]
-    decoded = READER.decode(binary(payloads))
-    check_account(decoded, len(payloads))
-    rows = dict(zip(decoded.source.tolist(), comparable(decoded.rows), strict=True))
-    for place, message in enumerate(sent):
-        if payloads[place] == good[place]:
-            assert rows[place] == expected(message)
-        else:
-            alone = READER.decode(binary([payloads[place]]))
-            assert comparable(alone.rows) == ([rows[place]] if place in rows else [])
-
-
 def check_account(decoded: Decoded, count: int) -> None:
     decoded.rows.validate(full=True)
     source = decoded.source.tolist()
