@@ -72,6 +72,8 @@ class Candidates:
     def _is_one(self, before: PinnedRecord, candidate: Candidate, own: bool) -> bool:
         if candidate.ref == before.key[0]:
             return True
+        if candidate.schema.entity != before.schema.entity:
+            return False
         old, new = self.description(before.key, before.schema), self._of(candidate, before.key)
         if old is None or new is None:
             # What nobody can decode with still takes the place of what came before in its subject.
