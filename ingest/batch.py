@@ -60,6 +60,7 @@ class BatchRunner:
     attempts  how often each batch was begun in this run, by earlier queries too
     warnings  what this run has been warned of
     expression  what records are routed by, for `route.by: expression`
+    keys      the schemas of keys, where those are decoded
     """
 
     settings: Settings
@@ -75,6 +76,7 @@ class BatchRunner:
     attempts: Counter[int] = field(default_factory=Counter)
     warnings: UnknownFieldWarnings = field(default_factory=UnknownFieldWarnings)
     expression: Node | None = None
+    keys: SchemaBook | None = None
 
     def __post_init__(self) -> None:
         self.manifests = ManifestStore(self.checkpoint)
@@ -151,7 +153,7 @@ class BatchRunner:
     def _settle(
         self, records: DataFrame, batch_id: int, known: Mapping[str, PinnedTable], met: Histories
     ) -> Settled:
-        judge = Judge(self.settings, self.schemas, self.tables, known)
+        judge = Judge(self.settings, self.schemas, self.tables, known, self.keys)
         pins = replace(self._first_pins(batch_id, known, judge.room()), met=met)
         headers = record_headers(self.settings)
         return Settling(records.sparkSession, judge, self.tables, headers, self.slots).settle(records, pins)
@@ -172,6 +174,9 @@ class BatchRunner:
             worker_bytes=settings.limits.worker_bytes,
             expression=self.expression,
             engine=settings.decode.engine,
+            key=settings.decode.key,
+            key_records=() if self.keys is None else self.keys.records,
+            key_refused={} if self.keys is None else self.keys.refused(),
             records=self.schemas.records,
             refused=self.schemas.refused(),
             tables=known,

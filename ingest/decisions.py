@@ -17,6 +17,7 @@ def to_json(pins: Pins) -> dict[str, Any]:
         "refused": [[_key_to_json(key), [v.reason, v.detail]] for key, v in sorted_refused(pins.refused)],
         "rejected": [[list(where), [v.reason, v.detail]] for where, v in sorted(pins.rejected.items())],
         "already": {table: {t: dict(ps) for t, ps in ends.items()} for table, ends in pins.already.items()},
+        "key_records": [_key_to_json(pinned.key) for pinned in pins.key_records],
         "grow": pins.grow,
         "guarded": pins.guarded,
     }
@@ -31,6 +32,7 @@ def from_manifest(manifest: Manifest, pins: Pins) -> Pins:
     """Pins that give every record of the batch the place it has in the manifest; nothing is left open."""
     decided = manifest.pins.decisions
     keys = {_key_from_json(key) for key in decided["records"]}
+    of_keys = {_key_from_json(key) for key in decided.get("key_records", ())}
     entities = {folder: entity for entity, folder in manifest.entities.items()}
     return replace(
         pins,
@@ -54,6 +56,8 @@ def from_manifest(manifest: Manifest, pins: Pins) -> Pins:
         new_tables=0,
         schemas_final=True,
         inferred_final=True,
+        key_records=tuple(pinned for pinned in pins.key_records if pinned.key in of_keys),
+        keys_final=True,
         tables_final=True,
     )
 

@@ -11,6 +11,7 @@ from pyspark import TaskContext
 from distributary.codecs.wire_header import NO_USABLE_HEADER, TOMBSTONE, Frames
 from distributary.ingest import reasons
 from distributary.ingest.frames import raw_records
+from distributary.ingest.key_texts import Keys, LookedAt
 from distributary.ingest.pins import Pins, RecordKey, Verdict, numbers_of_records
 from distributary.ingest.placement import Placement
 from distributary.ingest.report import TaskReport, to_batch
@@ -43,17 +44,21 @@ class Demultiplexer:
     def __init__(self, pins: Pins) -> None:
         self._pins, self._task = pins, Task(pins)
         self._numbers = numbers_of_records(pins.records)
+        self._keys = None if pins.key == "bytes" else Keys(pins)
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Send every record of this batch to the place where it belongs."""
         raw = raw_records(batch, self._pins.topics)
         if self._pins.count_input:
             count_spans(raw, self._task.report.spans)
+        keys = None if self._keys is None else self._keys.look(raw["key"])
+        raw = raw if keys is None else keys.beside(raw)
         rows = self._without_rejected(raw)
         frames = self._task.codec.split(raw["value"], raw["header_id"])
         self._refuse_headless(raw, frames, rows)
         self._drop_tombstones(frames, rows)
         rows = rows[frames.kind[rows] >= 0]
+        rows = rows if keys is None else self._without_unknown_keys(raw, keys, rows)
         numbers = self._numbers_of(frames.kinds)[frames.kind[rows]]
         self._refuse(raw, frames, rows[numbers == _REFUSED])
         self._ask(raw, frames, rows[numbers == _UNKNOWN])
@@ -64,6 +69,16 @@ class Demultiplexer:
     def finish(self) -> TaskReport:
         """Write what is still in memory and give the account."""
         return self._task.finish()
+
+    def _without_unknown_keys(self, raw: pa.RecordBatch, keys: LookedAt, rows: Rows) -> Rows:
+        """Records whose key names a schema that is not known wait for the driver to ask for it."""
+        asking = keys.asks[rows] >= 0
+        if not asking.any():
+            return rows
+        kinds, counts = np.unique(keys.asks[rows[asking]], return_counts=True)
+        tally(self._task.report.key_questions, [keys.kinds[kind] for kind in kinds], counts.tolist())
+        self._task.set_aside(raw, rows[asking])
+        return rows[~asking]
 
     def _without_rejected(self, raw: pa.RecordBatch) -> Rows:
         rows = np.arange(raw.num_rows, dtype=np.int64)

@@ -30,14 +30,21 @@ class Judge:
     """Holds a batch's reports against the settings; `known` are the tables that were there when it began."""
 
     def __init__(
-        self, settings: Settings, schemas: SchemaBook, tables: TableBook, known: Mapping[str, PinnedTable]
+        self,
+        settings: Settings,
+        schemas: SchemaBook,
+        tables: TableBook,
+        known: Mapping[str, PinnedTable],
+        keys: SchemaBook | None = None,
     ) -> None:
+        """`keys` are the schemas of keys, where those are decoded."""
         self._settings, self._schemas, self._tables, self._known = settings, schemas, tables, known
+        self._keys = keys
         self._reserved = settings.sink.columns.reserved()
         strays = settings.policies.no_entity
         # No entity's: the settings want it by name, whatever they say of entities.
         self._strays = None if isinstance(strays, str) else strays.table
-        self._refused = 0
+        self._refused = self._keys_refused = 0
 
     def layouts(self, total: TaskReport, pins: Pins) -> dict[str, pa.Schema]:
         """The payload columns that each table written to must have, by folder."""
@@ -83,6 +90,7 @@ class Judge:
         questions = [key for key, _ in total.questions.most_common(left)]
         learned = self._schemas.learn(questions)
         self._refused += len(learned.refused)
+        pins = self._with_keys(total, pins, last)
         grown = self._schemas.grown(total.proposals, self._settings.decode.max_fields)
         records = [*learned.records, *grown]
         self._decide_evolution(records)
@@ -97,6 +105,23 @@ class Judge:
             count_input=False,
         )
         return self._admit(total, pins, last)
+
+    def _with_keys(self, total: TaskReport, pins: Pins, last: bool) -> Pins:
+        """The pins with what the registry says of the schemas of keys, within a bound of their own: a key may only look as if it named one."""
+        if self._keys is None or not total.key_questions:
+            return replace(pins, keys_final=last or pins.keys_final)
+        left = max(self._settings.registry.max_unknown_ids - self._keys_refused, 0)
+        learned = self._keys.learn([key for key, _ in total.key_questions.most_common(left)])
+        self._keys_refused += len(learned.refused)
+        self._keys.pin(learned.records)
+        return replace(
+            pins,
+            key_records=self._keys.records,
+            key_refused={**pins.key_refused, **learned.refused},
+            keys_final=last
+            or pins.keys_final
+            or self._keys_refused >= self._settings.registry.max_unknown_ids,
+        )
 
     def _decide_evolution(self, records: Iterable[PinnedRecord]) -> None:
         if not self._known:

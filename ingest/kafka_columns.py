@@ -13,7 +13,8 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
 def kafka_fields(columns: Columns) -> list[pa.Field]:
-    """Topic, partition, offset, timestamp, key and schema id, by the names the settings give them."""
+    """Topic, partition, offset, timestamp, key and schema id, by the names the settings give them; the key's text if wanted."""
+    text = [] if columns.key_text is None else [pa.field(columns.key_text, pa.string())]
     return [
         pa.field(columns.kafka_topic, pa.string()),
         pa.field(columns.kafka_partition, pa.int32()),
@@ -21,6 +22,7 @@ def kafka_fields(columns: Columns) -> list[pa.Field]:
         pa.field(columns.kafka_ts, TIMESTAMP),
         pa.field(columns.kafka_key, pa.binary()),
         pa.field(columns.schema_id, pa.int64()),
+        *text,
     ]
 
 

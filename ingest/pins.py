@@ -66,6 +66,9 @@ class Pins:
 
     expression   what records are routed by, for `by: expression`; None where Spark has done so
     engine       what decodes: `arrow` or `spark`
+    key          what becomes of keys: `bytes`, `text`, or `auto`: text by the schemas that they name
+    key_records, key_refused, keys_final  as records, refused and schemas_final, for the schemas of keys; a key that cannot
+                 be decoded has no text
     records      record types that may be decoded
     refused      record types that were asked for and that nobody knows: to quarantine
     tables       known tables, by their folder under the root
@@ -94,6 +97,10 @@ class Pins:
     worker_bytes: int
     expression: Node | None = None
     engine: str = "arrow"
+    key: str = "bytes"
+    key_records: tuple[PinnedRecord, ...] = ()
+    key_refused: Mapping[RecordKey, Verdict] = field(default_factory=dict)
+    keys_final: bool = False
     records: tuple[PinnedRecord, ...] = ()
     refused: Mapping[RecordKey, Verdict] = field(default_factory=dict)
     tables: Mapping[str, PinnedTable] = field(default_factory=dict)

@@ -28,9 +28,13 @@ _PLAIN_NAME = re.compile(r"[a-z0-9.-]{1,100}")
 class PinsStore:
     """The pinned record types of a checkpoint, one file each, written once."""
 
-    def __init__(self, checkpoint: Checkpoint, same: Same | None = None) -> None:
-        """`same` is asked where texts differ in more than layout: a codec may know that they mean the same."""
-        self._folder = checkpoint.pins
+    def __init__(self, checkpoint: Checkpoint, same: Same | None = None, of: str = "") -> None:
+        """`same` is asked where texts differ in more than layout: a codec may know that they mean the same.
+
+        `of` is for schemas that are not those of values: they have a folder of their own.
+        """
+        self._folder = checkpoint.pins / of
+        self._folder.mkdir(exist_ok=True)
         self._same = same or _never
         self._kept: dict[RecordKey, Schema] | None = None
 

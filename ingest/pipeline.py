@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from distributary.codecs.base import load_codec
+from distributary.codecs.keys import KeyCodec
 from distributary.ingest.batch import BatchRunner, Done
 from distributary.ingest.checkpoint import Checkpoint
 from distributary.ingest.continuity import check_continuity
@@ -85,6 +86,7 @@ class Pipeline:
         schemas.open(self.settings.subjects(), self.settings.inferred_subject())
         if self.settings.decode.engine == "spark":
             check_decoders(codec, schemas.records)
+        keys = self._keys(progress, stop) if self.settings.decode.key == "auto" else None
         return BatchRunner(
             self.settings,
             self.checkpoint,
@@ -99,7 +101,16 @@ class Pipeline:
             self.attempts,
             self.warnings,
             self.expression,
+            keys,
         )
+
+    def _keys(self, progress: Progress, stop: threading.Event) -> SchemaBook:
+        """The schemas of keys: every version of the topics' subjects for them, and what was met before."""
+        store, wait = PinsStore(self.checkpoint, of="keys"), RegistryWait(progress, stop)
+        seconds = self.settings.registry.unknown_id_cache_seconds
+        keys = SchemaBook(KeyCodec(), self.registry, store, wait, seconds)
+        keys.open(self.settings.key_subjects())
+        return keys
 
     def start(self, process: Any) -> StreamingQuery:
         """The streaming query, started; `process` is called with each batch."""

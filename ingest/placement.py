@@ -17,6 +17,7 @@ from distributary.ingest.already import committed
 from distributary.ingest.entity_book import DENIED, NONE, WAITING
 from distributary.ingest.guard import deadly
 from distributary.ingest.kafka_columns import kafka_fields
+from distributary.ingest.key_texts import TEXT
 from distributary.ingest.pins import Verdict
 from distributary.ingest.report import Growth
 from distributary.ingest.rescued import joined
@@ -218,10 +219,12 @@ class Placement:
         return np.setdiff1d(np.arange(len(rows), dtype=np.int64), places)
 
     def _kafka_arrays(self, rows: Rows) -> list[pa.Array]:
-        own = self._raw.select(["topic", "partition", "offset", "ts", "key"])
+        texts = [TEXT] if self._pins.columns.key_text else []
+        own = self._raw.select(["topic", "partition", "offset", "ts", "key", *texts])
         if len(rows) < own.num_rows:
             own = own.take(pa.array(rows))
-        return [*own.columns, pa.repeat(pa.scalar(self._pinned.schema.id, pa.int64()), len(rows))]
+        schema_id = pa.repeat(pa.scalar(self._pinned.schema.id, pa.int64()), len(rows))
+        return [*own.columns[:5], schema_id, *own.columns[5:]]
 
 
 def _some(decoded: Decoded, rows: Rows) -> tuple[pa.RecordBatch, pa.StringArray | None]:

@@ -54,6 +54,7 @@ class TaskReport:
     already      rows left out because an earlier checkpoint committed them to their table
     aside        files of rows set aside
     questions    record types the pins do not cover, with the rows that wait for an answer
+    key_questions  the same for the schemas of keys
     proposals    per record type whose schema was inferred: texts of schemas that would take what rows set aside bring
     stops        what met a policy that says `fail`
     unknown      fields that sampled records have and their schema lacks
@@ -74,6 +75,7 @@ class TaskReport:
     aside: list[str] = field(default_factory=list)
     aside_rows: int = 0
     questions: Counter[RecordKey] = field(default_factory=Counter)
+    key_questions: Counter[RecordKey] = field(default_factory=Counter)
     proposals: dict[RecordKey, set[str]] = field(default_factory=dict)
     newcomers: Counter[str] = field(default_factory=Counter)
     stops: list[str] = field(default_factory=list)
@@ -96,6 +98,7 @@ class TaskReport:
         self.aside += other.aside
         self.aside_rows += other.aside_rows
         self.questions += other.questions
+        self.key_questions += other.key_questions
         for key, texts in other.proposals.items():
             self.proposals.setdefault(key, set()).update(texts)
         self.newcomers += other.newcomers
@@ -107,6 +110,7 @@ class TaskReport:
         """Forget what was set aside: the next pass takes it up."""
         self.aside, self.aside_rows = [], 0
         self.questions.clear()
+        self.key_questions.clear()
         self.proposals.clear()
         self.newcomers.clear()
 

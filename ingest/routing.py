@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distributary.ingest.expression_tree import Node, evaluate
+from distributary.ingest.key_texts import ENTITY
 from distributary.ingest.setting_groups import Route
 
 
@@ -51,7 +52,9 @@ def _by_topic(_route: Route, records: Records) -> pa.Array:
 
 
 def _by_key(_route: Route, records: Records) -> pa.Array:
-    return _text(records.of_kafka("key"))
+    """The key's text if it was made, where it is one value; else its bytes, if they are text."""
+    made = ENTITY in records.raw.schema.names
+    return _text(records.of_kafka(ENTITY if made else "key"))
 
 
 def _by_header(_route: Route, records: Records) -> pa.Array:

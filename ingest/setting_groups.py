@@ -160,6 +160,8 @@ class Decode(Group):
     """Types that win over inferred ones, as Spark's DDL, such as `level bigint, position struct<x: double>`."""
     max_fields: Annotated[int, Field(ge=1)] = 1000
     """How many fields, nested ones included, an inferred schema grows to by itself; further ones are rescued."""
+    key: Literal["bytes", "text", "auto"] = "bytes"
+    """What becomes of a record's key beside the column of its bytes: `bytes`, nothing more; `text`, a column of its text; `auto`, the same, where a key that names a schema of the registry is decoded by it first: a single value as it is written, a record as JSON. A key that cannot be decoded has no text; its record lands all the same."""
     engine: Literal["arrow", "spark"] = "arrow"
     """What decodes: `arrow` is the native decoder in the workers; `spark` takes the values from Spark's own functions (`from_avro`, `from_json`, `from_protobuf`) for each record that the native decoder has found whole, which is slower, and has Spark evaluate `route.expression`, whatever it uses."""
 
@@ -229,6 +231,8 @@ class Columns(Group):
     """The record's key, as bytes."""
     schema_id: Name = "schema_id"
     """The id of the schema it was decoded with."""
+    key_text: Name | None = None
+    """The record's key as text, where `decode.key` is not `bytes`; then `kafka_key_text` by default."""
     rescued: Name = "_rescued_data"
     """JSON text of the values that its table has no place for."""
 
@@ -236,7 +240,7 @@ class Columns(Group):
     def _distinct_and_valid(self) -> Columns:
         wrong: list[tuple[tuple[str], str]] = []
         taken = set(map(names.fold, names.RESERVED_COLUMNS))
-        for role, name in self:
+        for role, name in self.given():
             if names.column_name(name, frozenset()) != name:
                 wrong.append(((role,), "Delta takes no column of this name; use letters, digits and _"))
             elif names.column_name(name, taken) != name:
@@ -250,7 +254,11 @@ class Columns(Group):
 
     def reserved(self) -> frozenset[str]:
         """The names that no payload column may have."""
-        return frozenset(name for _, name in self)
+        return frozenset(name for _, name in self.given())
+
+    def given(self) -> list[tuple[str, str]]:
+        """The columns that there are, each by its role and its name."""
+        return [(role, name) for role, name in self if name is not None]
 
 
 class Sink(Group):

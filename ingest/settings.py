@@ -30,10 +30,26 @@ from distributary.ingest.settings_check import add_problems, refuse_literal_secr
 from distributary.ingest.settings_file import read
 from distributary.ingest.settings_schema import json_schema_of, page_of
 
+KEY_TEXT = "kafka_key_text"
+
 
 def _checkpoint_has_a_default(schema: dict[str, Any]) -> None:
     # It is made from the name, which a model's field cannot say.
     schema["required"].remove("checkpoint")
+
+
+def _with_key_text(given: Mapping[str, Any], decode: object) -> Mapping[str, Any]:
+    """The settings with the column's default name where keys become text."""
+    sink = given.get("sink")
+    if (
+        not (isinstance(decode, Mapping) and isinstance(sink, Mapping))
+        or decode.get("key", "bytes") == "bytes"
+    ):
+        return given
+    columns = sink.get("columns") or {}
+    if not isinstance(columns, Mapping) or columns.get("key_text") is not None:
+        return given
+    return {**given, "sink": {**sink, "columns": {**columns, "key_text": KEY_TEXT}}}
 
 
 class Settings(Group):
@@ -78,7 +94,25 @@ class Settings(Group):
             given = {**given, "checkpoint": f"checkpoints/{name}"}
         if isinstance(decode, Mapping) and decode.get("schema_location") is None:
             given = {**given, "decode": {**decode, "schema_location": f"schemas/{name}"}}
-        return given
+        return _with_key_text(given, decode)
+
+    @model_validator(mode="after")
+    def _key_text_has_its_column(self) -> Settings:
+        if self.sink.columns.key_text is not None and self.decode.key == "bytes":
+            raise Misfits(
+                (
+                    ("sink", "columns", "key_text"),
+                    "decode.key is bytes, so there is no such column; leave it out",
+                )
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _keys_have_their_schemas(self) -> Settings:
+        if self.decode.key == "auto" and not load_codec(self.decode.format).registered:
+            why = f"keys name schemas of a registry, which format {self.decode.format} has none of; write format: auto"
+            raise Misfits((("decode", "key"), why))
+        return self
 
     @model_validator(mode="after")
     def _has_its_schemas(self) -> Settings:
@@ -117,6 +151,10 @@ class Settings(Group):
             return ()
         return self.registry.subjects or tuple(f"{topic}-value" for topic in self.source.topics)
 
+    def key_subjects(self) -> tuple[str, ...]:
+        """The subjects of the topics' keys; what is registered elsewhere is asked for when it is met."""
+        return tuple(f"{topic}-key" for topic in self.source.topics)
+
     def inferred_subject(self) -> str | None:
         """What the versions of the inferred schema are called by; None where there is none. No topic makes such a subject."""
         return None if growing(load_codec(self.decode.format)) is None else f"inferred:{self.name}"
@@ -132,12 +170,16 @@ class Settings(Group):
     def fingerprint(self) -> dict[str, Any]:
         """What may not change on a living checkpoint, as plain JSON values by dotted name."""
         route = {f"route.{key}": value for key, value in self.route if key != "max_tables"}
+        if self.route.expression is None:
+            del route["route.expression"]
         return {
             "source.topics": sorted(self.source.topics),
             **route,
             "decode.format": self.decode.format,
             "sink.root": str(self.sink.root),
-            **{f"sink.columns.{role}": name for role, name in self.sink.columns},
+            **{f"sink.columns.{role}": name for role, name in self.sink.columns.given()},
+            # Settings that came later are kept only where they say something, for checkpoints from before.
+            **({} if self.decode.key == "bytes" else {"decode.key": self.decode.key}),
         }
 
 

@@ -93,7 +93,9 @@ class Task:
             layout = QUARANTINE_SCHEMA if mine else self.book.layout_of(file.table)
             self.report.files.append(WrittenFile(entity, file, layout))
         self.report.aside += self._aside.close()
-        self.report.questions = Counter(dict(self.report.questions.most_common(self.pins.max_questions)))
+        most = self.pins.max_questions
+        self.report.questions = Counter(dict(self.report.questions.most_common(most)))
+        self.report.key_questions = Counter(dict(self.report.key_questions.most_common(most)))
         return self.report
 
     def _schema_of(self, folder: str) -> pa.Schema:

@@ -41,6 +41,7 @@ class Sent:
     offset: int = 0
     partition: int = 0
     topic: str = TOPIC
+    key: bytes | None = b"gamer"
 
 
 def body(version: int, **fields: Any) -> bytes:
@@ -67,7 +68,7 @@ def batch(records: Sequence[Sent]) -> pa.RecordBatch:
             "partition": record.partition,
             "offset": record.offset,
             "ts": INSTANT,
-            "key": b"gamer",
+            "key": record.key,
             "value": record.value,
             "header_id": None,
             "route": None,

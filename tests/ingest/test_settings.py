@@ -136,6 +136,16 @@ decode: restart
             "  root: ./lake\n  xyz: 1",
             "sink.xyz: no setting is called so; sink knows: root, mode, columns",
         ),
+        (
+            "  root: ./lake",
+            "  root: ./lake\n  columns: {key_text: k}",
+            "sink.columns.key_text: decode.key is bytes, so there is no such column",
+        ),
+        (
+            "  root: ./lake",
+            "  root: ./lake\ndecode: {format: json, key: auto}",
+            "decode.key: keys name schemas of a registry",
+        ),
         ("name: games", "name: 7", "1:1: name: it must be a text; put it in quotes"),
         ("[game-events]", "game-events", "write a list, for example [game-events]"),
         ("[game-events]", "[a, b, a]", "5:18: source.topics[2]: this topic is written twice; keep one"),
@@ -367,3 +377,16 @@ def test_the_schema_for_editors_is_whole() -> None:
         way.get("type") for way in schema["$defs"]["Route"]["properties"]["max_tables"]["anyOf"]
     }
     json.dumps(schema)
+
+
+def test_keys_that_become_text_have_a_column_and_only_then_say_so(tmp_path: Path) -> None:
+    plain = settings_from(tmp_path, SMALL)
+    assert plain.sink.columns.key_text is None
+    assert not {"decode.key", "sink.columns.key_text", "route.expression"} & set(plain.fingerprint())
+    made = settings_from(tmp_path, SMALL + "decode: {key: auto}\n")
+    assert made.sink.columns.key_text == "kafka_key_text"
+    assert "kafka_key_text" in made.sink.columns.reserved()
+    assert made.fingerprint()["decode.key"] == "auto"
+    assert made.key_subjects() == ("game-events-key",)
+    named = settings_from(tmp_path, SMALL + "  columns: {key_text: who}\ndecode: {key: text}\n")
+    assert named.sink.columns.key_text == "who"

@@ -188,6 +188,38 @@ def test_an_expression_whose_types_do_not_go_with_a_record_stops_the_run_by_name
     assert not kit.versions()
 
 
+@pytest.mark.parametrize("engine", ["arrow", "spark"])
+def test_keys_that_carry_a_schema_are_decoded_and_route_beside_those_that_do_not(
+    kit: PipelineKit, engine: str
+) -> None:
+    move = register(kit, "RecordName", "games.v1.Move", json.dumps(AVRO), "AVRO")
+    with ConfluentRegistry(kit.registry_options) as registry:
+        number = registry.register(f"{kit.topic}-key", '"long"', "AVRO")
+        kit.configured(
+            decode={"format": "auto", "key": "auto", "engine": engine},
+            registry={"subjects": [move[0]]},
+            route={"field": None, "by": "key", "table": "player_{entity}"},
+            policies={"no_entity": {"table": "nobody"}},
+        )
+        value = avro(move[1], game="go", ply=1)
+        kit.send([value], key=confluent(number, b"\x0e"))
+        kit.run()
+        # Registered after the pipeline began, and under no subject that it watches.
+        text = registry.register(f"{kit.topic}-of-players", '"string"', "AVRO")
+    kit.send([value], key=confluent(text, b"\x06ann"))
+    kit.send([value], key=b"ann")
+    kit.send([value], key=confluent(2_000_000_000, b"\x06ann"))
+    kit.run()
+    last = kit.manifests.last()
+    assert last is not None
+    named = {
+        entity: kit.rows(folder)["kafka_key_text"].to_pylist() for entity, folder in last.entities.items()
+    }
+    assert named == {"7": ["7"], "ann": ["ann", "ann"], "": [None]}
+    assert kit.rows("nobody")["kafka_key"].to_pylist() == [confluent(2_000_000_000, b"\x06ann")]
+    assert not kit.versions().get("quarantine")
+
+
 class Notices(Silent):
     """What a run said that it waits for or does without."""
 

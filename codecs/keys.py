@@ -1,0 +1,137 @@
+"""Kafka keys whose bytes name a schema: each decoded by it, and written as text."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from distributary.codecs import reasons, wire_header
+from distributary.codecs.auto import AutoCodec
+from distributary.codecs.avro_schema import Kind, parse_schema
+from distributary.codecs.base import Decoded, Failure, RecordPath, RecordReader
+from distributary.codecs.wire_header import Frames
+from distributary.errors import DecoderUnavailable
+from distributary.registry.base import Schema, SchemaRef, SchemaType
+
+# What a key comes to: its text, and whether it is one value instead of a record.
+KEY = pa.schema([("text", pa.string()), ("scalar", pa.bool_())])
+
+_Text = tuple[str | None, bool]
+
+
+class KeyReader:
+    """Decodes keys of one schema to `KEY`: a scalar as it is written, a record as JSON. Made by `KeyCodec.reader`."""
+
+    schema = KEY
+
+    def __init__(self, name: str, texts: Callable[[pa.BinaryArray], Sequence[_Text | None]]) -> None:
+        """`texts` gives each payload's text, None for a broken one."""
+        self.name, self._texts = name, texts
+
+    def decode(self, payloads: pa.BinaryArray) -> Decoded:
+        """All keys (bodies without any header, no nulls) as text; the broken ones as failures."""
+        found = self._texts(payloads)
+        good = [row for row, text in enumerate(found) if text is not None]
+        rows = [dict(zip(KEY.names, text, strict=True)) for text in found if text is not None]
+        why = reasons.SENTENCES[reasons.MALFORMED]
+        failures = [Failure(row, reasons.MALFORMED, why) for row, text in enumerate(found) if text is None]
+        return Decoded(pa.RecordBatch.from_pylist(rows, KEY), np.array(good, np.int64), failures)
+
+    def column(self, payload: Any) -> Any:
+        """Keys are decoded in workers alone."""
+        raise DecoderUnavailable(f"{self.name}: keys are not decoded by Spark's functions; take kafka_key")
+
+
+class KeyCodec:
+    """Keys in the Confluent wire format, of any type of schema."""
+
+    registered = True
+    default_path: RecordPath = ()
+
+    def __init__(self, types: Mapping[SchemaRef, SchemaType] | None = None) -> None:
+        """`types` are those of the schemas that are known."""
+        self._auto = AutoCodec(types)
+
+    def split(self, values: pa.BinaryArray, header_ids: pa.BinaryArray | None) -> Frames:
+        """Each key's schema reference, message path if its schema is Protobuf's, and where its body starts."""
+        return self._auto.split(values, header_ids)
+
+    def reader(self, schema: Schema, path: RecordPath) -> KeyReader:
+        """The reader for keys of a schema. Raises BadSchema."""
+        if schema.type == "JSON":
+            return KeyReader("json", _json_texts)
+        if schema.type == "AVRO" and parse_schema(schema.text, dict(schema.imports)).kind is not Kind.RECORD:
+            return _rows(self._auto.reader(schema, path), _scalar)
+        return _rows(self._auto.reader(schema, path), _record)
+
+
+def _rows(inner: RecordReader, text: Callable[[dict[str, Any]], _Text]) -> KeyReader:
+    def texts(payloads: pa.BinaryArray) -> list[_Text | None]:
+        decoded = inner.decode(payloads)
+        found: list[_Text | None] = [None] * len(payloads)
+        rows = decoded.rows.to_pylist(maps_as_pydicts="lossy")
+        for row, values in zip(decoded.source.tolist(), rows, strict=True):
+            found[row] = text(values)
+        return found
+
+    return KeyReader(inner.name, texts)
+
+
+def _scalar(row: dict[str, Any]) -> _Text:
+    """The one value of a schema that is no record; a list or a map is none either."""
+    value = next(iter(row.values()), None)
+    if isinstance(value, dict | list):
+        return _dumped(value), False
+    return _written(value), True
+
+
+def _written(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return _plain(value)
+    return _dumped(value) if isinstance(value, bool | int | float) else _plain(value)
+
+
+def _record(row: dict[str, Any]) -> _Text:
+    return _dumped(row), False
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
+
+
+def _plain(value: Any) -> str:
+    """What JSON has no form for: bytes in base64, times as ISO 8601."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode("ascii")
+    return str(value.isoformat()) if hasattr(value, "isoformat") else str(value)
+
+
+def _json_texts(payloads: pa.BinaryArray) -> list[_Text | None]:
+    return [_json_text(payload.as_py()) for payload in payloads]
+
+
+def _json_text(payload: bytes) -> _Text | None:
+    try:
+        text = payload.decode()
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(value, dict | list):
+        return text, False
+    return (value if value is None or isinstance(value, str) else text.strip()), True
+
+
+def has_header(keys: pa.BinaryArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which keys begin like one of the wire format's headers."""
+    frames = wire_header.split(keys, None, message_index=False)
+    return frames.kind >= 0

@@ -1,0 +1,100 @@
+"""Keys in a worker: their text, what is asked for, and that none ever costs its record."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.codecs.avro_samples import long
+from tests.ingest.kafka_records import Sent, aside_rows, batch, pins, rows_of, value
+
+from distributary.ingest import reasons
+from distributary.ingest.demux import Demultiplexer
+from distributary.ingest.key_texts import Keys
+from distributary.ingest.names import table_name
+from distributary.ingest.pins import PinnedRecord
+from distributary.ingest.setting_groups import Columns, Route
+from distributary.registry.base import Schema
+
+LONG = PinnedRecord((5, ()), Schema(5, "AVRO", '"long"'))
+WITH_TEXT = Columns(key_text="who")
+KEYS = [
+    b"ann",
+    None,
+    b"",
+    b"\xff",
+    struct.pack(">bI", 0, 5) + long(7),
+    struct.pack(">bI", 0, 5) + b"\xff",
+    struct.pack(">bI", 0, 6) + long(7),
+    struct.pack(">bI", 0, 9) + b"x",
+    b"\x00\x00",
+    b'{"id":7}',
+]
+
+
+def test_keys_as_text_are_text_or_nothing(tmp_path: Path) -> None:
+    looked = Keys(pins(tmp_path, key="text")).look(pa.array(KEYS, pa.binary()))
+    assert looked.text.to_pylist()[:4] == ["ann", None, "", None]
+    assert looked.text.to_pylist()[8:] == ["\0\0", '{"id":7}']
+    assert (looked.asks < 0).all()
+
+
+def test_keys_that_name_a_schema_are_decoded_or_asked_for(tmp_path: Path) -> None:
+    by = pins(tmp_path, key="auto", key_records=(LONG,), key_refused={(9, ()): reasons.unknown_schema(9)})
+    looked = Keys(by).look(pa.array(KEYS, pa.binary()))
+    assert looked.text.to_pylist() == ["ann", None, "", None, "7", None, None, None, "\0\0", '{"id":7}']
+    assert [looked.kinds[ask] if ask >= 0 else None for ask in looked.asks] == [None] * 6 + [(6, ())] + [
+        None
+    ] * 3
+
+
+@given(st.lists(st.none() | st.binary(max_size=9), max_size=20))
+def test_any_keys_give_as_many_texts(keys: list[bytes | None]) -> None:
+    by = pins(Path("unused"), key="auto", key_records=(LONG,))
+    looked = Keys(by).look(pa.array(keys, pa.binary()))
+    assert len(looked.text) == len(looked.scalar) == len(looked.asks) == len(keys)
+    for key, text in zip(keys, looked.text.to_pylist(), strict=True):
+        assert text is None or key is not None
+
+
+def test_a_record_waits_for_its_key_s_schema_and_then_lands_with_or_without_it(tmp_path: Path) -> None:
+    records = [Sent(value(1, game_name="go"), n, key=key) for n, key in enumerate(KEYS)] + [
+        Sent(None, 99, key=KEYS[6])
+    ]
+    known = {"key": "auto", "columns": WITH_TEXT, "key_records": (LONG,)}
+    task = Demultiplexer(pins(tmp_path / "first", **known))
+    task.take(batch(records))
+    report = task.finish()
+    assert report.key_questions == {(6, ()): 1, (9, ()): 1}
+    assert [row["offset"] for row in aside_rows(report)] == [6, 7]
+    assert report.dropped.total() == 1
+    final = pins(tmp_path / "last", **known, keys_final=True)
+    task = Demultiplexer(final)
+    task.take(batch(records))
+    (table,) = (report := task.finish()).rows
+    rows = rows_of(final, report, table)
+    assert [row["who"] for row in rows] == ["ann", None, "", None, "7", None, None, None, "\0\0", '{"id":7}']
+    assert [row["kafka_key"] for row in rows] == KEYS
+    assert list(rows[0])[:7] == ["kafka_topic", "kafka_partition", "kafka_offset", "kafka_ts", "kafka_key", "schema_id", "who"]  # fmt: skip
+
+
+def test_a_single_value_routes_and_a_record_does_not(tmp_path: Path) -> None:
+    pair = PinnedRecord(
+        (8, ()), Schema(8, "AVRO", '{"type":"record","name":"P","fields":[{"name":"n","type":"long"}]}')
+    )
+    by = pins(
+        tmp_path,
+        key="auto",
+        columns=WITH_TEXT,
+        key_records=(LONG, pair),
+        route=Route(by="key", table="{entity}"),
+    )
+    task = Demultiplexer(by)
+    keys = [KEYS[4], struct.pack(">bI", 0, 8) + long(1), b"ann"]
+    task.take(batch([Sent(value(1, game_name="go"), n, key=key) for n, key in enumerate(keys)]))
+    report = task.finish()
+    assert report.rows == {table_name("{entity}", "7", True): 1, "ann": 1}
+    assert report.quarantined == {"no_entity": 1}
