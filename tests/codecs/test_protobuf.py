@@ -241,6 +241,31 @@ def test_groups_are_decoded() -> None:
     assert [failure.row for failure in decoded.failures] == [1]
 
 
+def test_an_extension_is_a_column_by_its_full_name_and_in_json_text_as_protobuf_writes_it() -> None:
+    text = """syntax = "proto2"; package p; message Chain { optional Chain next = 1; extensions 10 to 20; }
+    extend Chain { optional int32 x = 10; repeated Chain more = 11; } message M { optional int32 x = 1; extensions 10 to 20; }
+    extend M { optional Chain chain = 10; } message Scope { extend M { optional string x = 12; } }"""
+    payload = number(1, 7) + part(10, part(1, number(10, 5)) + part(11, b"")) + part(12, b"y")
+    reader = ProtobufCodec().reader(schema(text), (1,))
+    row = reader.decode(binary([payload])).rows.to_pylist()
+    assert row == [{"x": 7, "p.chain": '{"next":{"[p.x]":5},"[p.more]":[{}]}', "p.Scope.x": "y"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('edition = "2999"; message M {}', "edition .2999"),
+        (
+            'syntax = "proto2"; message M { option message_set_wire_format = true; extensions 4 to max; }',
+            "MessageSet",
+        ),
+    ],
+)
+def test_what_cannot_be_read_right_is_refused(text: str, said: str) -> None:
+    with pytest.raises(BadSchema, match=said):
+        ProtobufCodec().reader(schema(text), (0,))
+
+
 def test_an_any_of_a_type_of_the_schema_is_written_out() -> None:
     text = 'syntax = "proto3"; import "google/protobuf/any.proto"; message P { int64 n = 1; } message M { google.protobuf.Any a = 1; }'
     packed = message_class(text, "M")()
