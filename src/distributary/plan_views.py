@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _TABLES_NAMED = 5
 _ACTIONS: Mapping[str, str] = {
     "add": "the column is added",
+    "widen": "the table's column becomes wider",
     "fit": "every value has its place",
     "keep": "the column stays, null in new rows",
     "rescue": "values without a place go to the rescued column",
@@ -102,7 +103,7 @@ class View:
     def text(self) -> str:
         """The plan in words."""
         return "\n".join(
-            [*(one.line() for one in self.subjects), "", *self._steps(), *self._strangers()]
+            [*(one.line() for one in self.subjects), *self._steps(), *self._strangers()]
         ).rstrip()
 
     def verdict(self) -> str:
