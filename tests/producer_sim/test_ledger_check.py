@@ -39,6 +39,7 @@ def write_batch(root: Path) -> None:
         offsets={},
         gaps={},
         schema_ids=[],
+        unknown_fields={},
     )
     file = ledger.batch_file(root, row)
     NativeCommits().commit(root / file.table, [file], ledger.BATCHES_SCHEMA, "app", 4, {})

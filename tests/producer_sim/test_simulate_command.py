@@ -1,0 +1,56 @@
+"""`distributary simulate` as it is typed: what it says of a schema that the registry refused, and of records no table takes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from distributary.cli import app
+from distributary.producer_sim.stack import Stack
+from distributary.producer_sim.truth import load
+
+pytestmark = pytest.mark.stack
+
+
+def arguments(stack: Stack, topic: str, truth: Path, *more: str) -> list[str]:
+    where = ["--bootstrap-servers", stack.bootstrap_servers, "--registry", stack.registry_url]
+    few = ["--topic", topic, "--truth", str(truth), "--games", "2", "--gamers", "50", "--events", "200"]
+    return ["simulate", *where, *few, *more]
+
+
+def test_harm_done_is_said(stack: Stack, topic: str, tmp_path: Path) -> None:
+    truth = tmp_path / "truth.json"
+    said = CliRunner().invoke(app, arguments(stack, topic, truth, "--change", "changed"))
+    assert said.exit_code == 0, said.output
+    assert f"the registry refuses version 2 (changed) of {topic}-value" in said.output
+    refused = load(truth).refused
+    assert f" {refused:,} that no table takes," in said.output
+    assert 0 < refused < 200
+
+
+def test_harm_done_is_in_the_json_too(stack: Stack, topic: str, tmp_path: Path) -> None:
+    options = ["--change", "format_switched", "--change", "changed", "--one-format", "--json"]
+    said = CliRunner().invoke(app, arguments(stack, topic, tmp_path / "truth.json", *options))
+    told = json.loads(said.stdout)
+    assert told["corrupt"] == {"format_switched": 400}
+    assert [notice for notice in told["notices"] if f"{topic}-value-avro" in notice]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--change", "oneof_arm_added", "--format", "avro"], "only Protobuf has a oneof"),
+        (["--change", "enum_value_added"], "--versions 3"),
+        (["--references", "--format", "json"], "references"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_sent(
+    stack: Stack, topic: str, tmp_path: Path, options: list[str], message: str
+) -> None:
+    truth = tmp_path / "truth.json"
+    said = CliRunner().invoke(app, arguments(stack, topic, truth, *options))
+    assert message in str(said.exception)
+    assert not truth.exists()
