@@ -41,6 +41,7 @@ from distributary.ingest.spans import Spans
 from distributary.ingest.table_book import TableBook
 from distributary.ingest.table_changes import PlannedChange
 from distributary.ingest.table_fit import rules_of
+from distributary.ingest.unknown_fields import by_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,7 @@ def _batch_row(settings: Settings, manifest: Manifest, decision: Decision) -> Ba
         offsets=manifest.offsets,
         gaps=manifest.gaps,
         schema_ids=sorted(decision.settled.report.decoded),
+        unknown_fields=by_schema(decision.settled.report.unknown),
     )
 
 

@@ -43,9 +43,11 @@ BATCHES_SCHEMA = pa.schema(
         ("offsets", pa.string()),
         ("gaps", pa.string()),
         ("schema_ids", pa.string()),
+        # Behind those of earlier versions, whose tables get it.
+        ("unknown_fields", pa.string()),
     ]
 )
-"""One row a batch; `rows_by_reason`, `offsets`, `gaps` and `schema_ids` are JSON text."""
+"""One row a batch; `rows_by_reason`, `offsets`, `gaps`, `schema_ids` and `unknown_fields` are JSON text."""
 
 CHANGES_SCHEMA = pa.schema(
     [
@@ -103,6 +105,7 @@ class BatchRow:
     offsets         topic -> partition -> (start, end), end exclusive
     gaps            topic -> partition -> offsets without a record
     schema_ids      ids of the schemas that records were decoded with
+    unknown_fields  schema id -> path of a field that it lacks -> records of a sample that have it
     """
 
     pipeline: str
@@ -124,6 +127,7 @@ class BatchRow:
     offsets: Mapping[str, Mapping[int, Sequence[int]]]
     gaps: Mapping[str, Mapping[int, int]]
     schema_ids: Sequence[int]
+    unknown_fields: Mapping[int, Mapping[str, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

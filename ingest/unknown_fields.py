@@ -68,6 +68,15 @@ def join(seen: Sightings, others: Sightings) -> None:
             seen[lacked] = other
 
 
+def by_schema(seen: Sightings) -> dict[int, dict[str, int]]:
+    """How many of the sampled records have each field, by the schema that lacks it."""
+    found: dict[int, dict[str, int]] = {}
+    for lacked, sighting in sorted(seen.items()):
+        paths = found.setdefault(lacked.schema_id, {})
+        paths[lacked.path] = paths.get(lacked.path, 0) + sighting.records
+    return found
+
+
 class UnknownFieldWarnings:
     """Warns of each field once in a run, by its log."""
 

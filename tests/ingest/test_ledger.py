@@ -37,6 +37,7 @@ def batch_row() -> ledger.BatchRow:
         offsets={"game-events": {0: (10, 20), 1: (0, 2)}},
         gaps={},
         schema_ids=[1, 7],
+        unknown_fields={7: {"device.15": 3}},
     )
 
 
@@ -64,6 +65,7 @@ def test_a_batch_is_one_row_that_can_be_read_back(tmp_path: Path) -> None:
     [row] = DeltaTable(tmp_path / file.table).to_pyarrow_table().to_pylist()
     assert row["started_at"] == NOW
     assert json.loads(row["offsets"]) == {"game-events": {"0": [10, 20], "1": [0, 2]}}
+    assert json.loads(row["unknown_fields"]) == {"7": {"device.15": 3}}
     assert json.loads(row["rows_by_reason"]) == {"undecodable": 2, "tombstone": 1}
     assert (row["rows_read"], json.loads(row["schema_ids"]), json.loads(row["gaps"])) == (12, [1, 7], {})
 

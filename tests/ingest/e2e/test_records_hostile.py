@@ -172,6 +172,11 @@ def test_a_producer_ahead_of_the_registry_is_told_of_once_and_its_records_are_de
         kit.run()
 
     assert sorted(column(kit, "chess", "player")) == ["a", "a", "a", "b"]
+    batches = sorted(kit.rows(BATCHES_TABLE).to_pylist(), key=lambda row: row["batch_id"])
+    assert [json.loads(row["unknown_fields"]) for row in batches] == [
+        {str(schema.id): {"2047": 1}},
+        {str(schema.id): {"2047": 2}},
+    ]
     (warning,) = [text for text in caplog.messages if "a field that it lacks" in text]
     assert (
         f"schema {schema.id} " in warning
