@@ -111,6 +111,12 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._reply()
 
+    def do_PUT(self) -> None:
+        self._reply()
+
+    def do_DELETE(self) -> None:
+        self._reply()
+
     def _reply(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         headers = {name.lower(): value for name, value in self.headers.items()}
