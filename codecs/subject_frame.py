@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from distributary.codecs.row_shape import Mask
@@ -51,34 +50,36 @@ def decoded_frame(frame: DataFrame, plan: SubjectPlan, shape: Shape) -> DataFram
     _check_names([field.name for field in fields])
     others = [field.name for field in kept]
     taken = [frame[f"`{name}`"] for name in (*others, column)]
-    taken.append(_header_ids(frame, shape).alias(f"{column}_schema_id"))
+    if shape.headers is not None:
+        taken.append(_header_ids(frame, shape.headers, column))
     return frame.select(*taken).mapInArrow(
         _decoder(plan, shape, StructType(fields).names), StructType(fields)
     )
 
 
-def _header_ids(frame: DataFrame, shape: Shape) -> Column:
-    if shape.headers is None:
-        return F.lit(None).cast("binary")
-    if shape.headers not in frame.columns:
+def _header_ids(frame: DataFrame, headers: str, column: str) -> Column:
+    if headers not in frame.columns:
         raise ConfigError(
-            f"the frame has no column {shape.headers!r} of record headers; read from Kafka with includeHeaders=true, and keep it"
+            f"the frame has no column {headers!r} of record headers; read from Kafka with includeHeaders=true, and keep it"
         )
-    return schema_header(frame[f"`{shape.headers}`"], shape.column)
+    # By position, so its name does not matter, as long as no user's column is called that.
+    return schema_header(frame[f"`{headers}`"], column).alias("__distributary_schema_id")
 
 
 def _decoder(plan: SubjectPlan, shape: Shape, names: list[str]) -> Batches:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = SubjectRows(plan)
         for batch in batches:
-            *kept, values, header_ids = batch.columns
+            columns = list(batch.columns)
+            header_ids = columns.pop() if shape.headers else None
+            *kept, values = columns
             decoded = rows.decode(values, header_ids)
             if shape.mode == "FAILFAST":
                 raise_first(decoded.failures)
-            arrays = [*kept, *_columns(decoded, shape.into)]
+            kept += _columns(decoded, shape.into)
             if shape.mode == "PERMISSIVE":
-                arrays += _errors(decoded, values)
-            yield pa.RecordBatch.from_arrays(arrays, names=names)
+                kept += _errors(decoded, values)
+            yield pa.RecordBatch.from_arrays(kept, names=names)
 
     return run
 

@@ -101,8 +101,10 @@ class SubjectRows:
         try:
             wanted = record_type(self._codec, schema, self.plan.message)
             reader = self.plan.reader_of(self._codec, wanted)
+            if wanted.imported:
+                return reader
             named = self._codec.reader(schema, path).name
-            if wanted.imported or (path == wanted.path and self._belongs(schema, named, reader.name)):
+            if path == wanted.path and self._belongs(schema, named, reader.name):
                 return reader
         except (BadSchema, ConfigError) as error:
             reason = OTHER_RECORD if self.plan.reader is None else OTHER_TYPE

@@ -74,7 +74,8 @@ def options(stack: Stack, topic: Topic, **more: str) -> dict[str, str]:
 
 def frame_of(spark: SparkSession, *values: bytes | None) -> DataFrame:
     rows = [(number, None if value is None else bytearray(value)) for number, value in enumerate(values)]
-    return spark.createDataFrame(rows, "number int, value binary")
+    # One partition: each would wait for a Python worker of its own.
+    return spark.createDataFrame(rows, "number int, value binary").coalesce(1)
 
 
 def rows(frame: DataFrame, column: Column) -> list[Any]:

@@ -61,7 +61,7 @@ def frame_of(spark: SparkSession, *records: tuple[bytes | None, bytes]) -> DataF
         data.append((number, bytearray(value), [("trace", bytearray(b"t")), *named]))
     return spark.createDataFrame(
         data, "number int, value binary, headers array<struct<key string, value binary>>"
-    )
+    ).coalesce(1)
 
 
 @pytest.mark.parametrize("engine", ["python", "spark"])
