@@ -78,7 +78,7 @@ class ChangeRows:
 
         `entities` are those of the tables, by folder.
         """
-        came, now = {(row.table, row.column) for row in told}, datetime.now(timezone.utc)
+        came, now = {(row.table, row.column, row.kind) for row in told}, datetime.now(timezone.utc)
         return [
             self._of_verdict(meeting, verdict, entities.get(folder), now)
             for folder, meetings in self._meetings.items()
@@ -86,7 +86,8 @@ class ChangeRows:
             for verdict in meeting.verdicts
             # A column is told of when it comes, which one of an inferred schema does with its first value.
             if verdict.action not in {"add", "fail"}
-            and not (verdict.kind in CAME and (folder, verdict.column) in came)
+            # One that came before this attempt is there already, and so is no change any more.
+            and (folder, verdict.column, verdict.kind) not in came
         ]
 
     def _of_verdict(
