@@ -174,6 +174,7 @@ class BatchRunner:
             worker_bytes=settings.limits.worker_bytes,
             expression=self.expression,
             engine=settings.decode.engine,
+            by_entity=settings.decode.schema_per == "entity",
             key=settings.decode.key,
             key_records=() if self.keys is None else self.keys.records,
             key_refused={} if self.keys is None else self.keys.refused(),

@@ -10,6 +10,7 @@ from pyspark import TaskContext
 
 from distributary.codecs.wire_header import NO_USABLE_HEADER, TOMBSTONE, Frames
 from distributary.ingest import reasons
+from distributary.ingest.entity_demux import EntityDemux
 from distributary.ingest.frames import raw_records
 from distributary.ingest.key_texts import Keys, LookedAt
 from distributary.ingest.pins import Pins, RecordKey, Verdict, numbers_of_records
@@ -44,6 +45,7 @@ class Demultiplexer:
     def __init__(self, pins: Pins) -> None:
         self._pins, self._task = pins, Task(pins)
         self._numbers = numbers_of_records(pins.records)
+        self._entities = EntityDemux(self._task) if pins.by_entity else None
         self._keys = None if pins.key == "bytes" else Keys(pins)
 
     def take(self, batch: pa.RecordBatch) -> None:
@@ -59,6 +61,7 @@ class Demultiplexer:
         self._drop_tombstones(frames, rows)
         rows = rows[frames.kind[rows] >= 0]
         rows = rows if keys is None else self._without_unknown_keys(raw, keys, rows)
+        rows = rows if self._entities is None else self._entities.take(raw, frames, rows)
         numbers = self._numbers_of(frames.kinds)[frames.kind[rows]]
         self._refuse(raw, frames, rows[numbers == _REFUSED])
         self._ask(raw, frames, rows[numbers == _UNKNOWN])

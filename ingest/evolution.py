@@ -32,4 +32,5 @@ def worker_policies(settings: Settings) -> Policies:
 def describe(record: PinnedRecord) -> str:
     """A record type by its schema's reference, and its place in the schema where it is not the first."""
     ref, path = record.key
-    return f"{ref}" + (f" (message {'.'.join(map(str, path))})" if any(path) else "")
+    whose = "" if record.schema.entity is None else f" of {record.schema.entity}"
+    return f"{ref}{whose}" + (f" (message {'.'.join(map(str, path))})" if any(path) else "")

@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from distributary.codecs.base import GrowingCodec, growing, load_codec
 from distributary.errors import ConfigError
+from distributary.ingest.entity_schemas import EntitySchemas
 from distributary.ingest.frames import SCHEMA_HEADER, last_header
 from distributary.ingest.kafka_cluster import KafkaCluster
 from distributary.ingest.kafka_source import read_range
@@ -37,7 +38,10 @@ def growing_codec(settings: Settings) -> GrowingCodec:
 def location_of(settings: Settings) -> SchemaLocation:
     """Where the versions of the settings' inferred schema are. Raises ConfigError where none is inferred."""
     growing_codec(settings)
-    return SchemaLocation(settings.schema_folder(), settings.inferred_subject() or settings.name)
+    folder, subject = settings.schema_folder(), settings.inferred_subject() or settings.name
+    if settings.decode.schema_per == "entity":
+        return EntitySchemas(folder, subject, settings.decode.schema_hints)
+    return SchemaLocation(folder, subject)
 
 
 def infer(spark: SparkSession, settings: Settings, sample: int | None = None) -> Schema:
@@ -46,10 +50,16 @@ def infer(spark: SparkSession, settings: Settings, sample: int | None = None) ->
     Of records that have a key only the latest is looked at; nulls, what is no JSON, and records that name a registered
     schema are left out. Fields come in the order of their names. Empty where there is nothing to look at.
     """
-    offsets = _sampled(_everything(settings), sample)
-    records = _without_registered(settings, read_range(spark, settings, offsets))
+    records = records_to_infer(spark, settings, sample)
     found = _schema_of(spark, _latest(records).select(F.col("value").cast("string")))
     return Schema(0, "STRUCT", hinted(found, hints_of(settings.decode.schema_hints)).json())
+
+
+def records_to_infer(spark: SparkSession, settings: Settings, sample: int | None = None) -> DataFrame:
+    """The topics' records that name no schema and are no nulls, all of them or about `sample` of the newest."""
+    offsets = _sampled(_everything(settings), sample)
+    records = _without_registered(settings, read_range(spark, settings, offsets))
+    return records.where("value IS NOT NULL")
 
 
 def _everything(settings: Settings) -> Offsets:
@@ -82,8 +92,7 @@ def _without_registered(settings: Settings, records: DataFrame) -> DataFrame:
     return records.where(inferred)
 
 
-def _latest(records: DataFrame) -> DataFrame:
-    values = records.where("value IS NOT NULL")
+def _latest(values: DataFrame) -> DataFrame:
     keyed = values.where("key IS NOT NULL").groupBy("topic", "key")
     newest = keyed.agg(F.max_by("value", F.struct("timestamp", "offset")).alias("value")).select("value")
     return newest.unionByName(values.where("key IS NULL").select("value"))

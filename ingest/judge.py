@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from distributary.errors import EvolutionStopped, PolicyStopped
 from distributary.ingest import reasons
+from distributary.ingest.entity_schemas import entity_name
 from distributary.ingest.evolution import RestartToEvolve, describe
 from distributary.ingest.kafka_columns import payload_layout
 from distributary.ingest.layout import changes, extend
@@ -91,11 +92,12 @@ class Judge:
         learned = self._schemas.learn(questions)
         self._refused += len(learned.refused)
         pins = self._with_keys(total, pins, last)
+        pins = self._admit(total, pins, last)
         grown = self._schemas.grown(total.proposals, self._settings.decode.max_fields)
-        records = [*learned.records, *grown]
+        records = [*learned.records, *self._met(total, pins), *grown]
         self._decide_evolution(records)
         self._schemas.pin(records)
-        pins = replace(
+        return replace(
             pins,
             records=self._schemas.records,
             refused={**pins.refused, **learned.refused},
@@ -104,7 +106,22 @@ class Judge:
             inferred_final=last or pins.inferred_final or (bool(total.proposals) and not grown),
             count_input=False,
         )
-        return self._admit(total, pins, last)
+
+    def _met(self, total: TaskReport, pins: Pins) -> list[PinnedRecord]:
+        """The schemas of entities that had none of their own, as far as they have a table or may have one."""
+        unmet = {
+            entity: texts
+            for entity, texts in total.unmet.items()
+            if (folder := self._folder(entity)) in self._known or folder in pins.admitted
+        }
+        return self._schemas.met(unmet, self._schema_name, self._settings.decode.max_fields)
+
+    def _folder(self, entity: str) -> str:
+        route = self._settings.route
+        return table_name(route.table, entity, route.fold_case)
+
+    def _schema_name(self, entity: str) -> str:
+        return entity_name(entity, self._settings.route.fold_case)
 
     def _with_keys(self, total: TaskReport, pins: Pins, last: bool) -> Pins:
         """The pins with what the registry says of the schemas of keys, within a bound of their own: a key may only look as if it named one."""
@@ -126,7 +143,8 @@ class Judge:
     def _decide_evolution(self, records: Iterable[PinnedRecord]) -> None:
         if not self._known:
             return
-        brought = [(record, self._schemas.brings(record, self._reserved)) for record in records]
+        changing = self._changing(records)
+        brought = [(record, self._schemas.brings(record, self._reserved)) for record in changing]
         evolved = [
             f"schema {describe(record)} brings {', '.join(names)}" for record, names in brought if names
         ]
@@ -139,18 +157,24 @@ class Judge:
             self._schemas.pin(records)
             raise RestartToEvolve(evolved)
 
+    def _changing(self, records: Iterable[PinnedRecord]) -> list[PinnedRecord]:
+        """Those that may change a table: one that is only coming is not changed by what its first records bring."""
+        there = {None, *(self._schema_name(table.entity) for table in self._known.values())}
+        return [record for record in records if record.schema.entity in there]
+
     def _admit(self, total: TaskReport, pins: Pins, last: bool) -> Pins:
-        template = self._settings.route
         names = [name for name, _ in sorted(total.newcomers.items(), key=lambda item: (-item[1], item[0]))]
-        folders = dict.fromkeys(table_name(template.table, name, template.fold_case) for name in names)
+        folders = dict.fromkeys(map(self._folder, names))
         provisional = self._new_folders(total)
         room = self.room() - len(provisional)
-        waiting = [folder for folder in folders if folder not in provisional]
+        waiting = [folder for folder in folders if folder not in provisional and folder not in self._known]
+        final = last or len(waiting) > room
         return replace(
             pins,
             admitted=frozenset([*pins.admitted, *provisional, *waiting[: max(room, 0)]]),
-            tables_final=last or len(waiting) > room,
-            new_tables=max(room, 0),
+            tables_final=final,
+            # Whoever has not been named so far does not get in by being first in a task.
+            new_tables=0 if final else max(room, 0),
         )
 
     def room(self) -> int:

@@ -31,10 +31,22 @@ class PinnedRecord:
 
 
 def newest_inferred(records: Sequence[PinnedRecord]) -> int | None:
-    """Which of these is the newest version of the inferred schema; it takes what the others take. None without any."""
-    found = [number for number, pinned in enumerate(records) if pinned.schema.inferred]
-    # Versions count up; where they stand beside a registry's ids, they count down from -1.
-    return max(found, key=lambda number: abs(records[number].schema.id), default=None)
+    """Which of these is the newest version of the inferred schema; it takes what the others take. None without any.
+
+    Those that are for one entity's records do not count.
+    """
+    return newest_of_entities(records).get(None)
+
+
+def newest_of_entities(records: Sequence[PinnedRecord]) -> dict[str | None, int]:
+    """Which of these are the newest versions of inferred schemas, by the entities they are for; None: for all."""
+    found: dict[str | None, int] = {}
+    for number, pinned in enumerate(records):
+        before, schema = found.get(pinned.schema.entity), pinned.schema
+        # Versions count up; where they stand beside a registry's ids, they count down from -1.
+        if schema.inferred and (before is None or abs(schema.id) > abs(records[before].schema.id)):
+            found[schema.entity] = number
+    return found
 
 
 def numbers_of_records(records: Sequence[PinnedRecord]) -> dict[RecordKey, int]:
@@ -69,6 +81,7 @@ class Pins:
     key          what becomes of keys: `bytes`, `text`, or `auto`: text by the schemas that they name
     key_records, key_refused, keys_final  as records, refused and schemas_final, for the schemas of keys; a key that cannot
                  be decoded has no text
+    by_entity    whether records that name no schema are decoded by one that was inferred for their entity
     records      record types that may be decoded
     refused      record types that were asked for and that nobody knows: to quarantine
     tables       known tables, by their folder under the root
@@ -97,6 +110,7 @@ class Pins:
     worker_bytes: int
     expression: Node | None = None
     engine: str = "arrow"
+    by_entity: bool = False
     key: str = "bytes"
     key_records: tuple[PinnedRecord, ...] = ()
     key_refused: Mapping[RecordKey, Verdict] = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 
 import numpy as np
@@ -18,7 +18,7 @@ from distributary.ingest.entity_book import DENIED, NONE, WAITING
 from distributary.ingest.guard import deadly
 from distributary.ingest.kafka_columns import kafka_fields
 from distributary.ingest.key_texts import TEXT
-from distributary.ingest.pins import Verdict
+from distributary.ingest.pins import PinnedRecord, Verdict
 from distributary.ingest.report import Growth
 from distributary.ingest.rescued import joined
 from distributary.ingest.routing import Records, entities
@@ -53,14 +53,29 @@ class Placement:
         lacking = (self._pinned.schema.id, self._reader.name)
         note(self._report.unknown, lacking, decoded.unknown, self._raw, rows)
         decoded = self._without_growth(rows, payloads, decoded)
-        self._report.decoded[self._pinned.schema.id] += len(decoded.source)
+        self._count(rows[decoded.source])
         self._route(rows[decoded.source], decoded)
 
     def _refuse(
         self, rows: Rows, verdicts: Sequence[Verdict], entities: Sequence[str | None] | None = None
     ) -> None:
-        ref, _ = self._pinned.key
-        self._task.quarantine.take(self._raw, rows, verdicts, [ref] * len(rows), entities)
+        refs = [self._pinned_of(row).key[0] for row in rows.tolist()]
+        self._task.quarantine.take(self._raw, rows, verdicts, refs, entities)
+
+    def _pinned_of(self, row: int) -> PinnedRecord:
+        """The record type that a row of the batch is of."""
+        return self._pinned
+
+    def _count(self, rows: Rows) -> None:
+        self._report.decoded[self._pinned.schema.id] += len(rows)
+
+    def _named(self, rows: Rows, decoded: Decoded) -> pa.DictionaryArray:
+        """The rows' entities. Raises ConfigError."""
+        records = Records(decoded.rows, self._raw, rows, self._reader.name)
+        return entities(self._pins.route, records, self._pins.expression)
+
+    def _meet(self, present: Collection[int], rows: Rows, codes: Codes) -> None:
+        self._task.meet(self._number, present, rows, codes, self._raw)
 
     def _without_deadly(self, frames: Frames, rows: Rows) -> Rows:
         def decode(some: Rows) -> Decoded:
@@ -83,9 +98,8 @@ class Placement:
 
     def _route(self, rows: Rows, decoded: Decoded) -> None:
         """`rows` are the batch's rows that `decoded.rows` came from, in the same order."""
-        records = Records(decoded.rows, self._raw, rows, self._reader.name)
         try:
-            named = entities(self._pins.route, records, self._pins.expression)
+            named = self._named(rows, decoded)
         except ConfigError as error:  # for the driver to raise: it gives up the whole attempt
             self._report.stops.append(f"records of {self._reader.name}: {error}")
             return
@@ -98,7 +112,7 @@ class Placement:
         live = np.flatnonzero(codes >= 0)
         if len(live):
             brought = self._brought(decoded.rows, codes)
-            self._task.meet(self._number, brought.keys(), rows, codes, self._raw)
+            self._meet(brought.keys(), rows, codes)
             self._grow(rows, codes, brought)
             self._place(rows, decoded, codes, live)
 

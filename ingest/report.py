@@ -60,6 +60,7 @@ class TaskReport:
     unknown      fields that sampled records have and their schema lacks
     retried      whether an earlier attempt at the task failed, which may have left files
     newcomers    entities beyond the task's allowance of new tables, with the rows that wait
+    unmet        entities that have no inferred schema of their own yet: texts of schemas that would take their rows
     """
 
     spans: Spans = field(default_factory=dict)
@@ -78,6 +79,7 @@ class TaskReport:
     key_questions: Counter[RecordKey] = field(default_factory=Counter)
     proposals: dict[RecordKey, set[str]] = field(default_factory=dict)
     newcomers: Counter[str] = field(default_factory=Counter)
+    unmet: dict[str, set[str]] = field(default_factory=dict)
     stops: list[str] = field(default_factory=list)
     unknown: Sightings = field(default_factory=dict)
     retried: bool = False
@@ -102,6 +104,8 @@ class TaskReport:
         for key, texts in other.proposals.items():
             self.proposals.setdefault(key, set()).update(texts)
         self.newcomers += other.newcomers
+        for entity, texts in other.unmet.items():
+            self.unmet.setdefault(entity, set()).update(texts)
         self.stops += other.stops
         join(self.unknown, other.unknown)
         self.retried |= other.retried
@@ -113,6 +117,7 @@ class TaskReport:
         self.key_questions.clear()
         self.proposals.clear()
         self.newcomers.clear()
+        self.unmet.clear()
 
 
 def to_batch(report: TaskReport) -> pa.RecordBatch:

@@ -35,12 +35,17 @@ def entities(route: Route, records: Records, expression: Node | None = None) -> 
     `expression` is that of the route, for `by: expression`. Raises ConfigError where these records' types do not go with it.
     """
     text = _BY[route.by](route, records) if expression is None else evaluate(expression, records.decoded)
+    return as_entities(text)
+
+
+def as_entities(text: pa.StringArray) -> pa.DictionaryArray:
+    """Texts as entities: an empty one is none."""
     return pc.if_else(pc.equal(text, ""), None, text).dictionary_encode()
 
 
 def _by_field(route: Route, records: Records) -> pa.Array:
     column = _pick(records.decoded, (route.field or "").split("."))
-    return pa.nulls(records.decoded.num_rows, pa.string()) if column is None else _text(column)
+    return pa.nulls(records.decoded.num_rows, pa.string()) if column is None else as_text(column)
 
 
 def _by_record(_route: Route, records: Records) -> pa.Array:
@@ -54,11 +59,11 @@ def _by_topic(_route: Route, records: Records) -> pa.Array:
 def _by_key(_route: Route, records: Records) -> pa.Array:
     """The key's text if it was made, where it is one value; else its bytes, if they are text."""
     made = ENTITY in records.raw.schema.names
-    return _text(records.of_kafka(ENTITY if made else "key"))
+    return as_text(records.of_kafka(ENTITY if made else "key"))
 
 
 def _by_header(_route: Route, records: Records) -> pa.Array:
-    return _text(records.of_kafka("route"))
+    return as_text(records.of_kafka("route"))
 
 
 _BY: Mapping[str, Callable[[Route, Records], pa.Array]] = {
@@ -72,7 +77,7 @@ _BY: Mapping[str, Callable[[Route, Records], pa.Array]] = {
 }
 
 
-def _text(column: pa.Array) -> pa.Array:
+def as_text(column: pa.Array) -> pa.Array:
     """Values as text; bytes that are no text count as no value, since no two values may become one."""
     if not pa.types.is_binary(column.type):
         return column if pa.types.is_string(column.type) else pc.cast(column, pa.string())

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from distributary.codecs.base import growing, load_codec
+from distributary.ingest.entity_schemas import EntitySchemas
 from distributary.ingest.infer import infer, location_of
+from distributary.ingest.infer_entities import infer_entities, keep
 from distributary.ingest.mixed_schemas import MixedSchemas
 from distributary.ingest.pipeline import open_pipeline
 from distributary.ingest.progress import Progress, Silent
@@ -59,7 +61,10 @@ def schemas_of(
             yield MixedSchemas(known, location_of(settings)) if growing(codec) else known
         return
     location = location_of(settings)
-    if location.latest() is None:
+    if isinstance(location, EntitySchemas):
+        if not location.names():
+            keep(location, infer_entities(spark, settings))
+    elif location.latest() is None:
         location.register(location.subject, infer(spark, settings).text)
     yield location
 

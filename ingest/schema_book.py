@@ -11,8 +11,9 @@ import pyarrow as pa
 from distributary.codecs.base import INFERRED, Codec, growing
 from distributary.errors import BadSchema, SchemaNotFound
 from distributary.ingest import reasons
+from distributary.ingest.entity_schemas import NO_FIELDS, EntityVersions
 from distributary.ingest.layout import changes, extend
-from distributary.ingest.pins import PinnedRecord, RecordKey, Verdict, newest_inferred
+from distributary.ingest.pins import PinnedRecord, RecordKey, Verdict, newest_of_entities
 from distributary.ingest.pins_store import PinsStore
 from distributary.ingest.registry_wait import RegistryWait
 from distributary.registry.base import Answer, Schema, SchemaRef, SchemaRegistry
@@ -86,19 +87,63 @@ class SchemaBook:
 
     def grown(self, proposals: Mapping[RecordKey, Iterable[str]], max_fields: int) -> list[PinnedRecord]:
         """The next version of an inferred schema, which takes what was proposed; none where it may not grow further."""
-        texts = sorted({text for proposed in proposals.values() for text in proposed})
-        if not texts:
+        known = self.records
+        newest = {entity: known[number].schema for entity, number in newest_of_entities(known).items()}
+        wanted: dict[str | None, set[str]] = {}
+        for key, texts in proposals.items():
+            entity = self._records[key].schema.entity if key in self._records else None
+            wanted.setdefault(entity, set()).update(texts)
+        grown = {
+            entity: merged
+            for entity, texts in wanted.items()
+            if entity in newest and (merged := self._merged(newest[entity], texts, max_fields)) is not None
+        }
+        return self._registered(grown)
+
+    def met(
+        self, unmet: Mapping[str, Iterable[str]], name_of: Callable[[str], str], max_fields: int
+    ) -> list[PinnedRecord]:
+        """The newest schema of each of these entities, or a first one that takes what was proposed, if that is not too much.
+
+        `name_of` gives the name that their schemas are kept by.
+        """
+        if not unmet or not isinstance(self._registry, EntityVersions):
             return []
-        codec, known = growing(self._codec), self.records
-        number = newest_inferred(known)
-        if codec is None or number is None or self._inferred_subject is None:
-            return []
-        newest = known[number].schema
-        merged = codec.merged([newest, *(replace(newest, text=text) for text in texts)])
-        if _fields(codec.reader(merged, ()).schema) > max_fields or merged.text == newest.text:
-            return []
-        version = self._registry.register(self._inferred_subject, merged.text, newest.type)
-        return [PinnedRecord((version, ()), self._registry.by_ref(version))]
+        entities: dict[str, str] = {}
+        proposed: dict[str, set[str]] = {}
+        for entity, texts in sorted(unmet.items()):
+            name = name_of(entity)
+            entities.setdefault(name, entity)
+            proposed.setdefault(name, set()).update(texts)
+        there = self._registry.newest(entities)
+        nothing = Schema(0, "STRUCT", NO_FIELDS)
+        firsts = {
+            name: self._registry.hinted((self._merged(nothing, texts, max_fields) or nothing).text)
+            for name, texts in proposed.items()
+            if name not in there
+        }
+        made = self._registry.register_each(firsts, entities) if firsts else {}
+        return [PinnedRecord((schema.id, ()), schema) for schema in {**there, **made}.values()]
+
+    def _merged(self, newest: Schema, texts: Iterable[str], max_fields: int) -> Schema | None:
+        """A schema that takes all of this; None where there is nothing new, or too much."""
+        codec = growing(self._codec)
+        if codec is None:
+            return None
+        merged = codec.merged([newest, *(replace(newest, text=text) for text in sorted(set(texts)))])
+        too_many = _fields(codec.reader(merged, ()).schema) > max_fields
+        return None if too_many or merged.text == newest.text else merged
+
+    def _registered(self, grown: Mapping[str | None, Schema]) -> list[PinnedRecord]:
+        """The next versions of these schemas, by the entities they are for."""
+        of_entities = {entity: schema.text for entity, schema in grown.items() if entity is not None}
+        found: list[Schema] = []
+        if of_entities and isinstance(self._registry, EntityVersions):
+            found += self._registry.register_each(of_entities).values()
+        if None in grown and self._inferred_subject is not None:
+            version = self._registry.register(self._inferred_subject, grown[None].text, grown[None].type)
+            found.append(self._registry.by_ref(version))
+        return [PinnedRecord((schema.id, ()), schema) for schema in found]
 
     def refused(self) -> dict[RecordKey, Verdict]:
         """Record types that nobody knew when they were last asked for, which was not long ago."""
@@ -115,10 +160,14 @@ class SchemaBook:
     def brings(self, record: PinnedRecord, reserved: frozenset[str]) -> tuple[str, ...]:
         """The columns of a record type that no pinned one has; none where it changes no layout."""
         whole = pa.schema([])
-        for known in self.records:
+        for known in self._beside(record):
             whole = extend(whole, self._layouts[known.key], reserved)
         brought = self._codec.reader(record.schema, record.key[1]).schema
         return tuple(change.column for change in changes(whole, extend(whole, brought, reserved)))
+
+    def _beside(self, record: PinnedRecord) -> list[PinnedRecord]:
+        """The pinned record types, without those of other entities' schemas."""
+        return [one for one in self.records if one.schema.entity in (None, record.schema.entity)]
 
     def _ask(self, refs: Sequence[SchemaRef]) -> Mapping[SchemaRef, Answer]:
         return self._registry.by_refs(refs)

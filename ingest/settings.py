@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from distributary.codecs.base import growing, load_codec
+from distributary.codecs.base import PickingCodec, growing, load_codec
 from distributary.ingest import names
 from distributary.ingest.setting_groups import (
     Decode,
@@ -113,6 +113,25 @@ class Settings(Group):
             why = f"keys name schemas of a registry, which format {self.decode.format} has none of; write format: auto"
             raise Misfits((("decode", "key"), why))
         return self
+
+    @model_validator(mode="after")
+    def _has_a_schema_an_entity(self) -> Settings:
+        if self.decode.schema_per == "entity" and (why := self._no_schema_an_entity()):
+            raise Misfits((("decode", "schema_per"), f"{why}: write schema_per: topic, or leave it out"))
+        return self
+
+    def _no_schema_an_entity(self) -> str:
+        """Why no entity can have an inferred schema of its own; empty where each can."""
+        codec = load_codec(self.decode.format)
+        if growing(codec) is None:
+            return f"records in {self.decode.format} name their schema in a registry"
+        if self.route.by in ("record", "expression"):
+            return f"route.by {self.route.by} tells a record's entity only once it is decoded, which takes its schema"
+        if self.route.by == "field" and not isinstance(codec, PickingCodec):
+            return f"the codec {self.decode.format} cannot find route.field before it has a schema"
+        if self.decode.engine == "spark":
+            return "decode.engine spark decodes by one schema for the topic"
+        return ""
 
     @model_validator(mode="after")
     def _has_its_schemas(self) -> Settings:

@@ -61,21 +61,23 @@ class Task:
 
         `codes` are the entities of the batch's `rows`, those at `present` among them.
         """
-        known = self._met.setdefault(number, set())
-        if known.issuperset(present):
+        if self._met.setdefault(number, set()).issuperset(present):
             return
-        folders, key = self.book.folders, self.pins.records[number].key
         entities, firsts = np.unique(codes, return_index=True)
         for code, first in zip(entities.tolist(), firsts.tolist(), strict=True):
-            if code < 0 or code in known:
-                continue
-            known.add(code)
-            if key not in self.pins.met.get(folders[code], ()):
-                row = int(rows[first])
-                topic, partition, offset = (
-                    raw[name][row].as_py() for name in ("topic", "partition", "offset")
-                )
-                self.report.met.setdefault(key, {}).setdefault(folders[code], (topic, partition, offset))
+            if code >= 0:
+                self.meet_one(number, code, int(rows[first]), raw)
+
+    def meet_one(self, number: int, code: int, row: int, raw: pa.RecordBatch) -> None:
+        """Note where this entity's table meets a record type for the first time, which is at this row."""
+        known = self._met.setdefault(number, set())
+        if code in known:
+            return
+        known.add(code)
+        folder, key = self.book.folders[code], self.pins.records[number].key
+        if key not in self.pins.met.get(folder, ()):
+            topic, partition, offset = (raw[name][row].as_py() for name in ("topic", "partition", "offset"))
+            self.report.met.setdefault(key, {}).setdefault(folder, (topic, partition, offset))
 
     def set_aside(self, raw: pa.RecordBatch, rows: Rows) -> None:
         """Keep these rows of `raw` as they are, until the driver has answered what they wait for."""

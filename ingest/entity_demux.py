@@ -1,0 +1,154 @@
+"""Records without a schema, where each entity has an inferred one of its own: whose they are is found before they are decoded.
+
+Entities whose schemas say the same are decoded together: a call costs the same for few records as for some hundred.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+
+from distributary.codecs.base import INFERRED, GrowingReader, PickingCodec
+from distributary.codecs.wire_header import Frames, bodies
+from distributary.ingest.entity_placement import EntityPlacement
+from distributary.ingest.entity_schemas import NO_FIELDS, entity_name
+from distributary.ingest.names import table_name
+from distributary.ingest.pins import newest_of_entities
+from distributary.ingest.routing import Records, as_entities, entities
+from distributary.ingest.task import Rows, Task, tally
+from distributary.registry.base import Schema
+
+# Instead of a pinned record's number: the entity has no schema yet; there is no entity, or none that may have a table.
+_UNMET, _STRAY = -1, -2
+_NOTHING = pa.RecordBatch.from_arrays([], schema=pa.schema([]))
+# Names come from data: those of a hostile million are not all kept.
+_MOST_KEPT = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Mine:
+    """Rows of a batch that are of an inferred schema, and the entity of each."""
+
+    raw: pa.RecordBatch
+    frames: Frames
+    rows: Rows
+    named: pa.DictionaryArray
+
+
+class EntityDemux:
+    """Sends records to their entities' schemas, and asks for those that there are not."""
+
+    def __init__(self, task: Task) -> None:
+        self._task, self._pins = task, task.pins
+        newest = newest_of_entities(task.pins.records)
+        self._stray = newest.pop(None, None)
+        self._schemas = newest
+        self._numbers: dict[str, int] = {}
+        self._first = self._first_alike()
+
+    def take(self, raw: pa.RecordBatch, frames: Frames, rows: Rows) -> Rows:
+        """Place what these rows have of an inferred schema; gives the others, and those to ask for one for all entities."""
+        inferred = [number for number, (ref, _) in enumerate(frames.kinds) if ref == INFERRED]
+        found = np.isin(frames.kind[rows], inferred)
+        if not found.any():
+            return rows
+        mine = _Mine(raw, frames, rows[found], self._named(raw, frames, rows[found]))
+        numbers = self._numbers_of(mine.named)
+        self._ask(mine, np.flatnonzero(numbers == _UNMET))
+        strays = numbers == _STRAY
+        others = rows[~found]
+        if strays.any() and self._stray is None:
+            others = np.sort(np.concatenate([others, mine.rows[strays]]))
+        elif self._stray is not None:
+            self._place(mine, np.where(strays, self._stray, _UNMET))
+        self._place(mine, numbers)
+        return others
+
+    def _first_alike(self) -> Rows:
+        """Per pinned record the first of those of entities that is decoded alike; what is no such record's stays below zero."""
+        alike: dict[str, int] = {}
+        first = np.arange(len(self._pins.records), dtype=np.int64)
+        for number in sorted(self._schemas.values()):
+            first[number] = alike.setdefault(self._pins.records[number].schema.text, number)
+        return np.append(first, [_UNMET, _UNMET])
+
+    def _named(self, raw: pa.RecordBatch, frames: Frames, rows: Rows) -> pa.DictionaryArray:
+        route = self._pins.route
+        if route.by != "field":
+            return entities(route, Records(_NOTHING, raw, rows, ""))
+        codec = cast("PickingCodec", self._task.codec)
+        return as_entities(codec.picked(bodies(raw["value"], frames, rows), (route.field or "").split(".")))
+
+    def _numbers_of(self, named: pa.DictionaryArray) -> Rows:
+        numbers = [self._number(entity) for entity in named.dictionary.to_pylist()]
+        table = np.array([*numbers, _STRAY], dtype=np.int64)
+        found: Rows = table[named.indices.fill_null(len(numbers)).to_numpy()]
+        return found
+
+    def _number(self, entity: str) -> int:
+        if entity not in self._numbers:
+            if len(self._numbers) >= _MOST_KEPT:
+                self._numbers.clear()
+            self._numbers[entity] = self._look_up(entity)
+        return self._numbers[entity]
+
+    def _look_up(self, entity: str) -> int:
+        pins = self._pins
+        number = self._schemas.get(entity_name(entity, pins.route.fold_case))
+        if number is not None:
+            return number
+        folder = self._folder(entity)
+        if folder in pins.tables or folder in pins.admitted:
+            return _UNMET
+        return _STRAY if pins.tables_final or folder in pins.denied else _UNMET
+
+    def _folder(self, entity: str) -> str:
+        return table_name(self._pins.route.table, entity, self._pins.route.fold_case)
+
+    def _place(self, mine: _Mine, numbers: Rows) -> None:
+        """`numbers` are those of the rows' own schemas; below zero for rows that are placed elsewhere."""
+        leading = np.where(numbers < 0, _UNMET, self._first[numbers])
+        of_rows = np.full(mine.raw.num_rows, _UNMET, dtype=np.int64)
+        of_rows[mine.rows] = numbers
+        named = _spread(mine.named, mine.rows, mine.raw.num_rows)
+        for first, places in _groups(leading):
+            rows = mine.rows[places]
+            EntityPlacement(self._task, mine.raw, first, of_rows, named).run(mine.frames, rows)
+
+    def _ask(self, mine: _Mine, places: Rows) -> None:
+        """Keep rows of entities that nobody has met, with a schema for each that would take them."""
+        if not len(places):
+            return
+        named, rows = mine.named.take(pa.array(places)).dictionary_encode(), mine.rows[places]
+        names, codes = named.dictionary.to_pylist(), named.indices.to_numpy()
+        counts = np.bincount(codes, minlength=len(names)).tolist()
+        folders = [self._folder(name) for name in names]
+        new = [place for place, folder in enumerate(folders) if folder not in self._pins.tables]
+        tally(self._task.report.newcomers, [names[n] for n in new], [counts[n] for n in new])
+        reader = cast("GrowingReader", self._task.codec.reader(Schema(0, "STRUCT", NO_FIELDS), ()))
+        unmet, most = self._task.report.unmet, self._pins.route.max_tables
+        for code, of_entity in _groups(codes.astype(np.int64)):
+            if counts[code] and (folders[code] in self._pins.tables or len(unmet) < most):
+                payloads = bodies(mine.raw["value"], mine.frames, rows[of_entity])
+                unmet.setdefault(names[code], set()).add(reader.grown(payloads).text)
+        self._task.set_aside(mine.raw, rows)
+
+
+def _groups(numbers: Rows) -> Iterable[tuple[int, Rows]]:
+    """The places of each number from 0 on, ascending."""
+    order = np.argsort(numbers, kind="stable")
+    found, starts = np.unique(numbers[order], return_index=True)
+    for number, places in zip(found.tolist(), np.split(order, starts[1:]), strict=True):
+        if number >= 0:
+            yield number, places
+
+
+def _spread(named: pa.DictionaryArray, rows: Rows, count: int) -> pa.DictionaryArray:
+    """The entities at their rows' places in the batch, null everywhere else."""
+    at = np.full(count, -1, np.int64)
+    at[rows] = np.arange(len(rows))
+    return named.take(pa.array(at, mask=at < 0))

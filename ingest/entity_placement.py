@@ -1,0 +1,96 @@
+"""Records of several entities whose schemas are alike: decoded and placed together, each under its own schema's number."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from distributary.codecs.base import Decoded, GrowingReader
+from distributary.ingest.pins import PinnedRecord
+from distributary.ingest.placement import Placement
+from distributary.ingest.task import Rows, Task
+
+Codes = npt.NDArray[np.int32]
+
+
+class EntityPlacement(Placement):
+    """Gives every record of alike pinned types its place; their entities are known before they are decoded."""
+
+    def __init__(
+        self, task: Task, raw: pa.RecordBatch, number: int, numbers: Rows, named: pa.DictionaryArray
+    ) -> None:
+        """`number` is the one to decode by; `numbers` and `named` are each of the batch's rows' own, and its entity."""
+        super().__init__(task, raw, number)
+        self._numbers, self._entities = numbers, named
+
+    def _pinned_of(self, row: int) -> PinnedRecord:
+        return self._pins.records[int(self._numbers[row])]
+
+    def _count(self, rows: Rows) -> None:
+        numbers, counts = np.unique(self._numbers[rows], return_counts=True)
+        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+            self._report.decoded[self._pins.records[number].schema.id] += count
+
+    def _named(self, rows: Rows, decoded: Decoded) -> pa.DictionaryArray:
+        return self._entities.take(pa.array(rows))
+
+    def _without_growth(self, rows: Rows, payloads: pa.BinaryArray, decoded: Decoded) -> Decoded:
+        """Rows with fields that their entity's schema lacks wait for the driver to let that one grow."""
+        beyond = decoded.beyond
+        if len(beyond) and self._pinned.schema.entity is None:
+            beyond = beyond[self._grows_for_strays(rows[beyond])]
+        if not len(beyond) or not self._pins.grow or self._pins.inferred_final:
+            return decoded
+        reader = cast("GrowingReader", self._reader)
+        numbers = self._numbers[rows[beyond]]
+        for number in np.unique(numbers).tolist():
+            proposed = reader.grown(payloads.take(pa.array(beyond[numbers == number])))
+            key = self._pins.records[number].key
+            self._report.proposals.setdefault(key, set()).add(proposed.text)
+        self._task.set_aside(self._raw, rows[beyond])
+        return decoded.without(beyond)
+
+    def _grows_for_strays(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Which of these have a table to land in: not those of an entity that may have none."""
+        if isinstance(self._pins.policies.no_entity, str):
+            return np.zeros(len(rows), np.bool_)
+        found: npt.NDArray[np.bool_] = self._entities.take(pa.array(rows)).is_null().to_numpy(False)
+        return found
+
+    def _meet(self, present: Collection[int], rows: Rows, codes: Codes) -> None:
+        entities, firsts = np.unique(codes, return_index=True)
+        for code, first in zip(entities.tolist(), firsts.tolist(), strict=True):
+            if code >= 0:
+                row = int(rows[first])
+                self._task.meet_one(int(self._numbers[row]), code, row, self._raw)
+
+    def _grow(self, rows: Rows, codes: Codes, brought: Mapping[int, tuple[int, ...] | None]) -> None:
+        growths = self._report.growths
+        begun = len(growths)
+        super()._grow(rows, codes, brought)
+        if len(growths) > begun:
+            own = self._pinned_by_folder(rows, codes)
+            growths[begun:] = [
+                replace(one, key=own[one.table].key, schema_id=own[one.table].schema.id)
+                for one in growths[begun:]
+            ]
+
+    def _pinned_by_folder(self, rows: Rows, codes: Codes) -> dict[str, PinnedRecord]:
+        entities, firsts = np.unique(codes, return_index=True)
+        return {
+            self._book.folders[code]: self._pinned_of(int(rows[first]))
+            for code, first in zip(entities.tolist(), firsts.tolist(), strict=True)
+            if code >= 0
+        }
+
+    def _kafka_arrays(self, rows: Rows) -> list[pa.Array]:
+        arrays = super()._kafka_arrays(rows)
+        ids = np.array([pinned.schema.id for pinned in self._pins.records], np.int64)
+        # After topic, partition, offset, time and key.
+        arrays[5] = pa.array(ids[self._numbers[rows]])
+        return arrays

@@ -1,0 +1,162 @@
+"""Inferring the schema of each entity's JSON records from a topic, all in one pass over it.
+
+Spark's JSON reader infers one schema for all that it is given, so that it would take a pass an entity: the workers find the types
+themselves, by the same rules by which schemas grow later on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from distributary.codecs.base import Codec, GrowingReader, PickingCodec, growing, load_codec
+from distributary.ingest.entity_schemas import NO_FIELDS, EntitySchemas, entity_name
+from distributary.ingest.frames import last_header
+from distributary.ingest.infer import records_to_infer
+from distributary.ingest.routing import as_text
+from distributary.ingest.setting_groups import Route
+from distributary.ingest.settings import Settings
+from distributary.registry.base import Schema
+
+_NOTHING = Schema(0, "STRUCT", NO_FIELDS)
+_NAMED_DDL = "topic string, key binary, timestamp timestamp, offset bigint, value binary, entity string"
+_FOUND_DDL = "entity string, text string, records bigint"
+# Names come from data: so many times the entities that may have tables are looked at in one task.
+_LEEWAY = 4
+# Texts that differ are put together now and then.
+_MOST_TEXTS = 32
+
+_Run = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def infer_entities(spark: SparkSession, settings: Settings, sample: int | None = None) -> dict[str, Schema]:
+    """By entity the schema of its records, from the earliest to the latest offset or of about `sample` records of them all.
+
+    Of an entity's records that have one key only the latest is looked at; nulls, what is no JSON, records without an entity, and
+    those that name a registered schema are left out. Of more entities than may have tables those of the most records have one.
+    """
+    named = _with_entity(settings, records_to_infer(spark, settings, sample))
+    rows = _latest(named).mapInArrow(_inferring(settings.decode.format, settings.route), _FOUND_DDL).collect()
+    found = _by_name(settings, [(row.entity, row.text, row.records) for row in rows])
+    most = sorted(found.values(), key=lambda one: (-one.records, one.entity))[: settings.route.max_tables]
+    location = EntitySchemas(settings.schema_folder(), "", settings.decode.schema_hints)
+    codec = load_codec(settings.decode.format)
+    return {one.entity: _schema(one, codec, location) for one in sorted(most, key=lambda one: one.entity)}
+
+
+def keep(location: EntitySchemas, found: Mapping[str, Schema]) -> dict[str, Schema]:
+    """The versions of these schemas in a location, by entity."""
+    entities = {schema.entity or "": entity for entity, schema in found.items()}
+    texts = {schema.entity or "": schema.text for schema in found.values()}
+    made = location.register_each(texts, entities) if texts else {}
+    return {entities[name]: schema for name, schema in made.items()}
+
+
+@dataclass
+class _Found:
+    """What was found of one entity's records; it is called as most of them call it."""
+
+    entity: str
+    name: str
+    records: int = 0
+    texts: set[str] = field(default_factory=set)
+
+
+def _by_name(settings: Settings, rows: Iterable[tuple[str, str, int]]) -> dict[str, _Found]:
+    found: dict[str, _Found] = {}
+    for entity, text, records in sorted(rows):
+        name = entity_name(entity, settings.route.fold_case)
+        one = found.setdefault(name, _Found(entity, name))
+        one.records += records
+        one.texts.add(text)
+    return found
+
+
+def _schema(found: _Found, codec: Codec, location: EntitySchemas) -> Schema:
+    text = location.hinted(_merged(codec, found.texts))
+    return replace(_NOTHING, text=text, entity=found.name)
+
+
+def _with_entity(settings: Settings, records: DataFrame) -> DataFrame:
+    """The records with the column `entity`, without those that have none."""
+    columns = ["topic", "key", "timestamp", "offset", "value"]
+    route = settings.route
+    if route.by == "field":
+        frame = records.select(*columns).mapInArrow(_picking(settings.decode.format, route), _NAMED_DDL)
+    elif route.by == "topic":
+        frame = records.select(*columns, F.col("topic").alias("entity"))
+    else:
+        value = F.col("key") if route.by == "key" else last_header(route.header or "")
+        frame = records.select(*columns, value.alias("entity")).mapInArrow(_reading, _NAMED_DDL)
+    return frame.where("entity <> ''")
+
+
+def _picking(format_: str, route: Route) -> _Run:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        codec = cast("PickingCodec", load_codec(format_))
+        for batch in batches:
+            entity = codec.picked(_binary(batch["value"]), (route.field or "").split("."))
+            yield batch.append_column(pa.field("entity", pa.string()), entity)
+
+    return run
+
+
+def _reading(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        place = batch.schema.get_field_index("entity")
+        yield batch.set_column(place, pa.field("entity", pa.string()), as_text(_binary(batch["entity"])))
+
+
+def _latest(named: DataFrame) -> DataFrame:
+    keyed = named.where("key IS NOT NULL").groupBy("topic", "key", "entity")
+    newest = keyed.agg(F.max_by("value", F.struct("timestamp", "offset")).alias("value"))
+    columns = ["entity", "value"]
+    return newest.select(*columns).unionByName(named.where("key IS NULL").select(*columns))
+
+
+def _inferring(format_: str, route: Route) -> _Run:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        codec, texts, counts = load_codec(format_), dict[str, set[str]](), dict[str, int]()
+        reader = cast("GrowingReader", codec.reader(_NOTHING, ()))
+        for batch in batches:
+            named = batch["entity"].cast(pa.string()).dictionary_encode()
+            for entity, rows in _groups(named):
+                if entity not in texts and len(texts) >= _LEEWAY * route.max_tables:
+                    continue
+                mine = texts.setdefault(entity, set())
+                mine.add(reader.grown(_binary(batch["value"]).take(rows)).text)
+                counts[entity] = counts.get(entity, 0) + len(rows)
+                if len(mine) > _MOST_TEXTS:
+                    texts[entity] = {_merged(codec, mine)}
+        merged = [_merged(codec, some) for some in texts.values()]
+        columns = [pa.array(list(texts), pa.string()), pa.array(merged, pa.string())]
+        yield pa.RecordBatch.from_arrays(
+            [*columns, pa.array([counts[entity] for entity in texts], pa.int64())],
+            names=["entity", "text", "records"],
+        )
+
+    return run
+
+
+def _groups(named: pa.DictionaryArray) -> Iterator[tuple[str, pa.Array]]:
+    codes = named.indices.to_numpy()
+    order = np.argsort(codes, kind="stable")
+    found, starts = np.unique(codes[order], return_index=True)
+    for code, rows in zip(found.tolist(), np.split(order, starts[1:]), strict=True):
+        yield named.dictionary[code].as_py(), pa.array(rows)
+
+
+def _merged(codec: Codec, texts: Iterable[str]) -> str:
+    growable = growing(codec)
+    several: Sequence[Schema] = [replace(_NOTHING, text=text) for text in sorted(texts)]
+    return _NOTHING.text if growable is None else growable.merged([_NOTHING, *several]).text
+
+
+def _binary(values: pa.Array) -> pa.BinaryArray:
+    return values.cast(pa.binary())
