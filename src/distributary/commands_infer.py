@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from distributary import infer_views as views
 from distributary.commands_run import File, session
-from distributary.schema_columns import Changes, changes_between
-from distributary.schema_views import change_lines
+from distributary.schema_columns import changes_between
 
 if TYPE_CHECKING:
+    from distributary.ingest.entity_schemas import EntitySchemas
     from distributary.ingest.schema_location import SchemaLocation
-    from distributary.registry.base import Schema
+    from distributary.ingest.settings import Settings
 
 
 def infer(
@@ -27,33 +28,69 @@ def infer(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
-    """Infer the schema of a pipeline's JSON records from its topics, and keep it as the next version."""
-    from distributary.ingest.infer import growing_codec, location_of
-    from distributary.ingest.infer import infer as infer_schema
+    """Infer the schema of a pipeline's JSON records from its topics, or one an entity, and keep it as the next version."""
+    from distributary.ingest.entity_schemas import EntitySchemas
+    from distributary.ingest.infer import location_of
     from distributary.ingest.settings import load
 
     settings = load(file)
-    codec = growing_codec(settings)
     location = location_of(settings)
+    look = Look(settings, refresh, dry_run, sample)
+    if isinstance(location, EntitySchemas):
+        found = _of_entities(look, location)
+    else:
+        found = [_of_topic(look, location)]
+    folder = str(location.folder)
+    per_entity = isinstance(location, EntitySchemas)
+    typer.echo(views.as_json(folder, found, per_entity) if as_json else views.as_text(folder, found))
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was asked for."""
+
+    settings: Settings
+    refresh: bool
+    dry_run: bool
+    sample: int | None
+
+
+def _of_topic(look: Look, location: SchemaLocation) -> views.Inferred:
+    from distributary.ingest.infer import growing_codec
+    from distributary.ingest.infer import infer as infer_schema
+
+    codec = growing_codec(look.settings)
     before = location.latest()
-    if before is not None and not refresh:
-        _tell(location, before, changes_between(None, before, codec), as_json)
-        return
-    with session(settings) as spark:
-        found = infer_schema(spark, settings, sample)
+    if before is not None and not look.refresh:
+        return views.Inferred(None, before, changes_between(None, before, codec))
+    with session(look.settings) as spark:
+        found = infer_schema(spark, look.settings, look.sample)
     changes = changes_between(before, found, codec)
-    if before is not None and not as_json:
-        typer.echo("\n".join(change_lines(changes)))
-    kept = found if dry_run else location.by_ref(location.register(location.subject, found.text))
-    _tell(location, kept, changes, as_json)
+    kept = found if look.dry_run else location.by_ref(location.register(location.subject, found.text))
+    return views.Inferred(None, kept, changes, is_new=before is None)
 
 
-def _tell(location: SchemaLocation, schema: Schema, changes: Changes, as_json: bool) -> None:
-    value = json.loads(schema.text)
-    if as_json:
-        told = {"location": str(location.folder), "version": schema.id or None, "schema": value}
-        typer.echo(json.dumps({**told, "changes": changes.as_list()}, indent=2))
-        return
-    fields = f"{len(value['fields']):,} fields"
-    kept = f"version {schema.id} in {location.folder}" if schema.id else "nothing was written (--dry-run)"
-    typer.echo(f"{fields}: {kept}")
+def _of_entities(look: Look, location: EntitySchemas) -> list[views.Inferred]:
+    """Entities that are not met any more keep what they have."""
+    from distributary.ingest.infer import growing_codec
+    from distributary.ingest.infer_entities import infer_entities, keep
+
+    codec = growing_codec(look.settings)
+    before = location.newest(location.names())
+    if before and not look.refresh:
+        return [
+            views.Inferred(location.entity(name), schema, changes_between(None, schema, codec))
+            for name, schema in before.items()
+        ]
+    with session(look.settings) as spark:
+        found = infer_entities(spark, look.settings, look.sample)
+    kept = found if look.dry_run else keep(location, found)
+    return [
+        views.Inferred(
+            entity,
+            kept[entity],
+            changes_between(was := before.get(schema.entity or ""), schema, codec),
+            is_new=was is None,
+        )
+        for entity, schema in found.items()
+    ]

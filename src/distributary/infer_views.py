@@ -1,0 +1,55 @@
+"""What `distributary infer` shows: of each schema where it is kept, and what a new look at the records changes in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from distributary.schema_columns import Changes
+from distributary.schema_views import change_lines
+from distributary.terminal import one_line
+
+if TYPE_CHECKING:
+    from distributary.registry.base import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """One schema with what became of it; `schema.id` is 0 where it is not kept. `entity` is None for one of all records."""
+
+    entity: str | None
+    schema: Schema
+    changes: Changes
+    is_new: bool = True
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        told = {"version": self.schema.id or None, "schema": json.loads(self.schema.text)}
+        whose = {} if self.entity is None else {"entity": self.entity, "name": self.schema.entity}
+        return {**whose, **told, "changes": self.changes.as_list()}
+
+    def lines(self, location: str) -> list[str]:
+        """For a terminal: the changes to what was there before, and where the schema is."""
+        fields = f"{len(json.loads(self.schema.text)['fields']):,} fields"
+        folder = location if self.schema.entity is None else f"{location}/{self.schema.entity}"
+        kept = (
+            f"version {self.schema.id} in {folder}" if self.schema.id else "nothing was written (--dry-run)"
+        )
+        whose = "" if self.entity is None else f"{one_line(self.entity)}: "
+        return [*([] if self.is_new else change_lines(self.changes)), f"{whose}{fields}: {kept}"]
+
+
+def as_json(location: str, found: Sequence[Inferred], per_entity: bool) -> str:
+    """The outcome as JSON: the schema of all records, or one an entity."""
+    told = {"entities": [one.as_dict() for one in found]} if per_entity else found[0].as_dict()
+    return json.dumps({"location": location, **told}, indent=2)
+
+
+def as_text(location: str, found: Sequence[Inferred]) -> str:
+    """The outcome for a terminal."""
+    lines = [line for one in found for line in one.lines(location)]
+    return "\n".join(
+        lines or [f"no record has an entity: there is nothing to infer; {location} stays as it is"]
+    )

@@ -1,0 +1,127 @@
+"""`distributary infer` on a real topic, with the session that all tests share in place of one of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from distributary import cli, commands_infer
+from distributary.ingest.settings import Settings
+from distributary.producer_sim.stack import Stack
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+Infer = Callable[..., str]
+
+
+def send(stack: Stack, topic: str, values: Sequence[dict[str, Any]], key: bytes | None = None) -> None:
+    producer = Producer({"bootstrap.servers": stack.bootstrap_servers})
+    for value in values:
+        header = [("game", str(value.get("game", "")).encode())]
+        producer.produce(topic, value=json.dumps(value).encode(), key=key, partition=0, headers=header)
+    assert producer.flush(30) == 0
+
+
+def settings_file(stack: Stack, topic: str, folder: Path, **changed: Any) -> Path:
+    document = {
+        "name": "games",
+        "source": {"kafka": {"bootstrap.servers": stack.bootstrap_servers}, "topics": [topic]},
+        "route": {"field": "game"},
+        "sink": {"root": "./lake"},
+        "decode": {"format": "json"},
+        **changed,
+    }
+    path = folder / "games.yaml"
+    path.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def infer(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Infer:
+    """What the command prints; it may not stop the session."""
+
+    @contextmanager
+    def shared(_settings: Settings) -> Iterator[SparkSession]:
+        yield spark
+
+    monkeypatch.setattr(commands_infer, "session", shared)
+
+    def run(*arguments: str | Path) -> str:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["infer", *map(str, arguments)])
+        assert ended.value.code == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_a_second_look_shows_what_changed_and_keeps_a_version(
+    infer: Infer, stack: Stack, topic: str, tmp_path: Path
+) -> None:
+    file = settings_file(stack, topic, tmp_path)
+    send(stack, topic, [{"game": "go", "score": 1}])
+    assert "2 fields: version 1 in " in infer(file)
+    send(stack, topic, [{"game": "go", "score": "high", "level": 1}])
+    assert "2 fields: version 1 in " in infer(file)
+    told = infer(file, "--refresh", "--dry-run")
+    assert "score" in told
+    assert "bigint -> string" in told
+    assert "nothing was written" in told
+    kept = json.loads(infer(file, "--refresh", "--json"))
+    assert kept["version"] == 2
+    assert {change["column"] for change in kept["changes"]} == {"level", "score"}
+    assert "no field changed\n3 fields: version 2 in " in infer(file, "--refresh")
+
+
+@pytest.mark.parametrize(
+    "route", [{"field": "at.game"}, {"by": "key"}, {"by": "header", "header": "game"}, {"by": "topic"}]
+)
+def test_each_entity_gets_a_schema_in_one_pass(
+    infer: Infer, stack: Stack, topic: str, tmp_path: Path, route: dict[str, str]
+) -> None:
+    file = settings_file(
+        stack, topic, tmp_path, route=route, decode={"format": "json", "schema_per": "entity"}
+    )
+    send(stack, topic, [{"game": "go", "at": {"game": "go"}, "score": 1}], b"go")
+    send(stack, topic, [{"game": "Chess", "at": {"game": "Chess"}, "score": "1-0"}], b"Chess")
+    found = {one["entity"]: one for one in json.loads(infer(file, "--json"))["entities"]}
+    types = {
+        entity: {field["name"]: field["type"] for field in one["schema"]["fields"]}["score"]
+        for entity, one in found.items()
+    }
+    if route == {"by": "topic"}:
+        assert types == {topic: "string"}
+        return
+    assert types == {"go": "long", "Chess": "string"}
+    assert {one["version"] for one in found.values()} == {1, 2}
+
+
+def test_another_look_at_entities_changes_only_the_one_that_changed(
+    infer: Infer, stack: Stack, topic: str, tmp_path: Path
+) -> None:
+    file = settings_file(stack, topic, tmp_path, decode={"format": "json", "schema_per": "entity"})
+    assert "no record has an entity" in infer(file)
+    send(stack, topic, [{"game": "go", "score": 1}, {"game": "chess", "score": "1-0"}, {"score": []}])
+    assert infer(file).splitlines()[0].startswith("chess: 2 fields: version 1 in ")
+    send(stack, topic, [{"game": "go", "level": 3}, {"game": "ludo"}])
+    assert len(infer(file).splitlines()) == 2
+    dry = infer(file, "--refresh", "--dry-run").splitlines()
+    assert [line.split(":")[0] for line in dry if "(--dry-run)" in line] == ["chess", "go", "ludo"]
+    kept = json.loads(infer(file, "--refresh", "--json"))["entities"]
+    assert [(one["entity"], one["version"], [c["column"] for c in one["changes"]]) for one in kept] == [
+        ("chess", 1, []),
+        ("go", 3, ["level"]),
+        ("ludo", 4, []),
+    ]
+    # Only the newest record is in the sample; what was kept of the others stays.
+    assert infer(file, "--refresh", "--sample", "1").splitlines()[-1].startswith("ludo: 1 fields: version 4")
+    assert len(infer(file).splitlines()) == 3
