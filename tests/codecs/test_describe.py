@@ -91,7 +91,7 @@ def test_protobuf_tells_numbers_arms_symbols_and_what_is_reserved() -> None:
         """reserved 4, 6 to 8; reserved "old";
         int32 a = 1; optional int32 b = 2; oneof o { Colour c = 3; } repeated In l = 5; map<int32, Colour> m = 9;
         message In { reserved 2; int32 x = 1; }
-        enum Colour { option allow_alias = true; RED = 0; ROUGE = 0; BLUE = -1; }"""
+        enum Colour { option allow_alias = true; RED = 0; CRIMSON = 0; BLUE = -1; }"""
     )
     assert (found.format, found.name) == ("PROTOBUF", "p.E")
     assert (found.reserved_numbers, found.reserved_names) == (((4, 4), (6, 8)), ("old",))
