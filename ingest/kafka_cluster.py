@@ -39,11 +39,17 @@ _REFUSED = {
     KafkaError._AUTHENTICATION,
 }
 
+_LEADERLESS = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+
 T = TypeVar("T")
 
 
 class _TopicMissing(SetupError, LookupError):
     """The cluster has no such topic; the message says how to make it."""
+
+
+class _NoLeader(BrokerUnavailable):
+    """A partition that nobody leads just now."""
 
 
 class KafkaCluster:
@@ -87,15 +93,7 @@ class KafkaCluster:
         return self._offsets(OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
     def _describe(self) -> dict[str, Any]:
-        # A topic just made, or any topic right after a broker's start, is unknown to the broker for a moment.
-        until = time.monotonic() + _SETTLE_SECONDS
-        while True:
-            try:
-                return self._describe_once()
-            except _TopicMissing:
-                if time.monotonic() >= until:
-                    raise
-            time.sleep(_ASK_AGAIN_SECONDS)
+        return _settled(self._describe_once)
 
     def _describe_once(self) -> dict[str, Any]:
         wanted = TopicCollection(self._topics)
@@ -103,6 +101,9 @@ class KafkaCluster:
         return {name: self._result(answer, name) for name, answer in answers.items()}
 
     def _offsets(self, which: Any) -> Positions:
+        return _settled(lambda: self._offsets_once(which))
+
+    def _offsets_once(self, which: Any) -> Positions:
         level = IsolationLevel.READ_COMMITTED if self._committed else IsolationLevel.READ_UNCOMMITTED
         wanted = {
             TopicPartition(name, number): which
@@ -147,7 +148,8 @@ class KafkaCluster:
                 "describe the cluster and to read the topics"
             )
         told = f" ({self._last_error})" if self._last_error else ""
-        return BrokerUnavailable(
+        kind = _NoLeader if code in _LEADERLESS else BrokerUnavailable
+        return kind(
             f"Kafka at {self._servers} does not answer: {_reason(error)}{told}; check that it runs and that "
             "source.kafka.bootstrap.servers and security.protocol are right"
         )
@@ -156,6 +158,20 @@ class KafkaCluster:
         # "All brokers down" follows every other error and says less.
         if error.code() != KafkaError._ALL_BROKERS_DOWN or not self._last_error:
             self._last_error = error.str()
+
+
+def _settled(ask: Callable[[], T]) -> T:
+    """The answer, once there is one: a topic just made, or any topic right after a broker's start, is unknown to the
+    broker for a moment, and then without a leader.
+    """
+    until = time.monotonic() + _SETTLE_SECONDS
+    while True:
+        try:
+            return ask()
+        except (_TopicMissing, _NoLeader):
+            if time.monotonic() >= until:
+                raise
+        time.sleep(_ASK_AGAIN_SECONDS)
 
 
 def topic_identity(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -112,3 +114,22 @@ def test_an_open_transaction_is_not_the_end_for_who_reads_what_is_committed(stac
     assert KafkaCluster(settings(stack.bootstrap_servers, [topic])).end_offsets()[topic][0] == 0
     assert KafkaCluster(reads_all).end_offsets()[topic][0] == 1
     producer.abort_transaction(30)
+
+
+@pytest.mark.stack
+def test_a_partition_that_gets_its_leader_in_a_moment_is_waited_for(
+    stack: Stack, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = KafkaCluster(settings(stack.bootstrap_servers, [topic]))
+    answer, asked = KafkaCluster._result, list[str]()
+
+    def late(self: KafkaCluster, future: Future[Any], name: str) -> Any:
+        asked.append(name)
+        if len(asked) == 2:  # the first is what partitions there are
+            future = Future()
+            future.set_exception(KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)))
+        return answer(self, future, name)
+
+    monkeypatch.setattr(KafkaCluster, "_result", late)
+    assert set(cluster.end_offsets()[topic].values()) == {0}
+    assert len(asked) > 3
