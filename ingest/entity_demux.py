@@ -123,7 +123,8 @@ class EntityDemux:
         """Keep rows of entities that nobody has met, with a schema for each that would take them."""
         if not len(places):
             return
-        named, rows = mine.named.take(pa.array(places)).dictionary_encode(), mine.rows[places]
+        rows = mine.rows[places]
+        named = mine.named.take(pa.array(places)).dictionary_decode().dictionary_encode()
         names, codes = named.dictionary.to_pylist(), named.indices.to_numpy()
         counts = np.bincount(codes, minlength=len(names)).tolist()
         folders = [self._folder(name) for name in names]
@@ -132,7 +133,7 @@ class EntityDemux:
         reader = cast("GrowingReader", self._task.codec.reader(Schema(0, "STRUCT", NO_FIELDS), ()))
         unmet, most = self._task.report.unmet, self._pins.route.max_tables
         for code, of_entity in _groups(codes.astype(np.int64)):
-            if counts[code] and (folders[code] in self._pins.tables or len(unmet) < most):
+            if folders[code] in self._pins.tables or len(unmet) < most:
                 payloads = bodies(mine.raw["value"], mine.frames, rows[of_entity])
                 unmet.setdefault(names[code], set()).add(reader.grown(payloads).text)
         self._task.set_aside(mine.raw, rows)

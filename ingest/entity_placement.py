@@ -37,7 +37,8 @@ class EntityPlacement(Placement):
             self._report.decoded[self._pins.records[number].schema.id] += count
 
     def _named(self, rows: Rows, decoded: Decoded) -> pa.DictionaryArray:
-        return self._entities.take(pa.array(rows))
+        # Only the entities that are among these rows: there may be a thousand groups of a few.
+        return self._entities.take(pa.array(rows)).dictionary_decode().dictionary_encode()
 
     def _without_growth(self, rows: Rows, payloads: pa.BinaryArray, decoded: Decoded) -> Decoded:
         """Rows with fields that their entity's schema lacks wait for the driver to let that one grow."""
@@ -90,7 +91,7 @@ class EntityPlacement(Placement):
 
     def _kafka_arrays(self, rows: Rows) -> list[pa.Array]:
         arrays = super()._kafka_arrays(rows)
-        ids = np.array([pinned.schema.id for pinned in self._pins.records], np.int64)
+        ids = [self._pins.records[number].schema.id for number in self._numbers[rows].tolist()]
         # After topic, partition, offset, time and key.
-        arrays[5] = pa.array(ids[self._numbers[rows]])
+        arrays[5] = pa.array(ids, pa.int64())
         return arrays

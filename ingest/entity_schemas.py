@@ -80,13 +80,31 @@ class EntitySchemas(SchemaLocation):
         return replace(schema, entity=self._owners[schema.id] or None)
 
     def versions(self, subject: str, deleted: bool = False) -> Sequence[SubjectVersion]:
-        """The versions of all entities, oldest first. Raises SchemaNotFound while there is none, and for any other subject."""
+        """The versions of all entities, or of the one that the subject is of, oldest first. Raises SchemaNotFound for none."""
         self._scan()
-        if subject != self.subject or not self._owners:
+        found = [
+            number
+            for number, owner in self._owners.items()
+            if subject in (self.subject, self.subject_of(owner))
+        ]
+        if not found:
             raise SchemaNotFound(
                 f"{self.folder} holds no schema of {subject}; `distributary infer` writes one"
             )
-        return [SubjectVersion(subject, version, version) for version in sorted(self._owners)]
+        return [SubjectVersion(subject, version, version) for version in sorted(found)]
+
+    def subject_of(self, name: str) -> str:
+        """What the versions of one entity's schema are called by, or with an empty name those of records without one."""
+        return f"{self.subject}/{name}"
+
+    def subjects(self) -> list[str]:
+        """What has versions here."""
+        self._scan()
+        return [self.subject_of(name) for name in sorted(set(self._owners.values()))]
+
+    def holds(self, subject: str) -> bool:
+        """Whether versions of this subject are here."""
+        return subject == self.subject or subject.startswith(self.subject_of(""))
 
     def names(self) -> list[str]:
         """The names of all entities that have versions."""

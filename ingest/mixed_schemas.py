@@ -50,7 +50,7 @@ class MixedSchemas:
 
     def versions(self, subject: str, deleted: bool = False) -> Sequence[SubjectVersion]:
         """All versions of a subject, oldest first. Raises SchemaNotFound."""
-        if subject != self._location.subject:
+        if not self._location.holds(subject):
             return self._registry.versions(subject, deleted)
         found = self._location.versions(subject, deleted)
         return [replace(version, id=-version.id) for version in found]

@@ -49,6 +49,10 @@ class SchemaLocation:
             )
         return [SubjectVersion(subject, version, version) for version in found]
 
+    def holds(self, subject: str) -> bool:
+        """Whether versions of this subject are here."""
+        return subject == self.subject
+
     def latest(self) -> Schema | None:
         """The newest version; None while there is none. Raises BadSchema for a file that is no StructType."""
         newest = max(numbered(self.folder, SUFFIX), default=None)
@@ -69,12 +73,18 @@ class SchemaLocation:
             latest = self.latest()
             if latest is not None and json.loads(latest.text) == json.loads(pretty):
                 return latest.id
-            version = 1 if latest is None else latest.id + 1
+            version = self._highest() + 1
             if write_once(self._path(version), pretty.encode()):
                 return version
 
     def _path(self, ref: SchemaRef) -> Path:
         return self.folder / f"{ref if isinstance(ref, int) else 'none'}{SUFFIX}"
+
+    def _highest(self) -> int:
+        """The last number given here; schemas of entities, from when there was one each, are in folders beside."""
+        folders = self.folder.iterdir() if self.folder.is_dir() else ()
+        inside = (number for one in folders if one.is_dir() for number in numbered(one, SUFFIX))
+        return max([0, *numbered(self.folder, SUFFIX), *inside])
 
     def _answer(self, ref: SchemaRef) -> Answer:
         try:

@@ -93,11 +93,22 @@ def _candidates(
     from distributary.codecs.base import codec_knowing, load_codec
     from distributary.ingest.candidates import Candidates
 
-    inferred = settings.inferred_subject()
-    subjects = [*settings.subjects(), *([inferred] if inferred else [])]
+    subjects = [*settings.subjects(), *_inferred_subjects(settings)]
     codec = load_codec(settings.decode.format)
     found = Candidates(codec, answered.registry, subjects, candidate)
     return codec_knowing(settings.decode.format, {one.ref: one.schema.type for one in found.newest}), found
+
+
+def _inferred_subjects(settings: Settings) -> list[str]:
+    """What the inferred schemas' versions are called by: one for all records, or one an entity."""
+    from distributary.ingest.entity_schemas import EntitySchemas
+    from distributary.ingest.infer import location_of
+
+    inferred = settings.inferred_subject()
+    if inferred is None:
+        return []
+    location = location_of(settings)
+    return location.subjects() if isinstance(location, EntitySchemas) else [inferred]
 
 
 def _known(settings: Settings) -> Known:

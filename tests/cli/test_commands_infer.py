@@ -25,7 +25,7 @@ Infer = Callable[..., str]
 def send(stack: Stack, topic: str, values: Sequence[dict[str, Any]], key: bytes | None = None) -> None:
     producer = Producer({"bootstrap.servers": stack.bootstrap_servers})
     for value in values:
-        header = [("game", str(value.get("game", "")).encode())]
+        header: dict[str, str | bytes | None] = {"game": str(value.get("game", ""))}
         producer.produce(topic, value=json.dumps(value).encode(), key=key, partition=0, headers=header)
     assert producer.flush(30) == 0
 

@@ -12,6 +12,7 @@ from distributary.codecs.base import INFERRED
 from distributary.errors import BadSchema, SchemaNotFound
 from distributary.ingest.entity_schemas import EntitySchemas, entity_name
 from distributary.ingest.mixed_schemas import MixedSchemas
+from distributary.ingest.schema_location import SchemaLocation
 from distributary.registry.memory import MemoryRegistry
 
 SUBJECT = "inferred:games"
@@ -83,3 +84,20 @@ def test_beside_a_registry_their_numbers_are_below_zero(location: EntitySchemas)
     made = mixed.register_each({"go": struct(a="long")})
     assert (made["go"].id, made["go"].entity) == (-1, "go")
     assert mixed.newest(["go"])["go"] == mixed.by_ref(-1) == made["go"]
+
+
+def test_each_entity_has_a_subject_for_those_who_plan(location: EntitySchemas) -> None:
+    location.register_each({"go": struct(a="long"), "chess": struct(a="long")})
+    location.register_each({"go": struct(a="long", b="long")})
+    assert location.subjects() == [f"{SUBJECT}/chess", f"{SUBJECT}/go"]
+    mixed = MixedSchemas(MemoryRegistry(), location)
+    assert [version.id for version in location.versions(f"{SUBJECT}/go")] == [2, 3]
+    assert [version.id for version in mixed.versions(f"{SUBJECT}/go")] == [-2, -3]
+    with pytest.raises(SchemaNotFound):
+        location.versions(f"{SUBJECT}/ludo")
+
+
+def test_one_schema_for_all_goes_on_counting_where_there_was_one_an_entity(location: EntitySchemas) -> None:
+    location.register_each({"go": struct(a="long"), "chess": struct(a="long")})
+    assert SchemaLocation(location.folder, SUBJECT).register(SUBJECT, struct(b="long")) == 3
+    assert location.register_each({"go": struct(a="string")})["go"].id == 4

@@ -1,0 +1,113 @@
+"""Records of inferred schemas, one an entity, in a worker: each finds its schema before it is decoded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.ingest.kafka_records import Sent, aside_rows, batch, pins, rows_of
+
+from distributary.codecs.base import INFERRED
+from distributary.ingest.demux import Demultiplexer
+from distributary.ingest.ledger import QUARANTINE_TABLE
+from distributary.ingest.pins import PinnedRecord, Pins
+from distributary.ingest.report import TaskReport
+from distributary.ingest.setting_groups import NamedTable, Policies, Route
+from distributary.registry.base import Schema
+
+ROUTE = Route(field="game", table="{entity}")
+
+
+def pinned(number: int, entity: str | None, **types: str) -> PinnedRecord:
+    fields = [{"name": n, "type": of, "nullable": True, "metadata": {}} for n, of in types.items()]
+    text = json.dumps({"type": "struct", "fields": fields})
+    return PinnedRecord((number, ()), Schema(number, "STRUCT", text, entity=entity))
+
+
+OLD_GO, CHESS = pinned(1, "go", game="string"), pinned(3, "chess", game="string", score="string")
+GO, LUDO = pinned(2, "go", game="string", score="long"), pinned(4, "ludo", game="string", score="long")
+NOBODY = pinned(5, None)
+
+
+def entity_pins(root: Path, **changes: Any) -> Pins:
+    given = {"codec": "json", "route": ROUTE, "records": (OLD_GO, GO, CHESS, LUDO, NOBODY), "by_entity": True}
+    return pins(root, **{**given, **changes})
+
+
+def demuxed(by: Pins, *values: bytes | None, key: bytes | None = None) -> TaskReport:
+    task = Demultiplexer(by)
+    task.take(batch([Sent(value, offset, key=key) for offset, value in enumerate(values)]))
+    return task.finish()
+
+
+def raw(**fields: Any) -> bytes:
+    return json.dumps(fields).encode()
+
+
+def seen(by: Pins, report: TaskReport, table: str) -> list[tuple[int, Any]]:
+    return [(row["schema_id"], row["score"]) for row in rows_of(by, report, table)]
+
+
+def test_each_record_is_decoded_by_its_entitys_newest_schema(tmp_path: Path) -> None:
+    by = entity_pins(tmp_path)
+    values = [raw(game="go", score=1), raw(game="chess", score="1-0"), raw(game="ludo", score=2)]
+    report = demuxed(by, *values, raw(game="go", score=3))
+    assert seen(by, report, "go") == [(2, 1), (2, 3)]
+    assert seen(by, report, "chess") == [(3, "1-0")]
+    # Go and ludo are decoded together, and each is told of by its own number.
+    assert seen(by, report, "ludo") == [(4, 2)]
+    assert report.decoded == {2: 2, 3: 1, 4: 1}
+    assert {key: set(folders) for key, folders in report.met.items()} == {
+        (2, ()): {"go"}, (3, ()): {"chess"}, (4, ()): {"ludo"},
+    }  # fmt: skip
+    assert {(growth.table, growth.schema_id) for growth in report.growths} == {
+        ("go", 2),
+        ("chess", 3),
+        ("ludo", 4),
+    }
+
+
+def test_only_the_schema_of_the_entity_that_brought_a_field_is_to_grow(tmp_path: Path) -> None:
+    report = demuxed(entity_pins(tmp_path), raw(game="go", score=1, level=2), raw(game="ludo", score=1))
+    assert set(report.proposals) == {(2, ())}
+    assert [row["offset"] for row in aside_rows(report)] == [0]
+
+
+def test_an_entity_that_nobody_met_is_asked_for_with_what_its_records_have(tmp_path: Path) -> None:
+    report = demuxed(entity_pins(tmp_path), raw(game="Go!", level=2), raw(game="Go!", at=1.5), raw(game="go"))
+    ((entity, texts),) = report.unmet.items()
+    assert (entity, dict(report.newcomers), len(aside_rows(report))) == ("Go!", {"Go!": 2}, 2)
+    assert {field["name"] for text in texts for field in json.loads(text)["fields"]} == {
+        "game",
+        "level",
+        "at",
+    }
+    assert not report.questions
+
+
+def test_records_that_are_broken_or_of_nobody_go_the_way_they_always_go(tmp_path: Path) -> None:
+    by = entity_pins(tmp_path)
+    values = (b"{", raw(score=1), raw(game=["go"]), raw(game=""), None)
+    assert demuxed(by, *values).quarantined == {"malformed": 1, "no_entity": 3}
+    named = entity_pins(tmp_path, policies=Policies(no_entity=NamedTable(table="strays")))
+    assert set(demuxed(named, raw(score=1)).proposals) == {NOBODY.key}
+    # Where there is no schema for them yet, it is asked for as everybody's is.
+    nobody = demuxed(entity_pins(tmp_path, records=(GO,)), raw(score=1), raw(game="go", score=1))
+    assert dict(nobody.questions) == {(INFERRED, ()): 1}
+
+
+@pytest.mark.parametrize("changes", [{"tables_final": True, "new_tables": 0}, {"denied": frozenset({"new"})}])
+def test_an_entity_that_may_have_no_table_gets_no_schema(tmp_path: Path, changes: dict[str, Any]) -> None:
+    by = entity_pins(tmp_path, **changes)
+    report = demuxed(by, raw(game="new", level=1))
+    assert (report.quarantined, report.unmet, report.proposals) == ({"table_limit": 1}, {}, {})
+    assert [row["entity"] for row in rows_of(by, report, QUARANTINE_TABLE)] == ["new"]
+
+
+def test_keys_tell_an_entity_without_a_look_at_the_payload(tmp_path: Path) -> None:
+    by = entity_pins(tmp_path, route=Route(by="key", table="{entity}"))
+    report = demuxed(by, raw(score=1), b"{", key=b"go")
+    assert seen(by, report, "go") == [(2, 1)]
+    assert report.quarantined == {"malformed": 1}
