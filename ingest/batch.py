@@ -17,7 +17,7 @@ from distributary.ingest.changes import ChangeLog, TableChange
 from distributary.ingest.checkpoint import Checkpoint
 from distributary.ingest.continuity import check_manifest
 from distributary.ingest.decide import Decision, decide
-from distributary.ingest.evolution import tables_grow, worker_policies
+from distributary.ingest.evolution import tables_grow, tables_widen, worker_policies
 from distributary.ingest.expression_tree import Node
 from distributary.ingest.finish import Finisher
 from distributary.ingest.frames import record_headers
@@ -175,6 +175,7 @@ class BatchRunner:
             expression=self.expression,
             engine=settings.decode.engine,
             by_entity=settings.decode.schema_per == "entity",
+            widen=tables_widen(settings),
             key=settings.decode.key,
             key_records=() if self.keys is None else self.keys.records,
             key_refused={} if self.keys is None else self.keys.refused(),
@@ -199,9 +200,16 @@ class BatchRunner:
 def logged_changes(change: PlannedChange) -> list[TableChange]:
     """A planned change as the log keeps it, a line a column."""
     detail = "" if change.schema_id is None else f"schema {change.schema_id}"
-    kind = "created" if change.new else "added"
     first = change.first or (None, None, None)
     return [
-        TableChange(change.folder, kind, column.column, column.type, detail, change.schema_id, *first)
+        TableChange(
+            change.folder,
+            "created" if change.new else column.kind,
+            column.column,
+            column.type,
+            detail,
+            change.schema_id,
+            *first,
+        )
         for column in change.added
     ]

@@ -9,6 +9,7 @@ from typing import Any
 
 from distributary.ingest.changes import LoggedChange, TableChange
 from distributary.ingest.histories import Histories
+from distributary.ingest.layout import type_at
 from distributary.ingest.ledger import ChangeRow
 from distributary.ingest.meetings import Meeting
 from distributary.ingest.pins import Coordinates
@@ -19,11 +20,13 @@ from distributary.ingest.tables import TableState
 
 # Kinds of changes that come with a column.
 CAME = frozenset({"added", "renamed", "oneof_arm_added"})
+# Those after which a column may become wider.
+WIDENED = frozenset({"widened", "changed"})
 
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """A column that came to a table; the schema that brought it and the first record of it, as far as was noted."""
+    """A column that came to a table or became wider; the schema that brought that and its first record, as far as was noted."""
 
     table: str
     entity: str | None
@@ -33,6 +36,7 @@ class Came:
     schema_id: int | None
     first: Coordinates | None
     at: datetime
+    before: str = ""
 
 
 class ChangeRows:
@@ -54,7 +58,7 @@ class ChangeRows:
     def of_column(self, came: Came) -> ChangeRow:
         """The row of a column that came, with the step that brought it."""
         old, schema_id, first = self._brought_by(came)
-        created = came.kind == "created"
+        created, wider = came.kind == "created", came.kind == "widened"
         # A table that is new has nothing that was otherwise before.
         verdict = None if created else self._told(came)
         return self._row(
@@ -64,12 +68,12 @@ class ChangeRows:
             first,
             schema_id=schema_id,
             old_schema_id=None if created else old,
-            kind=came.kind if verdict is None else verdict.kind,
+            kind=came.kind if verdict is None or wider else verdict.kind,
             column=came.column,
             type=came.type,
-            before=(verdict.before or None) if verdict else None,
+            before=(verdict.before if verdict else came.before) or None,
             after=(verdict.after or None) if verdict else None,
-            decision="add",
+            decision="widen" if wider else "add",
             detail=verdict.detail if verdict else "",
         )
 
@@ -79,15 +83,18 @@ class ChangeRows:
         `entities` are those of the tables, by folder.
         """
         came, now = {(row.table, row.column, row.kind) for row in told}, datetime.now(timezone.utc)
+        wider = {(row.table, row.column) for row in told if row.decision == "widen"}
         return [
             self._of_verdict(meeting, verdict, entities.get(folder), now)
             for folder, meetings in self._meetings.items()
             for meeting in meetings
             for verdict in meeting.verdicts
             # A column is told of when it comes, which one of an inferred schema does with its first value.
-            if verdict.action not in {"add", "fail"}
+            if verdict.action not in {"add", "widen", "fail"}
             # One that came before this attempt is there already, and so is no change any more.
             and (folder, verdict.column, verdict.kind) not in came
+            # To an attempt after the one that died, the column was as wide already.
+            and not (verdict.kind in WIDENED and (folder, verdict.column) in wider)
         ]
 
     def _of_verdict(
@@ -138,7 +145,8 @@ class ChangeRows:
     def _told(self, came: Came) -> TableVerdict | None:
         """What is told of a column that came, where it came by a change of a schema."""
         told = (verdict for one in self._meetings.get(came.table, ()) for verdict in one.verdicts)
-        return next((one for one in told if one.column == came.column and one.kind in CAME), None)
+        kinds = WIDENED if came.kind == "widened" else CAME
+        return next((one for one in told if one.column == came.column and one.kind in kinds), None)
 
     def _predecessor(self, came: Came) -> int | None:
         """The id that a column's schema came after, by the table's history."""
@@ -163,6 +171,7 @@ def planned(changes: Sequence[PlannedChange]) -> list[Came]:
             change.schema_id,
             change.first,
             now,
+            column.before,
         )
         for change in changes
         for column in change.added
@@ -198,8 +207,12 @@ def made_before(
 
 def _was_made(change: TableChange, states: Mapping[str, TableState]) -> bool:
     """Written down first, a change may have been left undone; an outer column tells for all within it."""
-    outer = change.column.partition(".")[0]
-    return change.table in states and outer in states[change.table].layout.names
+    if change.table not in states:
+        return False
+    layout = states[change.table].layout
+    if change.kind == "widened":
+        return type_at(layout, change.column) == change.type
+    return change.column.partition(".")[0] in layout.names
 
 
 def _coordinates(change: TableChange) -> Coordinates | None:

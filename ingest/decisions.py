@@ -51,6 +51,8 @@ def from_manifest(manifest: Manifest, pins: Pins) -> Pins:
             if table.role == "events"
         },
         grow=decided["grow"],
+        # The columns are as wide as they became: what did not fit was rescued.
+        widen=False,
         guarded=decided["guarded"],
         admitted=frozenset(),
         new_tables=0,

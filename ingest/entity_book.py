@@ -13,6 +13,7 @@ from distributary.ingest.kafka_columns import with_rescued, without_rescued
 from distributary.ingest.layout import extend
 from distributary.ingest.names import table_name
 from distributary.ingest.pins import Pins
+from distributary.ingest.widening import widened
 
 # Instead of an entity's number, in the numbers that `codes` gives.
 NONE, DENIED, WAITING = -1, -2, -3
@@ -37,6 +38,8 @@ class EntityBook:
         self._by_folder: dict[str, int] = {}
         self._interned: dict[bytes, pa.Schema] = {}
         self._grown: dict[tuple[int, int, tuple[int, ...] | None, bool], pa.Schema] = {}
+        self._wider: dict[tuple[int, int, tuple[int, ...] | None, frozenset[str]], pa.Schema] = {}
+        self._wished: set[tuple[int, int]] = set()
         self._plans: dict[tuple[int, int], Plan] = {}
 
     def codes(self, entities: pa.DictionaryArray) -> npt.NDArray[np.int32]:
@@ -57,10 +60,32 @@ class EntityBook:
         frozen = not self._pins.grow and self.folders[code] in self._pins.tables
         key = (id(before), record, places, frozen)
         if key not in self._grown:
-            brought = columns if places is None else pa.schema([columns.field(place) for place in places])
+            brought = _brought(columns, places)
             self._grown[key] = before if frozen else self._intern(extend(before, brought, self._reserved))
         self.layouts[code] = self._grown[key]
         return self.layouts[code] is not before
+
+    def wish(
+        self, code: int, record: int, columns: pa.Schema, places: tuple[int, ...] | None = None
+    ) -> pa.Schema | None:
+        """The columns that an entity's table should have to hold what a record type brings, told once; None where it does.
+
+        Rows that are here already fit the columns as they are, so it is for the driver to begin again with wider ones.
+        """
+        if not self._pins.widen:
+            return None
+        known, layout = self._pins.tables.get(self.folders[code]), self.layouts[code]
+        fixed = frozenset[str]() if known is None else known.fixed
+        key = (id(layout), record, places, fixed)
+        if key not in self._wider:
+            held = without_rescued(self._pins.columns, layout)
+            wide = widened(held, _brought(columns, places), fixed)
+            self._wider[key] = layout if wide is held else self._intern(wide)
+        wide = self._wider[key]
+        if wide is layout or (code, id(wide)) in self._wished:
+            return None
+        self._wished.add((code, id(wide)))
+        return wide
 
     def plan(self, record: int, columns: pa.Schema, layout: pa.Schema) -> Plan:
         """How a record type's columns become those of a layout."""
@@ -113,3 +138,7 @@ class EntityBook:
 
     def _intern(self, layout: pa.Schema) -> pa.Schema:
         return self._interned.setdefault(layout.serialize().to_pybytes(), layout)
+
+
+def _brought(columns: pa.Schema, places: tuple[int, ...] | None) -> pa.Schema:
+    return columns if places is None else pa.schema([columns.field(place) for place in places])

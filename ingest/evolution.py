@@ -22,6 +22,11 @@ def tables_grow(settings: Settings) -> bool:
     return settings.decode.evolution != "ignore" and settings.policies.new_field in ("add", "fail")
 
 
+def tables_widen(settings: Settings) -> bool:
+    """Whether columns become wider where a record's type is."""
+    return settings.decode.evolution != "ignore" and settings.policies.wider_type == "widen"
+
+
 def worker_policies(settings: Settings) -> Policies:
     """The policies as workers apply them: with `evolution: ignore` what has no column is rescued."""
     if settings.decode.evolution != "ignore" or settings.policies.new_field != "add":

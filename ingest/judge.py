@@ -8,20 +8,23 @@ from typing import get_args
 
 import pyarrow as pa
 
+from distributary.codecs.base import RecordPath
 from distributary.errors import EvolutionStopped, PolicyStopped
 from distributary.ingest import reasons
 from distributary.ingest.entity_schemas import entity_name
-from distributary.ingest.evolution import RestartToEvolve, describe
+from distributary.ingest.evolution import RestartToEvolve, describe, tables_widen
+from distributary.ingest.fixed_columns import fixed_columns
 from distributary.ingest.kafka_columns import payload_layout
 from distributary.ingest.layout import changes, extend
 from distributary.ingest.misfits import Kind
 from distributary.ingest.names import table_name
 from distributary.ingest.pins import PinnedRecord, PinnedTable, Pins
-from distributary.ingest.report import TaskReport
+from distributary.ingest.report import TaskReport, Wish
 from distributary.ingest.schema_book import SchemaBook
 from distributary.ingest.settings import Settings
 from distributary.ingest.table_book import TableBook
 from distributary.ingest.table_schema import misfits
+from distributary.ingest.widening import widened
 
 # One object that stays: layouts are told apart by identity.
 _EMPTY = pa.schema([])
@@ -66,7 +69,11 @@ class Judge:
         """The pins to do the whole batch again with, where what was written cannot stay; None where it can."""
         if total.stops:
             raise PolicyStopped(f"batch {pins.batch_id}: {total.stops[0]}")
-        return self._too_many_tables(total, pins) or self._layouts_at_odds(total, pins)
+        return (
+            self._too_many_tables(total, pins)
+            or self._too_narrow(total, pins)
+            or self._layouts_at_odds(total, pins)
+        )
 
     def check_policies(self, total: TaskReport, pins: Pins) -> None:
         """Raises PolicyStopped or EvolutionStopped where the settings say `fail` to what was met."""
@@ -144,7 +151,8 @@ class Judge:
         if not self._known:
             return
         changing = self._changing(records)
-        brought = [(record, self._schemas.brings(record, self._reserved)) for record in changing]
+        widen = tables_widen(self._settings)
+        brought = [(record, self._schemas.brings(record, self._reserved, widen=widen)) for record in changing]
         evolved = [
             f"schema {describe(record)} brings {', '.join(names)}" for record, names in brought if names
         ]
@@ -207,6 +215,22 @@ class Judge:
             tables_final=True,
         )
 
+    def _too_narrow(self, total: TaskReport, pins: Pins) -> Pins | None:
+        """With the columns of tables as wide as records ask for; the oldest schema's first, where they disagree."""
+        if not total.wishes:
+            return None
+        tables, written = dict(pins.tables), self.layouts(total, pins)
+        # As below: layouts that are shared stay so, and both sides stay alive.
+        merged: dict[tuple[int, int, frozenset[str]], pa.Schema] = {}
+        for wish in sorted(total.wishes, key=_age):
+            was = tables.get(wish.table) or PinnedTable(wish.entity, written.get(wish.table, _EMPTY))
+            key = (id(was.layout), id(wish.layout), was.fixed)
+            if key not in merged:
+                whole = extend(was.layout, wish.layout, frozenset())
+                merged[key] = widened(whole, wish.layout, was.fixed)
+            tables[wish.table] = replace(was, layout=merged[key])
+        return replace(pins, tables=tables)
+
     def _layouts_at_odds(self, total: TaskReport, pins: Pins) -> Pins | None:
         layouts = self.layouts(total, pins)
         fixed = self._of_tables_met(total, pins, layouts)
@@ -220,7 +244,8 @@ class Judge:
             if key not in holds:
                 holds[key] = _holds(layout, written.layout)
             if not holds[key]:
-                fixed.setdefault(folder, PinnedTable(written.entity, layout))
+                was = pins.tables.get(folder, PinnedTable(written.entity, _EMPTY))
+                fixed.setdefault(folder, replace(was, layout=layout))
         return replace(pins, tables={**pins.tables, **fixed}) if fixed else None
 
     def _of_tables_met(
@@ -233,12 +258,10 @@ class Judge:
             if written.entity is not None and written.file.table not in pins.tables
         }
         columns = self._settings.sink.columns
-        there = {
-            folder: payload_layout(columns, state.layout)
-            for folder, state in self._tables.states(new).items()
-        }
+        states = self._tables.states(new)
+        there = {folder: payload_layout(columns, state.layout) for folder, state in states.items()}
         return {
-            folder: PinnedTable(new[folder], layout)
+            folder: PinnedTable(new[folder], layout, fixed_columns(states[folder]))
             for folder, layout in there.items()
             if not _holds(extend(layout, layouts[folder], frozenset()), layouts[folder])
         }
@@ -249,19 +272,26 @@ class Judge:
         grown = {growth.table: growth for growth in total.growths if growth.table in self._known}
         layouts = self.layouts(total, pins) if grown else {}
         for folder, growth in grown.items():
-            layout = layouts[folder]
-            names = ", ".join(change.column for change in changes(self._known[folder].layout, layout))
+            layout = layouts.get(folder, self._known[folder].layout)
+            found = changes(self._known[folder].layout, layout)
+            names = ", ".join(change.column for change in found)
+            added = ", ".join(change.column for change in found if change.kind == "added")
             where = "/".join(map(str, growth.first))
             if names and self._settings.decode.evolution == "fail":
                 raise EvolutionStopped(
                     f"table {folder}: schema {growth.schema_id} brings {names}, first at {where}, and "
                     "decode.evolution is `fail`. Run once with `restart` or `inline` to take it in"
                 )
-            if names and self._settings.policies.new_field == "fail":
+            if added and self._settings.policies.new_field == "fail":
                 raise PolicyStopped(
-                    f"table {folder}: schema {growth.schema_id} brings {names}, first at {where}, and "
+                    f"table {folder}: schema {growth.schema_id} brings {added}, first at {where}, and "
                     "policies.new_field is `fail`"
                 )
+
+
+def _age(wish: Wish) -> tuple[str, str, RecordPath]:
+    ref, path = wish.key
+    return wish.table, str(ref).zfill(20), path
 
 
 def _holds(whole: pa.Schema, part: pa.Schema) -> bool:

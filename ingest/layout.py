@@ -1,7 +1,8 @@
 """The layout of a table: its payload's columns, how they grow with a record's schema, and what grew.
 
 A column whose name is not its field's keeps the field's name in its metadata, in nested columns too. Fields and
-columns are matched by the payload's names; a column, once there, keeps its place and its type.
+columns are matched by the payload's names; a column, once there, keeps its place, and its type too unless the
+settings let it become wider (widening.py).
 """
 
 from __future__ import annotations
@@ -25,15 +26,17 @@ class Change:
     """One thing that became of a table's layout.
 
     column  dotted path; a list's elements are `element`, a map's values `value`, as in Spark's ALTER TABLE
-    kind    "added"
+    kind    "added", or "widened" where the column was there with a narrower type
     type    the column's type in Spark's spelling
     source  the same path in the payload's names, part by part
+    before  the type that it had; empty for one that was not there
     """
 
     column: str
     kind: str
     type: str
     source: tuple[str, ...] = dataclasses.field(default=(), compare=False)
+    before: str = dataclasses.field(default="", compare=False)
 
 
 def source_of(column: pa.Field) -> str:
@@ -59,7 +62,7 @@ def restrict(full: pa.Schema, base: pa.Schema, records: Sequence[pa.Schema]) -> 
 
 
 def changes(before: pa.Schema, after: pa.Schema) -> list[Change]:
-    """What `after` has and `before` has not; a new struct is one change."""
+    """What `after` has and `before` has not, or with another type; a new struct is one change."""
     return list(_added(list(before), list(after), "", ()))
 
 
@@ -73,6 +76,16 @@ def column_path(layout: pa.Schema, source: Sequence[str]) -> str | None:
         path.append(found.name)
         fields = _children(found.type)
     return ".".join(path)
+
+
+def type_at(layout: pa.Schema, column: str) -> str:
+    """The type, in Spark's spelling, of the column at a dotted path; empty where there is none."""
+    fields = list(layout)
+    found: pa.DataType | None = None
+    for name in column.split("."):
+        found = next((field.type for field in fields if field.name == name), None)
+        fields = [] if found is None else _children(found)
+    return "" if found is None else spark_type(found)
 
 
 def _children(of: pa.DataType) -> list[pa.Field]:
@@ -197,4 +210,7 @@ def _added_inside(
     elif kinds.is_list(before) and kinds.is_list(after):
         yield from _added_inside(before.value_type, after.value_type, f"{path}.element", (*source, "element"))
     elif kinds.is_map(before) and kinds.is_map(after):
+        yield from _added_inside(before.key_type, after.key_type, f"{path}.key", (*source, "key"))
         yield from _added_inside(before.item_type, after.item_type, f"{path}.value", (*source, "value"))
+    elif before != after and not kinds.is_nested(before) and not kinds.is_nested(after):
+        yield Change(path, "widened", spark_type(after), source, spark_type(before))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from distributary.ingest.histories import Histories, Met, newly_met
-from distributary.ingest.layout import changes, extend
+from distributary.ingest.layout import changes
 from distributary.ingest.pins import Coordinates, PinnedTable, RecordKey
 from distributary.ingest.schema_steps import SchemaSteps
 from distributary.ingest.table_fit import Rules
@@ -101,7 +101,7 @@ class Meetings:
             told = verdicts(self.steps.changes(old, new), record, before, rules, after)
         elif not created:
             told = verdicts_of_table(record, before, rules, after)
-        grown = extend(before, record, rules.columns.reserved()) if rules.grow else before
+        grown = rules.grown(before, record)
         inferred = self.steps.inferred(new)
         brought = () if inferred else (change.column for change in changes(before, grown))
         return _Outcome(before if inferred else grown, frozenset(brought), told)

@@ -21,6 +21,7 @@ _DONE: dict[str, Done] = {
     "add": "rescued",
     "rescue": "rescued",
     "ignore": "ignored",
+    "widen": "rescued",
     "quarantine": "rejected",
 }
 _LONGEST_TYPE = 120
@@ -36,7 +37,7 @@ class FitPolicies(Protocol):
 
     @property
     def wider_type(self) -> str:
-        """About a value too wide for its column: rescue | quarantine | fail."""
+        """About a value too wide for its column: rescue | widen (here: rescue) | quarantine | fail."""
         ...
 
     @property

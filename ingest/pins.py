@@ -58,10 +58,11 @@ def numbers_of_records(records: Sequence[PinnedRecord]) -> dict[RecordKey, int]:
 
 @dataclass(frozen=True, slots=True)
 class PinnedTable:
-    """A table that is there already: the entity it belongs to and its payload columns."""
+    """A table that is there already: the entity it belongs to, its payload columns, and those of a type that must stay."""
 
     entity: str
     layout: pa.Schema
+    fixed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,7 @@ class Pins:
 
     expression   what records are routed by, for `by: expression`; None where Spark has done so
     engine       what decodes: `arrow` or `spark`
+    widen        whether tables whose columns are too narrow for a record's type are asked for wider ones
     key          what becomes of keys: `bytes`, `text`, or `auto`: text by the schemas that they name
     key_records, key_refused, keys_final  as records, refused and schemas_final, for the schemas of keys; a key that cannot
                  be decoded has no text
@@ -111,6 +113,7 @@ class Pins:
     expression: Node | None = None
     engine: str = "arrow"
     by_entity: bool = False
+    widen: bool = False
     key: str = "bytes"
     key_records: tuple[PinnedRecord, ...] = ()
     key_refused: Mapping[RecordKey, Verdict] = field(default_factory=dict)

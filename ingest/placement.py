@@ -19,7 +19,7 @@ from distributary.ingest.guard import deadly
 from distributary.ingest.kafka_columns import kafka_fields
 from distributary.ingest.key_texts import TEXT
 from distributary.ingest.pins import PinnedRecord, Verdict
-from distributary.ingest.report import Growth
+from distributary.ingest.report import Growth, Wish
 from distributary.ingest.rescued import joined
 from distributary.ingest.routing import Records, entities
 from distributary.ingest.spark_rows import SparkRows
@@ -166,7 +166,12 @@ class Placement:
 
     def _grow(self, rows: Rows, codes: Codes, brought: Mapping[int, tuple[int, ...] | None]) -> None:
         for code, places in brought.items():
-            if self._book.grow(code, self._number, self._reader.schema, places):
+            bringing = (code, self._number, self._reader.schema, places)
+            grew, wish = self._book.grow(*bringing), self._book.wish(*bringing)
+            if wish is not None:
+                folder, entity = self._book.folders[code], self._book.names[code]
+                self._report.wishes.append(Wish(folder, entity, self._pinned.key, wish))
+            if grew or wish is not None:
                 row = int(rows[np.argmax(codes == code)])
                 topic, partition, offset = (
                     self._raw[name][row].as_py() for name in ("topic", "partition", "offset")

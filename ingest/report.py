@@ -38,6 +38,16 @@ class Growth:
     first: Coordinates
 
 
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A table met a record type for which columns of it are too narrow: the payload columns that it should have."""
+
+    table: str
+    entity: str
+    key: RecordKey
+    layout: pa.Schema
+
+
 @dataclass
 class TaskReport:
     """One task's account; adding two gives the account of both.
@@ -46,7 +56,8 @@ class TaskReport:
     rows         rows on their way to each entity's table, by its folder
     decoded      records decoded, by schema id
     files        files written, none of them visible yet
-    growths      layouts that grew in this task
+    growths      layouts that grew in this task, or should have wider columns
+    wishes       layouts that should have wider columns
     met          per record type, the tables that had not met it before, and the first record of it on its way there
     quarantined  rows sent to quarantine, by reason
     first        per reason, the first record sent to quarantine for it
@@ -68,6 +79,7 @@ class TaskReport:
     decoded: Counter[int] = field(default_factory=Counter)
     files: list[WrittenFile] = field(default_factory=list)
     growths: list[Growth] = field(default_factory=list)
+    wishes: list[Wish] = field(default_factory=list)
     met: dict[RecordKey, dict[str, Coordinates]] = field(default_factory=dict)
     quarantined: Counter[str] = field(default_factory=Counter)
     first: dict[str, Coordinates] = field(default_factory=dict)
@@ -91,6 +103,7 @@ class TaskReport:
         self.decoded += other.decoded
         self.files += other.files
         self.growths += other.growths
+        self.wishes += other.wishes
         join_met(self.met, other.met)
         self.quarantined += other.quarantined
         for reason, place in other.first.items():

@@ -16,6 +16,7 @@ from distributary.ingest.layout import changes, extend
 from distributary.ingest.pins import PinnedRecord, RecordKey, Verdict, newest_of_entities
 from distributary.ingest.pins_store import PinsStore
 from distributary.ingest.registry_wait import RegistryWait
+from distributary.ingest.widening import widened
 from distributary.registry.base import Answer, Schema, SchemaRef, SchemaRegistry
 
 
@@ -157,13 +158,19 @@ class SchemaBook:
             self._store.write(record.key, record.schema)
             self._pin(record.key, record.schema)
 
-    def brings(self, record: PinnedRecord, reserved: frozenset[str]) -> tuple[str, ...]:
-        """The columns of a record type that no pinned one has; none where it changes no layout."""
+    def brings(
+        self, record: PinnedRecord, reserved: frozenset[str], *, widen: bool = False
+    ) -> tuple[str, ...]:
+        """The columns of a record type that no pinned one has, with `widen` not as wide; none where it changes no layout."""
+
+        def grown(whole: pa.Schema, by: pa.Schema) -> pa.Schema:
+            return extend(widened(whole, by) if widen else whole, by, reserved)
+
         whole = pa.schema([])
         for known in self._beside(record):
-            whole = extend(whole, self._layouts[known.key], reserved)
+            whole = grown(whole, self._layouts[known.key])
         brought = self._codec.reader(record.schema, record.key[1]).schema
-        return tuple(change.column for change in changes(whole, extend(whole, brought, reserved)))
+        return tuple(change.column for change in changes(whole, grown(whole, brought)))
 
     def _beside(self, record: PinnedRecord) -> list[PinnedRecord]:
         """The pinned record types, without those of other entities' schemas."""

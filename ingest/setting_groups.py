@@ -320,8 +320,8 @@ class Policies(Group):
 
     new_field: Literal["add", "rescue", "fail", "ignore"] = "add"
     """A payload field that the table lacks: `add` a column, `rescue` its values into the rescued column, `fail`, or `ignore` it."""
-    wider_type: Literal["rescue", "quarantine", "fail"] = "rescue"
-    """A field whose type is wider than its column's. Values that fit are stored; of the others, `rescue` stores the value as text in the rescued column, `quarantine` sets the record aside. `fail` stops as soon as the type is met."""
+    wider_type: Literal["rescue", "widen", "quarantine", "fail"] = "rescue"
+    """A field whose type is wider than its column's. Values that fit are stored; of the others, `rescue` stores the value as text in the rescued column, `quarantine` sets the record aside. `fail` stops as soon as the type is met. `widen` makes the column wider where Delta can, as from `int` to `bigint`, and rescues otherwise; the table then has Delta's feature `typeWidening`, which delta-rs and some other readers do not know, and Spark commits to it, more slowly."""
     incompatible_type: Literal["quarantine", "rescue", "fail"] = "quarantine"
     """A field whose type does not go into its column's: records that have a value there go to `quarantine`, or their value is rescued (`rescue`), or the run stops (`fail`)."""
     new_entity: Literal["create", "quarantine", "fail"] = "create"

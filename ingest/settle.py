@@ -77,7 +77,8 @@ class Settling:
                 again, pins = (answered, pins) if grew else (None, answered)
             if again is not None:
                 discard(pins.root, self._total)
-                self._total = TaskReport()
+                # Layouts that are pinned from here on do not grow again, and somebody will ask what made them.
+                self._total = TaskReport(growths=self._total.growths)
                 todo, pins = whole, replace(again, count_input=True)
             else:
                 todo = self._spark.read.parquet(*self._total.aside)

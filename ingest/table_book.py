@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from distributary.errors import PipelineError
 from distributary.ingest.delta_log import is_newest
+from distributary.ingest.fixed_columns import fixed_columns
 from distributary.ingest.kafka_columns import payload_layout
 from distributary.ingest.native_commit import NativeCommits
 from distributary.ingest.pins import PinnedTable
@@ -59,7 +60,11 @@ class TableBook:
         """The tables, by folder, of these entities (`entity -> folder`); without those that are not there."""
         folders = {folder: entity for entity, folder in entities.items()}
         return {
-            folder: PinnedTable(folders[folder], self._shared(payload_layout(self._columns, state.layout)))
+            folder: PinnedTable(
+                folders[folder],
+                self._shared(payload_layout(self._columns, state.layout)),
+                fixed_columns(state),
+            )
             for folder, state in self.states(folders).items()
         }
 

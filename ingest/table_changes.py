@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -35,7 +35,7 @@ OWN_TABLES: Mapping[str, pa.Schema] = {
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """A table that is new to the pipeline, or gets columns: what is added, by which schema, and where first met."""
+    """A table that is new to the pipeline, or gets columns or wider ones: which, by which schema, and where first met."""
 
     folder: str
     entity: str
@@ -43,6 +43,11 @@ class PlannedChange:
     added: tuple[Change, ...]
     schema_id: int | None
     first: Coordinates | None
+
+    @property
+    def widens(self) -> bool:
+        """Whether a column that was there becomes wider."""
+        return any(change.kind == "widened" for change in self.added)
 
 
 def planned_changes(settled: Settled, known: Mapping[str, PinnedTable]) -> list[PlannedChange]:
@@ -103,9 +108,11 @@ class TableChanger:
             # Those that an earlier version made get the columns that were not kept then.
             if folder not in there or any(misfits(there[folder].layout, schema))
         }
-        self._make({**wanted, **own})
+        self._make({**wanted, **own}, {change.folder for change in planned if change.widens})
 
-    def _make(self, wanted: Mapping[str, tuple[pa.Schema, Mapping[str, str]]]) -> None:
+    def _make(
+        self, wanted: Mapping[str, tuple[pa.Schema, Mapping[str, str]]], widened: Collection[str]
+    ) -> None:
         there = self._tables.states(wanted)
         made: dict[int, TableState] = {}  # by the id of their columns, which several tables share
 
@@ -117,7 +124,7 @@ class TableChanger:
                     made[id(schema)] = state
                     self._tables.created(state)
             elif any(misfits(there[folder].layout, schema)):
-                evolve(self._tables.path(folder), schema, self._spark)
+                evolve(self._tables.path(folder), schema, self._spark, widen=folder in widened)
 
         with ThreadPoolExecutor(self._threads) as pool:
             list(pool.map(make, wanted))

@@ -9,12 +9,13 @@ import pyarrow as pa
 
 from distributary.codecs.field_paths import parts
 from distributary.ingest.conform import plan
-from distributary.ingest.evolution import tables_grow, worker_policies
+from distributary.ingest.evolution import tables_grow, tables_widen, worker_policies
 from distributary.ingest.kafka_columns import without_rescued
 from distributary.ingest.layout import Change, changes, extend
 from distributary.ingest.misfits import Trouble
 from distributary.ingest.setting_groups import Columns, Policies, Route
 from distributary.ingest.settings import Settings
+from distributary.ingest.widening import widened
 
 Path = tuple[str, ...]
 
@@ -27,6 +28,8 @@ class Rules:
     growth_stops    the setting that says `fail` to a table that would grow; empty where none does
     leaves_columns  the setting because of which tables do not grow
     any_format      whether records of every format can be decoded
+    widen           whether columns become wider
+    fixed           columns of the table at hand that cannot
     """
 
     policies: Policies
@@ -36,18 +39,30 @@ class Rules:
     growth_stops: str
     leaves_columns: str
     any_format: bool
+    widen: bool = False
+    fixed: frozenset[str] = frozenset()
+
+    def grown(self, before: pa.Schema, record: pa.Schema) -> pa.Schema:
+        """What a known table with the payload columns `before` becomes by records with these columns."""
+        wide = widened(before, record, self.fixed) if self.widen else before
+        return extend(wide, record, self.columns.reserved()) if self.grow else wide
 
 
 @dataclass(frozen=True, slots=True)
 class TableFit:
-    """What a table lacks that a record brings, and the record's fields that do not fit, each as the policies have it."""
+    """What a table lacks that a record brings, or has too narrow, and the record's fields that do not fit.
+
+    layout   the table's columns by then
+    added    the columns that come, or become wider
+    trouble  the fields that do not fit, each as the policies have it
+    """
 
     layout: pa.Schema
     added: tuple[Change, ...]
     trouble: tuple[Trouble, ...]
 
     def added_at(self, path: Path) -> tuple[Change, ...]:
-        """The columns to add that a field has to do with: its own, one around it, those within it."""
+        """The columns to add, or to make wider, that a field has to do with: its own, one around it, those within it."""
         return tuple(change for change in self.added if touching(change.source, path))
 
     def trouble_at(self, path: Path) -> tuple[Trouble, ...]:
@@ -69,6 +84,7 @@ def rules_of(settings: Settings) -> Rules:
         if evolution == "ignore" and policies.new_field == "add"
         else "policies.new_field",
         any_format=settings.decode.format == "auto",
+        widen=tables_widen(settings),
     )
 
 
@@ -77,17 +93,20 @@ def table_fit(record: pa.Schema, before: pa.Schema, rules: Rules, after: pa.Sche
 
     `after` are the table's columns once it has grown, where other records had a say in that.
     """
-    grown = extend(before, record, rules.columns.reserved()) if rules.grow else before
+    grown = rules.grown(before, record)
     held = without_rescued(rules.columns, grown if after is None else after)
-    return TableFit(
-        held,
-        tuple(changes(before, grown)),
-        # A policy that stops is told, not followed.
-        _trouble(record, held, rules),
+    wider = {change.column for change in changes(before, held) if change.kind == "widened"}
+    added = tuple(
+        change for change in changes(before, grown) if change.kind == "added" or change.column in wider
     )
+    settled = {change.source for change in added if change.kind == "widened"}
+    # Of the dates that a column holds which became one of timestamps, the farthest are beyond those.
+    trouble = tuple(one for one in _trouble(record, held, rules) if parts(one.column) not in settled)
+    return TableFit(held, added, trouble)
 
 
 def _trouble(record: pa.Schema, held: pa.Schema, rules: Rules) -> tuple[Trouble, ...]:
+    # A policy that stops is told, not followed.
     lenient = rules.policies.model_copy(update=dict.fromkeys(_stops(rules.policies), "quarantine"))
     found = plan(record, held, lenient).trouble
     # What a growing table lacks it will have: that is no trouble.

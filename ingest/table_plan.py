@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -84,7 +84,7 @@ class Planner:
         self._codec, self._candidates, self._rules, self._known = codec, candidates, rules, known
         records = [PinnedRecord(key, schema) for key, schema in known.schemas.items()]
         self._steps = SchemaSteps(codec, records)
-        self._answers: dict[tuple[int, History | None], list[_Answer]] = {}
+        self._answers: dict[tuple[int, frozenset[str], History | None], list[_Answer]] = {}
         # Alive as long as their ids are keys.
         self._layouts: list[pa.Schema] = []
 
@@ -93,7 +93,7 @@ class Planner:
         grouped: dict[_Answer, list[str]] = {}
         strangers = []
         for folder, table in sorted(self._known.tables.items()):
-            answers = self._of_table(table.layout, self._known.met.get(folder))
+            answers = self._of_table(table, self._known.met.get(folder))
             for answer in answers:
                 grouped.setdefault(answer, []).append(folder)
             if not answers:
@@ -104,23 +104,27 @@ class Planner:
         ordered = sorted(steps, key=lambda step: -len(step.tables))
         return TablePlan(tuple(ordered), tuple(strangers), self._known.unread)
 
-    def _of_table(self, layout: pa.Schema, history: History | None) -> list[_Answer]:
+    def _of_table(self, table: PinnedTable, history: History | None) -> list[_Answer]:
         known = None if history is None else tuple(key for key in history if self._steps.knows(key))
-        key = (id(layout), known or None)
+        layout = table.layout
+        key = (id(layout), table.fixed, known or None)
         if key not in self._answers:
             self._layouts.append(layout)
-            found = self._with_history(layout, known) if known else self._without_history(layout)
+            rules = replace(self._rules, fixed=table.fixed)
+            found = (
+                self._with_history(layout, known, rules) if known else self._without_history(layout, rules)
+            )
             self._answers[key] = list(found)
         return self._answers[key]
 
-    def _with_history(self, layout: pa.Schema, history: History) -> Iterator[_Answer]:
+    def _with_history(self, layout: pa.Schema, history: History, rules: Rules) -> Iterator[_Answer]:
         for last in self._last_of_each_type(history):
             before = PinnedRecord(last, self._known.schemas[last])
             candidate = self._candidates.successor(before)
             if candidate is None:
                 continue
             key = (candidate.ref, last[1])
-            told = () if key in history else self._judged(layout, before, candidate)
+            told = () if key in history else self._judged(layout, before, candidate, rules)
             yield self._name(key, candidate), before.schema.id, candidate, told
 
     def _last_of_each_type(self, history: History) -> list[RecordKey]:
@@ -131,7 +135,7 @@ class Planner:
         return lasts
 
     def _judged(
-        self, layout: pa.Schema, before: PinnedRecord, candidate: Candidate
+        self, layout: pa.Schema, before: PinnedRecord, candidate: Candidate, rules: Rules
     ) -> tuple[TableVerdict, ...]:
         old, new = before.schema.type, candidate.schema.type
         if old != new and not self._rules.any_format:
@@ -143,10 +147,10 @@ class Planner:
             return (unreadable(why, self._rules),)
         record = self._codec.reader(candidate.schema, before.key[1]).schema
         if described is None or was is None:
-            return verdicts_of_table(record, layout, self._rules)
-        return verdicts(classify(was, described), record, layout, self._rules)
+            return verdicts_of_table(record, layout, rules)
+        return verdicts(classify(was, described), record, layout, rules)
 
-    def _without_history(self, layout: pa.Schema) -> Iterator[_Answer]:
+    def _without_history(self, layout: pa.Schema, rules: Rules) -> Iterator[_Answer]:
         """Against all that may come; a column is gone only where none of it has it."""
         records = {one: self._columns(one) for one in self._candidates.newest}
         fields = {field.name for columns in records.values() if columns for field in columns}
@@ -160,8 +164,8 @@ class Planner:
             told = self._unreadable(candidate)
             if columns is not None:
                 told = (
-                    *verdicts_of_table(columns, layout, self._rules),
-                    *verdicts([*gone, *self._unrouted(columns, gone)], columns, layout, self._rules),
+                    *verdicts_of_table(columns, layout, rules),
+                    *verdicts([*gone, *self._unrouted(columns, gone)], columns, layout, rules),
                 )
             yield self._name(key, candidate), None, candidate, told
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from distributary.errors import BadSchema
+from distributary.ingest.widening import delta_widens
 
 # https://github.com/delta-io/delta/blob/master/PROTOCOL.md#primitive-types, in the one Arrow spelling of each that
 # Spark reads. Unsigned integers and nanoseconds commit without an error through delta-rs and then cannot be read.
@@ -18,8 +19,6 @@ _TIMES = (pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"))
 _PRIMITIVES = frozenset(
     {*_INTEGERS, *_TIMES, pa.float32(), pa.float64(), pa.bool_(), pa.string(), pa.binary()}
 )
-# Each type holds every value of those before it.
-_FAMILIES = (_INTEGERS, (pa.float32(), pa.float64()), (*_INTEGERS[:3], pa.float64()))
 _REFUSED_IN_NAMES = re.compile(r"[ ,;{}()\n\t=]")
 
 
@@ -73,18 +72,14 @@ def _differences(have: pa.DataType | None, want: pa.DataType, path: str) -> Iter
 
 def only_wider(misfit: Misfit) -> bool:
     """Whether the table's type holds every value of the files' type."""
-    return misfit.have is not None and any(
-        _rank(family, misfit.want) < _rank(family, misfit.have) and misfit.have in family
-        for family in _FAMILIES
-    )
-
-
-def _rank(family: tuple[pa.DataType, ...], dtype: pa.DataType) -> int:
-    return family.index(dtype) if dtype in family else len(family)
+    return misfit.have is not None and delta_widens(misfit.want, misfit.have)
 
 
 def retyped(files: pa.DataType, table: pa.DataType) -> pa.DataType:
-    """The files' type with the table's type wherever both have a value, and the files' fields only."""
+    """The files' type with the table's type wherever both have a value, and the files' fields only.
+
+    Where the table is still to become as wide as the files, theirs stays.
+    """
     if pat.is_struct(files):
         known = {field.name: field.type for field in table}
         fields = [field.with_type(retyped(field.type, known.get(field.name, field.type))) for field in files]
@@ -93,7 +88,7 @@ def retyped(files: pa.DataType, table: pa.DataType) -> pa.DataType:
         return pa.list_(retyped(files.value_type, table.value_type))
     if pat.is_map(files):
         return pa.map_(retyped(files.key_type, table.key_type), retyped(files.item_type, table.item_type))
-    return table
+    return files if delta_widens(table, files) else table
 
 
 def storable(schema: pa.Schema) -> pa.Schema:

@@ -11,13 +11,14 @@ import pyarrow as pa
 
 from distributary.codecs.field_paths import part, parts
 from distributary.codecs.schema_changes import ChangeClass, SchemaChange
-from distributary.ingest.layout import column_path, spark_type
+from distributary.ingest.layout import column_path, type_at
 from distributary.ingest.misfits import Kind, Trouble
 from distributary.ingest.setting_groups import NamedTable
 from distributary.ingest.table_fit import Path, Rules, TableFit, table_fit
 
 Action = Literal[
     "add",  # the table gets the column
+    "widen",  # the table's column becomes as wide
     "fit",  # nothing is to be done: every value has its place
     "keep",  # the column stays, and is null in the new rows
     "rescue",  # values without a place go to the rescued column
@@ -105,7 +106,10 @@ def verdicts_of_table(
 ) -> tuple[TableVerdict, ...]:
     """What records with these columns bring to a table of which nobody knows what its records were like."""
     fit = table_fit(record, before, rules, after)
-    brought = [SchemaChange("added", _dotted(one.source), "", one.type) for one in fit.added]
+    brought = [
+        SchemaChange("widened" if one.before else "added", _dotted(one.source), one.before, one.type)
+        for one in fit.added
+    ]
     troubled = [SchemaChange(_KINDS[one.kind], one.column, one.table, one.record) for one in fit.trouble]
     return tuple(_verdict(change, fit, rules) for change in (*brought, *troubled))
 
@@ -154,8 +158,13 @@ def _of_values(plain: TableVerdict, path: Path, fit: TableFit, rules: Rules) -> 
         for acted, setting, detail in trouble:
             if acted == action:
                 return replace(plain, action=action, setting=setting, detail=detail)
-    if not fit.added_at(path):
+    added = fit.added_at(path)
+    if not added:
         return plain
+    if all(change.kind == "widened" for change in added):
+        stops = rules.growth_stops == "decode.evolution"
+        setting = rules.growth_stops if stops else "policies.wider_type"
+        return replace(plain, action="fail" if stops else "widen", setting=setting)
     if rules.growth_stops:
         return replace(plain, action="fail", setting=rules.growth_stops)
     return replace(plain, action="add", setting="policies.new_field")
@@ -245,20 +254,7 @@ _BY_KIND: Mapping[ChangeClass, Callable[[TableVerdict, Path, TableFit, Rules], T
 
 def _type_at(layout: pa.Schema, path: Path) -> str:
     column = column_path(layout, path)
-    if not column:
-        return ""
-    found: pa.DataType = pa.struct(list(layout))
-    for name in column.split("."):
-        found = _child(found, name)
-    return spark_type(found)
-
-
-def _child(of: pa.DataType, name: str) -> pa.DataType:
-    if pa.types.is_struct(of):
-        return of.field(name).type
-    if pa.types.is_map(of):
-        return of.key_type if name == "key" else of.item_type
-    return of.value_type
+    return type_at(layout, column) if column else ""
 
 
 def _dotted(path: Path) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from distributary.ingest import native_conditions, spark_tables
 from distributary.ingest.delta_log import create_actions, entry, put_entry
 from distributary.ingest.native_conditions import Definition
 from distributary.ingest.table_schema import Misfit, misfits, only_wider, storable
+from distributary.ingest.widening import Widening, widenings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -179,10 +180,13 @@ def _copied(path: Path, like: TableState, configuration: Mapping[str, str]) -> T
     wait=wait_random(0, 0.05),
     reraise=True,
 )
-def evolve(path: Path, schema: pa.Schema, spark: SparkSession | None = None) -> tuple[str, ...]:
+def evolve(
+    path: Path, schema: pa.Schema, spark: SparkSession | None = None, *, widen: bool = False
+) -> tuple[str, ...]:
     """Adds what `schema` has and the table lacks, in structs, list elements and map values too.
 
-    Returns the dotted paths added; nothing is done where nothing lacks, and nothing is ever removed or changed.
+    Returns the dotted paths added; nothing is done where nothing lacks, and nothing is ever removed. Changed is only
+    with `widen` the type of a column that Delta can make as wide as `schema` has it, which takes Spark.
     Raises CommitImpossible where a column of the table has another type than in `schema`, or the table is gone.
     """
     state = read_state(path, spark)
@@ -190,6 +194,8 @@ def evolve(path: Path, schema: pa.Schema, spark: SparkSession | None = None) -> 
         raise CommitImpossible(
             f"table {path} is gone, so no column can be added; run again to have it made anew"
         )
+    if widen and (wider := widenings(state.layout, schema)):
+        state = _with_wider_columns(state, wider, spark)
     lacking = _lacking(state, schema)
     if not lacking:
         return ()
@@ -207,6 +213,18 @@ def evolve(path: Path, schema: pa.Schema, spark: SparkSession | None = None) -> 
             f"table {path} needs Spark to take the columns {_paths(lacking)}: {state.why_not}"
         )
     return tuple(misfit.path for misfit in lacking)
+
+
+def _with_wider_columns(
+    state: TableState, wider: Sequence[Widening], spark: SparkSession | None
+) -> TableState:
+    if spark is None:
+        raise PipelineError(f"table {state.path} needs Spark to have wider columns")
+    spark_tables.widen_columns(spark, state.path, wider)
+    after = read_state(state.path, spark)
+    if after is None:
+        raise CommitImpossible(f"table {state.path} is gone; run again to have it made anew")
+    return after
 
 
 def _lacking(state: TableState, wanted: pa.Schema) -> list[Misfit]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, DeltaProtocolError
+from pyarrow import dataset
 
 from distributary.errors import ConfigError
 from distributary.ingest.names import RESERVED_TABLES, table_name
@@ -81,12 +82,32 @@ def batches(table: DeltaTable, columns: Sequence[str] | None = None) -> Iterator
     """A table's rows, a bounded number at a time, in columns of its newest schema."""
     chosen = None if columns is None else list(columns)
     try:
-        dataset = table.to_pyarrow_dataset()
+        found = table.to_pyarrow_dataset()
     except DeltaProtocolError:
+        if _unknown_features(table) == {"typeWidening"}:
+            yield from _scanned(_files_as_wide_as_the_table(table), chosen)
+            return
         # Column mapping and deletion vectors: only the slower reader knows them.
         for batch in table.scan(columns=chosen):
             yield pa.record_batch(batch)
         return
-    yield from dataset.to_batches(
+    yield from _scanned(found, chosen)
+
+
+def _scanned(found: dataset.Dataset, chosen: list[str] | None) -> Iterator[pa.RecordBatch]:
+    yield from found.to_batches(
         columns=chosen, batch_size=BATCH_ROWS, batch_readahead=BATCHES_AHEAD, fragment_readahead=1
     )
+
+
+def _unknown_features(table: DeltaTable) -> set[str]:
+    """What one must know to read the table's files, but for a mere type of column."""
+    return set(table.protocol().reader_features or []) - {"timestampNtz"}
+
+
+def _files_as_wide_as_the_table(table: DeltaTable) -> dataset.Dataset:
+    """The files that the log names, with the table's columns: a value written before its column became wider is cast.
+
+    delta-rs reads the log of such a table, but not its files. A cast that would change a value raises.
+    """
+    return dataset.dataset(table.file_uris(), schema=pa.schema(table.schema().to_arrow()), format="parquet")

@@ -27,7 +27,7 @@ from distributary.ingest.evolution import RestartToEvolve
 from distributary.ingest.judge import Judge
 from distributary.ingest.layout import changes
 from distributary.ingest.pins import PinnedTable, Verdict
-from distributary.ingest.report import Growth, TaskReport
+from distributary.ingest.report import Growth, TaskReport, Wish
 
 A, B, AB, BA, UPPER = (
     pa.schema([(name, kind) for name, kind in columns])
@@ -200,6 +200,51 @@ def test_a_table_that_would_grow_stops_the_run_where_the_settings_say_so(
     with pytest.raises(error, match=r"table t: schema 2 brings b, first at game-events/1/17"):
         judge(tmp_path, known, **groups).check_policies(total, by)
     judge(tmp_path, known).check_policies(total, by)
+
+
+NARROW = pa.schema([("a", pa.int32())])
+
+
+def test_tables_are_written_again_as_wide_as_their_records_ask_the_oldest_schema_first(
+    tmp_path: Path,
+) -> None:
+    whole, real, decimal = (
+        pa.schema([("a", dtype), ("b", pa.string())])
+        for dtype in (pa.int64(), pa.float64(), pa.decimal128(20, 0))
+    )
+    known = {name: PinnedTable(name, NARROW, frozenset({"a"} if name == "u" else ())) for name in "tu"}
+    over = judge(tmp_path, known, policies={"wider_type": "widen"})
+    by = records.pins(tmp_path, tables=known)
+    wishes = [
+        Wish("t", "t", (10, ()), real),
+        Wish("t", "t", (2, ()), whole),
+        Wish("t", "t", (11, ()), decimal),
+        Wish("new", "new", (2, ()), whole),
+    ]
+    total = report(written("t", NARROW), written("u", NARROW), written("new", AB), wishes=wishes)
+
+    again = over.objection(total, by)
+
+    assert again is not None
+    assert {name: table.layout for name, table in again.tables.items()} == {
+        # A double does not hold every long, so there was no place for it.
+        "t": decimal,
+        "u": NARROW,
+        "new": whole,
+    }
+    assert again.tables["u"].fixed == {"a"}
+    assert over.objection(report(written("t", NARROW)), by) is None
+
+
+def test_a_column_that_would_become_wider_stops_the_run_where_the_settings_say_so(tmp_path: Path) -> None:
+    known, groups = {"t": PinnedTable("t", NARROW)}, {"wider_type": "widen", "new_field": "fail"}
+    wide = PinnedTable("t", pa.schema([("a", pa.int64())]))
+    by = records.pins(tmp_path, tables={"t": wide})
+    total = report(written("t", wide.layout), growths=[Growth("t", (2, (0,)), 2, (records.TOPIC, 1, 17))])
+    judge(tmp_path, known, policies=groups).check_policies(total, by)
+    strict = judge(tmp_path, known, policies=groups, decode={"evolution": "fail"})
+    with pytest.raises(EvolutionStopped, match=r"table t: schema 2 brings a, first at game-events/1/17"):
+        strict.check_policies(total, by)
 
 
 # --- answers to what workers asked ---

@@ -22,7 +22,7 @@ from distributary.codecs.schema_description import RecordDescription, described_
 from distributary.errors import BadSchema
 from distributary.ingest.conform import plan
 from distributary.ingest.demux import Demultiplexer
-from distributary.ingest.evolution import tables_grow, worker_policies
+from distributary.ingest.evolution import tables_grow, tables_widen, worker_policies
 from distributary.ingest.layout import extend
 from distributary.ingest.names import table_name
 from distributary.ingest.pins import PinnedRecord, PinnedTable
@@ -95,6 +95,23 @@ CASES = {
     "widened": Case("widened", one("int"), one("long"), {"x": WIDE}, "rescue"),
     "widened, to quarantine": Case(
         "widened", one("int"), one("long"), {"x": WIDE}, "quarantine", {"wider_type": "quarantine"}
+    ),
+    "widened, with the column": Case(
+        "widened", one("int"), one("long"), {"x": WIDE}, "widen", {"wider_type": "widen"}
+    ),
+    "widened, tables fixed": Case(
+        "widened", one("int"), one("long"), {"x": WIDE}, "rescue", {"wider_type": "widen"}, evolution="ignore"
+    ),
+    "widened by a date's time": Case(
+        "widened",
+        one({"type": "int", "logicalType": "date"}),
+        one({"type": "long", "logicalType": "local-timestamp-micros"}),
+        {"x": 1},
+        "widen",
+        {"wider_type": "widen"},
+    ),
+    "changed to what Delta does not widen to": Case(
+        "changed", one("long"), one("double"), {"x": 0.5}, "rescue", {"wider_type": "widen"}
     ),
     "widened, stops": Case("widened", one("int"), one("long"), {"x": WIDE}, "fail", {"wider_type": "fail"}),
     "widened within a list": Case(
@@ -292,6 +309,7 @@ def _fate(  # noqa: PLR0917
         route=chosen.route,
         policies=worker_policies(chosen),
         grow=tables_grow(chosen),
+        widen=tables_widen(chosen),
         tables={home: PinnedTable(entity, layout)},
         new_tables=0 if chosen.policies.new_entity == "quarantine" else 10,
         schemas_final=True,
@@ -303,6 +321,8 @@ def _fate(  # noqa: PLR0917
     for fate, met in (("fail", report.stops), ("quarantine", report.quarantined), ("drop", report.dropped)):
         if met:
             return fate
+    if report.wishes:
+        return "widen"
     (written,) = [one for one in report.files if one.entity is not None]
     if written.file.table != home:
         return "other_table"

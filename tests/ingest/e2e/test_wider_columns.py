@@ -1,0 +1,82 @@
+"""A field that becomes wider while old and new producers send: the tables it reaches get wider columns, every value in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.ingest.e2e.handmade import (
+    EVENT,
+    assert_each_record_in_one_place,
+    column,
+    registered,
+    registered_beside,
+)
+from tests.ingest.e2e.pipeline_kit import PipelineKit
+
+from distributary.errors import BudgetSpent
+from distributary.ingest.changes import ChangeLog
+from distributary.ingest.ledger import CHANGES_TABLE
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+WIDER = EVENT.replace("int32 level = 3;", "int64 level = 3;\n  string mood = 4;")
+BIG = 2**40
+
+
+def by_spark(kit: PipelineKit, spark: SparkSession, game: str) -> list[tuple[Any, ...]]:
+    frame = spark.read.format("delta").load(str(kit.root / kit.folder_of(game)))
+    ordered = frame.orderBy("kafka_partition", "kafka_offset")
+    return [tuple(row) for row in ordered.select("level", "mood").collect()]
+
+
+@pytest.mark.parametrize("evolution", ["restart", "inline"])
+def test_tables_of_wider_records_get_wider_columns_across_a_crash(
+    kit: PipelineKit, spark: SparkSession, fail_at: Callable[..., None], evolution: str
+) -> None:
+    narrow, wide = registered(kit), registered_beside(kit, WIDER)
+    kit.configured(decode={"evolution": evolution}, policies={"wider_type": "widen"})
+    kit.send([narrow.value(game=game, level=1) for game in ("chess", "golf")])
+    kit.run()
+    kit.send([narrow.value(game="chess", level=2), wide.value(game="chess", level=BIG, mood="glad")])
+    kit.send([narrow.value(game=game, level=3) for game in ("chess", "golf")], partition=1)
+    # The column is wider by then, and no manifest says so.
+    fail_at("before_manifest:1")
+    with pytest.raises(BudgetSpent):
+        kit.run()
+    assert kit.manifests.last_batch() == 0
+    kit.run()
+    # One that never heard of the new schema goes on beside one that did; then a table that is new.
+    kit.send([narrow.value(game="chess", level=4), wide.value(game="chess", level=-BIG)], partition=1)
+    kit.send([narrow.value(game="go", level=5), wide.value(game="go", level=BIG)], partition=1)
+    kit.run()
+
+    assert by_spark(kit, spark, "chess") == [
+        (1, None),
+        (2, None),
+        (BIG, "glad"),
+        (3, None),
+        (4, None),
+        (-BIG, ""),
+    ]
+    # Nothing wider came for this one, and the new one was made as wide: both stay on the native way.
+    assert column(kit, "golf", "level") == [1, 3]
+    assert kit.rows(kit.folder_of("golf")).schema.field("level").type == "int32"
+    assert column(kit, "go", "level") == [5, BIG]
+    features = kit.delta(kit.folder_of("chess")).protocol().writer_features
+    assert "typeWidening" in (features or [])
+    logged = [(one.change.kind, one.change.column) for one in ChangeLog(kit.checkpoint).read(1)]
+    assert sorted(logged) == [("added", "mood"), ("widened", "level")]
+    told = [
+        (row["kind"], row["column"], row["decision"], row["before"], row["type"], row["schema_id"])
+        for row in kit.rows(CHANGES_TABLE).to_pylist()
+        if row["table"] == kit.folder_of("chess") and row["batch_id"] == 1
+    ]
+    assert sorted(told) == [
+        ("added", "mood", "add", None, "string", wide.id),
+        ("widened", "level", "widen", "int", "bigint", wide.id),
+    ]
+    assert kit.unnamed_files() == set()
+    assert_each_record_in_one_place(kit)
