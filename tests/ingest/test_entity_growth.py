@@ -1,0 +1,126 @@
+"""What the driver makes of entities that have no inferred schema yet, and of those whose schema lacks a field."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.ingest import kafka_records as records
+from tests.ingest.pipelines import checkpoint, settings, table_book
+
+from distributary.codecs.base import load_codec
+from distributary.errors import EvolutionStopped
+from distributary.ingest.entity_schemas import EntitySchemas
+from distributary.ingest.evolution import RestartToEvolve
+from distributary.ingest.judge import Judge
+from distributary.ingest.pins import PinnedTable, Pins
+from distributary.ingest.pins_store import PinsStore
+from distributary.ingest.progress import Silent
+from distributary.ingest.registry_wait import RegistryWait
+from distributary.ingest.report import TaskReport
+from distributary.ingest.schema_book import SchemaBook
+
+SUBJECT = "inferred:games"
+GO = PinnedTable("go", pa.schema([("score", pa.int64())]))
+
+
+def struct(**types: str) -> str:
+    fields = [{"name": n, "type": of, "nullable": True, "metadata": {}} for n, of in types.items()]
+    return json.dumps({"type": "struct", "fields": fields})
+
+
+class Driver:
+    """A driver over a location where `go` has version 1; anew, it knows what the one before pinned."""
+
+    def __init__(self, root: Path, known: Mapping[str, PinnedTable] | None = None, **groups: Any) -> None:
+        self.root, self.location = root, EntitySchemas(root / "schemas", SUBJECT)
+        if not self.location.names():
+            self.location.register_each({"go": struct(score="long")})
+        wait = RegistryWait(Silent(), threading.Event())
+        self.book = SchemaBook(load_codec("json"), self.location, PinsStore(checkpoint(root)), wait, 300.0)
+        self.book.open([], SUBJECT)
+        groups["decode"] = {"format": "json", "schema_per": "entity", **groups.get("decode", {})}
+        groups.setdefault("route", {}).setdefault("table", "{entity}")
+        own = settings(root, **groups)
+        self.judge = Judge(own, self.book, table_book(root), {"go": GO} if known is None else known)
+
+    def answer(self, **report: Any) -> Pins:
+        return self.judge.answer(TaskReport(**report), records.pins(self.root), last=False)
+
+    @property
+    def columns(self) -> dict[tuple[int, str | None], list[str]]:
+        """The fields of every pinned version, and whose it is."""
+        return {
+            (one.schema.id, one.schema.entity): self.book.layout(one.key).names for one in self.book.records
+        }
+
+
+def test_a_new_entity_gets_a_schema_of_what_it_brings_and_nothing_restarts(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, decode={"evolution": "fail"}, registry={"max_unknown_ids": 0})
+    unmet = {"Go!": {struct(score="string"), struct(level="long")}, "chess": {struct(score="double")}}
+    pins = driver.answer(unmet=unmet, newcomers=Counter({"Go!": 2, "chess": 1}))
+    found = {entity: names for (_, entity), names in driver.columns.items()}
+    assert found["chess"] == ["score"]
+    assert found["go"] == ["score"]
+    (name,) = set(found) - {"chess", "go"}
+    assert sorted(found[name or ""]) == ["level", "score"]
+    assert driver.location.entity(name or "") == "Go!"
+    assert pins.records == driver.book.records
+    assert Driver(tmp_path).columns == driver.columns
+
+
+def test_what_the_location_has_is_taken_before_what_records_have(tmp_path: Path) -> None:
+    driver = Driver(tmp_path)
+    made = driver.location.register_each({"chess": struct(elo="long")})["chess"]
+    driver.answer(unmet={"chess": {struct(score="double")}}, newcomers=Counter(chess=1))
+    assert driver.columns[made.id, "chess"] == ["elo"]
+    assert len(driver.columns) == 2
+
+
+def test_a_first_schema_of_too_many_fields_has_none(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, decode={"max_fields": 1})
+    driver.answer(unmet={"chess": {struct(a="long", b="long")}}, newcomers=Counter(chess=1))
+    assert driver.columns[2, "chess"] == []
+
+
+def test_entities_without_room_for_a_table_get_no_schema(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, route={"max_tables": 2})
+    unmet = {"chess": {struct(a="long")}, "ludo": {struct(a="long")}}
+    pins = driver.answer(unmet=unmet, newcomers=Counter(chess=1, ludo=2))
+    assert {entity for _, entity in driver.columns} == {"go", "ludo"}
+    assert (pins.admitted, pins.tables_final, pins.new_tables) == ({"ludo"}, True, 0)
+
+
+@pytest.mark.parametrize("evolution", ["restart", "inline", "fail"])
+def test_growth_of_one_entity_is_its_own(tmp_path: Path, evolution: str) -> None:
+    driver = Driver(tmp_path, decode={"evolution": evolution})
+    driver.answer(unmet={"chess": {struct(score="string")}}, newcomers=Counter(chess=1))
+    # Chess has no table yet: what it brings changes none.
+    driver.answer(proposals={(2, ()): {struct(score="string", elo="long")}})
+    assert driver.columns[3, "chess"] == ["score", "elo"]
+    grows = {"proposals": {(1, ()): {struct(score="long", elo="long")}}}
+    if evolution == "inline":
+        driver.answer(**grows)
+    elif evolution == "restart":
+        with pytest.raises(RestartToEvolve, match="schema 4 of go brings elo"):
+            driver.answer(**grows)
+    else:
+        with pytest.raises(EvolutionStopped, match="schema 4 of go brings elo"):
+            driver.answer(**grows)
+        return
+    assert Driver(tmp_path).columns == {
+        (1, "go"): ["score"], (2, "chess"): ["score"], (3, "chess"): ["score", "elo"], (4, "go"): ["score", "elo"],
+    }  # fmt: skip
+
+
+def test_a_schema_grows_as_far_as_it_may_and_the_others_beside_it(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, {}, decode={"max_fields": 1})
+    pins = driver.answer(proposals={(1, ()): {struct(score="long", a="long")}})
+    assert pins.inferred_final
+    assert list(driver.columns) == [(1, "go")]
