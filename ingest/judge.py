@@ -8,7 +8,6 @@ from typing import get_args
 
 import pyarrow as pa
 
-from distributary.codecs.base import RecordPath
 from distributary.errors import EvolutionStopped, PolicyStopped
 from distributary.ingest import reasons
 from distributary.ingest.entity_schemas import entity_name
@@ -19,12 +18,12 @@ from distributary.ingest.layout import changes, extend
 from distributary.ingest.misfits import Kind
 from distributary.ingest.names import table_name
 from distributary.ingest.pins import PinnedRecord, PinnedTable, Pins
-from distributary.ingest.report import TaskReport, Wish
+from distributary.ingest.report import TaskReport
 from distributary.ingest.schema_book import SchemaBook
 from distributary.ingest.settings import Settings
 from distributary.ingest.table_book import TableBook
 from distributary.ingest.table_schema import misfits
-from distributary.ingest.widening import widened
+from distributary.ingest.wishes import granted
 
 # One object that stays: layouts are told apart by identity.
 _EMPTY = pa.schema([])
@@ -216,20 +215,10 @@ class Judge:
         )
 
     def _too_narrow(self, total: TaskReport, pins: Pins) -> Pins | None:
-        """With the columns of tables as wide as records ask for; the oldest schema's first, where they disagree."""
+        """With the columns of tables as wide as records ask for."""
         if not total.wishes:
             return None
-        tables, written = dict(pins.tables), self.layouts(total, pins)
-        # As below: layouts that are shared stay so, and both sides stay alive.
-        merged: dict[tuple[int, int, frozenset[str]], pa.Schema] = {}
-        for wish in sorted(total.wishes, key=_age):
-            was = tables.get(wish.table) or PinnedTable(wish.entity, written.get(wish.table, _EMPTY))
-            key = (id(was.layout), id(wish.layout), was.fixed)
-            if key not in merged:
-                whole = extend(was.layout, wish.layout, frozenset())
-                merged[key] = widened(whole, wish.layout, was.fixed)
-            tables[wish.table] = replace(was, layout=merged[key])
-        return replace(pins, tables=tables)
+        return replace(pins, tables=granted(total.wishes, pins.tables, self.layouts(total, pins)))
 
     def _layouts_at_odds(self, total: TaskReport, pins: Pins) -> Pins | None:
         layouts = self.layouts(total, pins)
@@ -287,11 +276,6 @@ class Judge:
                     f"table {folder}: schema {growth.schema_id} brings {added}, first at {where}, and "
                     "policies.new_field is `fail`"
                 )
-
-
-def _age(wish: Wish) -> tuple[str, str, RecordPath]:
-    ref, path = wish.key
-    return wish.table, str(ref).zfill(20), path
 
 
 def _holds(whole: pa.Schema, part: pa.Schema) -> bool:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from deltalake import Schema as DeltaSchema
-from pyspark.errors import AnalysisException
 from pyspark.sql.types import StructType
 
-from distributary.errors import CommitImpossible
-from distributary.ingest.layout import spark_type
-from distributary.ingest.native_conditions import Definition, quoted
-from distributary.ingest.widening import Widening
+from distributary.ingest.native_conditions import Definition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,34 +60,3 @@ def add_columns(spark: SparkSession, path: str, merged: pa.Schema, identity: Col
     }
     frame = spark.createDataFrame([], spark_schema(pa.schema([f for f in merged if f.name not in identity])))
     frame.write.format("delta").mode("append").option("mergeSchema", "true").save(path)
-
-
-def widen_columns(spark: SparkSession, path: str, wider: Sequence[Widening]) -> None:
-    """Makes columns wider, all in one commit; the table gets the feature for it first, if it has it not yet.
-
-    Raises CommitImpossible where Delta refuses.
-    """
-    table = f"delta.{quoted(path)}"
-    lacking = _lacking_features(spark, path, wider)
-    columns = ", ".join(f"{'.'.join(map(quoted, one.path))} TYPE {spark_type(one.after)}" for one in wider)
-    try:
-        if lacking:
-            spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({', '.join(lacking)})")
-        spark.sql(f"ALTER TABLE {table} ALTER COLUMN {columns}")
-    except AnalysisException as error:
-        why = str(error).partition("\n")[0]
-        names = ", ".join(".".join(one.path) for one in wider)
-        raise CommitImpossible(
-            f"table {path}: Delta does not let {names} become wider ({why}). Put that right in the table, or set "
-            "policies.wider_type to `rescue`"
-        ) from None
-
-
-def _lacking_features(spark: SparkSession, path: str, wider: Sequence[Widening]) -> list[str]:
-    _, now = definition(spark, path)
-    wanted = []
-    if now.configuration.get("delta.enableTypeWidening") != "true":
-        wanted.append("'delta.enableTypeWidening' = 'true'")
-    if any(pa.types.is_timestamp(one.after) for one in wider) and "timestampNtz" not in now.features:
-        wanted.append("'delta.feature.timestampNtz' = 'supported'")
-    return wanted

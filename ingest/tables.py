@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from distributary.ingest import native_conditions, spark_tables
 from distributary.ingest.delta_log import create_actions, entry, put_entry
 from distributary.ingest.native_conditions import Definition
 from distributary.ingest.table_schema import Misfit, misfits, only_wider, storable
-from distributary.ingest.widening import Widening, widenings
+from distributary.ingest.wider_columns import widen_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -194,8 +194,8 @@ def evolve(
         raise CommitImpossible(
             f"table {path} is gone, so no column can be added; run again to have it made anew"
         )
-    if widen and (wider := widenings(state.layout, schema)):
-        state = _with_wider_columns(state, wider, spark)
+    if widen:
+        state = _with_wider_columns(state, schema, spark)
     lacking = _lacking(state, schema)
     if not lacking:
         return ()
@@ -215,12 +215,11 @@ def evolve(
     return tuple(misfit.path for misfit in lacking)
 
 
-def _with_wider_columns(
-    state: TableState, wider: Sequence[Widening], spark: SparkSession | None
-) -> TableState:
+def _with_wider_columns(state: TableState, wanted: pa.Schema, spark: SparkSession | None) -> TableState:
     if spark is None:
         raise PipelineError(f"table {state.path} needs Spark to have wider columns")
-    spark_tables.widen_columns(spark, state.path, wider)
+    if not widen_columns(spark, state.path, state.layout, wanted):
+        return state
     after = read_state(state.path, spark)
     if after is None:
         raise CommitImpossible(f"table {state.path} is gone; run again to have it made anew")

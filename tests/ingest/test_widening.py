@@ -200,3 +200,25 @@ def test_columns_that_a_tables_own_rules_name_keep_their_types(spark: SparkSessi
     after = read_state(tmp_path / "t", spark)
     assert after is not None
     assert after.layout.field("d").type == pa.int64()
+
+
+@pytest.mark.spark
+def test_dates_become_timestamps_only_where_every_one_of_them_can(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table, days = tmp_path / "t", pa.list_(pa.field("element", pa.date32()))
+    narrow, wide = pa.schema([("days", days)]), pa.schema([("days", pa.list_(pa.timestamp("us")))])
+    create(table, narrow, {})
+    far = pa.array([[0, 110_000_000]], pa.list_(pa.int32())).cast(days)
+    name = file_name("7f6e1f3e-0000-4000-8000-000000000000", 0)
+    pq.write_table(pa.table([far], schema=narrow), table / name, store_schema=False)
+    file = DataFile("t", name, 1, (table / name).stat().st_size, "{}")
+    NativeCommits().commit(table, [file], narrow, "app", 0, {})
+    before = DeltaTable(table).version()
+
+    with pytest.raises(
+        CommitImpossible, match=r"does not let days.element become wider \(it holds a date after"
+    ):
+        evolve(table, wide, spark, widen=True)
+
+    assert DeltaTable(table).version() == before
