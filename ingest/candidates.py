@@ -57,6 +57,8 @@ class Candidates:
         self.newest = tuple(
             found for subject in subjects if (found := next(self._backwards(subject), None)) is not None
         )
+        # Of the newest ones, those that are for one entity alone, by what they say that it is.
+        self.of_entities = {one.schema.entity: one for one in self.newest if one.schema.entity is not None}
         self.empty = tuple(subject for subject in subjects if not next(self._backwards(subject), None))
 
     def successor(self, before: PinnedRecord) -> Candidate | None:

@@ -11,6 +11,7 @@ from distributary.codecs.base import Codec
 from distributary.codecs.field_paths import part
 from distributary.codecs.schema_changes import SchemaChange, classify
 from distributary.ingest.candidates import Candidate, Candidates
+from distributary.ingest.entity_schemas import entity_name
 from distributary.ingest.histories import Histories, History
 from distributary.ingest.kafka_columns import without_rescued
 from distributary.ingest.layout import source_of, spark_type
@@ -84,7 +85,7 @@ class Planner:
         self._codec, self._candidates, self._rules, self._known = codec, candidates, rules, known
         records = [PinnedRecord(key, schema) for key, schema in known.schemas.items()]
         self._steps = SchemaSteps(codec, records)
-        self._answers: dict[tuple[int, frozenset[str], History | None], list[_Answer]] = {}
+        self._answers: dict[tuple[int, frozenset[str], History | None, str | None], list[_Answer]] = {}
         # Alive as long as their ids are keys.
         self._layouts: list[pa.Schema] = []
 
@@ -107,20 +108,29 @@ class Planner:
     def _of_table(self, table: PinnedTable, history: History | None) -> list[_Answer]:
         known = None if history is None else tuple(key for key in history if self._steps.knows(key))
         layout = table.layout
-        key = (id(layout), table.fixed, known or None)
+        name = entity_name(table.entity, self._rules.route.fold_case)
+        own = name if name in self._candidates.of_entities else None
+        key = (id(layout), table.fixed, known or None, own)
         if key not in self._answers:
             self._layouts.append(layout)
             rules = replace(self._rules, fixed=table.fixed)
             found = (
-                self._with_history(layout, known, rules) if known else self._without_history(layout, rules)
+                self._with_history(layout, known, rules, own)
+                if known
+                else self._without_history(layout, rules, own)
             )
             self._answers[key] = list(found)
         return self._answers[key]
 
-    def _with_history(self, layout: pa.Schema, history: History, rules: Rules) -> Iterator[_Answer]:
+    def _with_history(
+        self, layout: pa.Schema, history: History, rules: Rules, own: str | None
+    ) -> Iterator[_Answer]:
+        """`own` is what schemas of this table's entity alone say that they are for; None where there is no such schema."""
         for last in self._last_of_each_type(history):
             before = PinnedRecord(last, self._known.schemas[last])
             candidate = self._candidates.successor(before)
+            if own is not None and before.schema.inferred:
+                candidate = self._candidates.of_entities[own]
             if candidate is None:
                 continue
             key = (candidate.ref, last[1])
@@ -150,9 +160,10 @@ class Planner:
             return verdicts_of_table(record, layout, rules)
         return verdicts(classify(was, described), record, layout, rules)
 
-    def _without_history(self, layout: pa.Schema, rules: Rules) -> Iterator[_Answer]:
+    def _without_history(self, layout: pa.Schema, rules: Rules, own: str | None) -> Iterator[_Answer]:
         """Against all that may come; a column is gone only where none of it has it."""
-        records = {one: self._columns(one) for one in self._candidates.newest}
+        may_come = [one for one in self._candidates.newest if one.schema.entity in (None, own)]
+        records = {one: self._columns(one) for one in may_come}
         fields = {field.name for columns in records.values() if columns for field in columns}
         gone = [
             SchemaChange("dropped", part(source_of(column)), spark_type(column.type))

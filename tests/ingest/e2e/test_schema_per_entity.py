@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import struct
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -10,6 +13,8 @@ from tests.ingest.e2e.handmade import assert_each_record_in_one_place, reasons
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+CHAT = {"title": "Chat", "type": "object", "properties": {"flags": {"type": "string"}}}
 
 
 def raw(**fields: Any) -> bytes:
@@ -38,6 +43,27 @@ def versions(kit: PipelineKit) -> dict[str, list[str]]:
     return found
 
 
+def planned(kit: PipelineKit) -> set[tuple[str, str, str]]:
+    """What `distributary plan` foresees: table, column and class of change."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "distributary", "plan", str(kit.settings_file), "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    steps = json.loads(ran.stdout)["steps"]
+    return {
+        (table, change["column"], change["class"])
+        for step in steps
+        for change in step["changes"]
+        for table in step["tables"]
+    }
+
+
+def confluent(schema_id: int, body: bytes) -> bytes:
+    return struct.pack(">bI", 0, schema_id) + body
+
+
 @pytest.mark.parametrize("evolution", ["restart", "inline"])
 def test_each_table_has_its_own_types_and_only_one_grows(kit: PipelineKit, evolution: str) -> None:
     per_entity(kit, decode={"evolution": evolution})
@@ -55,8 +81,53 @@ def test_each_table_has_its_own_types_and_only_one_grows(kit: PipelineKit, evolu
     assert types(kit, "chess") == {"game": "string", "score": "string"}
     assert types(kit, "draughts") == {"game": "string", "score": "bool"}
     assert types(kit, kit.folder_of("Ludo!"))["score"].startswith("list<")
-    assert sorted(kit.rows("go")["schema_id"].to_pylist()) in ([2, 2, 5], [2, 2, 4], [2, 2, 3])
-    assert len(versions(kit)["go"]) == 2
+    grown = max(kit.rows("go")["schema_id"].to_pylist())
+    assert sorted(kit.rows("go")["schema_id"].to_pylist()) == [2, 2, grown]
+    assert versions(kit)["go"] == ["2.json", f"{grown}.json"]
     assert versions(kit)["chess"] == ["1.json"]
     assert reasons(kit) == {"malformed": 1, "no_entity": 2}
+    told = [row for row in kit.rows("ledger_changes").to_pylist() if row["kind"] == "added"]
+    assert [(row["table"], row["column"], row["old_schema_id"], row["schema_id"]) for row in told] == [
+        ("go", "level", 2, grown)
+    ]
+    assert_each_record_in_one_place(kit)
+    assert planned(kit) == set()
+    # A version written by hand is one table's future.
+    kit.settings.schema_folder().joinpath("chess", "99.json").write_text(
+        '{"type":"struct","fields":[{"name":"score","type":"long","nullable":true,"metadata":{}}]}'
+    )
+    assert planned(kit) == {("chess", "score", "changed"), ("chess", "game", "dropped")}
+
+
+@pytest.mark.parametrize("route", [{"by": "key"}, {"by": "header", "header": "game"}])
+def test_beside_registered_records_the_entity_may_come_from_kafka(
+    kit: PipelineKit, route: dict[str, str]
+) -> None:
+    per_entity(kit, decode={"format": "auto", "evolution": "inline"})
+    kit.configured(route={"field": None, "table": "of_{entity}", **route})
+    kit.configured(policies={"no_entity": {"table": "strays"}})
+    registered = confluent(kit.register(json.dumps(CHAT), "JSON"), raw(flags="a"))
+    for game, score in (("go", 1), ("chess", "1-0")):
+        kit.send([raw(score=score), registered], key=game.encode(), headers={"game": game.encode()})
+    kit.send([raw(score={"x": 1})], key=b"\xff", headers={"game": b"\xff"})
+    kit.run()
+    assert (types(kit, "of_go")["score"], types(kit, "of_chess")["score"]) == ("int64", "string")
+    assert types(kit, "strays")["score"].startswith("struct<")
+    numbers = {table: kit.rows(table)["schema_id"].to_pylist() for table in ("of_go", "of_chess", "strays")}
+    assert all(min(found) < 0 for found in numbers.values())
+    assert len({min(found) for found in numbers.values()}) == 3
+    assert sorted(map(len, numbers.values())) == [1, 2, 2]
+
+
+def test_entities_beyond_the_limit_cost_no_schema(kit: PipelineKit) -> None:
+    per_entity(kit, registry={"max_unknown_ids": 1})
+    kit.configured(route={"max_tables": 2})
+    kit.send([raw(game="go", score=1)])
+    kit.run()
+    kit.send([raw(game=f"game_{number}", score="a") for number in range(5)] + [raw(game="chess", at=1)] * 2)
+    kit.run()
+    # Records without a table are decoded by a schema without fields, which is in the location itself.
+    assert sorted(versions(kit)) == ["chess", kit.settings.schema_folder().name, "go"]
+    assert types(kit, "chess") == {"game": "string", "at": "int64"}
+    assert reasons(kit) == {"table_limit": 5}
     assert_each_record_in_one_place(kit)
