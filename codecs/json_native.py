@@ -27,6 +27,8 @@ from distributary.codecs.json_text import MAX_DEPTH
 _MOST_SPACE = 64
 _IS_SPACE = np.zeros(256, bool)
 _IS_SPACE[[ord(space) for space in " \t\n\r"]] = True
+# So many bytes are compared at once: more would not stay in the processor's cache.
+_PIECE = 1 << 17
 # Still white space after so many steps, or the beginning of a null.
 _AFTER_BRACE = _IS_SPACE.copy()
 _AFTER_BRACE[ord("n")] = True
@@ -151,6 +153,8 @@ def _closed_then_more(data: npt.NDArray[np.uint8]) -> Longs:
 
     A `null` after an object's end kills the native reader, and with it the process.
     """
+    if not _may_go_on(data):
+        return np.zeros(0, np.int64)
     braces = np.flatnonzero(data == ord("}"))
     follows = braces + 1
     # White space is passed over; so few payloads have any here that it may take a few steps.
@@ -162,6 +166,16 @@ def _closed_then_more(data: npt.NDArray[np.uint8]) -> Longs:
         follows[spaced] += 1
     wrong = (follows <= last) & _AFTER_BRACE[data[np.minimum(follows, last)]]
     return braces[wrong]
+
+
+def _may_go_on(data: npt.NDArray[np.uint8]) -> bool:
+    """Whether white space, or the beginning of a null, is next to a brace that closes; nearly always there is none."""
+    for start in range(0, len(data), _PIECE):
+        piece = data[start : start + _PIECE + 1]
+        closing, following = piece[:-1] == ord("}"), piece[1:]
+        if (closing & (following <= ord(" "))).any() or (closing & (following == ord("n"))).any():
+            return True
+    return False
 
 
 def _counts(places: Longs, edges: Longs) -> Longs:
