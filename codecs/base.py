@@ -210,7 +210,7 @@ def validating(codec: Codec) -> Codec:
     """The codec, holding records to all of their schema. Raises ConfigError where schemas say no more than types."""
     if not isinstance(codec, ValidatingCodec):
         raise ConfigError(
-            "schemas of this format say nothing of records that decoding does not check; leave decode.validate out"
+            "schemas of this format say nothing of records that decoding does not check; leave decode.check out"
         )
     return codec.validating()
 

@@ -53,7 +53,7 @@ def _validator(schema: Any, imports: Mapping[str, Any]) -> Any:
         from referencing.jsonschema import DRAFT202012, specification_with  # noqa: PLC0415
     except ImportError:
         raise DecoderUnavailable(
-            "validation needs the package `jsonschema`; install it, or do not validate"
+            "validation needs the package `jsonschema`: install distributary[validation], or do not validate"
         ) from None
     kind: Any = validators.validator_for(schema, default=validators.Draft202012Validator)
     try:

@@ -174,6 +174,7 @@ class BatchRunner:
             worker_bytes=settings.limits.worker_bytes,
             expression=self.expression,
             engine=settings.decode.engine,
+            check=settings.decode.check,
             by_entity=settings.decode.schema_per == "entity",
             widen=tables_widen(settings),
             key=settings.decode.key,

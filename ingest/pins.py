@@ -79,6 +79,7 @@ class Pins:
 
     expression   what records are routed by, for `by: expression`; None where Spark has done so
     engine       what decodes: `arrow` or `spark`
+    check        what records are held to: `types` or `schema`
     widen        whether tables whose columns are too narrow for a record's type are asked for wider ones
     key          what becomes of keys: `bytes`, `text`, or `auto`: text by the schemas that they name
     key_records, key_refused, keys_final  as records, refused and schemas_final, for the schemas of keys; a key that cannot
@@ -112,6 +113,7 @@ class Pins:
     worker_bytes: int
     expression: Node | None = None
     engine: str = "arrow"
+    check: str = "types"
     by_entity: bool = False
     widen: bool = False
     key: str = "bytes"

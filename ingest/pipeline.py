@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from distributary.codecs.base import load_codec
+from distributary.codecs.base import load_codec, validating
 from distributary.codecs.keys import KeyCodec
 from distributary.ingest.batch import BatchRunner, Done
 from distributary.ingest.checkpoint import Checkpoint
@@ -76,6 +76,8 @@ class Pipeline:
     ) -> BatchRunner:
         """What one query calls with its batches, with every schema pinned that is known now."""
         codec = load_codec(self.settings.decode.format)
+        if self.settings.decode.check == "schema":
+            codec = validating(codec)
         schemas = SchemaBook(
             codec,
             self.registry,

@@ -162,6 +162,8 @@ class Decode(Group):
     """What has an inferred schema of its own: `topic`, all records together; `entity`, each entity's records, so that a field may be a number for one and a text for another. The entity must be known before a record is decoded: not for `route.by` record or expression."""
     max_fields: Annotated[int, Field(ge=1)] = 1000
     """How many fields, nested ones included, an inferred schema grows to by itself; further ones are rescued."""
+    check: Literal["types", "schema"] = "types"
+    """What records are held to: `types`, those of their schema's fields; `schema`, all that it says, such as a JSON Schema's `required`, `minimum` and `pattern`, which is slow and needs the extra `distributary[validation]` wherever records are decoded. A record that does not meet it goes the way of those that cannot be decoded."""
     key: Literal["bytes", "text", "auto"] = "bytes"
     """What becomes of a record's key beside the column of its bytes: `bytes`, nothing more; `text`, a column of its text; `auto`, the same, where a key that names a schema of the registry is decoded by it first: a single value as it is written, a record as JSON. A key that cannot be decoded has no text; its record lands all the same."""
     engine: Literal["arrow", "spark"] = "arrow"

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from distributary.codecs.base import PickingCodec, growing, load_codec
+from distributary.codecs.base import PickingCodec, ValidatingCodec, growing, load_codec
 from distributary.ingest import names
 from distributary.ingest.setting_groups import (
     Decode,
@@ -112,6 +112,13 @@ class Settings(Group):
         if self.decode.key == "auto" and not load_codec(self.decode.format).registered:
             why = f"keys name schemas of a registry, which format {self.decode.format} has none of; write format: auto"
             raise Misfits((("decode", "key"), why))
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_held_to_its_schema(self) -> Settings:
+        if self.decode.check == "schema" and not isinstance(load_codec(self.decode.format), ValidatingCodec):
+            why = f"schemas of format {self.decode.format} say nothing of records that decoding does not check anyway"
+            raise Misfits((("decode", "check"), f"{why}; leave it out"))
         return self
 
     @model_validator(mode="after")

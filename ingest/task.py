@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from distributary.codecs.base import Codec, RecordReader, codec_knowing
+from distributary.codecs.base import Codec, RecordReader, codec_knowing, validating
 from distributary.ingest.aside import AsideFile
 from distributary.ingest.chunk import Chunk
 from distributary.ingest.entity_book import EntityBook
@@ -108,7 +108,8 @@ class Task:
 
 def codec_of(pins: Pins) -> Codec:
     """The codec of the pins, told the types of the schemas that are pinned."""
-    return codec_knowing(pins.codec, {one.key[0]: one.schema.type for one in pins.records})
+    codec = codec_knowing(pins.codec, {one.key[0]: one.schema.type for one in pins.records})
+    return validating(codec) if pins.check == "schema" else codec
 
 
 def tally(counts: Counter[T], names: Sequence[T], found: Sequence[int]) -> None:

@@ -173,5 +173,5 @@ def test_validation_reaches_the_schemas_that_can_be_held_to() -> None:
 
 
 def test_formats_without_more_than_types_have_nothing_to_validate() -> None:
-    with pytest.raises(ConfigError, match=r"decode\.validate"):
+    with pytest.raises(ConfigError, match=r"decode\.check"):
         validating(load_codec("avro"))

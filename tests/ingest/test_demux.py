@@ -34,10 +34,11 @@ from distributary.codecs.protobuf import ProtobufReader
 from distributary.ingest import reasons
 from distributary.ingest.demux import Demultiplexer, demultiplex
 from distributary.ingest.ledger import QUARANTINE_TABLE
-from distributary.ingest.pins import PinnedTable, Pins, Verdict
+from distributary.ingest.pins import PinnedRecord, PinnedTable, Pins, Verdict
 from distributary.ingest.report import TaskReport, total
 from distributary.ingest.setting_groups import NamedTable, Policies
 from distributary.producer_sim.corruption import HEADER, framed
+from distributary.registry.base import Schema
 
 REFUSED = (99, (0,))
 CONSTRAINT = Verdict("constraint", "score > 0")
@@ -386,3 +387,20 @@ def test_a_payload_that_kills_its_decoder_is_found_and_the_others_are_kept(
     dead = [row["kafka_offset"] for row in rows_of(by, report, QUARANTINE_TABLE)]
     assert dead == [3, 7]
     assert report.rows == {folder("a"): 7}
+
+
+@pytest.mark.parametrize(("check", "wanted"), [("types", {}), ("schema", {"invalid": 1})])
+def test_records_are_held_to_all_of_their_schema_where_settings_ask_for_it(
+    tmp_path: Path, check: str, wanted: dict[str, int]
+) -> None:
+    text = '{"type":"object","properties":{"game_name":{"type":"string"},"level":{"type":"integer","minimum":1}}}'
+    by = pins(
+        tmp_path,
+        codec="jsonschema",
+        check=check,
+        records=(PinnedRecord((5, ()), Schema(5, "JSON", text)),),
+    )
+    values = [b'\0\0\0\0\5{"game_name":"chess","level":%d}' % level for level in (1, 0)]
+    report = demuxed(by, numbered(values))
+    assert report.quarantined == wanted
+    assert sum(report.rows.values()) == 2 - sum(wanted.values())

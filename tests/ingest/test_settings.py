@@ -169,6 +169,11 @@ decode: restart
         ),
         ("./lake", ".", "checkpoint: checkpoint and sink.root lie in each other"),
         ("./lake", "./lake\ndecode: {format: xml}", "decode.format: no codec goes by this name; there are: "),
+        (
+            "./lake",
+            "./lake\ndecode: {format: avro, check: schema}",
+            "decode.check: schemas of format avro say nothing of records",
+        ),
         ("./lake", "./lake\nspark: {conf: {asyncProgressTrackingEnabled: true}}", "it breaks exactly-once"),
         (
             "./lake",
