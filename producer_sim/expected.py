@@ -19,6 +19,8 @@ import pyarrow.types as kinds
 from distributary.producer_sim.rescued_text import RESCUED, canonical_text
 
 Rescued = dict[str, Any]
+# What events' types may become, of what Delta can make wider.
+_WIDER = {("int32", "int64"), ("int32", "double"), ("float", "double")}
 
 
 class Placed(NamedTuple):
@@ -46,12 +48,15 @@ class Placer:
     infers: bool = False
 
     @classmethod
-    def after(cls, schemas: Iterable[pa.Schema], *, infers: bool = False) -> Placer:
-        """For records of the last of these schemas, in tables that all of them have reached in this order."""
+    def after(cls, schemas: Iterable[pa.Schema], *, infers: bool = False, widens: bool = False) -> Placer:
+        """For records of the last of these schemas, in tables that all of them have reached in this order.
+
+        `widens`: their columns become as wide as records ask for, by what docs/reference/evolution.md says of that.
+        """
         table = record = pa.struct([])
         for schema in schemas:
             record = pa.struct(list(schema))
-            table = _grown(table, record)
+            table = _grown(table, record, widens)
         return cls(record, table, infers)
 
     def place(self, rows: pa.RecordBatch) -> Placed:
@@ -113,19 +118,19 @@ class Placer:
         return int(value) if kinds.is_integer(column) else float(value)
 
 
-def _grown(table: pa.DataType, record: pa.DataType) -> pa.DataType:
+def _grown(table: pa.DataType, record: pa.DataType, widens: bool) -> pa.DataType:
     """A column's type once it has met another of a record."""
     if kinds.is_struct(table) and kinds.is_struct(record):
         fields = {about.name: about.type for about in table}
         for about in record:
             known = fields.get(about.name)
-            fields[about.name] = about.type if known is None else _grown(known, about.type)
+            fields[about.name] = about.type if known is None else _grown(known, about.type, widens)
         return pa.struct(list(fields.items()))
     if kinds.is_list(table) and kinds.is_list(record):
-        return pa.list_(_grown(table.value_type, record.value_type))
+        return pa.list_(_grown(table.value_type, record.value_type, widens))
     if kinds.is_map(table) and kinds.is_map(record):
-        return pa.map_(table.key_type, _grown(table.item_type, record.item_type))
-    return table
+        return pa.map_(table.key_type, _grown(table.item_type, record.item_type, widens))
+    return record if widens and (str(table), str(record)) in _WIDER else table
 
 
 def _stored(record: pa.DataType, column: pa.DataType) -> pa.DataType:

@@ -32,6 +32,7 @@ class Simulation:
     changes            what each version after that does to the one before it
     references         whether the parts of a record have subjects of their own, to which its schema refers
     one_format         whether the pipeline reads one format only: what is written in another must end in quarantine
+    widens             whether the pipeline's columns become as wide as a record's type, where Delta lets them
     events             records of each version, the corrupt ones and the tombstones among them
     rate               records a second; None for as fast as it goes
     game_skew, gamer_skew   0 spreads evenly, 1 is Zipf's law
@@ -57,6 +58,7 @@ class Simulation:
     changes: tuple[ChangeClass, ...] = ()
     references: bool = False
     one_format: bool = False
+    widens: bool = False
     events: int = 10_000
     rate: float | None = None
     corrupt: float = 0.0

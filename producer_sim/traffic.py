@@ -106,6 +106,7 @@ class Traffic:
         return Placer.after(
             (columns(stage.schemas[kind.record], self._formats[stage.number].types) for stage in before),
             infers=self._formats[kind.version].infers,
+            widens=self._settings.widens,
         )
 
     def _placed(self, kind: Kind, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[str | None]]:

@@ -107,6 +107,7 @@ def simulate(
         changes=tuple(change or ()),  # type: ignore[arg-type]  # which ones there are is checked there
         references=references,
         one_format=_one_format(pipeline) if one_format is None else one_format,
+        widens=pipeline is not None and pipeline.policies.wider_type == "widen",
         events=events,
         rate=rate,
         corrupt=corrupt,

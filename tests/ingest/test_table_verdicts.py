@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from distributary.ingest.names import table_name
 from distributary.ingest.pins import PinnedRecord, PinnedTable
 from distributary.ingest.settings import Settings
 from distributary.ingest.table_fit import rules_of
-from distributary.ingest.table_verdicts import TableVerdict, verdicts
+from distributary.ingest.table_verdicts import TableVerdict, verdicts, verdicts_of_table
 from distributary.producer_sim.corruption import framed
 from distributary.registry.base import Schema
 
@@ -231,6 +231,20 @@ def test_a_field_that_the_routing_expression_reads_is_not_changed_unasked(tmp_pa
         ("dropped", "level", "keep", False),
         ("added", "other", "add", False),
     }
+
+
+def test_a_column_that_cannot_become_wider_keeps_its_type_and_the_rest_is_rescued(tmp_path: Path) -> None:
+    chosen = settings(tmp_path, policies={"wider_type": "widen"})
+    before, after = pa.schema([("x", pa.int32())]), pa.schema([("x", pa.int64())])
+    (widened,) = verdicts_of_table(after, before, rules_of(chosen))
+    assert (widened.kind, widened.action, widened.table, widened.open) == (
+        "widened",
+        "widen",
+        "bigint",
+        False,
+    )
+    (kept,) = verdicts_of_table(after, before, replace(rules_of(chosen), fixed=frozenset({"x"})))
+    assert (kept.kind, kept.action, kept.table, kept.open) == ("widened", "rescue", "int", True)
 
 
 def test_growth_that_the_settings_forbid_stops_the_run(tmp_path: Path) -> None:

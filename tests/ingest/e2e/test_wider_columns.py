@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from tests.ingest.e2e.handmade import (
@@ -80,3 +81,20 @@ def test_tables_of_wider_records_get_wider_columns_across_a_crash(
     ]
     assert kit.unnamed_files() == set()
     assert_each_record_in_one_place(kit)
+
+
+def test_every_value_is_in_its_column_as_verify_sees_it(kit: PipelineKit) -> None:
+    kit.configured(decode={"format": "avro"}, policies={"wider_type": "widen"})
+    kit.simulate(1, format="avro")
+    kit.run()
+    kit.simulate(
+        2, versions=1, changes=("widened",), format="avro", old_producers=0.4, games=2, widens=True, seed=0
+    )
+    kit.run()
+
+    kit.assert_clean()
+    columns = pa.schema(kit.delta(kit.folder_of(0)).schema().to_arrow())
+    assert columns.field("level").type == "int64"
+    assert columns.field("inventory").type.item_type == "int64"
+    assert "_rescued_data" not in columns.names
+    assert kit.rows(kit.folder_of(2)).schema.field("level").type == "int32"
