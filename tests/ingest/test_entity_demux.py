@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.ingest.kafka_records import Sent, aside_rows, batch, pins, rows_of
 
 from distributary.codecs.base import INFERRED
 from distributary.ingest.demux import Demultiplexer
 from distributary.ingest.ledger import QUARANTINE_TABLE
-from distributary.ingest.pins import PinnedRecord, Pins
+from distributary.ingest.pins import PinnedRecord, PinnedTable, Pins
 from distributary.ingest.report import TaskReport
 from distributary.ingest.setting_groups import NamedTable, Policies, Route
 from distributary.registry.base import Schema
@@ -111,3 +112,16 @@ def test_keys_tell_an_entity_without_a_look_at_the_payload(tmp_path: Path) -> No
     report = demuxed(by, raw(score=1), b"{", key=b"go")
     assert seen(by, report, "go") == [(2, 1)]
     assert report.quarantined == {"malformed": 1}
+
+
+def test_nothing_waits_where_all_was_decided_before(tmp_path: Path) -> None:
+    tables = {name: PinnedTable(name, pa.schema([("score", pa.int64())])) for name in ("go", "ludo")}
+    final = {"tables_final": True, "schemas_final": True, "inferred_final": True, "new_tables": 0}
+    by = entity_pins(tmp_path, tables=tables, **final)
+    report = demuxed(
+        by, raw(game="go", score=1, level=2), raw(game="ludo", score=2), raw(game="new"), raw(a=1)
+    )
+    assert (seen(by, report, "go"), seen(by, report, "ludo")) == ([(2, 1)], [(4, 2)])
+    assert [row["_rescued_data"] for row in rows_of(by, report, "go")] == ['{"level":2}']
+    assert report.quarantined == {"table_limit": 1, "no_entity": 1}
+    assert (report.aside_rows, report.unmet, report.proposals) == (0, {}, {})
