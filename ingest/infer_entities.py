@@ -1,4 +1,4 @@
-"""Inferring the schema of each entity's JSON records from a topic, all in one pass over it.
+"""Inferring the schema of each entity's JSON records from a topic, all in one Spark job, however many entities there are.
 
 Spark's JSON reader infers one schema for all that it is given, so that it would take a pass an entity: the workers find the types
 themselves, by the same rules by which schemas grow later on.
@@ -41,8 +41,10 @@ def infer_entities(spark: SparkSession, settings: Settings, sample: int | None =
     Of an entity's records that have one key only the latest is looked at; nulls, what is no JSON, records without an entity, and
     those that name a registered schema are left out. Of more entities than may have tables those of the most records have one.
     """
-    named = _with_entity(settings, records_to_infer(spark, settings, sample))
-    rows = _latest(named).mapInArrow(_inferring(settings.decode.format, settings.route), _FOUND_DDL).collect()
+    # A task for each of the many parts of a shuffle would be a Python worker each, mostly for nothing.
+    records = _latest(settings, records_to_infer(spark, settings, sample))
+    records = records.coalesce(spark.sparkContext.defaultParallelism)
+    rows = records.mapInArrow(_inferring(settings.decode.format, settings.route), _FOUND_DDL).collect()
     found = _by_name(settings, [(row.entity, row.text, row.records) for row in rows])
     most = sorted(found.values(), key=lambda one: (-one.records, one.entity))[: settings.route.max_tables]
     location = EntitySchemas(settings.schema_folder(), "", settings.decode.schema_hints)
@@ -113,11 +115,13 @@ def _reading(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batch.set_column(place, pa.field("entity", pa.string()), as_text(_binary(batch["entity"])))
 
 
-def _latest(named: DataFrame) -> DataFrame:
-    keyed = named.where("key IS NOT NULL").groupBy("topic", "key", "entity")
+def _latest(settings: Settings, records: DataFrame) -> DataFrame:
+    # Told apart before their entities are found, so that each record is looked into once.
+    keyed = _with_entity(settings, records.where("key IS NOT NULL")).groupBy("topic", "key", "entity")
     newest = keyed.agg(F.max_by("value", F.struct("timestamp", "offset")).alias("value"))
+    others = _with_entity(settings, records.where("key IS NULL"))
     columns = ["entity", "value"]
-    return newest.select(*columns).unionByName(named.where("key IS NULL").select(*columns))
+    return newest.select(*columns).unionByName(others.select(*columns))
 
 
 def _inferring(format_: str, route: Route) -> _Run:
