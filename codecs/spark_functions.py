@@ -21,9 +21,9 @@ from pyspark.sql.types import BooleanType, DataType, LongType, StructField, Stru
 
 from distributary.codecs.base import RecordPath, RecordReader, load_codec
 from distributary.codecs.function_options import Engine
+from distributary.codecs.record_headers import schema_header
 from distributary.codecs.record_names import RecordType
 from distributary.codecs.row_shape import fits
-from distributary.codecs.subject_headers import schema_header
 from distributary.codecs.subject_plan import Mode, SubjectPlan
 from distributary.codecs.subject_rows import SubjectRows, raise_first
 from distributary.errors import BadSchema, DecoderUnavailable

@@ -10,9 +10,9 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
+from distributary.codecs.record_headers import schema_header
 from distributary.codecs.row_shape import Mask
 from distributary.codecs.spark_functions import spark_type
-from distributary.codecs.subject_headers import schema_header
 from distributary.codecs.subject_plan import Mode, SubjectPlan
 from distributary.codecs.subject_rows import DecodedColumn, SubjectRows, raise_first
 from distributary.errors import ConfigError

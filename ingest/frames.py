@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
+from distributary.codecs.record_headers import VALUE_HEADER, last_header
 from distributary.ingest.kafka_columns import RAW, TIMESTAMP
 from distributary.ingest.settings import Settings
-
-# https://docs.confluent.io: the record header in which newer serialisers put the schema's GUID.
-SCHEMA_HEADER = "__value_schema_id"
 
 _TYPES = {
     "topic": pa.string(),
@@ -29,7 +27,7 @@ RAW_SCHEMA = pa.schema([pa.field(name, _TYPES[name]) for name in RAW])
 
 def record_headers(settings: Settings) -> dict[str, str]:
     """The record headers that workers read, by the columns they are read into."""
-    wanted = {"header_id": SCHEMA_HEADER} if settings.source.headers else {}
+    wanted = {"header_id": VALUE_HEADER} if settings.source.headers else {}
     return wanted if settings.route.header is None else {**wanted, "route": settings.route.header}
 
 
@@ -47,14 +45,8 @@ def worker_columns(records: DataFrame, topics: int, headers: Mapping[str, str]) 
     ]
     if topics > 1:
         columns.append(sql.col("topic"))
-    columns += [last_header(name).alias(column) for column, name in headers.items()]
+    columns += [last_header(sql.col("headers"), name).alias(column) for column, name in headers.items()]
     return records.select(*columns)
-
-
-def last_header(name: str) -> Column:
-    """The value of the last record header of this name, null where there is none."""
-    named = sql.filter(sql.col("headers"), lambda header: header["key"] == sql.lit(name))
-    return sql.try_element_at(named, sql.lit(-1))["value"]
 
 
 def raw_records(batch: pa.RecordBatch, topics: tuple[str, ...]) -> pa.RecordBatch:

@@ -10,9 +10,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from distributary.codecs.base import GrowingCodec, growing, load_codec
+from distributary.codecs.record_headers import VALUE_HEADER, last_header
 from distributary.errors import ConfigError
 from distributary.ingest.entity_schemas import EntitySchemas
-from distributary.ingest.frames import SCHEMA_HEADER, last_header
 from distributary.ingest.kafka_cluster import KafkaCluster
 from distributary.ingest.kafka_source import read_range
 from distributary.ingest.offset_log import Offsets
@@ -88,7 +88,7 @@ def _without_registered(settings: Settings, records: DataFrame) -> DataFrame:
         return records
     inferred = codec.names_no_schema(F.col("value"))
     if settings.source.headers:
-        inferred &= last_header(SCHEMA_HEADER).isNull()
+        inferred &= last_header(F.col("headers"), VALUE_HEADER).isNull()
     return records.where(inferred)
 
 

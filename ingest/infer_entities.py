@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from distributary.codecs.base import Codec, GrowingReader, PickingCodec, growing, load_codec
+from distributary.codecs.record_headers import last_header
 from distributary.ingest.entity_schemas import NO_FIELDS, EntitySchemas, entity_name
-from distributary.ingest.frames import last_header
 from distributary.ingest.infer import records_to_infer
 from distributary.ingest.routing import as_text
 from distributary.ingest.setting_groups import Route
@@ -94,7 +94,7 @@ def _with_entity(settings: Settings, records: DataFrame) -> DataFrame:
     elif route.by == "topic":
         frame = records.select(*columns, F.col("topic").alias("entity"))
     else:
-        value = F.col("key") if route.by == "key" else last_header(route.header or "")
+        value = F.col("key") if route.by == "key" else last_header(F.col("headers"), route.header or "")
         frame = records.select(*columns, value.alias("entity")).mapInArrow(_reading, _NAMED_DDL)
     return frame.where("entity <> ''")
 

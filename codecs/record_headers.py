@@ -7,15 +7,20 @@ from typing import Final
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+# https://docs.confluent.io: the record headers in which newer serialisers put the schema's GUID.
 VALUE_HEADER: Final = "__value_schema_id"
 KEY_HEADER: Final = "__key_schema_id"
 
 
 def schema_header(headers: Column, payload: str) -> Column:
-    """What names the schema of a frame's column `payload`, null where no header does.
+    """What names the schema of a frame's column `payload`, null where no header does."""
+    return last_header(headers, KEY_HEADER if payload == "key" else VALUE_HEADER)
 
-    `headers` is an array of structs with a key and a value. Of several of one name the last counts, as in Kafka's clients.
+
+def last_header(headers: Column, name: str) -> Column:
+    """The value of the last record header of this name, as in Kafka's clients; null where there is none.
+
+    `headers` is an array of structs with a key and a value.
     """
-    name = KEY_HEADER if payload == "key" else VALUE_HEADER
     named = F.filter(headers, lambda header: header["key"] == F.lit(name))
     return F.try_element_at(named, F.lit(-1))["value"]
