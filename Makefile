@@ -1,6 +1,7 @@
 # Everything works from a fresh clone: a target sets up what it needs, and does so only once.
 #   PYTHON=python3.12   the interpreter for .venv (3.10 to 3.13)
 #   TESTS=tests/codecs  what `make test` runs
+#   JOBS=2              in how many processes; each has a Spark of its own and, where tests ask for them, a broker and a registry
 #   ARGS="..."          more options for the program that a target runs
 
 SHELL := /bin/sh
@@ -8,6 +9,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 FETCHED := .venv/.jars
 TESTS ?= tests
+JOBS ?= 2
 COMPILE := uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
 	--custom-compile-command "make lock" --quiet
 export PYTHON
@@ -24,7 +26,7 @@ demo: setup ## Run the pipeline on simulated, evolving games with a real broker 
 	$(BIN)/distributary demo $(ARGS)
 
 test: setup ## Run the tests (TESTS= names some, ARGS= adds pytest options)
-	$(BIN)/python -m pytest $(TESTS) $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(TESTS) $(ARGS)
 
 test-compat: ## Run the codecs through the genuine functions of Spark 3.4.1, in .venv-compat (Python 3.10 or 3.11, Java 17)
 	@sh tools/test_compat.sh $(ARGS)

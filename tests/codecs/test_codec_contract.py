@@ -10,7 +10,6 @@ import pickle
 import re
 import sys
 from collections.abc import Iterator
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +23,12 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from tests.codecs.contract_records import EVENT, EVENTS, rows_by_spark
 from tests.codecs.contract_shapes import (
     BODY,
     COLOUR,
     PROTO,
     Field,
-    ListOf,
-    MapOf,
     Record,
     avro_schema,
     fill,
@@ -46,7 +43,7 @@ from tests.codecs.protobuf_samples import message_class
 
 from distributary.codecs.base import BUILT_IN, INFERRED, Codec, RecordPath, RecordReader, codec_knowing
 from distributary.codecs.wire_header import NO_USABLE_HEADER, TOMBSTONE, bodies
-from distributary.errors import BadSchema, DecoderUnavailable
+from distributary.errors import BadSchema
 from distributary.registry.base import Schema
 
 # Each codec with each format that it decodes.
@@ -60,62 +57,9 @@ CODECS = [
 ]
 EACH = pytest.mark.parametrize(("name", "format_"), CODECS, ids=lambda part: part)
 
-EVENT = Record(
-    (
-        Field("id", "text"),
-        Field("n", "long"),
-        Field("score", "double", optional=True),
-        Field("won", "bool", optional=True),
-        Field("at", "time"),
-        Field("last", "time", optional=True),
-        Field("colour", "colour"),
-        Field("device", Record((Field("os", "text"), Field("memory", "long", optional=True))), optional=True),
-        Field("tags", ListOf("text")),
-        Field("times", ListOf("time")),
-        Field("bets", ListOf("double")),
-        Field("rounds", ListOf(Record((Field("cards", ListOf("long")), Field("won", "bool"))))),
-        Field("counts", MapOf("long")),
-        Field("players", MapOf(Record((Field("name", "text", optional=True), Field("bet", "double"))))),
-    )
-)
 LINE = Record((Field("game", "text"), Field("score", "text")))
 
 
-def at(*parts: int) -> datetime:
-    return datetime(*parts, tzinfo=timezone.utc)  # type: ignore[arg-type,misc]
-
-
-EVENTS: list[dict[str, Any]] = [
-    {
-        "id": "ä\U0001f600",
-        "n": -(2**63),
-        "score": 5e-324,
-        "won": False,
-        "at": at(2026, 1, 2, 3, 4, 5, 678_901),
-        "last": at(9999, 12, 31, 23, 59, 59, 999_999),
-        "colour": "BLUE",
-        "device": {"os": "", "memory": 2**63 - 1},
-        "tags": ["", "x"],
-        "bets": [16842771.0, -0.1],
-        "times": [at(1, 1, 1), at(1969, 12, 31, 23, 59, 59, 1)],
-        "rounds": [{"cards": [1, -1, 0], "won": True}, {"cards": [], "won": False}],
-        "counts": {"": 0, "k": -7},
-        "players": {"a": {"name": None, "bet": -1.7976931348623157e308}, "b": {"name": "", "bet": 0.0}},
-    },
-    {
-        **dict.fromkeys(("score", "won", "last", "device"), None),
-        "tags": [],
-        "times": [],
-        "bets": [],
-        "rounds": [],
-        "counts": {},
-        "players": {},
-        "id": "",
-        "n": 0,
-        "at": at(1970, 1, 1),
-        "colour": "RED",
-    },
-]
 LINES = [{"game": "chess", "score": "1200"}, {"game": "", "score": "ä"}]
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "a-format-of-your-own.md"
@@ -267,19 +211,6 @@ def test_what_is_no_schema_is_refused(name: str, format_: str, text: str) -> Non
 # Spark knows no difference between codecs that decode one format.
 BY_SPARK = [format_ for name, format_ in CODECS if name != "auto"]
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-
-
-def rows_by_spark(spark: SparkSession, reader: RecordReader, payloads: list[bytes]) -> list[dict[str, Any]]:
-    """What `column` gives, in the types that `decode` has."""
-    frame = spark.createDataFrame([(bytearray(payload),) for payload in payloads], "payload binary").coalesce(
-        1
-    )
-    try:
-        column = reader.column(F.col("payload"))
-    except DecoderUnavailable as missing:
-        pytest.skip(str(missing))
-    batches = frame.select(column.alias("r")).select("r.*")._collect_as_arrow()  # type: ignore[operator]
-    return list(pa.Table.from_batches(batches).cast(reader.schema).to_pylist())
 
 
 @pytest.mark.spark

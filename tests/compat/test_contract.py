@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
+from tests.codecs.contract_records import EVENT, EVENTS, rows_by_spark
 from tests.codecs.contract_shapes import BODY, plain, samples, schema_of
-from tests.codecs.test_codec_contract import EVENT, EVENTS, rows_by_spark
 
 from distributary.codecs.base import load_codec
 
