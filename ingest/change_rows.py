@@ -189,6 +189,12 @@ def made_before(
     `entities` are those of the tables, by folder.
     """
     now = {(one.table, one.column) for one in planned_now}
+    # Attempts that died may each have written a change down, and credited different schemas with it.
+    made: dict[tuple[str, str, str], LoggedChange] = {}
+    for one in logged:
+        change = one.change
+        if (change.table, change.column) not in now and _was_made(change, states):
+            made.setdefault((change.table, change.column, change.kind), one)
     return [
         Came(
             one.change.table,
@@ -200,8 +206,7 @@ def made_before(
             _coordinates(one.change),
             datetime.fromisoformat(one.at),
         )
-        for one in logged
-        if (one.change.table, one.change.column) not in now and _was_made(one.change, states)
+        for one in made.values()
     ]
 
 

@@ -24,14 +24,14 @@ class TableChange:
     type    the column's type as text
     detail  what brought it, such as the schema's reference
 
-    The schema's id and the first record that was met with it may differ from attempt to attempt; the change is the same.
+    The schema and the first record that was met with it may differ from attempt to attempt; the change is the same.
     """
 
     table: str
     kind: str
     column: str = ""
     type: str = ""
-    detail: str = ""
+    detail: str = field(default="", compare=False)
     schema_id: int | None = field(default=None, compare=False)
     kafka_topic: str | None = field(default=None, compare=False)
     kafka_partition: int | None = field(default=None, compare=False)

@@ -8,16 +8,18 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.ingest.avro_records import GAME, event, one, pinned, sent_as
 from tests.ingest.batches import decided, evolved, generation, known, settled_by
 from tests.ingest.kafka_records import TOPIC, numbered
-from tests.ingest.pipelines import checkpoint, settings, table_book
+from tests.ingest.pipelines import checkpoint, make_table, settings, table_book
 
 from distributary.codecs.base import load_codec
 from distributary.ingest.batch import logged_changes
-from distributary.ingest.changes import ChangeLog
+from distributary.ingest.change_rows import made_before
+from distributary.ingest.changes import ChangeLog, LoggedChange, TableChange
 from distributary.ingest.decide import Decision, decide
 from distributary.ingest.histories import Met
 from distributary.ingest.ledger import CHANGES_TABLE
@@ -185,6 +187,14 @@ def test_an_attempt_that_died_with_the_tables_changed_leaves_the_same_rows(tmp_p
         ("widened", "level", "rescue"),
     ]
     assert {(row["old_schema_id"], row["schema_id"], row["kafka_offset"]) for row in rows} == {(1, 2, 0)}
+
+
+def test_attempts_that_died_crediting_different_schemas_leave_one_row(tmp_path: Path) -> None:
+    make_table(tmp_path, "golf", pa.schema([("season", pa.string())]))
+    lines = [TableChange("golf", "added", "season", "string", f"schema {n}", n) for n in (7, 8)]
+    logged = [LoggedChange(1, "2026-01-01T00:00:00.000+00:00", line) for line in lines]
+    (row,) = made_before(logged, [], {"golf": "golf"}, table_book(tmp_path).states(["golf"]))
+    assert (row.column, row.schema_id) == ("season", 7)
 
 
 def test_an_inferred_schema_is_told_of_a_table_as_far_as_its_records_have_values(tmp_path: Path) -> None:

@@ -84,6 +84,11 @@ def test_an_edited_file_is_named(log: ChangeLog, tmp_path: Path, text: str) -> N
         log.all()
 
 
+def test_the_schema_that_brought_a_change_makes_it_no_other_change(log: ChangeLog) -> None:
+    assert log.write(3, [TableChange("t", "added", "season", "string", "schema 7", 7)])
+    assert log.write(3, [TableChange("t", "added", "season", "string", "schema 8", 8)]) == ()
+
+
 def test_the_record_that_brought_a_change_makes_it_no_other_change(log: ChangeLog) -> None:
     first = TableChange("t", "added", "season", "string", "", 7, "games", 0, 12)
     log.write(3, [first])
