@@ -19,8 +19,8 @@ def fixed_columns(state: TableState) -> frozenset[str]:
     """
     if any(state.properties.get(name, "").lower() == "true" for name in _ICEBERG):
         return frozenset(state.layout.names)
-    words = {word for expression in _expressions(state) for word in _words(expression)}
-    named = {name for name in state.layout.names if words and _words(name) <= words}
+    words = {word for expression in _expressions(state) for word in words_of(expression)}
+    named = {name for name in state.layout.names if words and words_of(name) <= words}
     return frozenset({*named, *state.generated, *state.identity})
 
 
@@ -29,5 +29,6 @@ def _expressions(state: TableState) -> Iterator[str]:
     yield from state.generated.values()
 
 
-def _words(text: str) -> set[str]:
+def words_of(text: str) -> set[str]:
+    """The words of an expression or a name, in small letters; what stands between them in a quoted name does not count."""
     return set(re.findall(r"\w+", text.lower()))

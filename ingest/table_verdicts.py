@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from distributary.codecs.field_paths import part, parts
 from distributary.codecs.schema_changes import ChangeClass, SchemaChange
+from distributary.ingest.fixed_columns import words_of
 from distributary.ingest.layout import column_path, type_at
 from distributary.ingest.misfits import Kind, Trouble
 from distributary.ingest.setting_groups import NamedTable
@@ -229,8 +230,8 @@ def _routes(path: Path, rules: Rules) -> bool:
 def _in_expression(path: Path, change: SchemaChange, rules: Rules) -> bool:
     """Whether the routing expression names this field, as far as its words tell."""
     before = (*path[:-1], change.before) if change.kind == "renamed" else path
-    words = set(re.findall(r"\w+", _QUOTED.sub(" ", rules.route.expression or "").lower()))
-    return bool(before) and {name.lower() for name in before} <= words
+    words = words_of(_QUOTED.sub(" ", rules.route.expression or ""))
+    return bool(before and words) and all(words_of(name) <= words for name in before)
 
 
 def _unrouted(plain: TableVerdict, rules: Rules) -> TableVerdict:

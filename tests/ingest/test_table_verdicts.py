@@ -17,6 +17,7 @@ from tests.ingest.pipelines import settings
 
 from distributary.codecs.base import load_codec
 from distributary.codecs.describe import describe
+from distributary.codecs.field_paths import part
 from distributary.codecs.schema_changes import SchemaChange, classify
 from distributary.codecs.schema_description import RecordDescription, described_columns
 from distributary.errors import BadSchema
@@ -231,6 +232,28 @@ def test_a_field_that_the_routing_expression_reads_is_not_changed_unasked(tmp_pa
         ("dropped", "level", "keep", False),
         ("added", "other", "add", False),
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "expression", "routing"),
+    [
+        ("game-id", "lower(`game-id`)", True),
+        ("game name", "concat(`Game Name`, 'x')", True),
+        ("game-id", "lower(game)", False),
+        ("game-id", "concat(game, 'game-id')", False),
+        ("-", "lower(`-`)", True),
+        ("-", None, False),
+    ],
+)
+def test_a_routing_expression_reads_fields_whose_names_it_quotes(
+    name: str, expression: str | None, routing: bool, tmp_path: Path
+) -> None:
+    by_field = {"field": "game"}
+    by_expression = {"by": "expression", "expression": expression, "field": None}
+    rules = rules_of(settings(tmp_path, route=by_expression if expression else by_field))
+    columns = pa.schema([("a", pa.string())])
+    (told,) = verdicts([SchemaChange("dropped", part(name), "string", "")], columns, columns, rules)
+    assert told.routing is routing
 
 
 def test_a_column_that_cannot_become_wider_keeps_its_type_and_the_rest_is_rescued(tmp_path: Path) -> None:
