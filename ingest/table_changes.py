@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from distributary.ingest.kafka_columns import table_schema
+from distributary.ingest.kafka_columns import kafka_fields, table_schema
 from distributary.ingest.layout import Change, changes
 from distributary.ingest.ledger import (
     BATCHES_SCHEMA,
@@ -91,7 +91,7 @@ class TableChanger:
         layouts: Mapping[str, pa.Schema],
         properties: Mapping[str, str],
     ) -> None:
-        """Create or extend the tables planned for, and our own tables where they are missing."""
+        """Create or extend the tables planned for and those without one of Kafka's columns; our own where they are missing."""
         # A thousand tables share a few layouts, which their ids tell apart.
         schemas = {id(layout): table_schema(self._columns, layout) for layout in layouts.values()}
         wanted = {
@@ -108,7 +108,19 @@ class TableChanger:
             # Those that an earlier version made get the columns that were not kept then.
             if folder not in there or any(misfits(there[folder].layout, schema))
         }
-        self._make({**wanted, **own}, {change.folder for change in planned if change.widens})
+        self._make(
+            {**self._short_of_kafka(layouts), **wanted, **own},
+            {change.folder for change in planned if change.widens},
+        )
+
+    def _short_of_kafka(self, written: Iterable[str]) -> dict[str, tuple[pa.Schema, Mapping[str, str]]]:
+        """Those of these tables that were made before the settings asked for a column such as the key's text."""
+        fields = pa.schema(kafka_fields(self._columns))
+        return {
+            folder: (fields, {})
+            for folder, state in self._tables.states(written).items()
+            if not set(fields.names) <= set(state.layout.names)
+        }
 
     def _make(
         self, wanted: Mapping[str, tuple[pa.Schema, Mapping[str, str]]], widened: Collection[str]

@@ -8,6 +8,7 @@ from tests.ingest.kafka_records import pins
 from tests.ingest.pipelines import make_table, table_book, written
 
 from distributary.errors import CommitImpossible
+from distributary.ingest.kafka_columns import table_schema
 from distributary.ingest.ledger import CHANGES_TABLE
 from distributary.ingest.pins import PinnedTable
 from distributary.ingest.report import Growth, TaskReport
@@ -15,6 +16,7 @@ from distributary.ingest.setting_groups import Columns
 from distributary.ingest.settle import Settled
 from distributary.ingest.table_book import ENTITY_PROPERTY
 from distributary.ingest.table_changes import OWN_TABLES, PlannedChange, TableChanger, planned_changes
+from distributary.ingest.table_schema import misfits
 from distributary.ingest.tables import create
 
 A = pa.schema([("a", pa.int64())])
@@ -83,3 +85,18 @@ def test_a_ledger_that_an_earlier_version_made_gets_the_columns_it_lacks(tmp_pat
         apply(tmp_path, [], {})
         assert table_book(tmp_path).states([folder])[folder].layout.names == whole.names
     assert table_book(tmp_path).states([folder])[folder].version == 1
+
+
+def test_a_written_table_gets_the_kafka_column_that_it_was_made_without(tmp_path: Path) -> None:
+    for folder in ("written", "other"):
+        make_table(tmp_path, folder, A)
+    layouts, columns = {"written": A}, Columns(key_text="kafka_key_text")
+    planned = planned_changes(settled(tmp_path, layouts), {"written": PinnedTable("WRITTEN", A)})
+    assert planned == []
+    files = table_schema(columns, A)
+    for _ in range(2):
+        book = table_book(tmp_path)
+        TableChanger(book, None, columns, 4).apply(planned, layouts, {})
+        states = book.states(["written", "other"])
+        assert not list(misfits(states["written"].layout, files))
+        assert {folder: state.version for folder, state in states.items()} == {"written": 1, "other": 0}
