@@ -159,7 +159,7 @@ class Decode(Group):
     schema_hints: Annotated[str | None, EmptyIsNone] = None
     """Types that win over inferred ones, as Spark's DDL, such as `level bigint, position struct<x: double>`."""
     schema_per: Literal["topic", "entity"] = "topic"
-    """What has an inferred schema of its own: `topic`, all records together; `entity`, each entity's records, so that a field may be a number for one and a text for another. The entity must be known before a record is decoded: not for `route.by` record or expression."""
+    """What has an inferred schema of its own: `topic`, all records together; `entity`, each entity's records, so that a field may be a number for one and a text for another. The entity must be known before a record is decoded: not for `route.by` record or expression, nor for key where `decode.key` is auto."""
     max_fields: Annotated[int, Field(ge=1)] = 1000
     """How many fields, nested ones included, an inferred schema grows to by itself; further ones are rescued."""
     check: Literal["types", "schema"] = "types"

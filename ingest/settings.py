@@ -136,6 +136,8 @@ class Settings(Group):
             return f"route.by {self.route.by} tells a record's entity only once it is decoded, which takes its schema"
         if self.route.by == "field" and not isinstance(codec, PickingCodec):
             return f"the codec {self.decode.format} cannot find route.field before it has a schema"
+        if self.route.by == "key" and self.decode.key == "auto":
+            return "`infer` reads keys as they are, while a run routes by what decode.key auto makes of them"
         if self.decode.engine == "spark":
             return "decode.engine spark decodes by one schema for the topic"
         return ""

@@ -21,6 +21,7 @@ PER_ENTITY = {"format": "json", "schema_per": "entity"}
         ({}, {"field": None, "by": "record"}, "only once it is decoded"),
         ({}, {"field": None, "by": "expression", "expression": "lower(game)"}, "only once it is decoded"),
         ({"engine": "spark"}, {}, "one schema for the topic"),
+        ({"format": "auto", "key": "auto"}, {"field": None, "by": "key"}, "`infer` reads keys as they are"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_reason(
