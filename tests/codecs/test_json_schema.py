@@ -197,3 +197,58 @@ def test_validation_is_a_choice_and_quotes_no_payload() -> None:
 def test_validation_refuses_what_is_no_json_schema() -> None:
     with pytest.raises(BadSchema, match=r"'minimum'|'type'"):
         reader(record(n={"type": "integer", "minimum": "five"}), validate=True)
+
+
+HUGE = [b'{"x":1e400}', b'{"x":-1e400}', b'{"x":' + b"7" * 390 + b"}", b'{"x":' + b"7" * 4000 + b"}"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "payloads"),
+    [
+        (record(x={"type": "number", "multipleOf": 0.01}), HUGE),
+        (record(x={"type": "number"}) | {"not": {"$ref": "#"}}, [b'{"x":1}']),
+        (record(x={"type": "number"}) | {"allOf": [{"if": {"$ref": "#"}}]}, [b'{"x":1}']),
+    ],
+)
+def test_what_validation_cannot_tell_costs_that_record_alone(schema: Any, payloads: list[bytes]) -> None:
+    decoded = reader(schema, validate=True).decode(pa.array(payloads, pa.binary()))
+    details = {(failure.reason, failure.detail) for failure in decoded.failures}
+    assert len(decoded.source) == 0 and len(decoded.failures) == len(payloads)
+    assert details == {(reasons.INVALID, "the record cannot be checked against its JSON Schema")}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"if": {"$ref": "#/$defs/none"}},
+        {"not": {"$ref": "none.json"}},
+        {"not": {"$ref": "#none"}},
+        {"if": {"$ref": "https://example.invalid/none.json"}},
+        {"not": {"$dynamicRef": "#none"}},
+        {"not": {"$ref": "o.json#/$defs/far"}},
+        {"not": {"$ref": "odd.json"}},
+        {"patternProperties": {"a{99999999999}": True}},
+        {"not": json.loads('{"not":' * 300 + "{}" + "}" * 300)},
+    ],
+)
+def test_validation_refuses_schemas_that_no_record_can_be_checked_against(words: dict[str, Any]) -> None:
+    schema = record(x={"type": "integer"}) | words
+    imports = {"o.json": {"$defs": {"far": {"not": {"$ref": "none.json"}}}}, "odd.json": {"properties": 5}}
+    assert reader(schema, imports).schema.names == ["x"]
+    with pytest.raises(BadSchema):
+        reader(schema, imports, validate=True)
+
+
+def test_validation_finds_references_as_the_columns_do() -> None:
+    root = "https://example.invalid/schemas/root.json"
+    schema = {"$id": root, **record(o={"$ref": "o.json"}, p={"$ref": "https://example.invalid/p"})}
+    schema["not"] = {"$ref": "https://json-schema.org/draft/2020-12/schema", "required": ["$defs"]}
+    imports = {
+        "o.json": record(s={"$ref": "q.json#/$defs/text"}),
+        "p.json": {"$id": "https://example.invalid/p", **record(s={"$ref": "q.json#/$defs/text"})},
+        "q.json": {"$defs": {"text": {"type": "string", "pattern": "^a"}}},
+    }
+    texts = [b'{"o":{"s":"ab"},"p":{"s":"ab"}}', b'{"o":{"s":"b"}}', b'{"p":{"s":"b"}}']
+    decoded = reader(schema, imports, validate=True).decode(pa.array(texts, pa.binary()))
+    assert decoded.source.tolist() == [0]
+    assert ["`pattern`" in failure.detail for failure in decoded.failures] == [True, True]
