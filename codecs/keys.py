@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,16 @@ def _record(row: dict[str, Any]) -> _Text:
 
 
 def _dumped(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
+    return json.dumps(_named(value), ensure_ascii=False, separators=(",", ":"), default=_plain)
+
+
+def _named(value: Any) -> Any:
+    """The same with numbers of unsigned 64 bits, which are decimals and no JSON names, as text where they are a map's keys."""
+    if isinstance(value, dict):
+        return {
+            str(name) if isinstance(name, Decimal) else name: _named(inner) for name, inner in value.items()
+        }
+    return [_named(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _plain(value: Any) -> str:
@@ -124,6 +134,8 @@ def _json_text(payload: bytes) -> _Text | None:
     try:
         text = payload.decode()
         value = json.loads(text)
+        if isinstance(value, str):
+            value.encode()  # half a surrogate pair is fine in JSON's escapes, but UTF-8 cannot hold it
     except (ValueError, RecursionError):
         return None
     if isinstance(value, dict | list):

@@ -9,9 +9,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from distributary.codecs.keys import KeyCodec, has_header
-from distributary.codecs.wire_header import bodies
+from distributary.codecs.keys import KeyCodec, KeyReader, has_header
+from distributary.codecs.wire_header import Frames, bodies
+from distributary.ingest.guard import deadly
 from distributary.ingest.pins import Pins, RecordKey, numbers_of_records
+
+Rows = npt.NDArray[np.int64]
 
 # The columns put beside RAW's: the key's text, and the same where it is one value, to route by.
 TEXT, ENTITY = "key_text", "key_entity"
@@ -42,7 +45,7 @@ class Keys:
 
     def __init__(self, pins: Pins) -> None:
         self._decodes, self._final = pins.key == "auto", pins.keys_final
-        records = pins.key_records
+        self._guarded, records = pins.guarded, pins.key_records
         self._codec = KeyCodec({one.key[0]: one.schema.type for one in records})
         self._numbers, self._refused = numbers_of_records(records), pins.key_refused
         self._readers = [self._codec.reader(one.schema, one.key[1]) for one in records]
@@ -81,10 +84,19 @@ class Keys:
                 if kind not in self._refused and not self._final:
                     asks[rows] = number
                 continue
-            decoded = self._readers[known].decode(bodies(keys, frames, rows))
+            reader = self._readers[known]
+            if self._guarded:
+                rows = _survivors(reader, keys, frames, rows)
+            decoded = reader.decode(bodies(keys, frames, rows))
             for place, found in zip(decoded.source.tolist(), decoded.rows.to_pylist(), strict=True):
                 texts[rows[place]], scalar[rows[place]] = found["text"], found["scalar"]
         return list(frames.kinds)
+
+
+def _survivors(reader: KeyReader, keys: pa.BinaryArray, frames: Frames, rows: Rows) -> Rows:
+    """The rows without those whose key ends the process that decodes it."""
+    dead = deadly(rows, lambda some: reader.decode(bodies(keys, frames, some)))
+    return np.setdiff1d(rows, np.array(dead, np.int64), assume_unique=True)
 
 
 def _utf8(key: bytes) -> str | None:

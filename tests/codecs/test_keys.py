@@ -7,6 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.codecs.avro_samples import by_fastavro, long
 
 from distributary.codecs.keys import KeyCodec
@@ -80,6 +82,32 @@ def test_protobuf_is_a_record() -> None:
         1, "PROTOBUF", 'syntax = "proto3"; message Key { string name = 1; map<string, int32> n = 2; }'
     )
     assert texts(schema, b"\x0a\x03ann") == [('{"name":"ann","n":{}}', False)]
+
+
+def test_half_a_surrogate_pair_is_no_text() -> None:
+    bodies = [b'"\\ud800"', b'"a\\udfffb"', b'"\\ud83d\\ude00"', b'{"a":"\\ud800"}']
+    assert texts(Schema(1, "JSON", '{"type": "string"}'), *bodies) == [
+        "malformed",
+        "malformed",
+        ("\U0001f600", True),
+        ('{"a":"\\ud800"}', False),
+    ]
+
+
+def test_keys_of_maps_are_written_as_json_writes_names() -> None:
+    text = 'syntax = "proto3"; message Key { map<uint64, bytes> n = 1; map<bool, In> b = 2; } message In { map<fixed64, int32> i = 1; }'  # fmt: skip
+    largest = b"\x0a\x0e\x08" + b"\xff" * 9 + b"\x01\x12\x01\xff"
+    nested = b"\x12\x0f\x08\x01\x12\x0b\x0a\x09\x09" + b"\xff" * 8
+    assert texts(Schema(1, "PROTOBUF", text), largest, nested) == [
+        ('{"n":{"18446744073709551615":"/w=="},"b":{}}', False),
+        ('{"n":{},"b":{"true":{"i":{"18446744073709551615":0}}}}', False),
+    ]
+
+
+@given(st.lists(st.text("a\0\ud800\udfff\U0001f600") | st.floats() | st.none(), max_size=5))
+def test_no_json_makes_a_key_that_cannot_be_read(values: list[Any]) -> None:
+    found = texts(Schema(1, "JSON", "{}"), *(json.dumps(value).encode() for value in values))
+    assert len(found) == len(values)
 
 
 def test_what_is_no_schema_of_a_key_is_refused() -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import struct
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.codecs.avro_samples import long
 from tests.ingest.kafka_records import Sent, aside_rows, batch, pins, rows_of, value
 
+from distributary.codecs.base import Decoded
+from distributary.codecs.keys import KeyCodec, KeyReader
 from distributary.ingest import reasons
 from distributary.ingest.demux import Demultiplexer
 from distributary.ingest.key_texts import Keys
@@ -98,3 +103,51 @@ def test_a_single_value_routes_and_a_record_does_not(tmp_path: Path) -> None:
     report = task.finish()
     assert report.rows == {table_name("{entity}", "7", True): 1, "ann": 1}
     assert report.quarantined == {"no_entity": 1}
+
+
+class Deadly:
+    """Ends its process for one payload: what a bug in native code does."""
+
+    def __init__(self, reader: KeyReader) -> None:
+        self._reader = reader
+
+    def decode(self, payloads: pa.BinaryArray) -> Decoded:
+        if long(13) in payloads.to_pylist():
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self._reader.decode(payloads)
+
+
+def test_a_key_that_kills_its_decoder_has_no_text_behind_the_guard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = KeyCodec.reader
+    monkeypatch.setattr(KeyCodec, "reader", lambda *given: Deadly(reader(*given)))
+    by = pins(tmp_path, key="auto", columns=WITH_TEXT, key_records=(LONG,), guarded=True)
+    keys = [struct.pack(">bI", 0, 5) + long(number) for number in (7, 13, 8, 13)]
+    task = Demultiplexer(by)
+    task.take(batch([Sent(value(1, game_name="go"), n, key=key) for n, key in enumerate(keys)]))
+    (table,) = (report := task.finish()).rows
+    assert [row["who"] for row in rows_of(by, report, table)] == ["7", None, "8", None]
+    assert report.quarantined == {}
+
+
+def test_hostile_keys_cost_no_record(tmp_path: Path) -> None:
+    protobuf = 'syntax = "proto3"; message Key { map<uint64, string> n = 1; }'
+    known = (
+        PinnedRecord((6, ()), Schema(6, "JSON", '{"type": "string"}')),
+        PinnedRecord((7, (0,)), Schema(7, "PROTOBUF", protobuf)),
+    )
+    by = pins(tmp_path, key="auto", columns=WITH_TEXT, key_records=known)
+    bodies = [
+        (6, b'"\\ud800"'),
+        (6, b'"ann"'),
+        (7, b"\0\x0a\x02\x08\x05"),
+        (7, b"\0\x0a\x7f"),
+        (6, b"[" * 99_999),
+    ]
+    keys = [struct.pack(">bI", 0, schema) + body for schema, body in bodies]
+    task = Demultiplexer(by)
+    task.take(batch([Sent(value(1, game_name="go"), n, key=key) for n, key in enumerate(keys)]))
+    (table,) = (report := task.finish()).rows
+    assert [row["who"] for row in rows_of(by, report, table)] == [None, "ann", '{"n":{"5":""}}', None, None]
+    assert report.quarantined == {}
