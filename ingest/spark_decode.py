@@ -17,7 +17,16 @@ from distributary.errors import ConfigError
 from distributary.ingest.expression_parser import attributes, parsed
 from distributary.ingest.kafka_columns import RAW
 from distributary.ingest.pins import PinnedRecord, Pins
-from distributary.ingest.spark_rows import BODY, RECORD, decoded, framed_schema, framing, natively, whole
+from distributary.ingest.spark_rows import (
+    BODY,
+    RECORD,
+    decoded,
+    framed_schema,
+    framing,
+    natively,
+    of_columns,
+    whole,
+)
 from distributary.ingest.task import codec_of
 
 
@@ -28,7 +37,7 @@ def check_decoders(codec: Codec, records: Iterable[PinnedRecord]) -> None:
 
 
 def spark_decoded(records: DataFrame, pins: Pins) -> DataFrame:
-    """Records with a struct column for each pinned record type, and the value of the route's expression if it has one.
+    """Records with a struct for each pinned record type that has columns, and the value of the route's expression, if any.
 
     Raises DecoderUnavailable, and ConfigError for an expression that does not go with a record type's columns.
     """
@@ -45,7 +54,7 @@ def spark_decoded(records: DataFrame, pins: Pins) -> DataFrame:
 
 def _structs(readers: list[RecordReader]) -> list[Column]:
     columns = []
-    for number, reader in enumerate(readers):
+    for number, reader in of_columns(readers):
         own = sql.when(sql.col(RECORD) == number, _column(reader, sql.col(BODY)))
         columns += [
             sql.coalesce(own, sql.col(natively(number))).alias(decoded(number)),

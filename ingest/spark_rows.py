@@ -40,9 +40,14 @@ def whole(number: int) -> str:
     return f"whole_{number}"
 
 
+def of_columns(readers: Sequence[RecordReader]) -> list[tuple[int, RecordReader]]:
+    """The pinned record types that Spark decodes, with their numbers: it has no struct without a field."""
+    return [(number, reader) for number, reader in enumerate(readers) if len(reader.schema)]
+
+
 def framed_schema(readers: Sequence[RecordReader]) -> pa.Schema:
     """The columns of records made ready for Spark."""
-    structs = [pa.field(natively(n), pa.struct(list(reader.schema))) for n, reader in enumerate(readers)]
+    structs = [pa.field(natively(n), pa.struct(list(reader.schema))) for n, reader in of_columns(readers)]
     return pa.schema([*RAW_SCHEMA, (RECORD, pa.int32()), (BODY, pa.binary()), *structs])
 
 
@@ -73,7 +78,7 @@ class _Framer:
         found = np.array([self._numbers.get(kind, -1) for kind in frames.kinds] or [-1], np.int64)
         numbers = np.where(frames.kind >= 0, found[np.maximum(frames.kind, 0)], -1)
         good, structs = [], []
-        for number, reader in enumerate(self._readers):
+        for number, reader in of_columns(self._readers):
             rows = np.flatnonzero(numbers == number)
             taken = _looked_at(reader, raw, frames, np.zeros(0, np.int64) if self._pins.guarded else rows)
             good.append(rows[taken.whole])

@@ -20,6 +20,7 @@ from tests.ingest.kafka_records import Sent, aside_rows, batch, numbered, pins, 
 from distributary.codecs.base import load_codec
 from distributary.codecs.struct_type import struct_json
 from distributary.errors import ConfigError, DecoderUnavailable
+from distributary.ingest.entity_schemas import NO_FIELDS
 from distributary.ingest.expression_parser import native_tree
 from distributary.ingest.pins import PinnedRecord, Pins
 from distributary.ingest.report import TaskReport
@@ -195,6 +196,30 @@ def test_formats_beside_each_other_come_to_the_same(spark: SparkSession, tmp_pat
     natively, by_spark = both(spark, tmp_path, values, route=route, **given)
     assert by_spark == natively
     assert "t_go1" in natively["rows"]
+
+
+EMPTY = {"type": "record", "name": "Ping", "namespace": "games", "fields": []}
+
+
+@pytest.mark.parametrize(
+    ("route", "guarded"),
+    [
+        (Route(by="topic", table="t_{entity}"), True),
+        (Route(by="expression", expression="coalesce(game, 'none')", table="t_{entity}"), False),
+    ],
+)
+def test_record_types_without_a_column_come_to_the_same_beside_others(
+    spark: SparkSession, tmp_path: Path, route: Route, guarded: bool
+) -> None:
+    ping = PinnedRecord((3, ()), Schema(3, "AVRO", json.dumps(EMPTY)))
+    inferred = PinnedRecord((-1, ()), Schema(-1, "STRUCT", NO_FIELDS))
+    values = [avro(EMPTY, 3), avro(EMPTY, 3) + b"\x00", b"{}", b'{"game":"go"}', b"{", *AVRO_VALUES[:2]]
+    given: dict[str, Any] = {"codec": "auto", "records": (inferred, *AVRO, ping), "guarded": guarded}
+    natively, by_spark = both(spark, tmp_path, values, route=route, **given)
+    assert by_spark == natively
+    assert natively["aside"] == [3]  # what brings a first field waits for the schema to grow
+    assert sum(natively["counts"][0].values()) == 4
+    assert natively["counts"][1]["trailing_bytes"] == 1
 
 
 def test_spark_evaluates_what_workers_cannot(spark: SparkSession, tmp_path: Path) -> None:

@@ -128,6 +128,19 @@ def test_four_formats_in_one_topic_meet_in_their_entities_tables(kit: PipelineKi
     assert_each_record_in_one_place(kit)
 
 
+def test_spark_decodes_raw_records_of_which_nothing_was_inferred_before(kit: PipelineKit) -> None:
+    kit.configured(decode={"format": "auto", "engine": "spark", "evolution": "restart"})
+    kit.configured(route={"field": "game", "table": "{entity}"}, registry={"subjects": []})
+    kit.send([b"{}", raw(game="go", level=1)])
+    kit.run()
+    kit.send([raw(game="chess", mood="sad")])
+    assert kit.run().summary.evolutions == 1
+    assert shown(kit, "go") == [{"schema_id": -2, "game": "go", "level": 1}]
+    assert shown(kit, "chess") == [{"schema_id": -3, "game": "chess", "mood": "sad"}]
+    assert reasons(kit) == {"no_entity": 1}
+    assert_each_record_in_one_place(kit)
+
+
 def test_inferring_leaves_registered_records_out(kit: PipelineKit) -> None:
     types = Types(kit)
     mixed(kit, types, route={"field": "game"})
