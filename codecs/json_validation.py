@@ -64,8 +64,15 @@ def _validator(schema: Any, imports: Mapping[str, Any]) -> Any:
         if "$schema" in kind.META_SCHEMA
         else DRAFT202012
     )
-    known = _registry(draft, schema, imports)
-    _follow(kind, draft, known.resolver_with_root(draft.create_resource(schema)), schema)
+    try:
+        known = _registry(draft, schema, imports)
+        _follow(kind, draft, known.resolver_with_root(draft.create_resource(schema)), schema)
+    except BadSchema:
+        raise
+    except Exception as error:  # noqa: BLE001 nothing has checked what references lead to, nor how ids are written
+        raise BadSchema(
+            f"an id of the schema, or what it refers to, is no JSON Schema's ({type(error).__name__})"
+        ) from None
     return cast("Any", kind)(schema, registry=known)
 
 
@@ -85,22 +92,19 @@ def _registry(draft: Any, schema: Any, imports: Mapping[str, Any]) -> Any:
     from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]  # noqa: PLC0415
 
     resources = {name: draft.create_resource(one) for name, one in imports.items()}
-    ids = [_id(one) for one in [draft.create_resource(schema), *resources.values()]]
+    ids = [_id(one) for one in (schema, *imports.values())]
     # A registry of our own: the library's default one asks the network.
     named = {urljoin(base, name): one for base in ids for name, one in resources.items()} | resources
     return REGISTRY.with_resources(named.items())
 
 
-def _id(resource: Any) -> str:
-    contents = resource.contents
-    found = resource.id() if isinstance(contents, dict) else None
+def _id(document: Any) -> str:
+    found = document.get("$id", document.get("id")) if isinstance(document, dict) else None
     return found if isinstance(found, str) else ""
 
 
 def _follow(kind: Any, draft: Any, resolver: Any, schema: Any) -> None:
     """Look at every schema that this one has or refers to. Raises BadSchema for a reference that leads nowhere."""
-    from referencing.exceptions import Unresolvable  # noqa: PLC0415
-
     words = [word for word in _REFERENCES if word in kind.VALIDATORS]
     waiting, seen = [(schema, resolver)], set()
     while waiting:
@@ -108,18 +112,22 @@ def _follow(kind: Any, draft: Any, resolver: Any, schema: Any) -> None:
         if not isinstance(node, dict) or id(node) in seen:
             continue
         seen.add(id(node))
-        try:
-            for reference in (node[word] for word in words if word in node):
-                found = resolver.lookup(reference)
-                waiting.append((found.contents, found.resolver))
-            inside = list(draft.subresources_of(node))
-            waiting += [(one, resolver.in_subresource(draft.create_resource(one))) for one in inside]
-        except Unresolvable as error:
-            raise BadSchema(
-                f"the schema refers to {error.ref!r}, and there is nothing at that place; "
-                "correct it, or register the schema with that reference"
-            ) from None
-        except Exception as error:  # noqa: BLE001 the library looks into what a reference leads to unchecked
-            raise BadSchema(
-                f"a reference of the schema leads to no JSON Schema ({type(error).__name__})"
-            ) from None
+        found = [_found(resolver, node[word]) for word in words if word in node]
+        waiting += [(one.contents, one.resolver) for one in found]
+        inside = [(one, draft.create_resource(one)) for one in draft.subresources_of(node)]
+        waiting += [(one, resolver.in_subresource(resource)) for one, resource in inside]
+
+
+def _found(resolver: Any, reference: str) -> Any:
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415
+
+    try:
+        found = resolver.lookup(reference)
+    except Unresolvable:
+        raise BadSchema(
+            f"the schema refers to {reference!r}, and there is nothing at that place; "
+            "correct it, or register the schema with that reference"
+        ) from None
+    if not isinstance(found.contents, dict | bool):
+        raise BadSchema(f"the schema refers to {reference!r}, and what is there is no JSON Schema")
+    return found

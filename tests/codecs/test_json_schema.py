@@ -227,13 +227,18 @@ def test_what_validation_cannot_tell_costs_that_record_alone(schema: Any, payloa
         {"not": {"$dynamicRef": "#none"}},
         {"not": {"$ref": "o.json#/$defs/far"}},
         {"not": {"$ref": "odd.json"}},
+        {"not": {"$ref": "#/properties/x/type"}},
+        {"$id": "http://[bad"},
         {"patternProperties": {"a{99999999999}": True}},
         {"not": json.loads('{"not":' * 300 + "{}" + "}" * 300)},
     ],
 )
 def test_validation_refuses_schemas_that_no_record_can_be_checked_against(words: dict[str, Any]) -> None:
     schema = record(x={"type": "integer"}) | words
-    imports = {"o.json": {"$defs": {"far": {"not": {"$ref": "none.json"}}}}, "odd.json": {"properties": 5}}
+    imports = {
+        "o.json": {"$defs": {"far": {"not": {"$ref": "none.json"}}}},
+        "odd.json": {"$id": 5, "properties": 5},
+    }
     assert reader(schema, imports).schema.names == ["x"]
     with pytest.raises(BadSchema):
         reader(schema, imports, validate=True)
