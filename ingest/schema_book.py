@@ -56,20 +56,20 @@ class SchemaBook:
         """The columns that a pinned record type brings."""
         return self._layouts[key]
 
-    def open(self, subjects: Iterable[str], inferred: str | None = None) -> None:
+    def open(self, subjects: Iterable[str], inferred: str | None = None, *, waiting: bool = True) -> None:
         """Pin all that this checkpoint has ever used, and every version of the subjects.
 
         `inferred` is the one whose versions are inferred, not registered: those grow.
         The registry is waited for only where nothing is known yet: a pipeline whose schemas are all pinned starts
-        without it.
+        without it. With `waiting` off it is not waited for even then: what is met later is asked for by itself.
         """
         for key, schema in self._store.read():
             self._pin(key, schema)
         for subject in subjects:
-            self._pin_subject(subject)
+            self._pin_subject(subject, waiting)
         self._inferred_subject = inferred
         if inferred is not None:
-            self._pin_subject(inferred)
+            self._pin_subject(inferred, waiting)
 
     def learn(self, questions: Sequence[RecordKey]) -> Learned:
         """Ask the registry what these record types are; waits while it does not answer."""
@@ -194,7 +194,7 @@ class SchemaBook:
         # What records without a schema ask for is not one of its versions, but whichever is the newest.
         return PinnedRecord((schema.id, ()) if key[0] == INFERRED else key, schema)
 
-    def _pin_subject(self, subject: str) -> None:
+    def _pin_subject(self, subject: str, waiting: bool) -> None:
         def ask() -> list[PinnedRecord]:
             keys = [(version.id, self._codec.default_path) for version in self._registry.versions(subject)]
             answers = self._ask([ref for ref, _ in keys])
@@ -202,7 +202,8 @@ class SchemaBook:
             return [record for record in found if isinstance(record, PinnedRecord)]
 
         try:
-            self.pin(self._wait.once(ask, []) if self._records else self._wait.until_answered(ask))
+            wait = waiting and not self._records
+            self.pin(self._wait.until_answered(ask) if wait else self._wait.once(ask, []))
         except SchemaNotFound:
             return  # nothing registered yet: the first record will ask
 

@@ -37,6 +37,15 @@ def test_a_new_pipeline_waits_for_its_registry_until_it_is_told_to_stop(tmp_path
         schema_book(checkpoint(tmp_path), asking, stop).open([SUBJECT])
 
 
+def test_a_start_that_need_not_wait_goes_on_without_its_registry(tmp_path: Path) -> None:
+    asking, stop = registry(1), threading.Event()
+    asking.down = True
+    stop.set()  # who waits nevertheless is stopped
+    book = schema_book(checkpoint(tmp_path), asking, stop)
+    book.open([SUBJECT], waiting=False)
+    assert book.records == ()
+
+
 def test_a_subject_that_nobody_has_registered_yet_is_no_trouble(tmp_path: Path) -> None:
     assert opened(tmp_path, MemoryRegistry()).records == ()
 
