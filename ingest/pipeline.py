@@ -88,7 +88,7 @@ class Pipeline:
         schemas.open(self.settings.subjects(), self.settings.inferred_subject())
         if self.settings.decode.engine == "spark":
             check_decoders(codec, schemas.records)
-        keys = self._keys(progress, stop) if self.settings.decode.key == "auto" else None
+        keys = self._keys(progress, stop, schemas) if self.settings.decode.key == "auto" else None
         return BatchRunner(
             self.settings,
             self.checkpoint,
@@ -106,12 +106,13 @@ class Pipeline:
             keys,
         )
 
-    def _keys(self, progress: Progress, stop: threading.Event) -> SchemaBook:
+    def _keys(self, progress: Progress, stop: threading.Event, values: SchemaBook) -> SchemaBook:
         """The schemas of keys: every version of the topics' subjects for them, and what was met before."""
         store, wait = PinsStore(self.checkpoint, of="keys"), RegistryWait(progress, stop)
         seconds = self.settings.registry.unknown_id_cache_seconds
         keys = SchemaBook(KeyCodec(), self.registry, store, wait, seconds)
-        keys.open(self.settings.key_subjects())
+        # A start that needs no registry for its values does not wait for one because of keys.
+        keys.open(self.settings.key_subjects(), waiting=not values.records)
         return keys
 
     def start(self, process: Any) -> StreamingQuery:

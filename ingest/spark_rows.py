@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from distributary.codecs.base import Decoded, RecordReader
 from distributary.codecs.wire_header import Frames, bodies
 from distributary.ingest.frames import RAW_SCHEMA, raw_records
+from distributary.ingest.guard import deadly
 from distributary.ingest.pins import Pins, numbers_of_records
 from distributary.ingest.task import Rows, codec_of
 
@@ -79,13 +80,20 @@ class _Framer:
         numbers = np.where(frames.kind >= 0, found[np.maximum(frames.kind, 0)], -1)
         good, structs = [], []
         for number, reader in of_columns(self._readers):
-            rows = np.flatnonzero(numbers == number)
-            taken = _looked_at(reader, raw, frames, np.zeros(0, np.int64) if self._pins.guarded else rows)
+            rows = self._living(reader, raw, frames, np.flatnonzero(numbers == number))
+            taken = _looked_at(reader, raw, frames, rows, all_in_part=self._pins.guarded)
             good.append(rows[taken.whole])
             structs.append(_spread(taken.part, rows[taken.in_part], raw.num_rows, reader.schema))
         record = pa.array(numbers, pa.int32(), mask=numbers < 0)
         body = _bodies(raw, frames, np.sort(np.concatenate([np.zeros(0, np.int64), *good])))
         return pa.RecordBatch.from_arrays([*raw.columns, record, body, *structs], schema=self._schema)
+
+    def _living(self, reader: RecordReader, raw: pa.RecordBatch, frames: Frames, rows: Rows) -> Rows:
+        """The rows without those that kill the native decoder, where a worker has died."""
+        if not self._pins.guarded:
+            return rows
+        dead = deadly(rows, lambda some: reader.decode(bodies(raw["value"], frames, some)))
+        return np.setdiff1d(rows, np.array(dead, np.int64), assume_unique=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +105,15 @@ class _Looked:
     part: pa.RecordBatch
 
 
-def _looked_at(reader: RecordReader, raw: pa.RecordBatch, frames: Frames, rows: Rows) -> _Looked:
+def _looked_at(
+    reader: RecordReader, raw: pa.RecordBatch, frames: Frames, rows: Rows, *, all_in_part: bool
+) -> _Looked:
+    # Where a worker has died Spark's decoders, which nothing guards, get no record: they are routed by the native values.
     found = reader.decode(bodies(raw["value"], frames, rows))
     lacking = np.isin(found.source, found.beyond)
     if found.rescued is not None:
         lacking |= found.rescued.is_valid().to_numpy(zero_copy_only=False)
+    lacking |= all_in_part
     part = np.flatnonzero(lacking)
     return _Looked(found.source[~lacking], found.source[part], found.rows.take(pa.array(part)))
 

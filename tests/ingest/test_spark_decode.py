@@ -187,9 +187,17 @@ def test_json_comes_to_the_same_and_what_from_json_drops_is_rescued(
     assert bool(natively["aside"]) == (more != {"grow": False})
 
 
-def test_formats_beside_each_other_come_to_the_same(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("guarded", [False, True])
+def test_formats_beside_each_other_come_to_the_same(
+    spark: SparkSession, tmp_path: Path, guarded: bool
+) -> None:
     values = [value for pair in zip(AVRO_VALUES, JSON_VALUES, strict=False) for value in pair]
-    given: dict[str, Any] = {"codec": "auto", "records": (JSON, *AVRO), "inferred_final": True}
+    given: dict[str, Any] = {
+        "codec": "auto",
+        "records": (JSON, *AVRO),
+        "inferred_final": True,
+        "guarded": guarded,
+    }
     route = Route(
         by="expression", expression="coalesce(game, 'none') || coalesce(level, ply)", table="t_{entity}"
     )
