@@ -83,7 +83,7 @@ class World:
     def _schema_of(self, topic: str) -> Schema:
         settings = self.settings(topic, self._folder, self.sizes.batch_rows)
         with schemas_of(settings, self.spark) as schemas:
-            (version,) = schemas.versions(settings.subjects()[0])
+            (version,) = schemas.versions(settings.inferred_subject() or settings.subjects()[0])
             return schemas.by_ref(version.id)
 
     def simulation(self, topic: str, **chosen: Any) -> Simulation:
