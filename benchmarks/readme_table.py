@@ -1,38 +1,54 @@
-"""The measured table in README.md, made from results/demux.json: python benchmarks/readme_table.py writes it anew."""
+"""The measured tables in README.md, made from results/*.json: python benchmarks/readme_table.py writes them anew."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "benchmarks" / "results" / "demux.json"
+RESULTS = ROOT / "benchmarks" / "results"
 README = ROOT / "README.md"
 
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+# Each section by its results; what stands between its marks is made from them.
+SECTIONS = ("demux", "codecs")
 
 _ORDER = ("ours", "single", "filters", "n_queries", "noop")
 
 
-def table(document: Mapping[str, Any]) -> str:
-    """The section's text, both marks included."""
+def table(name: str, document: Mapping[str, Any]) -> str:
+    """A section's text, both marks included."""
+    begin, end = marks(name)
+    return "\n".join([begin, *_LINES[name](document), end])
+
+
+def with_table(readme: str, name: str, document: Mapping[str, Any]) -> str:
+    """README's text with a section made anew."""
+    begin, end = marks(name)
+    before, _, rest = readme.partition(begin)
+    return before + table(name, document) + rest.partition(end)[2]
+
+
+def marks(name: str) -> tuple[str, str]:
+    """What a section begins and ends with."""
+    return f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+
+
+def results(name: str) -> Any:
+    """What was measured last."""
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def _demux(document: Mapping[str, Any]) -> list[str]:
     ratios, ways = document["ratios"], document["ways"]
-    lines = [BEGIN, "| way | seconds | rows/s | ours is |", "|---|--:|--:|--:|"]
-    lines += [_row(name, ways[name], ratios) for name in _ORDER]
     many = (
         f"With 100 tables the same events take {ratios['games_100']:.2f} times the seconds of 10 tables, with 1,000 tables "
         f"{ratios['games_1000']:.2f} times. A restart for a new schema costs at most {ratios['restart_seconds']:.1f} s in "
         f"steady state. All Python workers together hold at most {ratios['worker_peak_mib']:,.0f} MiB with all events in one batch."
     )
-    return "\n".join([*lines, "", many, END])
-
-
-def with_table(readme: str, document: Mapping[str, Any]) -> str:
-    """README's text with the section made anew."""
-    before, _, rest = readme.partition(BEGIN)
-    return before + table(document) + rest.partition(END)[2]
+    rows = [_row(name, ways[name], ratios) for name in _ORDER]
+    return ["| way | seconds | rows/s | ours is |", "|---|--:|--:|--:|", *rows, "", many]
 
 
 def _row(name: str, way: Mapping[str, Any], ratios: Mapping[str, Any]) -> str:
@@ -40,6 +56,36 @@ def _row(name: str, way: Mapping[str, Any], ratios: Mapping[str, Any]) -> str:
     return f"| {way['title']} | {way['median_seconds']:.1f} | {way['rows_per_second']:,} | {ratio} |"
 
 
+def _codecs(document: Mapping[str, Any]) -> list[str]:
+    decoders, ratios = document["decoders"], document["ratios"]
+    rows = [
+        f"| {title} | {decoders[ours]['rows_per_second']:,} | {ratios[figure]:.1f} times {theirs} |"
+        for title, ours, figure, theirs in _CODECS
+    ]
+    whole = ", ".join(
+        f"in {title} {ratios[f'pipeline_{name}_n_queries']:.1f} times as fast as a streaming query a game and "
+        f"{ratios[f'pipeline_{name}_filters']:.1f} times as fast as persist-and-append"
+        for name, title in (("avro", "Avro"), ("json", "JSON"))
+    )
+    return [
+        "| decoder | rows/s on one core | that is |",
+        "|---|--:|---|",
+        *rows,
+        "",
+        f"Whole pipelines are {whole}.",
+    ]
+
+
+_CODECS = (
+    ("Protobuf", "protobuf", "protobuf_from_protobuf", "Spark's `from_protobuf`"),
+    ("Avro", "avro", "avro_fastavro", "fastavro, a record at a time"),
+    ("JSON", "json", "json_from_json", "Spark's `from_json`"),
+)
+_LINES: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {"demux": _demux, "codecs": _codecs}
+
+
 if __name__ == "__main__":
-    text = with_table(README.read_text(encoding="utf-8"), json.loads(RESULTS.read_text(encoding="utf-8")))
+    text = README.read_text(encoding="utf-8")
+    for section in SECTIONS:
+        text = with_table(text, section, results(section))
     README.write_text(text, encoding="utf-8")

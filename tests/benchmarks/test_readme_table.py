@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
-from benchmarks.readme_table import BEGIN, END, README, RESULTS, table, with_table
+from benchmarks.readme_table import README, SECTIONS, marks, results, table, with_table
 
 DOCUMENT: dict[str, Any] = {
     "ways": {
@@ -24,19 +23,21 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
-def test_the_readme_shows_what_was_measured() -> None:
+@pytest.mark.parametrize("section", SECTIONS)
+def test_the_readme_shows_what_was_measured(section: str) -> None:
     readme = README.read_text(encoding="utf-8")
-    assert with_table(readme, json.loads(RESULTS.read_text(encoding="utf-8"))) == readme
+    assert with_table(readme, section, results(section)) == readme
 
 
 def test_the_section_is_made_anew_and_nothing_else() -> None:
-    before = f"a\n{BEGIN}\nold\n{END}\nb\n"
-    after = with_table(before, DOCUMENT)
-    assert after == f"a\n{table(DOCUMENT)}\nb\n"
-    assert with_table(after, DOCUMENT) == after
+    begin, end = marks("demux")
+    before = f"a\n{begin}\nold\n{end}\nb\n"
+    after = with_table(before, "demux", DOCUMENT)
+    assert after == f"a\n{table('demux', DOCUMENT)}\nb\n"
+    assert with_table(after, "demux", DOCUMENT) == after
 
 
 @pytest.mark.parametrize("name", ["single", "filters", "n_queries", "noop"])
 def test_each_way_has_a_row_with_its_ratio(name: str) -> None:
-    row = next(line for line in table(DOCUMENT).splitlines() if f"way {name}" in line)
+    row = next(line for line in table("demux", DOCUMENT).splitlines() if f"way {name}" in line)
     assert f"{DOCUMENT['ratios'][name]:.2f} times" in row
