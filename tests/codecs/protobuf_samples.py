@@ -229,3 +229,17 @@ def _plain_value(name: str, kind: pa.DataType, value: Any) -> Any:
 
 def _key(key: Any) -> Any:
     return int(key) if isinstance(key, Decimal) else key
+
+
+def varint(value: int) -> bytes:
+    """A number as Protobuf writes it, in groups of seven bits."""
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def part(number: int, body: bytes) -> bytes:
+    """A length-delimited field."""
+    return varint(number << 3 | 2) + varint(len(body)) + body

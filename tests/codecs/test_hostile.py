@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 from tests.codecs.avro_samples import by_fastavro, long
+from tests.codecs.protobuf_samples import part, varint
 from tests.ingest.kafka_records import Sent, batch, folder, pins, rows_of
 
 from distributary.codecs import reasons
@@ -95,19 +96,6 @@ def avro(**parts: bytes) -> bytes:
     return b"".join({**AVRO_GOOD, **parts}.values())
 
 
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
-
-
-def part(number: int, body: bytes) -> bytes:
-    """A length-delimited field of Protobuf."""
-    return _varint(number << 3 | 2) + _varint(len(body)) + body
-
-
 def nested(number: int, depth: int) -> bytes:
     """Field `number` in field 1 in field 1, this often."""
     body = b""
@@ -182,7 +170,7 @@ ATTACKS: Mapping[str, Attack] = {
         (text('"s":"\udcff"}'), reasons.INVALID_UTF8),
     ),
     "a text of 2**40 bytes announced": Attack(
-        (avro(s=long(2**40)), reasons.MALFORMED), (PB + b"\x1a" + _varint(2**40), reasons.MALFORMED), None
+        (avro(s=long(2**40)), reasons.MALFORMED), (PB + b"\x1a" + varint(2**40), reasons.MALFORMED), None
     ),
     # ptars panics at this one.
     "a length that native code overflows at": Attack(
@@ -212,13 +200,13 @@ ATTACKS: Mapping[str, Attack] = {
     ),
     "items announced that are not there": Attack(
         (avro(longs=long(5_000_000) + long(0)), reasons.MALFORMED),
-        (PB + b"\x2a" + _varint(5_000_000), reasons.MALFORMED),
+        (PB + b"\x2a" + varint(5_000_000), reasons.MALFORMED),
         (text('"longs":['), reasons.MALFORMED),
     ),
     "a count that overflows when negated": Attack((avro(longs=long(-(2**63)) + long(1)), reasons.MALFORMED), None, None),
     "a time out of range": Attack(
         (avro(at=long(2**62)), reasons.OUT_OF_RANGE),
-        (PB + part(4, b"\x08" + _varint(2**62)), reasons.OUT_OF_RANGE),
+        (PB + part(4, b"\x08" + varint(2**62)), reasons.OUT_OF_RANGE),
         (text('"at":"99999-01-01T00:00:00Z"}'), ROW),
     ),
     "a value of another type": Attack(None, (PB + part(2, b"12"), ROW), (text('"n":"12"}'), ROW)),
@@ -233,7 +221,7 @@ ATTACKS: Mapping[str, Attack] = {
     "half a character": Attack(None, None, (text('"s":"\\ud800"}'), ROW)),
     "fifty thousand fields": Attack(
         None,
-        (PB + b"".join(_varint(number << 3) + b"\x01" for number in range(20, 50_020)), ROW),
+        (PB + b"".join(varint(number << 3) + b"\x01" for number in range(20, 50_020)), ROW),
         (text(",".join(f'"k{number}":1' for number in range(50_000)) + "}"), ROW),
     ),
     "a megabyte of one byte": Attack(

@@ -17,7 +17,9 @@ from tests.codecs.protobuf_samples import (
     expected,
     message_class,
     messages,
+    part,
     schema,
+    varint,
 )
 
 from distributary.codecs import reasons
@@ -102,19 +104,6 @@ def test_a_sliced_batch_is_decoded_as_what_it_is_a_slice_of() -> None:
     assert decoded.rows.to_pylist() == [{"a": 2}, {"a": 4}]
     assert decoded.source.tolist() == [0, 2]
     assert [failure.row for failure in decoded.failures] == [1]
-
-
-def varint(value: int) -> bytes:
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
-
-
-def part(number: int, body: bytes) -> bytes:
-    """A length-delimited field."""
-    return varint(number << 3 | 2) + varint(len(body)) + body
 
 
 def number(number: int, value: int) -> bytes:
