@@ -167,6 +167,15 @@ class ValidatingCodec(Codec, Protocol):
 
 
 @runtime_checkable
+class AnyFormatCodec(Codec, Protocol):
+    """A codec for schemas of every type, each decoded by its own format's; it has to be told which is of which."""
+
+    def knowing(self, types: Mapping[SchemaRef, SchemaType]) -> Codec:
+        """The same codec where the types of these schemas are known."""
+        ...
+
+
+@runtime_checkable
 class GrowingCodec(Codec, Protocol):
     """A codec for records that name no schema (`INFERRED`): theirs is inferred, a STRUCT, and grows with what they bring.
 
@@ -215,8 +224,12 @@ def validating(codec: Codec) -> Codec:
     return codec.validating()
 
 
+def decodes_any_format(name: str) -> bool:
+    """Whether the codec called `name` takes records of every format beside each other."""
+    return isinstance(load_codec(name), AnyFormatCodec)
+
+
 def codec_knowing(name: str, types: Mapping[SchemaRef, SchemaType]) -> Codec:
-    """The codec called `name`, told the types of schemas: one for several formats splits records by them."""
+    """The codec called `name`, told the types of schemas: one for every format splits records by them."""
     codec = load_codec(name)
-    knowing = getattr(codec, "knowing", None)
-    return codec if knowing is None else cast("Codec", knowing(types))
+    return codec.knowing(types) if isinstance(codec, AnyFormatCodec) else codec

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from distributary.codecs.base import decodes_any_format
 from distributary.codecs.field_paths import parts
 from distributary.ingest.conform import plan
 from distributary.ingest.evolution import tables_grow, tables_widen, worker_policies
@@ -83,7 +84,7 @@ def rules_of(settings: Settings) -> Rules:
         leaves_columns="decode.evolution"
         if evolution == "ignore" and policies.new_field == "add"
         else "policies.new_field",
-        any_format=settings.decode.format == "auto",
+        any_format=decodes_any_format(settings.decode.format),
         widen=tables_widen(settings),
     )
 

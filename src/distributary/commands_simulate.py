@@ -143,11 +143,13 @@ def _broker(pipeline: Settings | None) -> str:
 
 
 def _written(pipeline: Settings | None) -> str:
-    return pipeline.decode.format if pipeline and pipeline.decode.format != "auto" else "protobuf"
+    return pipeline.decode.format if pipeline and _one_format(pipeline) else "protobuf"
 
 
 def _one_format(pipeline: Settings | None) -> bool:
-    return pipeline is not None and pipeline.decode.format != "auto"
+    from distributary.codecs.base import decodes_any_format
+
+    return pipeline is not None and not decodes_any_format(pipeline.decode.format)
 
 
 def _option(text: str) -> tuple[str, str]:

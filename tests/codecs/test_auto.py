@@ -18,6 +18,7 @@ from distributary.codecs.base import (
     INFERRED,
     GrowingReader,
     codec_knowing,
+    decodes_any_format,
     growing,
     load_codec,
     validating,
@@ -160,6 +161,7 @@ def test_a_schema_that_no_codec_decodes_is_refused() -> None:
 
 
 def test_codecs_of_one_format_need_no_types() -> None:
+    assert [name for name in BUILT_IN if decodes_any_format(name)] == ["auto"]
     assert type(codec_knowing("protobuf", {1: "PROTOBUF"})) is type(load_codec("protobuf"))
 
 
