@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -11,7 +10,7 @@ import pyarrow as pa
 
 from distributary.codecs.field_paths import part, parts
 from distributary.codecs.schema_changes import ChangeClass, SchemaChange
-from distributary.ingest.fixed_columns import words_of
+from distributary.ingest.expression_words import reads
 from distributary.ingest.layout import column_path, type_at
 from distributary.ingest.misfits import Kind, Trouble
 from distributary.ingest.setting_groups import NamedTable
@@ -45,7 +44,6 @@ _UNNOTICED: frozenset[ChangeClass] = frozenset(
 # Changes after which a routing expression finds something else in a field, or nothing.
 _READ_OTHERWISE: frozenset[ChangeClass] = frozenset({"dropped", "renamed", "changed"})
 _MAY_MOVE = "the routing expression reads this field: records may go to other tables, or have no entity"
-_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +145,7 @@ def _verdict(change: SchemaChange, fit: TableFit, rules: Rules) -> TableVerdict:
     if change.kind in _UNNOTICED:
         return plain
     found = _BY_KIND.get(change.kind, _of_values)(plain, path, fit, rules)
-    if change.kind in _READ_OTHERWISE and _in_expression(path, change, rules):
+    if change.kind in _READ_OTHERWISE and _in_expression(path, change, fit.layout, rules):
         return replace(found, routing=True, setting="route.expression", detail=_MAY_MOVE)
     return found
 
@@ -227,11 +225,11 @@ def _routes(path: Path, rules: Rules) -> bool:
     return route[: len(path)] == path
 
 
-def _in_expression(path: Path, change: SchemaChange, rules: Rules) -> bool:
-    """Whether the routing expression names this field, as far as its words tell."""
+def _in_expression(path: Path, change: SchemaChange, columns: pa.Schema, rules: Rules) -> bool:
+    """Whether the routing expression reads this field; by its words before, where its name is another now."""
     before = (*path[:-1], change.before) if change.kind == "renamed" else path
-    words = words_of(_QUOTED.sub(" ", rules.route.expression or ""))
-    return bool(before and words) and all(words_of(name) <= words for name in before)
+    expression = rules.route.expression
+    return bool(before and expression) and reads(expression or "", before, columns)
 
 
 def _unrouted(plain: TableVerdict, rules: Rules) -> TableVerdict:

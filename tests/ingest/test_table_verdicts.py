@@ -18,7 +18,7 @@ from tests.ingest.pipelines import settings
 from distributary.codecs.base import load_codec
 from distributary.codecs.describe import describe
 from distributary.codecs.field_paths import part
-from distributary.codecs.schema_changes import SchemaChange, classify
+from distributary.codecs.schema_changes import ChangeClass, SchemaChange, classify
 from distributary.codecs.schema_description import RecordDescription, described_columns
 from distributary.errors import BadSchema
 from distributary.ingest.conform import plan
@@ -254,6 +254,40 @@ def test_a_routing_expression_reads_fields_whose_names_it_quotes(
     columns = pa.schema([("a", pa.string())])
     (told,) = verdicts([SchemaChange("dropped", part(name), "string", "")], columns, columns, rules)
     assert told.routing is routing
+
+
+ID = pa.struct([("id", pa.string()), ("value", pa.int64())])
+NESTED = pa.schema(
+    [("tags", pa.list_(ID)), ("props", pa.map_(pa.string(), ID)), ("at", ID), ("id", pa.string())]
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "expression", "routing"),
+    [
+        ("dropped", "tags.element.id", "tags[0].id", True),
+        ("dropped", "tags.element.id", "element_at(`tags`, 1)['id']", True),
+        ("dropped", "tags.element.value", "tags[0].id", False),
+        ("changed", "tags.element", "to_json(tags[0])", True),
+        ("dropped", "props.value.id", "props['game'].id", True),
+        ("renamed", "props.value.name", "transform_values(props, (k, v) -> v.id)['game']", True),
+        ("dropped", "props.value.value", "props['game'].id", False),
+        ("changed", "props.key", "props[1].id", True),
+        ("dropped", "at.value", "at.id", False),
+        ("dropped", "at.id", 'at["id"]', True),
+        # The map's entry `id` is no field.
+        ("dropped", "id", "props['id'].value", False),
+        # Of what the table does not have, one too many is told.
+        ("dropped", "gone.element.id", "gone[0].id", True),
+    ],
+)
+def test_a_routing_expression_reads_fields_within_lists_and_maps(
+    kind: ChangeClass, path: str, expression: str, routing: bool, tmp_path: Path
+) -> None:
+    route = {"by": "expression", "expression": expression, "field": None}
+    change = SchemaChange(kind, path, "id" if kind == "renamed" else "string", "bigint")
+    (told,) = verdicts([change], NESTED, NESTED, rules_of(settings(tmp_path, route=route)))
+    assert (told.routing, told.open) == (routing, routing)
 
 
 def test_a_column_that_cannot_become_wider_keeps_its_type_and_the_rest_is_rescued(tmp_path: Path) -> None:
