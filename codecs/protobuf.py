@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
@@ -17,6 +18,8 @@ from distributary.codecs.bisect import decode_each
 from distributary.codecs.protobuf_arrow import ArrowDecoder
 from distributary.codecs.protobuf_description import described
 from distributary.codecs.protobuf_json import JsonWriter
+from distributary.codecs.protobuf_options import ProtobufOptions, protobuf_options
+from distributary.codecs.protobuf_spark_types import spark_columns
 from distributary.codecs.protobuf_types import Column, Shape, columns_of, schema_of
 from distributary.codecs.protobuf_unknown import UnknownFields
 from distributary.codecs.protobuf_upb import UpbDecoder
@@ -37,15 +40,20 @@ MAX_READERS = 256
 class ProtobufReader:
     """Decodes records of one message type. Made by `ProtobufCodec.reader`."""
 
-    def __init__(self, descriptors: bytes, path: RecordPath) -> None:
+    def __init__(self, descriptors: bytes, path: RecordPath, options: ProtobufOptions | None = None) -> None:
         pool, file = _load(descriptors)
         message = _message_at(file, path)
-        columns = columns_of(message)
-        json = {name: JsonWriter(pool.FindMessageTypeByName(name), pool) for name in _json_types(columns)}
+        columns = columns_of(message) if options is None else spark_columns(message, options)
+        numbers = options is not None and options.enums_as_ints
+        json = {
+            name: JsonWriter(pool.FindMessageTypeByName(name), pool, enum_numbers=numbers)
+            for name in _json_types(columns)
+        }
         self.name = str(message.full_name)
         self.schema = schema_of(columns)
         self._empty = pa.RecordBatch.from_pylist([], self.schema)
         self._columns = columns
+        self._zeros = options is None or options.emit_default_values
         self._exact = UpbDecoder(columns, json)
         self._unknown = UnknownFields(message)
         # ptars loses groups without a word.
@@ -69,15 +77,24 @@ class ProtobufReader:
         # Not at the top: workers decode without ever loading what the driver's side of PySpark needs.
         from distributary.codecs.protobuf_spark import spark_column  # noqa: PLC0415
 
-        wire = wire_message(self._columns, exact=True)
-        return spark_column(payload, self.name, self._columns, wire, mode)
+        return spark_column(payload, self.name, self._columns, mode, zeros=self._zeros)
 
 
 class ProtobufCodec:
-    """Protobuf in the Confluent wire format, with schemas as .proto text or as descriptors."""
+    """Protobuf in the Confluent wire format, with schemas as .proto text or as descriptors.
+
+    With `options` records have the columns and values that Spark's `from_protobuf` gives by them.
+    """
 
     registered = True
     default_path: RecordPath = (0,)
+
+    def __init__(self, options: ProtobufOptions | None = None) -> None:
+        self._options = options
+
+    def as_spark(self, options: Mapping[str, str]) -> ProtobufCodec:
+        """The same codec, with the columns and values of Spark's `from_protobuf` with these options. Raises ConfigError."""
+        return ProtobufCodec(protobuf_options(options))
 
     def split(self, values: pa.BinaryArray, header_ids: pa.BinaryArray | None) -> Frames:
         """Each value's schema reference, message path and where its body starts."""
@@ -85,7 +102,7 @@ class ProtobufCodec:
 
     def reader(self, schema: Schema, path: RecordPath) -> ProtobufReader:
         """The reader for one message type of a schema, such as (0,) for the first. Raises BadSchema."""
-        return _reader(schema.text, tuple(sorted(schema.imports.items())), tuple(path))
+        return _reader(schema.text, tuple(sorted(schema.imports.items())), tuple(path), self._options)
 
     def description(self, schema: Schema, path: RecordPath) -> RecordDescription:
         """What a schema says of one message type. Raises BadSchema."""
@@ -95,8 +112,10 @@ class ProtobufCodec:
 
 
 @lru_cache(maxsize=MAX_READERS)
-def _reader(text: str, imports: tuple[tuple[str, str], ...], path: RecordPath) -> ProtobufReader:
-    return ProtobufReader(compile_text(text, dict(imports)), path)
+def _reader(
+    text: str, imports: tuple[tuple[str, str], ...], path: RecordPath, options: ProtobufOptions | None
+) -> ProtobufReader:
+    return ProtobufReader(compile_text(text, dict(imports)), path, options)
 
 
 def _load(descriptors: bytes) -> tuple[DescriptorPool, FileDescriptor]:

@@ -6,7 +6,7 @@ one oneof, a key twice in one map, a map's value that is missing, a time out of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -54,6 +54,8 @@ class ArrowDecoder:
         if column.shape is Shape.JSON:
             return self._json_of_parts(column, raw)
         values = self._values(column, raw)
+        if column.zero_is_null:
+            return pc.if_else(_is_zero(raw), pa.scalar(None, values.type), values)
         if column.default is None:
             return values
         default = enum_text(column, column.default) if column.shape is Shape.ENUM else column.default
@@ -69,29 +71,37 @@ class ArrowDecoder:
         return _rebuilt(column.type, raw, [entries])
 
     def _values(self, column: Column, raw: pa.Array) -> pa.Array:
-        shape = column.shape
-        if shape is Shape.SCALAR:
-            return raw if raw.type == column.value_type else raw.cast(column.value_type)
-        if shape is Shape.ENUM:
-            return _enum_names(column, raw)
-        if shape is Shape.STRUCT:
-            children = self._fields(column.children, [raw.field(i) for i in range(raw.type.num_fields)])
-            return _rebuilt(column.value_type, raw, children)
-        if shape is Shape.EMPTY:
-            return pc.if_else(raw.is_valid(), True, pa.scalar(None, pa.bool_()))
-        if shape is Shape.JSON:
-            return self._texts(column, raw.to_pylist())
-        whole = _times(column, raw) if shape in LIMITS else raw.field(0).cast(column.value_type)
-        return whole if not raw.null_count else pc.if_else(raw.is_valid(), whole, pa.scalar(None, whole.type))
+        return self._readers[column.shape](self, column, raw)
+
+    def _struct(self, column: Column, raw: pa.StructArray) -> pa.Array:
+        children = self._fields(column.children, [raw.field(i) for i in range(raw.type.num_fields)])
+        return _rebuilt(column.value_type, raw, children)
+
+    def _wrapped(self, column: Column, raw: pa.StructArray) -> pa.Array:
+        return _where_set(raw, self._column(column.children[0], raw.field(0)))
 
     def _json_of_parts(self, column: Column, raw: pa.ListArray) -> pa.Array:
         if not len(raw.values):
             return pa.nulls(len(raw), pa.string())
-        return self._texts(column, [b"".join(parts) if parts else None for parts in raw.to_pylist()])
+        return self._text_of(column, [b"".join(parts) if parts else None for parts in raw.to_pylist()])
 
-    def _texts(self, column: Column, payloads: list[bytes | None]) -> pa.Array:
+    def _text_of(self, column: Column, payloads: list[bytes | None]) -> pa.Array:
         writer = self._json[column.message]
         return pa.array([None if p is None else writer.text(p) for p in payloads], pa.string())
+
+    _readers: Mapping[Shape, Callable[[ArrowDecoder, Column, Any], pa.Array]] = {
+        Shape.SCALAR: lambda _, column, raw: (
+            raw if raw.type == column.value_type else raw.cast(column.value_type)
+        ),
+        Shape.ENUM: lambda _, column, raw: _enum_names(column, raw),
+        Shape.TIMESTAMP: lambda _, column, raw: _where_set(raw, _times(column, raw)),
+        Shape.DURATION: lambda _, column, raw: _where_set(raw, _times(column, raw)),
+        Shape.WRAPPER: _wrapped,
+        Shape.JSON: lambda self, column, raw: self._text_of(column, raw.to_pylist()),
+        Shape.EMPTY: lambda _, __, raw: pc.if_else(raw.is_valid(), True, pa.scalar(None, pa.bool_())),
+        Shape.DUMMY: lambda _, column, raw: _dummies(column, raw),
+        Shape.STRUCT: _struct,
+    }
 
 
 def _rebuilt(kind: pa.DataType, raw: pa.Array, children: list[pa.Array]) -> pa.Array:
@@ -118,6 +128,26 @@ def _enum_names(column: Column, raw: pa.Array) -> pa.Array:
     found = pc.index_in(raw, value_set=pa.array(numbers, pa.int32()))
     named = pa.array(names, pa.string()).take(found)
     return named if named.null_count == raw.null_count else pc.coalesce(named, raw.cast(pa.string()))
+
+
+def _where_set(raw: pa.StructArray, values: pa.Array) -> pa.Array:
+    """The values, null where their message is not set."""
+    return pc.if_else(raw.is_valid(), values, pa.scalar(None, values.type)) if raw.null_count else values
+
+
+def _dummies(column: Column, raw: pa.StructArray) -> pa.StructArray:
+    nothing = pa.nulls(len(raw), pa.string())
+    return pa.StructArray.from_arrays([nothing], fields=list(column.value_type), mask=raw.is_null())
+
+
+def _is_zero(raw: pa.Array) -> pa.Array:
+    """Which values are written by writing nothing; a negative zero is not."""
+    kind = raw.type
+    if pa.types.is_floating(kind):
+        raw = raw.view(pa.int64() if pa.types.is_float64(kind) else pa.int32())
+    elif pa.types.is_string(kind) or pa.types.is_binary(kind):
+        raw = pc.binary_length(raw)
+    return pc.equal(raw, pa.scalar(0, raw.type)) if not pa.types.is_boolean(kind) else pc.invert(raw)
 
 
 def _times(column: Column, raw: pa.StructArray) -> pa.Array:

@@ -36,11 +36,15 @@ _AS_TEXT = (FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT64)
 
 
 class JsonWriter:
-    """Writes messages of one type as JSON text; an Any is looked up among the schema's own types."""
+    """Writes messages of one type as JSON text; an Any is looked up among the schema's own types.
 
-    def __init__(self, message: Descriptor, pool: DescriptorPool) -> None:
+    With `enum_numbers` enums are their numbers, otherwise their names.
+    """
+
+    def __init__(self, message: Descriptor, pool: DescriptorPool, *, enum_numbers: bool = False) -> None:
         self._class = GetMessageClass(message)
         self._pool = pool
+        self._enum_numbers = enum_numbers
 
     def text(self, payload: bytes) -> str:
         """The JSON text of a serialized message. Raises DecodeError, or ValueError for an impossible time."""
@@ -70,7 +74,7 @@ class JsonWriter:
     def _one(self, field: FieldDescriptor, value: Any, anys: int) -> Any:
         if field.message_type is not None:
             return self._value(value, anys)
-        if field.enum_type is not None:
+        if field.enum_type is not None and not self._enum_numbers:
             known = field.enum_type.values_by_number.get(value)
             return known.name if known else value
         if field.cpp_type in _AS_TEXT:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Literal
 
-from google.protobuf.descriptor import Descriptor
+import pyarrow as pa
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import SparkSession
@@ -21,35 +21,35 @@ from pyspark.sql.protobuf.functions import from_protobuf
 from distributary.codecs import reasons
 from distributary.codecs.protobuf_times import LIMITS, SECOND
 from distributary.codecs.protobuf_types import Column, Many, Shape
+from distributary.codecs.protobuf_wire import wire_message
 from distributary.errors import DecoderUnavailable
 
 Mode = Literal["FAILFAST", "PERMISSIVE"]
 
 # The function's front is part of Spark 4; what does the work comes with spark-protobuf.
 _EXPRESSION = "org.apache.spark.sql.protobuf.ProtobufDataToCatalyst"
-# Zeros are zeros, unsigned numbers do not turn negative, empty messages stay.
-_OPTIONS = {
-    "emit.default.values": "true",
-    "upcast.unsigned.ints": "true",
-    "retain.empty.message.types": "true",
-}
+# Unsigned numbers do not turn negative, empty messages stay.
+_OPTIONS = {"upcast.unsigned.ints": "true", "retain.empty.message.types": "true"}
+ZEROS = "emit.default.values"
 
 
 def spark_column(
-    payload: SparkColumn, name: str, columns: tuple[Column, ...], wire: Descriptor, mode: Mode
+    payload: SparkColumn, name: str, columns: tuple[Column, ...], mode: Mode, *, zeros: bool
 ) -> SparkColumn:
     """The payload as one struct of these columns. Raises DecoderUnavailable.
 
+    `zeros` says whether what cannot be told from zero is zero, or null, where a column has no word of its own about it;
     `mode` says what a broken payload does: FAILFAST fails the query, PERMISSIVE makes the struct null.
     """
     _check_class_path(name)
     _check_columns(name, columns)
+    wire = wire_message(columns, exact=True)
     files = FileDescriptorSet()
     wire.file.CopyToProto(files.file.add())
     raw = from_protobuf(
         payload,
         wire.full_name,
-        options={**_OPTIONS, "mode": mode},
+        options={**_OPTIONS, ZEROS: str(zeros).lower(), "mode": mode},
         binaryDescriptorSet=files.SerializeToString(),
     )
     return struct_of(columns, raw)
@@ -77,9 +77,10 @@ def _reader(column: Column) -> Callable[[SparkColumn], SparkColumn]:
         Shape.SCALAR: lambda raw: raw,
         Shape.ENUM: lambda raw: _enum_text(column, raw),
         Shape.TIMESTAMP: lambda raw: F.timestamp_micros(_micros(column, raw)),
-        Shape.DURATION: lambda raw: _micros(column, raw),
-        Shape.WRAPPER: lambda raw: raw["f1"],
+        Shape.DURATION: lambda raw: _duration(column, _micros(column, raw)),
+        Shape.WRAPPER: lambda raw: _column(column.children[0], raw["f1"]),
         Shape.EMPTY: lambda raw: F.when(raw.isNotNull(), F.lit(True)),
+        Shape.DUMMY: lambda raw: F.when(raw.isNotNull(), F.struct(F.lit(None).alias(_dummy(column)))),
         Shape.STRUCT: lambda raw: struct_of(column.children, raw),
     }[column.shape]
 
@@ -94,7 +95,8 @@ def _enum_text(column: Column, raw: SparkColumn) -> SparkColumn:
 def _micros(column: Column, raw: SparkColumn) -> SparkColumn:
     """Microseconds of (seconds, nanoseconds), the latter cut off towards zero; an error out of Protobuf's range."""
     low, high = LIMITS[column.shape]
-    seconds, nanos = raw["f1"], raw["f2"].cast("bigint")
+    zero = F.lit(0).cast("bigint")
+    seconds, nanos = (F.coalesce(raw[part].cast("bigint"), zero) for part in ("f1", "f2"))
     # Seconds are bounded before they are multiplied: the product of others may not fit.
     fits = seconds.between(low // SECOND - 3, high // SECOND + 3)
     micros = F.when(fits, seconds).otherwise(0) * SECOND + F.signum(nanos).cast("bigint") * F.floor(
@@ -103,6 +105,16 @@ def _micros(column: Column, raw: SparkColumn) -> SparkColumn:
     allowed = fits & micros.between(low, high)
     refused = F.raise_error(F.lit(reasons.SENTENCES[reasons.OUT_OF_RANGE])).cast("bigint")
     return F.when(raw.isNull(), F.lit(None).cast("bigint")).when(allowed, micros).otherwise(refused)
+
+
+def _duration(column: Column, micros: SparkColumn) -> SparkColumn:
+    if not pa.types.is_duration(column.value_type):
+        return micros
+    return F.timestamp_micros(micros) - F.timestamp_micros(F.lit(0).cast("bigint"))
+
+
+def _dummy(column: Column) -> str:
+    return str(column.value_type.field(0).name)
 
 
 def _default(column: Column) -> SparkColumn:

@@ -6,7 +6,7 @@ docs/reference/protobuf.md has the table. Every field is nullable, every type is
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -34,6 +34,7 @@ class Shape(Enum):
     JSON = "json"
     EMPTY = "empty"
     STRUCT = "struct"
+    DUMMY = "dummy"
 
 
 class Many(Enum):
@@ -51,6 +52,7 @@ class Column:
     scalar        the Protobuf type on the wire (FieldDescriptor.TYPE_*) of a scalar, or of a wrapper's value
     default       what proto2 says stands for an absent value; None in all other cases
     has_presence  whether "absent" differs from zero; always false for lists and maps
+    zero_is_null  whether a zero, which cannot be told from nothing, is taken for nothing
     oneof         names the group of fields of which at most one is set
     message       the full name of the message type, if it is one
     names         an enum's numbers and names
@@ -65,6 +67,7 @@ class Column:
     scalar: int = 0
     default: Any = None
     has_presence: bool = False
+    zero_is_null: bool = False
     oneof: str | None = None
     message: str = ""
     names: tuple[tuple[int, str], ...] = ()
@@ -107,11 +110,11 @@ _SCALARS: dict[int, pa.DataType] = {
     FieldDescriptor.TYPE_STRING: pa.string(),
     FieldDescriptor.TYPE_BYTES: pa.binary(),
 }
-_MESSAGES = (FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_GROUP)
-_WRAPPERS = {
+_MESSAGE_TYPES = (FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_GROUP)
+WRAPPERS = frozenset(
     f"google.protobuf.{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
-}
+)
 _AS_JSON = {f"google.protobuf.{name}" for name in ("Any", "Struct", "Value", "ListValue")}
 _TIMES = {"google.protobuf.Timestamp": Shape.TIMESTAMP, "google.protobuf.Duration": Shape.DURATION}
 _FIXED_TYPES = {
@@ -120,6 +123,7 @@ _FIXED_TYPES = {
     Shape.DURATION: pa.int64(),
     Shape.JSON: pa.string(),
     Shape.EMPTY: pa.bool_(),
+    Shape.DUMMY: pa.struct([("__dummy_field_in_empty_struct", pa.string())]),
 }
 
 
@@ -136,7 +140,7 @@ def name_of(field: FieldDescriptor) -> str:
 
 def columns_of(message: Descriptor) -> tuple[Column, ...]:
     """The columns of a message, in the order of its fields. Raises BadSchema where they would be too many."""
-    return _Mapping(message.full_name).columns(message, 1)
+    return ColumnMapping(message.full_name).columns(message, 1)
 
 
 def schema_of(columns: tuple[Column, ...]) -> pa.Schema:
@@ -161,7 +165,7 @@ def is_recursive(message: Descriptor) -> bool:
     return False
 
 
-class _Mapping:
+class ColumnMapping:
     """Maps one message type, counting fields so that no schema can make it run for ever."""
 
     def __init__(self, name: str) -> None:
@@ -169,6 +173,7 @@ class _Mapping:
         self.fields = 0
 
     def columns(self, message: Descriptor, depth: int) -> tuple[Column, ...]:
+        """The columns of a message, which is so many levels deep. Raises BadSchema where they would be too many."""
         fields = fields_of(message)
         if message.GetOptions().message_set_wire_format:
             raise BadSchema(f"{message.full_name} is a MessageSet, which nothing but Google's own code reads")
@@ -177,39 +182,87 @@ class _Mapping:
             raise BadSchema(
                 f"{self.name} describes more than {MAX_FIELDS} fields or {MAX_DEPTH} levels, which no table can hold"
             )
-        return tuple(self.column(field, depth) for field in fields)
+        return tuple(column for field in fields if (column := self.column(field, depth)) is not None)
 
-    def column(self, field: FieldDescriptor, depth: int) -> Column:
-        entry = field.message_type if _is_map(field) else None
-        value = entry.fields_by_name["value"] if entry else field
-        key = entry.fields_by_name["key"].type if entry else 0
-        shape = _shape(value)
+    def column(self, field: FieldDescriptor, depth: int) -> Column | None:
+        """The column of a field; None where it has none."""
+        value, key = value_of(field), key_of(field)
+        shape = self.shape(value)
         children = (
-            self.columns(_message_of(value), depth + 1) if shape is Shape.STRUCT else _parts(value, shape)
+            self.columns(message_of(value), depth + 1) if shape is Shape.STRUCT else self.parts(value, shape)
         )
-        scalar = _wire_scalar(value, shape)
-        one = _value_type(shape, scalar, children)
-        many = Many.MAP if entry else Many.LIST if field.is_repeated else Many.ONE
+        scalar = (
+            self.scalar(value.type)
+            if shape is Shape.SCALAR
+            else children[0].scalar
+            if shape is Shape.WRAPPER
+            else 0
+        )
+        many = Many.MAP if key else Many.LIST if field.is_repeated else Many.ONE
         oneof = field.containing_oneof
-        return Column(
+        column = Column(
             name=name_of(field),
             number=field.number,
             shape=shape,
             many=many,
-            type=_many_type(many, one, key),
+            type=pa.null(),
             scalar=scalar,
             default=field.default_value if field.has_default_value else None,
             has_presence=field.has_presence,
             oneof=oneof.name if oneof is not None and len(oneof.fields) > 1 else None,
             message=value.message_type.full_name if value.message_type else "",
             names=_enum_names(value),
-            key=key,
+            key=self.scalar(key) if key else 0,
             is_group=value.type == FieldDescriptor.TYPE_GROUP,
             children=children,
         )
+        return replace(column, type=many_type(column, self.value_type(column)))
+
+    def shape(self, value: FieldDescriptor) -> Shape:
+        """What one value of a field is."""
+        if value.type == FieldDescriptor.TYPE_ENUM:
+            return Shape.ENUM
+        if value.type not in _MESSAGE_TYPES:
+            return Shape.SCALAR
+        message = message_of(value)
+        if message.full_name in _TIMES:
+            return _TIMES[message.full_name]
+        if message.full_name in WRAPPERS:
+            return Shape.WRAPPER
+        if message.full_name in _AS_JSON or is_recursive(message):
+            return Shape.JSON
+        return Shape.STRUCT if fields_of(message) else Shape.EMPTY
+
+    def scalar(self, kind: int) -> int:
+        """The Protobuf type that a scalar, or a map's key, of this type is read as."""
+        return kind
+
+    def parts(self, value: FieldDescriptor, shape: Shape) -> tuple[Column, ...]:
+        """The fields of those messages that become one plain value."""
+        if shape in (Shape.TIMESTAMP, Shape.DURATION):
+            return plain_column(1, FieldDescriptor.TYPE_INT64), plain_column(2, FieldDescriptor.TYPE_INT32)
+        if shape is Shape.WRAPPER:
+            return (plain_column(1, self.scalar(message_of(value).fields_by_name["value"].type)),)
+        return ()
+
+    def value_type(self, column: Column) -> pa.DataType:
+        """The type of one value of a column whose own type is not known yet."""
+        if column.shape is Shape.STRUCT:
+            return pa.struct([child.field for child in column.children])
+        return _SCALARS[column.scalar] if column.scalar else _FIXED_TYPES[column.shape]
 
 
-def _message_of(field: FieldDescriptor) -> Descriptor:
+def value_of(field: FieldDescriptor) -> FieldDescriptor:
+    """The field that says what one value is: the field itself, or the value of a map's entries."""
+    return message_of(field).fields_by_name["value"] if _is_map(field) else field
+
+
+def key_of(field: FieldDescriptor) -> int:
+    """The Protobuf type of a map's keys; 0 for all other fields."""
+    return int(message_of(field).fields_by_name["key"].type) if _is_map(field) else 0
+
+
+def message_of(field: FieldDescriptor) -> Descriptor:
     """The type of a field that is known to hold messages."""
     message = field.message_type
     if message is None:
@@ -221,46 +274,11 @@ def _is_map(field: FieldDescriptor) -> bool:
     return field.message_type is not None and field.message_type.GetOptions().map_entry
 
 
-def _shape(value: FieldDescriptor) -> Shape:
-    if value.type == FieldDescriptor.TYPE_ENUM:
-        return Shape.ENUM
-    if value.type not in _MESSAGES:
-        return Shape.SCALAR
-    message = _message_of(value)
-    if message.full_name in _TIMES:
-        return _TIMES[message.full_name]
-    if message.full_name in _WRAPPERS:
-        return Shape.WRAPPER
-    if message.full_name in _AS_JSON or is_recursive(message):
-        return Shape.JSON
-    return Shape.STRUCT if fields_of(message) else Shape.EMPTY
-
-
-def _wire_scalar(value: FieldDescriptor, shape: Shape) -> int:
-    if shape is Shape.WRAPPER:
-        return int(_message_of(value).fields_by_name["value"].type)
-    return int(value.type) if shape is Shape.SCALAR else 0
-
-
-def _parts(value: FieldDescriptor, shape: Shape) -> tuple[Column, ...]:
-    """The fields of those messages that become one plain value."""
-    if shape in (Shape.TIMESTAMP, Shape.DURATION):
-        return plain_column(1, FieldDescriptor.TYPE_INT64), plain_column(2, FieldDescriptor.TYPE_INT32)
-    if shape is Shape.WRAPPER:
-        return (plain_column(1, int(_message_of(value).fields_by_name["value"].type)),)
-    return ()
-
-
-def _value_type(shape: Shape, scalar: int, children: tuple[Column, ...]) -> pa.DataType:
-    if shape is Shape.STRUCT:
-        return pa.struct([child.field for child in children])
-    return _SCALARS[scalar] if scalar else _FIXED_TYPES[shape]
-
-
-def _many_type(many: Many, one: pa.DataType, key: int) -> pa.DataType:
-    if many is Many.LIST:
+def many_type(column: Column, one: pa.DataType) -> pa.DataType:
+    """The type of the column, by that of one value."""
+    if column.many is Many.LIST:
         return pa.list_(pa.field("element", one, nullable=True))
-    return pa.map_(_SCALARS[key], one) if many is Many.MAP else one
+    return pa.map_(_SCALARS[column.key], one) if column.many is Many.MAP else one
 
 
 def _enum_names(value: FieldDescriptor) -> tuple[tuple[int, str], ...]:

@@ -68,7 +68,7 @@ class UpbDecoder:
         if column.has_presence and not message.HasField(column.wire_name):
             value = column.default
             return value if value is None or column.shape is not Shape.ENUM else enum_text(column, value)
-        return self._one(column, value)
+        return None if column.zero_is_null and _is_zero(value) else self._one(column, value)
 
     def _one(self, column: Column, value: Any) -> Any:
         return self._readers[column.shape](self, column, value)
@@ -88,9 +88,10 @@ class UpbDecoder:
         Shape.ENUM: lambda _, column, value: enum_text(column, value),
         Shape.TIMESTAMP: _time,
         Shape.DURATION: _time,
-        Shape.WRAPPER: lambda _, __, value: value.f1,
+        Shape.WRAPPER: lambda self, column, value: self._column(column.children[0], value),
         Shape.JSON: _text,
         Shape.EMPTY: lambda _, __, ___: True,
+        Shape.DUMMY: lambda _, __, ___: {},
         Shape.STRUCT: lambda self, column, value: self._struct(column.children, value),
     }
 
@@ -98,6 +99,11 @@ class UpbDecoder:
 def enum_text(column: Column, number: int) -> str:
     """An enum's name; the number itself, as text, where the schema has none for it."""
     return dict(column.names).get(number, str(number))
+
+
+def _is_zero(value: Any) -> bool:
+    """Whether a value is written by writing nothing; a negative zero is not."""
+    return not value and str(value) != "-0.0"
 
 
 def _reason(parser_message: str) -> str:

@@ -42,7 +42,7 @@ class _File:
             name="distributary/wire.proto", package=_PACKAGE, syntax=syntax
         )
         self.exact = exact
-        self.types: dict[str, str] = {}
+        self.types: dict[tuple[str, tuple[Column, ...]], str] = {}
         self.message("Record", columns)
 
     def message(self, name: str, columns: tuple[Column, ...]) -> None:
@@ -90,10 +90,12 @@ class _File:
             field.type_name = f".{_PACKAGE}.{self.type_name(column)}"
 
     def type_name(self, column: Column) -> str:
-        if column.message not in self.types:
-            self.types[column.message] = f"Type{len(self.types)}"
-            self.message(self.types[column.message], column.children)
-        return self.types[column.message]
+        # A message within itself may have fewer columns the deeper it is.
+        kind = column.message, column.children
+        if kind not in self.types:
+            self.types[kind] = f"Type{len(self.types)}"
+            self.message(self.types[kind], column.children)
+        return self.types[kind]
 
 
 def _add_synthetic_oneofs(proto: descriptor_pb2.DescriptorProto) -> None:
