@@ -81,7 +81,9 @@ class Placement:
         def decode(some: Rows) -> Decoded:
             return self._reader.decode(bodies(self._raw["value"], frames, some))
 
-        dead = np.array(deadly(rows, decode), dtype=np.int64)
+        # Where Spark decodes, the records have been tried before it got them.
+        tried = self._by_spark
+        dead = rows[tried.deadly[rows]] if tried else np.array(deadly(rows, decode), dtype=np.int64)
         self._refuse(dead, [reasons.KILLED_WORKER] * len(dead))
         return np.setdiff1d(rows, dead, assume_unique=True)
 

@@ -19,7 +19,9 @@ from distributary.ingest.kafka_columns import RAW
 from distributary.ingest.pins import PinnedRecord, Pins
 from distributary.ingest.spark_rows import (
     BODY,
+    DEADLY,
     RECORD,
+    UNKNOWN,
     decoded,
     framed_schema,
     framing,
@@ -45,7 +47,7 @@ def spark_decoded(records: DataFrame, pins: Pins) -> DataFrame:
     readers = [codec.reader(pinned.schema, pinned.key[1]) for pinned in pins.records]
     schema = from_arrow_schema(framed_schema(readers), prefer_timestamp_ntz=True)
     frame = records.mapInArrow(framing(pins), schema)
-    frame = frame.select(*RAW, RECORD, *_structs(readers))
+    frame = frame.select(*RAW, RECORD, DEADLY, UNKNOWN, *_structs(readers))
     wanted = pins.route.expression
     if wanted is not None:
         frame = frame.withColumn("route", _routed(frame, wanted, readers))
@@ -55,7 +57,9 @@ def spark_decoded(records: DataFrame, pins: Pins) -> DataFrame:
 def _structs(readers: list[RecordReader]) -> list[Column]:
     columns = []
     for number, reader in of_columns(readers):
-        own = sql.when(sql.col(RECORD) == number, _column(reader, sql.col(BODY)))
+        # Another package's codec may make a struct of nothing, too: that is no record which Spark has decoded.
+        given = (sql.col(RECORD) == number) & sql.col(BODY).isNotNull()
+        own = sql.when(given, _column(reader, sql.col(BODY)))
         columns += [
             sql.coalesce(own, sql.col(natively(number))).alias(decoded(number)),
             own.isNotNull().alias(whole(number)),

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from distributary.codecs.base import Decoded, RecordReader
+from distributary.codecs.base import Decoded, RecordReader, UnknownField
 from distributary.codecs.wire_header import Frames, bodies
 from distributary.ingest.frames import RAW_SCHEMA, raw_records
 from distributary.ingest.guard import deadly
@@ -24,6 +24,10 @@ from distributary.ingest.task import Rows, codec_of
 
 # The columns beside RAW's: which pinned record type it is (null: none), and the body for Spark to decode.
 RECORD, BODY = "record", "body"
+# What the native decoder has said already: that a record kills it, and which fields a schema lacks, by the number of
+# the records looked at that have them; these stand at the first of those.
+DEADLY, UNKNOWN = "deadly", "unknown"
+_BY_PATH = pa.map_(pa.string(), pa.int64())
 
 
 def natively(number: int) -> str:
@@ -48,8 +52,9 @@ def of_columns(readers: Sequence[RecordReader]) -> list[tuple[int, RecordReader]
 
 def framed_schema(readers: Sequence[RecordReader]) -> pa.Schema:
     """The columns of records made ready for Spark."""
+    own = [(RECORD, pa.int32()), (BODY, pa.binary()), (DEADLY, pa.bool_()), (UNKNOWN, _BY_PATH)]
     structs = [pa.field(natively(n), pa.struct(list(reader.schema))) for n, reader in of_columns(readers)]
-    return pa.schema([*RAW_SCHEMA, (RECORD, pa.int32()), (BODY, pa.binary()), *structs])
+    return pa.schema([*RAW_SCHEMA, *own, *structs])
 
 
 def framing(pins: Pins) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -78,44 +83,70 @@ class _Framer:
         frames = self._codec.split(raw["value"], raw["header_id"])
         found = np.array([self._numbers.get(kind, -1) for kind in frames.kinds] or [-1], np.int64)
         numbers = np.where(frames.kind >= 0, found[np.maximum(frames.kind, 0)], -1)
-        good, structs = [], []
-        for number, reader in of_columns(self._readers):
-            rows = self._living(reader, raw, frames, np.flatnonzero(numbers == number))
-            taken = _looked_at(reader, raw, frames, rows, all_in_part=self._pins.guarded)
-            good.append(rows[taken.whole])
-            structs.append(_spread(taken.part, rows[taken.in_part], raw.num_rows, reader.schema))
+        looked = [
+            self._looked_at(reader, raw, frames, np.flatnonzero(numbers == number))
+            for number, reader in of_columns(self._readers)
+        ]
         record = pa.array(numbers, pa.int32(), mask=numbers < 0)
-        body = _bodies(raw, frames, np.sort(np.concatenate([np.zeros(0, np.int64), *good])))
-        return pa.RecordBatch.from_arrays([*raw.columns, record, body, *structs], schema=self._schema)
+        body = _bodies(raw, frames, _joined([one.whole for one in looked]))
+        deadly_ones = np.zeros(raw.num_rows, np.bool_)
+        deadly_ones[_joined([one.dead for one in looked])] = True
+        own = [record, body, pa.array(deadly_ones), _by_row(looked, raw.num_rows)]
+        structs = [one.part for one in looked]
+        return pa.RecordBatch.from_arrays([*raw.columns, *own, *structs], schema=self._schema)
 
-    def _living(self, reader: RecordReader, raw: pa.RecordBatch, frames: Frames, rows: Rows) -> Rows:
-        """The rows without those that kill the native decoder, where a worker has died."""
+    def _looked_at(self, reader: RecordReader, raw: pa.RecordBatch, frames: Frames, rows: Rows) -> _Looked:
+        dead = self._dead(reader, raw, frames, rows)
+        rows = np.setdiff1d(rows, dead, assume_unique=True)
+        found = reader.decode(bodies(raw["value"], frames, rows))
+        # Where a worker has died Spark's decoders, which nothing guards, get no record: they are routed by the native values.
+        lacking = np.isin(found.source, found.beyond) | self._pins.guarded
+        if found.rescued is not None:
+            lacking |= found.rescued.is_valid().to_numpy(zero_copy_only=False)
+        part = found.rows.take(pa.array(np.flatnonzero(lacking)))
+        spread = _spread(part, rows[found.source[lacking]], raw.num_rows, reader.schema)
+        return _Looked(rows[found.source[~lacking]], spread, dead, rows, found.unknown)
+
+    def _dead(self, reader: RecordReader, raw: pa.RecordBatch, frames: Frames, rows: Rows) -> Rows:
+        """The rows that kill the native decoder, looked for where a worker has died."""
         if not self._pins.guarded:
-            return rows
-        dead = deadly(rows, lambda some: reader.decode(bodies(raw["value"], frames, some)))
-        return np.setdiff1d(rows, np.array(dead, np.int64), assume_unique=True)
+            return np.zeros(0, np.int64)
+        return np.array(
+            deadly(rows, lambda some: reader.decode(bodies(raw["value"], frames, some))), np.int64
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """Which payloads the native decoder has taken whole, and the rows of those it has taken in part."""
+    """What the native decoder says of the records of one type, by the batch's rows.
+
+    whole    those that it has taken whole
+    part     what it has taken of the others, null everywhere else
+    dead     those that kill it
+    living   all others; `unknown` numbers these
+    """
 
     whole: Rows
-    in_part: Rows
-    part: pa.RecordBatch
+    part: pa.StructArray
+    dead: Rows
+    living: Rows
+    unknown: Sequence[UnknownField]
 
 
-def _looked_at(
-    reader: RecordReader, raw: pa.RecordBatch, frames: Frames, rows: Rows, *, all_in_part: bool
-) -> _Looked:
-    # Where a worker has died Spark's decoders, which nothing guards, get no record: they are routed by the native values.
-    found = reader.decode(bodies(raw["value"], frames, rows))
-    lacking = np.isin(found.source, found.beyond)
-    if found.rescued is not None:
-        lacking |= found.rescued.is_valid().to_numpy(zero_copy_only=False)
-    lacking |= all_in_part
-    part = np.flatnonzero(lacking)
-    return _Looked(found.source[~lacking], found.source[part], found.rows.take(pa.array(part)))
+def _joined(rows: Sequence[Rows]) -> Rows:
+    return np.sort(np.concatenate([np.zeros(0, np.int64), *rows]))
+
+
+def _by_row(looked: Sequence[_Looked], count: int) -> pa.MapArray:
+    """The fields that schemas lack, at the rows of the first records that have them."""
+    if not any(one.unknown for one in looked):
+        return pa.nulls(count, _BY_PATH)
+    found: list[dict[str, int] | None] = [None] * count
+    for one in looked:
+        for field in one.unknown:
+            row = int(one.living[field.first])
+            found[row] = {**(found[row] or {}), field.path: field.records}
+    return pa.array([None if one is None else list(one.items()) for one in found], _BY_PATH)
 
 
 def _spread(part: pa.RecordBatch, rows: Rows, count: int, schema: pa.Schema) -> pa.StructArray:
@@ -133,20 +164,27 @@ def _bodies(raw: pa.RecordBatch, frames: Frames, rows: Rows) -> pa.Array:
     return bodies(raw["value"], frames, rows).take(pa.array(at, mask=at < 0))
 
 
+def _mask(flags: pa.BooleanArray) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = flags.fill_null(False).to_numpy(zero_copy_only=False)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class SparkRows:
-    """A pinned record type's rows as Spark has decoded them, for a whole batch; and which of them it has."""
+    """A pinned record type's rows as Spark has decoded them, for a whole batch; which of them it has, and what was seen before."""
 
     structs: pa.StructArray
     whole: npt.NDArray[np.bool_]
+    deadly: npt.NDArray[np.bool_]
+    unknown: pa.MapArray
 
     @classmethod
     def of(cls, batch: pa.RecordBatch, number: int) -> SparkRows | None:
         """Those of a batch; None where Spark has decoded nothing."""
         if decoded(number) not in batch.schema.names:
             return None
-        mask = batch[whole(number)].fill_null(False).to_numpy(zero_copy_only=False)
-        return cls(batch[decoded(number)], mask)
+        wholes, killers = (_mask(batch[name]) for name in (whole(number), DEADLY))
+        return cls(batch[decoded(number)], wholes, killers, batch[UNKNOWN])
 
     def decode(self, reader: RecordReader, payloads: pa.BinaryArray, rows: Rows) -> Decoded:
         """What became of these payloads, those of the batch's `rows`: the native decoder says of what Spark has not decoded."""
@@ -165,7 +203,17 @@ class SparkRows:
             if rest.rescued is None
             else pa.concat_arrays([pa.nulls(len(places), pa.string()), rest.rescued]).take(order),
             beyond=others[rest.beyond],
+            # The native decoder has looked for them in all records together.
+            unknown=self._unknown(rows),
         )
+
+    def _unknown(self, rows: Rows) -> list[UnknownField]:
+        there = np.flatnonzero(self.unknown.is_valid().to_numpy(zero_copy_only=False)[rows])
+        return [
+            UnknownField(path, records, int(place))
+            for place in there
+            for path, records in self.unknown[int(rows[place])].as_py()
+        ]
 
     def _rows(self, schema: pa.Schema, rows: Rows) -> pa.RecordBatch:
         structs = self.structs.take(pa.array(rows))

@@ -6,6 +6,8 @@ import datetime
 import io
 import json
 import struct
+import zipfile
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from tests.codecs.avro_samples import long
-from tests.ingest.kafka_records import Sent, aside_rows, batch, numbered, pins, rows_of
+from tests.ingest.kafka_records import TOPIC, Sent, aside_rows, batch, numbered, pins, rows_of
 
 from distributary.codecs.base import load_codec
 from distributary.codecs.struct_type import struct_json
@@ -27,6 +29,7 @@ from distributary.ingest.report import TaskReport
 from distributary.ingest.setting_groups import Route
 from distributary.ingest.settle import run_pass
 from distributary.ingest.spark_decode import check_decoders, spark_decoded
+from distributary.ingest.unknown_fields import LackedField, Sighting
 from distributary.registry.base import Schema
 
 pytestmark = pytest.mark.spark
@@ -150,11 +153,14 @@ def outcome(by: Pins, report: TaskReport) -> dict[str, Any]:
         "counts": [report.rows, report.quarantined, report.dropped, report.decoded, report.questions],
         "proposals": report.proposals,
         "spans": report.spans,
+        "unknown": report.unknown,
         "stops": report.stops,
     }
 
 
-def both(spark: SparkSession, root: Path, values: list[bytes | None], **changes: Any) -> list[dict[str, Any]]:
+def both(
+    spark: SparkSession, root: Path, values: Sequence[bytes | None], **changes: Any
+) -> list[dict[str, Any]]:
     found = []
     for engine in ("arrow", "spark"):
         by = pins(root / engine, engine=engine, **changes)
@@ -269,3 +275,104 @@ def test_values_are_spark_s_for_every_record_that_is_whole(spark: SparkSession, 
     # What the native decoder took in part is there for expressions; what nobody can decode is not.
     assert [row["decoded_0"] is not None for row in found[:3]] == [True] * 3
     assert found[-1]["decoded_1"] is None
+
+
+# Another package's codec: Protobuf with one field, which Spark's functions on binary can read; and a payload that kills.
+SPELLED = """
+import os
+import signal
+from pathlib import Path
+
+from pyspark.sql import functions as sql
+
+from distributary.codecs.protobuf import ProtobufCodec
+
+DEATHS = Path({deaths!r})
+
+
+class SpelledReader:
+    def __init__(self, reader):
+        self._reader, self.name, self.schema = reader, reader.name, reader.schema
+
+    def decode(self, payloads):
+        if any(b"KILLS" in payload for payload in payloads.to_pylist()):
+            with DEATHS.open("a") as deaths:
+                deaths.write(".")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self._reader.decode(payloads)
+
+    def column(self, payload):
+        size = sql.conv(sql.hex(payload.substr(2, 1)), 16, 10).cast("int")
+        return sql.struct(payload.substr(sql.lit(3), size).cast("string").alias("game"))
+
+
+class SpelledCodec(ProtobufCodec):
+    def reader(self, schema, path):
+        return SpelledReader(super().reader(schema, path))
+"""
+GAMES = Schema(5, "PROTOBUF", 'syntax = "proto3"; package games; message Named { string game = 1; }')
+NAMED: dict[str, Any] = {"codec": "spelled", "records": (PinnedRecord((5, (0,)), GAMES),)}
+
+
+@pytest.fixture(scope="module")
+def deaths(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[Path]:
+    """Where the codec `spelled`, which workers have, writes down each process that it ends."""
+    folder = tmp_path_factory.mktemp("spelled")
+    package, found = folder / "spelled_codec.zip", folder / "deaths"
+    with zipfile.ZipFile(package, "w") as archive:
+        archive.writestr("spelled_codec.py", SPELLED.format(deaths=str(found)))
+        about = "spelled_codec-1.0.dist-info"
+        archive.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: spelled-codec\nVersion: 1.0\n")
+        archive.writestr(
+            f"{about}/entry_points.txt", "[distributary.codecs]\nspelled = spelled_codec:SpelledCodec\n"
+        )
+    spark.sparkContext.addPyFile(str(package))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(package))
+        yield found
+
+
+def spelled(game: str, more: bytes = b"") -> bytes:
+    return struct.pack(">bIbbb", 0, 5, 0, 0x0A, len(game)) + game.encode() + more
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+def test_fields_that_a_schema_lacks_are_told_of_where_spark_decodes_too(
+    spark: SparkSession, deaths: Path, tmp_path: Path, guarded: bool
+) -> None:
+    values = [
+        spelled("go"),
+        b"\x00",
+        spelled("go", b"\x38\x01"),
+        spelled("Chess", b"\x38\x02\x40\x01"),
+        spelled("go"),
+    ]
+    natively, by_spark = both(spark, tmp_path, values, route=GAME, guarded=guarded, **NAMED)
+    assert by_spark == natively
+    assert by_spark["unknown"] == {
+        LackedField(5, "games.Named", "7"): Sighting(2, (TOPIC, 0, 2)),
+        LackedField(5, "games.Named", "8"): Sighting(1, (TOPIC, 0, 3)),
+    }
+
+
+def test_a_codec_that_makes_a_struct_of_no_payload_delivers_no_broken_record(
+    spark: SparkSession, deaths: Path, tmp_path: Path
+) -> None:
+    natively, by_spark = both(spark, tmp_path, [spelled("go"), spelled("go")[:-1]], route=GAME, **NAMED)
+    assert by_spark == natively
+    assert by_spark["counts"][:2] == [{"t_go": 1}, {"malformed": 1}]
+
+
+def test_records_that_kill_their_decoder_are_tried_once(
+    spark: SparkSession, deaths: Path, tmp_path: Path
+) -> None:
+    values = [spelled(game) for game in ("go", "go", "KILLS", "go")]
+    counts = {}
+    for engine in ("arrow", "spark"):
+        deaths.unlink(missing_ok=True)
+        by = pins(tmp_path / engine, engine=engine, guarded=True, route=GAME, **NAMED)
+        report = run_pass(frame(spark, numbered(values)), by, 1)
+        assert (report.rows, report.quarantined) == ({"t_go": 3}, {"killed_worker": 1})
+        counts[engine] = len(deaths.read_text())
+    # All four, the second two of them, and the first of these.
+    assert counts == {"arrow": 3, "spark": 3}
