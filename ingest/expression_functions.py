@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from distributary.ingest.expression_kinds import Kind, as_text, of_kind, of_one_kind
 
-Arrays = Sequence[pa.Array]
 Option = str | int
 
 _NO_TEXT = pa.scalar(None, pa.string())
