@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 def infer(
     file: File,
     refresh: Annotated[
-        bool, typer.Option("--refresh", help="Infer again where there is a schema, and show what changed.")
+        bool,
+        typer.Option(
+            "--refresh", help="Infer again where there is a schema; what changed is shown, then kept."
+        ),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
     sample: Annotated[
@@ -35,13 +39,17 @@ def infer(
 
     settings = load(file)
     location = location_of(settings)
-    look = Look(settings, refresh, dry_run, sample)
-    if isinstance(location, EntitySchemas):
-        found = _of_entities(look, location)
-    else:
-        found = [_of_topic(look, location)]
-    folder = str(location.folder)
+    look = Look(settings, refresh, sample)
     per_entity = isinstance(location, EntitySchemas)
+    found = (
+        _of_entities(look, location) if isinstance(location, EntitySchemas) else [_of_topic(look, location)]
+    )
+    # Before anything is written: who reads it knows what the next run decodes otherwise, whatever becomes of writing.
+    if not as_json and (differences := views.differences(found)):
+        typer.echo(differences)
+    if not dry_run:
+        found = _kept(location, found)
+    folder = str(location.folder)
     typer.echo(views.as_json(folder, found, per_entity) if as_json else views.as_text(folder, found))
 
 
@@ -51,7 +59,6 @@ class Look:
 
     settings: Settings
     refresh: bool
-    dry_run: bool
     sample: int | None
 
 
@@ -65,15 +72,13 @@ def _of_topic(look: Look, location: SchemaLocation) -> views.Inferred:
         return views.Inferred(None, before, changes_between(None, before, codec))
     with session(look.settings) as spark:
         found = infer_schema(spark, look.settings, look.sample)
-    changes = changes_between(before, found, codec)
-    kept = found if look.dry_run else location.by_ref(location.register(location.subject, found.text))
-    return views.Inferred(None, kept, changes, is_new=before is None)
+    return views.Inferred(None, found, changes_between(before, found, codec), is_new=before is None)
 
 
 def _of_entities(look: Look, location: EntitySchemas) -> list[views.Inferred]:
     """Entities that are not met any more keep what they have."""
     from distributary.ingest.infer import growing_codec
-    from distributary.ingest.infer_entities import infer_entities, keep
+    from distributary.ingest.infer_entities import infer_entities
 
     codec = growing_codec(look.settings)
     before = location.newest(location.names())
@@ -84,13 +89,29 @@ def _of_entities(look: Look, location: EntitySchemas) -> list[views.Inferred]:
         ]
     with session(look.settings) as spark:
         found = infer_entities(spark, look.settings, look.sample)
-    kept = found if look.dry_run else keep(location, found)
     return [
         views.Inferred(
             entity,
-            kept[entity],
+            schema,
             changes_between(was := before.get(schema.entity or ""), schema, codec),
             is_new=was is None,
         )
         for entity, schema in found.items()
+    ]
+
+
+def _kept(location: SchemaLocation, found: Sequence[views.Inferred]) -> list[views.Inferred]:
+    """The same, each schema that is not kept yet being the next version of its own."""
+    from distributary.ingest.entity_schemas import EntitySchemas
+    from distributary.ingest.infer_entities import keep
+
+    if isinstance(location, EntitySchemas):
+        new = {one.entity or "": one.schema for one in found if not one.schema.id}
+        made = keep(location, new)
+        return [replace(one, schema=made.get(one.entity or "", one.schema)) for one in found]
+    return [
+        one
+        if one.schema.id
+        else replace(one, schema=location.by_ref(location.register(location.subject, one.schema.text)))
+        for one in found
     ]

@@ -30,15 +30,22 @@ class Inferred:
         whose = {} if self.entity is None else {"entity": self.entity, "name": self.schema.entity}
         return {**whose, **told, "changes": self.changes.as_list()}
 
-    def lines(self, location: str) -> list[str]:
-        """For a terminal: the changes to what was there before, and where the schema is."""
+    def difference(self) -> list[str]:
+        """For a terminal: the changes to what was there before, under the entity's name where there is one."""
+        changes = [] if self.is_new else change_lines(self.changes)
+        if self.entity is None or not changes:
+            return changes
+        return [f"{one_line(self.entity)}:", *(f"  {line}" for line in changes)]
+
+    def line(self, location: str) -> str:
+        """For a terminal: where the schema is."""
         fields = f"{len(json.loads(self.schema.text)['fields']):,} fields"
         folder = location if self.schema.entity is None else f"{location}/{self.schema.entity}"
         kept = (
             f"version {self.schema.id} in {folder}" if self.schema.id else "nothing was written (--dry-run)"
         )
         whose = "" if self.entity is None else f"{one_line(self.entity)}: "
-        return [*([] if self.is_new else change_lines(self.changes)), f"{whose}{fields}: {kept}"]
+        return f"{whose}{fields}: {kept}"
 
 
 def as_json(location: str, found: Sequence[Inferred], per_entity: bool) -> str:
@@ -47,9 +54,14 @@ def as_json(location: str, found: Sequence[Inferred], per_entity: bool) -> str:
     return json.dumps({"location": location, **told}, indent=2)
 
 
+def differences(found: Sequence[Inferred]) -> str:
+    """What a new look at the records changes, for a terminal; empty where there was nothing before."""
+    return "\n".join(line for one in found for line in one.difference())
+
+
 def as_text(location: str, found: Sequence[Inferred]) -> str:
     """The outcome for a terminal."""
-    lines = [line for one in found for line in one.lines(location)]
+    lines = [one.line(location) for one in found]
     return "\n".join(
         lines or [f"no record has an entity: there is nothing to infer; {location} stays as it is"]
     )

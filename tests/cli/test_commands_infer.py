@@ -82,6 +82,34 @@ def test_a_second_look_shows_what_changed_and_keeps_a_version(
     assert "no field changed\n3 fields: version 2 in " in infer(file, "--refresh")
 
 
+@pytest.mark.parametrize("schema_per", ["topic", "entity"])
+def test_what_changes_is_shown_before_it_is_written(  # noqa: PLR0917
+    infer: Infer, stack: Stack, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schema_per: str
+) -> None:
+    file = settings_file(stack, topic, tmp_path, decode={"format": "json", "schema_per": schema_per})
+    send(stack, topic, [{"game": "go", "score": 1}])
+    infer(file)
+    send(stack, topic, [{"game": "go", "score": "high"}])
+    said: list[tuple[int, str]] = []
+
+    def heard(text: str) -> None:
+        said.append((len(list(tmp_path.rglob("schemas/**/[0-9]*.json"))), text))
+
+    monkeypatch.setattr("typer.echo", heard)
+    infer(file, "--refresh")
+    (shown_at, shown), (kept_at, kept) = said
+    assert (shown_at, kept_at) == (1, 2)
+    assert shown.split() == [
+        *(["go:"] if schema_per == "entity" else []),
+        "changed",
+        "score",
+        "bigint",
+        "->",
+        "string",
+    ]
+    assert "2 fields: version 2 in " in kept
+
+
 @pytest.mark.parametrize(
     "route", [{"field": "at.game"}, {"by": "key"}, {"by": "header", "header": "game"}, {"by": "topic"}]
 )
