@@ -28,7 +28,7 @@ from distributary.ingest.manifest import Manifest
 from distributary.ingest.manifest_store import ManifestStore
 from distributary.ingest.native_commit import NativeCommits
 from distributary.ingest.offset_log import Offsets, batch_offsets, ends, starts
-from distributary.ingest.pins import PinnedTable, Pins
+from distributary.ingest.pins import PinnedKeys, PinnedTable, Pins
 from distributary.ingest.rewrite import Rewriter
 from distributary.ingest.schema_book import SchemaBook
 from distributary.ingest.settings import Settings
@@ -177,9 +177,7 @@ class BatchRunner:
             check=settings.decode.check,
             by_entity=settings.decode.schema_per == "entity",
             widen=tables_widen(settings),
-            key=settings.decode.key,
-            key_records=() if self.keys is None else self.keys.records,
-            key_refused={} if self.keys is None else self.keys.refused(),
+            keys=self._first_keys(),
             records=self.schemas.records,
             refused=self.schemas.refused(),
             tables=known,
@@ -187,6 +185,11 @@ class BatchRunner:
             already=self.generation.start.already,
             max_questions=settings.registry.max_unknown_ids,
         )
+
+    def _first_keys(self) -> PinnedKeys | None:
+        if self.keys is not None:
+            return PinnedKeys(decoded=True, records=self.keys.records, refused=self.keys.refused())
+        return None if self.settings.decode.key == "bytes" else PinnedKeys()
 
     def _evolve(
         self, records: DataFrame, batch_id: int, settled: Settled, planned: Sequence[PlannedChange]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from distributary.ingest.manifest import Manifest
-from distributary.ingest.pins import PinnedTable, Pins, RecordKey, Verdict
+from distributary.ingest.pins import PinnedKeys, PinnedTable, Pins, RecordKey, Verdict
 
 
 def to_json(pins: Pins) -> dict[str, Any]:
@@ -17,7 +17,7 @@ def to_json(pins: Pins) -> dict[str, Any]:
         "refused": [[_key_to_json(key), [v.reason, v.detail]] for key, v in sorted_refused(pins.refused)],
         "rejected": [[list(where), [v.reason, v.detail]] for where, v in sorted(pins.rejected.items())],
         "already": {table: {t: dict(ps) for t, ps in ends.items()} for table, ends in pins.already.items()},
-        "key_records": [_key_to_json(pinned.key) for pinned in pins.key_records],
+        "key_records": [_key_to_json(pinned.key) for pinned in (pins.keys.records if pins.keys else ())],
         "grow": pins.grow,
         "guarded": pins.guarded,
     }
@@ -58,10 +58,13 @@ def from_manifest(manifest: Manifest, pins: Pins) -> Pins:
         new_tables=0,
         schemas_final=True,
         inferred_final=True,
-        key_records=tuple(pinned for pinned in pins.key_records if pinned.key in of_keys),
-        keys_final=True,
+        keys=None if pins.keys is None else _of_keys(pins.keys, of_keys),
         tables_final=True,
     )
+
+
+def _of_keys(pinned: PinnedKeys, known: set[RecordKey]) -> PinnedKeys:
+    return replace(pinned, records=tuple(one for one in pinned.records if one.key in known), final=True)
 
 
 def _key_to_json(key: RecordKey) -> list[Any]:

@@ -46,7 +46,7 @@ class Demultiplexer:
         self._pins, self._task = pins, Task(pins)
         self._numbers = numbers_of_records(pins.records)
         self._entities = EntityDemux(self._task) if pins.by_entity else None
-        self._keys = None if pins.key == "bytes" else Keys(pins)
+        self._keys = None if pins.keys is None else Keys(pins.keys, guarded=pins.guarded)
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Send every record of this batch to the place where it belongs."""

@@ -17,7 +17,7 @@ from distributary.ingest.kafka_columns import payload_layout
 from distributary.ingest.layout import changes, extend
 from distributary.ingest.misfits import Kind
 from distributary.ingest.names import table_name
-from distributary.ingest.pins import PinnedRecord, PinnedTable, Pins
+from distributary.ingest.pins import PinnedKeys, PinnedRecord, PinnedTable, Pins
 from distributary.ingest.report import TaskReport
 from distributary.ingest.schema_book import SchemaBook
 from distributary.ingest.settings import Settings
@@ -131,20 +131,22 @@ class Judge:
 
     def _with_keys(self, total: TaskReport, pins: Pins, last: bool) -> Pins:
         """The pins with what the registry says of the schemas of keys, within a bound of their own: a key may only look as if it named one."""
+        known, asked_at_most = pins.keys, self._settings.registry.max_unknown_ids
+        if known is None:
+            return pins
         if self._keys is None or not total.key_questions:
-            return replace(pins, keys_final=last or pins.keys_final)
-        left = max(self._settings.registry.max_unknown_ids - self._keys_refused, 0)
+            return replace(pins, keys=replace(known, final=last or known.final))
+        left = max(asked_at_most - self._keys_refused, 0)
         learned = self._keys.learn([key for key, _ in total.key_questions.most_common(left)])
         self._keys_refused += len(learned.refused)
         self._keys.pin(learned.records)
-        return replace(
-            pins,
-            key_records=self._keys.records,
-            key_refused={**pins.key_refused, **learned.refused},
-            keys_final=last
-            or pins.keys_final
-            or self._keys_refused >= self._settings.registry.max_unknown_ids,
+        known = PinnedKeys(
+            decoded=True,
+            records=self._keys.records,
+            refused={**known.refused, **learned.refused},
+            final=last or known.final or self._keys_refused >= asked_at_most,
         )
+        return replace(pins, keys=known)
 
     def _decide_evolution(self, records: Iterable[PinnedRecord]) -> None:
         if not self._known:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from distributary.codecs.keys import KeyCodec, KeyReader, has_header
 from distributary.codecs.wire_header import Frames, bodies
 from distributary.ingest.guard import deadly
-from distributary.ingest.pins import Pins, RecordKey, numbers_of_records
+from distributary.ingest.pins import PinnedKeys, RecordKey, numbers_of_records
 
 Rows = npt.NDArray[np.int64]
 
@@ -43,12 +43,12 @@ class LookedAt:
 class Keys:
     """Makes text of keys, each distinct one once."""
 
-    def __init__(self, pins: Pins) -> None:
-        self._decodes, self._final = pins.key == "auto", pins.keys_final
-        self._guarded, records = pins.guarded, pins.key_records
-        self._codec = KeyCodec({one.key[0]: one.schema.type for one in records})
-        self._numbers, self._refused = numbers_of_records(records), pins.key_refused
-        self._readers = [self._codec.reader(one.schema, one.key[1]) for one in records]
+    def __init__(self, pinned: PinnedKeys, *, guarded: bool = False) -> None:
+        """With `guarded` they are decoded in a child process first, because a worker died."""
+        self._pinned, self._guarded = pinned, guarded
+        self._codec = KeyCodec({one.key[0]: one.schema.type for one in pinned.records})
+        self._numbers = numbers_of_records(pinned.records)
+        self._readers = [self._codec.reader(one.schema, one.key[1]) for one in pinned.records]
 
     def look(self, keys: pa.BinaryArray) -> LookedAt:
         """What there is to say of these keys."""
@@ -63,7 +63,7 @@ class Keys:
         texts = [_utf8(key) for key in keys.to_pylist()]
         scalar, asks = np.ones(len(keys), np.bool_), np.full(len(keys), -1, np.int64)
         kinds: list[RecordKey] = []
-        if self._decodes and len(keys):
+        if self._pinned.decoded and len(keys):
             kinds = self._decode(keys, texts, scalar, asks)
         return LookedAt(pa.array(texts, pa.string()), pa.array(scalar), asks, kinds)
 
@@ -81,7 +81,7 @@ class Keys:
             for row in rows.tolist():
                 texts[row] = None
             if known is None:
-                if kind not in self._refused and not self._final:
+                if kind not in self._pinned.refused and not self._pinned.final:
                     asks[rows] = number
                 continue
             reader = self._readers[known]

@@ -73,6 +73,21 @@ class Verdict:
     detail: str
 
 
+@dataclass(frozen=True, slots=True)
+class PinnedKeys:
+    """How keys become text, where they are more than bytes.
+
+    decoded  whether a key that names a schema is decoded by it; every other key is text as it is
+    records, refused, final  as `records`, `refused` and `schemas_final` of the pins, for the schemas of keys; a key that
+             cannot be decoded has no text
+    """
+
+    decoded: bool = False
+    records: tuple[PinnedRecord, ...] = ()
+    refused: Mapping[RecordKey, Verdict] = field(default_factory=dict)
+    final: bool = False
+
+
 @dataclass(frozen=True)
 class Pins:
     """What one pass over one batch is decided by.
@@ -81,9 +96,7 @@ class Pins:
     engine       what decodes: `arrow` or `spark`
     check        what records are held to: `types` or `schema`
     widen        whether tables whose columns are too narrow for a record's type are asked for wider ones
-    key          what becomes of keys: `bytes`, `text`, or `auto`: text by the schemas that they name
-    key_records, key_refused, keys_final  as records, refused and schemas_final, for the schemas of keys; a key that cannot
-                 be decoded has no text
+    keys         how keys become text; None where they are bytes and nothing more
     by_entity    whether records that name no schema are decoded by one that was inferred for their entity
     records      record types that may be decoded
     refused      record types that were asked for and that nobody knows: to quarantine
@@ -116,10 +129,7 @@ class Pins:
     check: str = "types"
     by_entity: bool = False
     widen: bool = False
-    key: str = "bytes"
-    key_records: tuple[PinnedRecord, ...] = ()
-    key_refused: Mapping[RecordKey, Verdict] = field(default_factory=dict)
-    keys_final: bool = False
+    keys: PinnedKeys | None = None
     records: tuple[PinnedRecord, ...] = ()
     refused: Mapping[RecordKey, Verdict] = field(default_factory=dict)
     tables: Mapping[str, PinnedTable] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,11 +21,12 @@ from distributary.ingest import reasons
 from distributary.ingest.demux import Demultiplexer
 from distributary.ingest.key_texts import Keys
 from distributary.ingest.names import table_name
-from distributary.ingest.pins import PinnedRecord
+from distributary.ingest.pins import PinnedKeys, PinnedRecord
 from distributary.ingest.setting_groups import Columns, Route
 from distributary.registry.base import Schema
 
 LONG = PinnedRecord((5, ()), Schema(5, "AVRO", '"long"'))
+LONG_KNOWN = PinnedKeys(decoded=True, records=(LONG,))
 WITH_TEXT = Columns(key_text="who")
 KEYS = [
     b"ann",
@@ -40,16 +42,16 @@ KEYS = [
 ]
 
 
-def test_keys_as_text_are_text_or_nothing(tmp_path: Path) -> None:
-    looked = Keys(pins(tmp_path, key="text")).look(pa.array(KEYS, pa.binary()))
+def test_keys_as_text_are_text_or_nothing() -> None:
+    looked = Keys(PinnedKeys()).look(pa.array(KEYS, pa.binary()))
     assert looked.text.to_pylist()[:4] == ["ann", None, "", None]
     assert looked.text.to_pylist()[8:] == ["\0\0", '{"id":7}']
     assert (looked.asks < 0).all()
 
 
-def test_keys_that_name_a_schema_are_decoded_or_asked_for(tmp_path: Path) -> None:
-    by = pins(tmp_path, key="auto", key_records=(LONG,), key_refused={(9, ()): reasons.unknown_schema(9)})
-    looked = Keys(by).look(pa.array(KEYS, pa.binary()))
+def test_keys_that_name_a_schema_are_decoded_or_asked_for() -> None:
+    known = replace(LONG_KNOWN, refused={(9, ()): reasons.unknown_schema(9)})
+    looked = Keys(known).look(pa.array(KEYS, pa.binary()))
     assert looked.text.to_pylist() == ["ann", None, "", None, "7", None, None, None, "\0\0", '{"id":7}']
     assert [looked.kinds[ask] if ask >= 0 else None for ask in looked.asks] == [None] * 6 + [(6, ())] + [
         None
@@ -58,8 +60,7 @@ def test_keys_that_name_a_schema_are_decoded_or_asked_for(tmp_path: Path) -> Non
 
 @given(st.lists(st.none() | st.binary(max_size=9), max_size=20))
 def test_any_keys_give_as_many_texts(keys: list[bytes | None]) -> None:
-    by = pins(Path("unused"), key="auto", key_records=(LONG,))
-    looked = Keys(by).look(pa.array(keys, pa.binary()))
+    looked = Keys(LONG_KNOWN).look(pa.array(keys, pa.binary()))
     assert len(looked.text) == len(looked.scalar) == len(looked.asks) == len(keys)
     for key, text in zip(keys, looked.text.to_pylist(), strict=True):
         assert text is None or key is not None
@@ -69,14 +70,13 @@ def test_a_record_waits_for_its_key_s_schema_and_then_lands_with_or_without_it(t
     records = [Sent(value(1, game_name="go"), n, key=key) for n, key in enumerate(KEYS)] + [
         Sent(None, 99, key=KEYS[6])
     ]
-    known = {"key": "auto", "columns": WITH_TEXT, "key_records": (LONG,)}
-    task = Demultiplexer(pins(tmp_path / "first", **known))
+    task = Demultiplexer(pins(tmp_path / "first", columns=WITH_TEXT, keys=LONG_KNOWN))
     task.take(batch(records))
     report = task.finish()
     assert report.key_questions == {(6, ()): 1, (9, ()): 1}
     assert [row["offset"] for row in aside_rows(report)] == [6, 7]
     assert report.dropped.total() == 1
-    final = pins(tmp_path / "last", **known, keys_final=True)
+    final = pins(tmp_path / "last", columns=WITH_TEXT, keys=replace(LONG_KNOWN, final=True))
     task = Demultiplexer(final)
     task.take(batch(records))
     (table,) = (report := task.finish()).rows
@@ -92,9 +92,8 @@ def test_a_single_value_routes_and_a_record_does_not(tmp_path: Path) -> None:
     )
     by = pins(
         tmp_path,
-        key="auto",
         columns=WITH_TEXT,
-        key_records=(LONG, pair),
+        keys=PinnedKeys(decoded=True, records=(LONG, pair)),
         route=Route(by="key", table="{entity}"),
     )
     task = Demultiplexer(by)
@@ -122,7 +121,7 @@ def test_a_key_that_kills_its_decoder_has_no_text_behind_the_guard(
 ) -> None:
     reader = KeyCodec.reader
     monkeypatch.setattr(KeyCodec, "reader", lambda *given: Deadly(reader(*given)))
-    by = pins(tmp_path, key="auto", columns=WITH_TEXT, key_records=(LONG,), guarded=True)
+    by = pins(tmp_path, columns=WITH_TEXT, keys=LONG_KNOWN, guarded=True)
     keys = [struct.pack(">bI", 0, 5) + long(number) for number in (7, 13, 8, 13)]
     task = Demultiplexer(by)
     task.take(batch([Sent(value(1, game_name="go"), n, key=key) for n, key in enumerate(keys)]))
@@ -137,7 +136,7 @@ def test_hostile_keys_cost_no_record(tmp_path: Path) -> None:
         PinnedRecord((6, ()), Schema(6, "JSON", '{"type": "string"}')),
         PinnedRecord((7, (0,)), Schema(7, "PROTOBUF", protobuf)),
     )
-    by = pins(tmp_path, key="auto", columns=WITH_TEXT, key_records=known)
+    by = pins(tmp_path, columns=WITH_TEXT, keys=PinnedKeys(decoded=True, records=known))
     bodies = [
         (6, b'"\\ud800"'),
         (6, b'"ann"'),
