@@ -122,8 +122,12 @@ class RecordReader(Protocol):
 class GrowingReader(RecordReader, Protocol):
     """A reader whose schema nobody registered: it can tell what a schema would have to be to take more."""
 
-    def grown(self, payloads: pa.BinaryArray) -> Schema:
-        """The schema with what these payloads have beyond it, each new field nullable and of the type they need."""
+    def grown(self, payloads: pa.BinaryArray, most: int | None = None) -> Schema:
+        """The schema with what these payloads have beyond it, each new field nullable and of the type they need.
+
+        With `most` it grows to no more than so many fields, nested ones included: a payload that would lead beyond adds
+        nothing, and keeps none out that would not. It is the schema itself where nothing is added.
+        """
         ...
 
 

@@ -7,12 +7,14 @@ would call it a string: its type is found when a value comes. Whole numbers beyo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import zip_longest
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as kinds
 
 from distributary.codecs.bisect import Undecodable
+from distributary.codecs.field_count import Path, fields_in, new_paths
 from distributary.codecs.json_text import (
     BROKEN,
     END,
@@ -58,10 +60,28 @@ def type_of(value: Any, level: int = 1) -> pa.DataType:
 
 def merged_all(types: Iterable[pa.DataType]) -> pa.DataType:
     """The narrowest type that all of these fit, NOTHING for none."""
-    found = NOTHING
-    for one in dict.fromkeys(types):
-        found = merged(found, one)
-    return found
+    found = list(dict.fromkeys(types))
+    # By pairs: taken one after the other, each would be merged into all fields so far.
+    while len(found) > 1:
+        pairs = zip_longest(found[::2], found[1::2], fillvalue=NOTHING)
+        found = [merged(one, other) for one, other in pairs]
+    return found[0] if found else NOTHING
+
+
+def within(record: pa.StructType, found: Iterable[pa.DataType], most: int) -> list[pa.DataType]:
+    """Of what `beyond` found in single records, what lets the record's type grow to no more than so many fields.
+
+    Those that ask for few fields come first, so that a record with names made of data keeps nobody out but itself.
+    """
+    each = {one: frozenset(new_paths(record, one)) for one in found}
+    room, taken, kept = most - fields_in(record), set[Path](), set[pa.DataType]()
+    for one, paths in sorted(each.items(), key=lambda item: len(item[1])):
+        if len(paths) > room:
+            break
+        if len(taken | paths) <= room:
+            taken |= paths
+            kept.add(one)
+    return [one for one in each if one in kept]
 
 
 def merged(one: pa.DataType, other: pa.DataType) -> pa.DataType:

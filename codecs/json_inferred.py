@@ -19,6 +19,7 @@ from distributary.codecs.json_inference import (
     leaves,
     merged_all,
     merged_fields,
+    within,
 )
 from distributary.codecs.json_pick import picked
 from distributary.codecs.struct_type import arrow_schema, struct_json
@@ -48,10 +49,14 @@ class JsonReader:
         # Nothing would come of asking for more columns than a table can hold.
         return replace(decoded, beyond=np.zeros(0, np.int64)) if self._full else decoded
 
-    def grown(self, payloads: pa.BinaryArray) -> Schema:
-        """The schema with what these payloads have beyond it, new fields last; broken payloads add nothing."""
+    def grown(self, payloads: pa.BinaryArray, most: int | None = None) -> Schema:
+        """The schema with what these payloads have beyond it, new fields last; broken payloads add nothing.
+
+        With `most` it grows to no more fields: payloads that would lead beyond add nothing, those with many new ones first.
+        """
         record = pa.struct(list(self.schema))
-        more = merged_all(beyond_record(record, payload.as_py()) for payload in payloads)
+        found = dict.fromkeys(beyond_record(record, payload.as_py()) for payload in payloads)
+        more = merged_all(found if most is None else within(record, found, most))
         if pa.types.is_null(more):
             return self._of
         fields = Growth(self.schema).grown(list(self.schema), more)

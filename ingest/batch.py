@@ -22,6 +22,7 @@ from distributary.ingest.expression_tree import Node
 from distributary.ingest.finish import Finisher
 from distributary.ingest.frames import record_headers
 from distributary.ingest.generation import Generation
+from distributary.ingest.growth_limit import GrowthWarnings
 from distributary.ingest.histories import Histories
 from distributary.ingest.judge import Judge
 from distributary.ingest.manifest import Manifest
@@ -58,7 +59,7 @@ class BatchRunner:
 
     slots     how many tasks run at once
     attempts  how often each batch was begun in this run, by earlier queries too
-    warnings  what this run has been warned of
+    warnings, growth_warnings  what this run has been warned of
     expression  what records are routed by, for `route.by: expression`
     keys      the schemas of keys, where those are decoded
     """
@@ -77,6 +78,7 @@ class BatchRunner:
     warnings: UnknownFieldWarnings = field(default_factory=UnknownFieldWarnings)
     expression: Node | None = None
     keys: SchemaBook | None = None
+    growth_warnings: GrowthWarnings = field(default_factory=GrowthWarnings)
 
     def __post_init__(self) -> None:
         self.manifests = ManifestStore(self.checkpoint)
@@ -120,6 +122,7 @@ class BatchRunner:
         settled = self._settle(records, batch_id, known, met)
         self._retried = settled.report.retried
         self.warnings.warn(settled.report.unknown)
+        self.growth_warnings.warn(settled.report.outgrown, self.settings.decode.max_fields)
         planned = planned_changes(settled, known)
         self._evolve(records, batch_id, settled, planned)
         attempts, logged = self.attempts[batch_id], self._change_log.read(batch_id)
@@ -184,6 +187,7 @@ class BatchRunner:
             new_tables=room,
             already=self.generation.start.already,
             max_questions=settings.registry.max_unknown_ids,
+            max_fields=settings.decode.max_fields,
         )
 
     def _first_keys(self) -> PinnedKeys | None:

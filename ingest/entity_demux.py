@@ -135,7 +135,8 @@ class EntityDemux:
         for code, of_entity in _groups(codes.astype(np.int64)):
             if folders[code] in self._pins.tables or len(unmet) < most:
                 payloads = bodies(mine.raw["value"], mine.frames, rows[of_entity])
-                unmet.setdefault(names[code], set()).add(reader.grown(payloads).text)
+                first = reader.grown(payloads, self._pins.max_fields)
+                unmet.setdefault(names[code], set()).add(first.text)
         self._task.set_aside(mine.raw, rows)
 
 

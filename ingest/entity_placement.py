@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from distributary.codecs.base import Decoded, GrowingReader
+from distributary.codecs.base import Decoded
 from distributary.ingest.pins import PinnedRecord
 from distributary.ingest.placement import Placement
 from distributary.ingest.task import Rows, Task
@@ -45,16 +44,19 @@ class EntityPlacement(Placement):
         beyond = decoded.beyond
         if len(beyond) and self._pinned.schema.entity is None:
             beyond = beyond[self._grows_for_strays(rows[beyond])]
-        if not len(beyond) or not self._pins.grow or self._pins.inferred_final:
+        if not len(beyond) or not self._pins.grow:
             return decoded
-        reader = cast("GrowingReader", self._reader)
         numbers = self._numbers[rows[beyond]]
+        waiting = []
         for number in np.unique(numbers).tolist():
-            proposed = reader.grown(payloads.take(pa.array(beyond[numbers == number])))
-            key = self._pins.records[number].key
-            self._report.proposals.setdefault(key, set()).add(proposed.text)
-        self._task.set_aside(self._raw, rows[beyond])
-        return decoded.without(beyond)
+            mine = beyond[numbers == number]
+            if self._proposes(self._pins.records[number], payloads.take(pa.array(mine)), rows[mine]):
+                waiting.append(mine)
+        if not waiting:
+            return decoded
+        aside = np.sort(np.concatenate(waiting))
+        self._task.set_aside(self._raw, rows[aside])
+        return decoded.without(aside)
 
     def _grows_for_strays(self, rows: Rows) -> npt.NDArray[np.bool_]:
         """Which of these have a table to land in: not those of an entity that may have none."""

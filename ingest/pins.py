@@ -108,6 +108,7 @@ class Pins:
     already      per table folder, topic and partition: offsets below this are in the table
     met          record types that a table has met before, by its folder; meeting others is reported
     schemas_final, tables_final  what is not pinned goes to quarantine instead of being set aside
+    max_fields   how many fields an inferred schema grows to by itself
     inferred_final  fields that the inferred schema lacks are rescued instead of letting it grow
     guarded      payloads are decoded in a child process first, because a worker died
     count_input  whether this pass counts what was read (rows set aside were counted before)
@@ -140,6 +141,7 @@ class Pins:
     already: Mapping[str, Mapping[str, Mapping[int, int]]] = field(default_factory=dict)
     met: Mapping[str, tuple[RecordKey, ...]] = field(default_factory=dict)
     max_questions: int = 100
+    max_fields: int = 1000
     schemas_final: bool = False
     inferred_final: bool = False
     tables_final: bool = False

@@ -22,6 +22,7 @@ from distributary.ingest.earlier_runs import earlier_commits, start_from
 from distributary.ingest.expression_parser import native_tree, parsed
 from distributary.ingest.expression_tree import Node
 from distributary.ingest.generation import Generation, World, born, check_same_world, read_generation
+from distributary.ingest.growth_limit import GrowthWarnings
 from distributary.ingest.kafka_source import KafkaCluster, lag, read_stream, topic_identity, warm_up
 from distributary.ingest.lease import Lease
 from distributary.ingest.manifest_store import ManifestStore
@@ -54,6 +55,7 @@ class Pipeline:
     expression: Node | None = None
     attempts: Counter[int] = field(default_factory=Counter)
     warnings: UnknownFieldWarnings = field(default_factory=UnknownFieldWarnings)
+    growth_warnings: GrowthWarnings = field(default_factory=GrowthWarnings)
 
     @property
     def slots(self) -> int:
@@ -104,6 +106,7 @@ class Pipeline:
             self.warnings,
             self.expression,
             keys,
+            self.growth_warnings,
         )
 
     def _keys(self, progress: Progress, stop: threading.Event, values: SchemaBook) -> SchemaBook:

@@ -15,6 +15,7 @@ from distributary.errors import ConfigError, PolicyStopped
 from distributary.ingest import reasons
 from distributary.ingest.already import committed
 from distributary.ingest.entity_book import DENIED, NONE, WAITING
+from distributary.ingest.growth_limit import note as note_outgrown
 from distributary.ingest.guard import deadly
 from distributary.ingest.kafka_columns import kafka_fields
 from distributary.ingest.key_texts import TEXT
@@ -88,15 +89,25 @@ class Placement:
         return np.setdiff1d(rows, dead, assume_unique=True)
 
     def _without_growth(self, rows: Rows, payloads: pa.BinaryArray, decoded: Decoded) -> Decoded:
-        """Rows with fields that an inferred schema lacks wait for the driver to let it grow."""
+        """Rows with fields that an inferred schema lacks wait for the driver to let it grow, if it may."""
         beyond = decoded.beyond
-        if not len(beyond) or not self._pins.grow or self._pins.inferred_final:
+        if not len(beyond) or not self._pins.grow:
             return decoded
-        reader = cast("GrowingReader", self._reader)
-        proposed = reader.grown(payloads.take(pa.array(beyond)))
-        self._report.proposals.setdefault(self._pinned.key, set()).add(proposed.text)
+        if not self._proposes(self._pinned, payloads.take(pa.array(beyond)), rows[beyond]):
+            return decoded
         self._task.set_aside(self._raw, rows[beyond])
         return decoded.without(beyond)
+
+    def _proposes(self, pinned: PinnedRecord, payloads: pa.BinaryArray, rows: Rows) -> bool:
+        """Whether a record type's schema may take anything that these payloads, which are these rows', have beyond it."""
+        if not self._pins.inferred_final:
+            reader = cast("GrowingReader", self._reader)
+            proposed = reader.grown(payloads, self._pins.max_fields)
+            if proposed.text != pinned.schema.text:
+                self._report.proposals.setdefault(pinned.key, set()).add(proposed.text)
+                return True
+        note_outgrown(self._report.outgrown, pinned.schema.entity, self._raw, rows.tolist())
+        return False
 
     def _route(self, rows: Rows, decoded: Decoded) -> None:
         """`rows` are the batch's rows that `decoded.rows` came from, in the same order."""

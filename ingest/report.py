@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from distributary.ingest.data_file import DataFile
+from distributary.ingest.growth_limit import Outgrown
+from distributary.ingest.growth_limit import join as join_outgrown
 from distributary.ingest.histories import join_met
 from distributary.ingest.pins import Coordinates, RecordKey
 from distributary.ingest.spans import Spans, join_spans
@@ -69,6 +71,7 @@ class TaskReport:
     proposals    per record type whose schema was inferred: texts of schemas that would take what rows set aside bring
     stops        what met a policy that says `fail`
     unknown      fields that sampled records have and their schema lacks
+    outgrown     records with fields that their inferred schema may not grow by any more
     retried      whether an earlier attempt at the task failed, which may have left files
     newcomers    entities beyond the task's allowance of new tables, with the rows that wait
     unmet        entities that have no inferred schema of their own yet: texts of schemas that would take their rows
@@ -94,6 +97,7 @@ class TaskReport:
     unmet: dict[str, set[str]] = field(default_factory=dict)
     stops: list[str] = field(default_factory=list)
     unknown: Sightings = field(default_factory=dict)
+    outgrown: Outgrown = field(default_factory=dict)
     retried: bool = False
 
     def add(self, other: TaskReport) -> None:
@@ -121,6 +125,7 @@ class TaskReport:
             self.unmet.setdefault(entity, set()).update(texts)
         self.stops += other.stops
         join(self.unknown, other.unknown)
+        join_outgrown(self.outgrown, other.outgrown)
         self.retried |= other.retried
 
     def no_longer_aside(self) -> None:

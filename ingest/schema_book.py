@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from distributary.codecs.base import INFERRED, Codec, growing
+from distributary.codecs.field_count import fields_in
 from distributary.errors import BadSchema, SchemaNotFound
 from distributary.ingest import reasons
 from distributary.ingest.entity_schemas import NO_FIELDS, EntityVersions
@@ -87,7 +88,7 @@ class SchemaBook:
         return Learned(tuple(records), refused)
 
     def grown(self, proposals: Mapping[RecordKey, Iterable[str]], max_fields: int) -> list[PinnedRecord]:
-        """The next version of an inferred schema, which takes what was proposed; none where it may not grow further."""
+        """The next version of an inferred schema, which takes what it may of what was proposed; none where that is nothing."""
         known = self.records
         newest = {entity: known[number].schema for entity, number in newest_of_entities(known).items()}
         wanted: dict[str | None, set[str]] = {}
@@ -104,7 +105,7 @@ class SchemaBook:
     def met(
         self, unmet: Mapping[str, Iterable[str]], name_of: Callable[[str], str], max_fields: int
     ) -> list[PinnedRecord]:
-        """The newest schema of each of these entities, or a first one that takes what was proposed, if that is not too much.
+        """The newest schema of each of these entities, or a first one that takes what it may of what was proposed.
 
         `name_of` gives the name that their schemas are kept by.
         """
@@ -127,13 +128,21 @@ class SchemaBook:
         return [PinnedRecord((schema.id, ()), schema) for schema in {**there, **made}.values()]
 
     def _merged(self, newest: Schema, texts: Iterable[str], max_fields: int) -> Schema | None:
-        """A schema that takes all of this; None where there is nothing new, or too much."""
+        """A schema that takes of this what it may, the smallest first; None where that is nothing new."""
         codec = growing(self._codec)
         if codec is None:
             return None
-        merged = codec.merged([newest, *(replace(newest, text=text) for text in sorted(set(texts)))])
-        too_many = _fields(codec.reader(merged, ()).schema) > max_fields
-        return None if too_many or merged.text == newest.text else merged
+        proposed = [replace(newest, text=text) for text in sorted(set(texts))]
+        merged = codec.merged([newest, *proposed])
+        if self._fields(merged) > max_fields:
+            merged = newest
+            for one in sorted(proposed, key=self._fields):
+                more = codec.merged([merged, one])
+                merged = more if self._fields(more) <= max_fields else merged
+        return None if merged.text == newest.text else merged
+
+    def _fields(self, schema: Schema) -> int:
+        return fields_in(self._codec.reader(schema, ()).schema)
 
     def _registered(self, grown: Mapping[str | None, Schema]) -> list[PinnedRecord]:
         """The next versions of these schemas, by the entities they are for."""
@@ -223,15 +232,6 @@ def same_columns(codec: Codec) -> Callable[[RecordKey, Schema, Schema], bool]:
         return readers[0].name == readers[1].name and bool(readers[0].schema.equals(readers[1].schema))
 
     return same
-
-
-def _fields(schema: pa.Schema) -> int:
-    """How many fields there are, nested ones included."""
-    return sum(1 + _inside(field.type) for field in schema)
-
-
-def _inside(dtype: pa.DataType) -> int:
-    return sum(1 + _inside(dtype.field(place).type) for place in range(dtype.num_fields))
 
 
 def _order(key: RecordKey) -> tuple[bool, int, str, tuple[int, ...]]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.codecs.json_samples import ANYTHING, NAMES
 
 from distributary.codecs.base import INFERRED
+from distributary.codecs.field_count import fields_in
 from distributary.codecs.json_inference import MAX_LEAVES, merged
 from distributary.codecs.json_inferred import JsonCodec, JsonReader, merge
 from distributary.codecs.struct_type import arrow_schema, struct_json
@@ -133,6 +134,31 @@ def test_a_full_schema_asks_for_no_more() -> None:
     decoded = reader(found).decode(payloads(wide))
     assert decoded.beyond.tolist() == []
     assert decoded.rescued is not None and len(json.loads(decoded.rescued[0].as_py())) == 101
+
+
+def test_a_record_with_names_made_of_data_keeps_no_other_out() -> None:
+    values: list[Any] = [{"n": 1, "a": 1}, {f"k{number}": 1 for number in range(9)}, {"o": {"b": 1}}]
+    found = reader(struct(n="long")).grown(payloads(*values), 4)
+    assert shape(found) == {"n": "long", "a": "long", "o": {"b": "long"}}
+    # Another one that takes all the room that is left comes after those that need less.
+    found = reader(struct(n="long")).grown(payloads({"x": 1, "y": 1, "z": 1}, *values), 4)
+    assert shape(found) == {"n": "long", "a": "long", "o": {"b": "long"}}
+    alone = reader(struct(n="long"))
+    assert alone.grown(payloads(values[1]), 9).text == struct(n="long").text
+    assert len(shape(alone.grown(payloads(values[1]), 10))) == 10
+
+
+@settings(max_examples=100, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.dictionaries(NAMES, ANYTHING, max_size=3), min_size=1, max_size=5), st.integers(0, 12))
+def test_a_schema_grows_to_no_more_fields_than_it_may(values: list[dict[str, Any]], most: int) -> None:
+    known_text = struct(a="long", o=inner(b="long")).text
+    known = reader(struct(a="long", o=inner(b="long")))
+    found = known.grown(payloads(*values), most)
+    assert fields_in(arrow_schema(found.text)) <= max(most, fields_in(known.schema))
+    alone = [known.grown(payloads(one)) for one in values]
+    fits = [one for one in alone if one.text != known_text and fields_in(arrow_schema(one.text)) <= most]
+    assert (found.text != known_text) == bool(fits)
+    assert known.grown(payloads(*values), 1000) == known.grown(payloads(*values))
 
 
 def test_merging_widens_and_keeps_the_first_ones_order() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.ingest.kafka_records import Sent, aside_rows, batch, pins, rows_of
+from tests.ingest.kafka_records import TOPIC, Sent, aside_rows, batch, pins, rows_of
 
 from distributary.codecs.base import INFERRED
 from distributary.ingest.demux import Demultiplexer
@@ -16,6 +16,7 @@ from distributary.ingest.ledger import QUARANTINE_TABLE
 from distributary.ingest.pins import PinnedRecord, PinnedTable, Pins
 from distributary.ingest.report import TaskReport
 from distributary.ingest.setting_groups import NamedTable, Policies, Route
+from distributary.ingest.unknown_fields import Sighting
 from distributary.registry.base import Schema
 
 ROUTE = Route(field="game", table="{entity}")
@@ -112,6 +113,22 @@ def test_keys_tell_an_entity_without_a_look_at_the_payload(tmp_path: Path) -> No
     report = demuxed(by, raw(score=1), b"{", key=b"go")
     assert seen(by, report, "go") == [(2, 1)]
     assert report.quarantined == {"malformed": 1}
+
+
+def test_a_record_with_names_made_of_data_keeps_no_other_out(tmp_path: Path) -> None:
+    by = entity_pins(tmp_path, max_fields=3)
+    made_of_data = raw(game="go", score=1, **{f"k{number}": number for number in range(9)})
+    values = [made_of_data, raw(game="go", score=2, level=2), raw(game="ludo", score=1, a=1, b=2)]
+    report = demuxed(by, *values)
+    (proposed,) = report.proposals[2, ()]
+    assert [field["name"] for field in json.loads(proposed)["fields"]] == ["game", "score", "level"]
+    # What may not grow waits for nobody: ludo's record has its place, with what has no column beside it.
+    assert [row["offset"] for row in aside_rows(report)] == [0, 1]
+    assert [row["_rescued_data"] for row in rows_of(by, report, "ludo")] == ['{"a":1,"b":2}']
+    assert report.outgrown == {"ludo": Sighting(1, (TOPIC, 0, 2))}
+    grown = entity_pins(tmp_path, max_fields=2)
+    report = demuxed(grown, raw(game="Go!", a=1, b=2), raw(game="Go!"))
+    assert [json.loads(text)["fields"][0]["name"] for text in report.unmet["Go!"]] == ["game"]
 
 
 def test_nothing_waits_where_all_was_decided_before(tmp_path: Path) -> None:

@@ -89,6 +89,24 @@ def test_a_first_schema_of_too_many_fields_has_none(tmp_path: Path) -> None:
     assert driver.columns[2, "chess"] == []
 
 
+def test_of_what_is_proposed_a_schema_takes_what_fits(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, {}, decode={"max_fields": 3})
+    made_of_data = struct(score="long", **{f"k{number}": "long" for number in range(9)})
+    honest = {struct(score="long", elo="long"), struct(score="long", at="string")}
+    pins = driver.answer(proposals={(1, ()): {made_of_data, *honest}})
+    assert sorted(driver.columns[2, "go"]) == ["at", "elo", "score"]
+    # There is room for nothing more: what is left is rescued.
+    assert not pins.inferred_final
+    assert driver.answer(proposals={(2, ()): {made_of_data}}).inferred_final
+
+
+def test_a_first_schema_takes_what_fits(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, decode={"max_fields": 2})
+    unmet = {"chess": {struct(a="long", b="long", c="long"), struct(elo="long")}}
+    driver.answer(unmet=unmet, newcomers=Counter(chess=1))
+    assert driver.columns[2, "chess"] == ["elo"]
+
+
 def test_entities_without_room_for_a_table_get_no_schema(tmp_path: Path) -> None:
     driver = Driver(tmp_path, route={"max_tables": 2})
     unmet = {"chess": {struct(a="long")}, "ludo": {struct(a="long")}}

@@ -103,18 +103,25 @@ def test_new_fields_are_rescued_where_the_settings_say_so(kit: PipelineKit) -> N
     assert "news" not in kit.rows("t_go").schema.names
 
 
-def test_a_schema_that_may_not_grow_further_rescues_the_rest(kit: PipelineKit) -> None:
+def test_a_schema_that_may_not_grow_further_rescues_the_rest(
+    kit: PipelineKit, caplog: pytest.LogCaptureFixture
+) -> None:
     kit.configured(
         decode={"format": "json", "evolution": "inline", "max_fields": 3},
         route={"field": "game", "table": "t_{entity}"},
     )
     sent_json(kit, [{"game": "go", "level": 1}])
     kit.run()
-    sent_json(kit, [{"game": "go", "level": 2, **{f"k{n}": n for n in range(5)}}])
+    wide = {f"k{n}": n for n in range(5)}
+    sent_json(kit, [{"game": "go", "level": 2, **wide}, {"game": "go", "level": 3, "elo": 7}])
+    kit.run()
+    sent_json(kit, [{"game": "go", "level": 4, **wide}])
     kit.run()
     rows = {row["level"]: row for row in kit.rows("t_go").to_pylist()}
-    assert json.loads(rows[2]["_rescued_data"]) == {f"k{n}": n for n in range(5)}
-    assert len(schema_files(kit)) == 1
+    assert [json.loads(rows[level]["_rescued_data"]) for level in (2, 4)] == [wide, wide]
+    # One record with names made of data keeps nobody else's field out, and is told of.
+    assert (rows[3]["elo"], rows[3]["_rescued_data"], len(schema_files(kit))) == (7, None, 2)
+    assert "would grow beyond decode.max_fields (3)" in caplog.text
 
 
 def test_what_is_no_json_goes_to_quarantine_beside_what_is(kit: PipelineKit) -> None:

@@ -1,0 +1,40 @@
+"""How many fields a record type has, nested ones included: what bounds a schema that nobody wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.types as kinds
+
+from distributary.codecs.type_fit import is_list
+
+Path = tuple[str, ...]
+
+
+def fields_in(of: pa.Schema | pa.DataType) -> int:
+    """How many fields there are, at all depths; what a list or a map holds counts by its own fields."""
+    if isinstance(of, pa.Schema) or kinds.is_struct(of):
+        return sum(1 + fields_in(field.type) for field in of)
+    inner = held_in(of)
+    return 0 if inner is None else fields_in(inner)
+
+
+def held_in(of: pa.DataType) -> pa.DataType | None:
+    """The type of a list's elements or a map's values; None for what holds none."""
+    if is_list(of):
+        return of.value_type
+    return of.item_type if kinds.is_map(of) else None
+
+
+def new_paths(known: pa.DataType | None, more: pa.DataType, at: Path = ()) -> Iterator[Path]:
+    """The fields of a type that a known one lacks (None: it lacks all), as paths of names."""
+    if kinds.is_struct(more):
+        there = {} if known is None or not kinds.is_struct(known) else {one.name: one.type for one in known}
+        for field in more:
+            path = (*at, field.name)
+            if field.name not in there:
+                yield path
+            yield from new_paths(there.get(field.name), field.type, path)
+    elif (inner := held_in(more)) is not None:
+        yield from new_paths(None if known is None else held_in(known), inner, at)
