@@ -17,6 +17,7 @@ from distributary.codecs import wire_header
 from distributary.codecs.base import (
     INFERRED,
     Codec,
+    JointReader,
     RecordPath,
     RecordReader,
     ValidatingCodec,
@@ -103,6 +104,10 @@ class AutoCodec:
     def picked(self, payloads: pa.BinaryArray, path: Sequence[str]) -> pa.StringArray:
         """What each raw JSON payload has at this path of names, as text."""
         return self._json.picked(payloads, path)
+
+    def joint(self) -> JointReader:
+        """A reader for raw JSON of several inferred schemas, of which it knows none yet."""
+        return self._json.joint()
 
     def _codec(self, schema: Schema) -> Codec:
         if schema.inferred:

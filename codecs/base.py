@@ -131,6 +131,18 @@ class GrowingReader(RecordReader, Protocol):
         ...
 
 
+class JointReader(Protocol):
+    """Decodes records of several schemas at once, each with the result that its own reader would give."""
+
+    def add(self, reader: RecordReader) -> bool:
+        """Whether records of this reader's schema can be decoded along from now on; it is then the next member."""
+        ...
+
+    def decode(self, parts: Sequence[tuple[int, pa.BinaryArray]]) -> Sequence[Decoded]:
+        """What each of these members (numbered as they were added) makes of these payloads (no nulls)."""
+        ...
+
+
 class Codec(Protocol):
     """Decodes one payload format."""
 
@@ -201,6 +213,15 @@ class PickingCodec(GrowingCodec, Protocol):
 
     def picked(self, payloads: pa.BinaryArray, path: Sequence[str]) -> pa.StringArray:
         """What each payload (none null) has at this path of names, as text; null where it has no such value."""
+        ...
+
+
+@runtime_checkable
+class JointCodec(Codec, Protocol):
+    """A codec that decodes a few records of each of many schemas in less time than one schema after the other takes."""
+
+    def joint(self) -> JointReader:
+        """A reader for records of several inferred schemas, of which it knows none yet."""
         ...
 
 

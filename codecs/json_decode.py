@@ -71,7 +71,16 @@ class JsonDecoder:
             apart = unsuitable(payloads)
             slowly = [everything[apart], *self._natively(self._native, payloads, everything[~apart], outcome)]
         self._exactly(payloads, np.sort(np.concatenate(slowly)), outcome)
-        return _decoded(outcome, len(payloads), self.schema)
+        return _decoded(outcome, self.schema)
+
+    def natively(self, payloads: pa.BinaryArray) -> tuple[pa.RecordBatch, Rows]:
+        """Those payloads that the native reader takes whole, as rows, and which they are; the others are left out."""
+        outcome = _Outcome()
+        if self._native is not None and not self._native.gave_up:
+            apart = unsuitable(payloads)
+            list(self._natively(self._native, payloads, np.flatnonzero(~apart), outcome))
+        taken = _decoded(outcome, self.schema)
+        return taken.rows, taken.source
 
     def _natively(
         self, native: NativeReader, payloads: pa.BinaryArray, rows: Rows, outcome: _Outcome
@@ -169,7 +178,28 @@ def _batch(values: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _decoded(outcome: _Outcome, count: int, schema: pa.Schema) -> Decoded:
+def united(one: Decoded, other: Decoded, places: Rows) -> Decoded:
+    """Two parts of a batch as one; the other's payloads are numbered by themselves, these are their places in the batch."""
+    source = np.concatenate([one.source, places[other.source]])
+    order = pa.array(np.argsort(source))
+    failures = [replace(failure, row=int(places[failure.row])) for failure in other.failures]
+    return Decoded(
+        pa.concat_batches([one.rows, other.rows]).take(order),
+        np.sort(source),
+        sorted([*one.failures, *failures], key=lambda failure: failure.row),
+        pa.concat_arrays([_rescued(one), _rescued(other)]).take(order),
+        np.sort(np.concatenate([one.beyond, places[other.beyond]])),
+    )
+
+
+def _rescued(decoded: Decoded) -> pa.StringArray:
+    return pa.nulls(len(decoded.source), pa.string()) if decoded.rescued is None else decoded.rescued
+
+
+def _decoded(outcome: _Outcome, schema: pa.Schema) -> Decoded:
+    if not outcome.batches:
+        outcome.rows.append(np.zeros(0, np.int64))
+        outcome.batches.append(_batch([], schema))
     order = np.concatenate(outcome.rows)
     batch = outcome.batches[0] if len(outcome.batches) == 1 else pa.concat_batches(outcome.batches)
     if (np.diff(order) < 0).any():

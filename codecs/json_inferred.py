@@ -21,6 +21,7 @@ from distributary.codecs.json_inference import (
     merged_fields,
     within,
 )
+from distributary.codecs.json_joint import JointReader
 from distributary.codecs.json_pick import picked
 from distributary.codecs.struct_type import arrow_schema, struct_json
 from distributary.codecs.wire_header import TOMBSTONE, Frames
@@ -99,6 +100,10 @@ class JsonCodec:
     def reader(self, schema: Schema, path: RecordPath) -> JsonReader:
         """The reader for records of an inferred schema. Raises BadSchema."""
         return _reader(schema.id, schema.text)
+
+    def joint(self) -> JointReader:
+        """A reader for records of several inferred schemas, of which it knows none yet."""
+        return JointReader()
 
     def merged(self, schemas: Sequence[Schema]) -> Schema:
         """One schema that takes what each of these takes; the first one's fields stay where they are."""

@@ -1,20 +1,22 @@
 """Records without a schema, where each entity has an inferred one of its own: whose they are is found before they are decoded.
 
-Entities whose schemas say the same are decoded together: a call costs the same for few records as for some hundred.
+Entities whose schemas say the same are decoded and placed together; of others those that agree are decoded together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import cast
 
 import numpy as np
 import pyarrow as pa
 
-from distributary.codecs.base import INFERRED, GrowingReader, PickingCodec
+from distributary.codecs.base import INFERRED, Decoded, GrowingReader, PickingCodec
 from distributary.codecs.wire_header import Frames, bodies
-from distributary.ingest.entity_placement import EntityPlacement
+from distributary.ingest.entity_families import Families, Part
+from distributary.ingest.entity_placement import EntityPlacement, Named
 from distributary.ingest.entity_schemas import NO_FIELDS, entity_name
 from distributary.ingest.names import table_name
 from distributary.ingest.pins import newest_of_entities
@@ -31,12 +33,18 @@ _MOST_KEPT = 100_000
 
 @dataclass(frozen=True, slots=True)
 class _Mine:
-    """Rows of a batch that are of an inferred schema, and the entity of each."""
+    """Rows of a batch that are of an inferred schema: where they are in it, their bodies, and the entity of each."""
 
     raw: pa.RecordBatch
-    frames: Frames
     rows: Rows
+    payloads: pa.BinaryArray
     named: pa.DictionaryArray
+
+    def sorted(self, order: Rows) -> _Mine:
+        """These of them as a batch of their own, in this order: a thousand groups of its rows are then slices of it."""
+        places, every = pa.array(order), np.arange(len(order), dtype=np.int64)
+        raw = self.raw.take(pa.array(self.rows[order]))
+        return _Mine(raw, every, self.payloads.take(places), self.named.take(places))
 
 
 class EntityDemux:
@@ -49,6 +57,7 @@ class EntityDemux:
         self._schemas = newest
         self._numbers: dict[str, int] = {}
         self._first = self._first_alike()
+        self._families = Families(task)
 
     def take(self, raw: pa.RecordBatch, frames: Frames, rows: Rows) -> Rows:
         """Place what these rows have of an inferred schema; gives the others, and those to ask for one for all entities."""
@@ -56,7 +65,8 @@ class EntityDemux:
         found = np.isin(frames.kind[rows], inferred)
         if not found.any():
             return rows
-        mine = _Mine(raw, frames, rows[found], self._named(raw, frames, rows[found]))
+        payloads = bodies(raw["value"], frames, rows[found])
+        mine = _Mine(raw, rows[found], payloads, self._named(raw, rows[found], payloads))
         numbers = self._numbers_of(mine.named)
         self._ask(mine, np.flatnonzero(numbers == _UNMET))
         strays = numbers == _STRAY
@@ -76,12 +86,12 @@ class EntityDemux:
             first[number] = alike.setdefault(self._pins.records[number].schema.text, number)
         return np.append(first, [_UNMET, _UNMET])
 
-    def _named(self, raw: pa.RecordBatch, frames: Frames, rows: Rows) -> pa.DictionaryArray:
+    def _named(self, raw: pa.RecordBatch, rows: Rows, payloads: pa.BinaryArray) -> pa.DictionaryArray:
         route = self._pins.route
         if route.by != "field":
             return entities(route, Records(_NOTHING, raw, rows, ""))
         codec = cast("PickingCodec", self._task.codec)
-        return as_entities(codec.picked(bodies(raw["value"], frames, rows), (route.field or "").split(".")))
+        return as_entities(codec.picked(payloads, (route.field or "").split(".")))
 
     def _numbers_of(self, named: pa.DictionaryArray) -> Rows:
         numbers = [self._number(entity) for entity in named.dictionary.to_pylist()]
@@ -111,13 +121,28 @@ class EntityDemux:
 
     def _place(self, mine: _Mine, numbers: Rows) -> None:
         """`numbers` are those of the rows' own schemas; below zero for rows that are placed elsewhere."""
-        leading = np.where(numbers < 0, _UNMET, self._first[numbers])
-        of_rows = np.full(mine.raw.num_rows, _UNMET, dtype=np.int64)
-        of_rows[mine.rows] = numbers
-        named = _spread(mine.named, mine.rows, mine.raw.num_rows)
-        for first, places in _groups(leading):
-            rows = mine.rows[places]
-            EntityPlacement(self._task, mine.raw, first, of_rows, named).run(mine.frames, rows)
+        groups = list(_groups(np.where(numbers < 0, _UNMET, self._first[numbers])))
+        if not groups:
+            return
+        order = np.concatenate([places for _, places in groups])
+        mine, numbers = mine.sorted(order), numbers[order]
+        named = Named.of(mine.named)
+        spans = list(pairwise(np.cumsum([0, *(len(places) for _, places in groups)]).tolist()))
+        parts = [
+            (first, mine.payloads.slice(begin, end - begin))
+            for (first, _), (begin, end) in zip(groups, spans, strict=True)
+        ]
+        for span, part, decoded in zip(spans, parts, self._decoded(parts), strict=True):
+            placement = EntityPlacement(self._task, mine.raw, part[0], numbers, named)
+            rows = np.arange(*span, dtype=np.int64)
+            if decoded is None:
+                placement.decode(rows, part[1])
+            else:
+                placement.settle(rows, part[1], decoded)
+
+    def _decoded(self, parts: Sequence[Part]) -> Sequence[Decoded | None]:
+        """What became of each part; None where each is to be decoded by itself, because one of them kills its decoder."""
+        return [None] * len(parts) if self._pins.guarded else self._families.decode(parts)
 
     def _ask(self, mine: _Mine, places: Rows) -> None:
         """Keep rows of entities that nobody has met, with a schema for each that would take them."""
@@ -134,7 +159,7 @@ class EntityDemux:
         unmet, most = self._task.report.unmet, self._pins.route.max_tables
         for code, of_entity in _groups(codes.astype(np.int64)):
             if folders[code] in self._pins.tables or len(unmet) < most:
-                payloads = bodies(mine.raw["value"], mine.frames, rows[of_entity])
+                payloads = mine.payloads.take(pa.array(places[of_entity]))
                 first = reader.grown(payloads, self._pins.max_fields)
                 unmet.setdefault(names[code], set()).add(first.text)
         self._task.set_aside(mine.raw, rows)
@@ -147,10 +172,3 @@ def _groups(numbers: Rows) -> Iterable[tuple[int, Rows]]:
     for number, places in zip(found.tolist(), np.split(order, starts[1:]), strict=True):
         if number >= 0:
             yield number, places
-
-
-def _spread(named: pa.DictionaryArray, rows: Rows, count: int) -> pa.DictionaryArray:
-    """The entities at their rows' places in the batch, null everywhere else."""
-    at = np.full(count, -1, np.int64)
-    at[rows] = np.arange(len(rows))
-    return named.take(pa.array(at, mask=at < 0))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +18,32 @@ from distributary.ingest.task import Rows, Task
 Codes = npt.NDArray[np.int32]
 
 
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The entities of a batch's rows: which of `names` each is; below zero for none."""
+
+    codes: Rows
+    names: Sequence[str]
+
+    @classmethod
+    def of(cls, entities: pa.DictionaryArray) -> Named:
+        """The same taken apart, once for all the groups that a batch falls into."""
+        codes = entities.indices.fill_null(-1).to_numpy().astype(np.int64)
+        return cls(codes, entities.dictionary.to_pylist())
+
+    def some(self, rows: Rows) -> pa.DictionaryArray:
+        """The entities of these rows, with no other name among them: there may be a thousand groups of a few."""
+        present, codes = np.unique(self.codes[rows], return_inverse=True)
+        if len(present) and present[0] < 0:
+            present, codes = present[1:], codes - 1
+        names = pa.array([self.names[code] for code in present.tolist()], pa.string())
+        return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32(), mask=codes < 0), names)
+
+
 class EntityPlacement(Placement):
     """Gives every record of alike pinned types its place; their entities are known before they are decoded."""
 
-    def __init__(
-        self, task: Task, raw: pa.RecordBatch, number: int, numbers: Rows, named: pa.DictionaryArray
-    ) -> None:
+    def __init__(self, task: Task, raw: pa.RecordBatch, number: int, numbers: Rows, named: Named) -> None:
         """`number` is the one to decode by; `numbers` and `named` are each of the batch's rows' own, and its entity."""
         super().__init__(task, raw, number)
         self._numbers, self._entities = numbers, named
@@ -31,13 +52,11 @@ class EntityPlacement(Placement):
         return self._pins.records[int(self._numbers[row])]
 
     def _count(self, rows: Rows) -> None:
-        numbers, counts = np.unique(self._numbers[rows], return_counts=True)
-        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+        for number, count in Counter(self._numbers[rows].tolist()).items():
             self._report.decoded[self._pins.records[number].schema.id] += count
 
     def _named(self, rows: Rows, decoded: Decoded) -> pa.DictionaryArray:
-        # Only the entities that are among these rows: there may be a thousand groups of a few.
-        return self._entities.take(pa.array(rows)).dictionary_decode().dictionary_encode()
+        return self._entities.some(rows)
 
     def _without_growth(self, rows: Rows, payloads: pa.BinaryArray, decoded: Decoded) -> Decoded:
         """Rows with fields that their entity's schema lacks wait for the driver to let that one grow."""
@@ -62,7 +81,7 @@ class EntityPlacement(Placement):
         """Which of these have a table to land in: not those of an entity that may have none."""
         if isinstance(self._pins.policies.no_entity, str):
             return np.zeros(len(rows), np.bool_)
-        found: npt.NDArray[np.bool_] = self._entities.take(pa.array(rows)).is_null().to_numpy(False)
+        found: npt.NDArray[np.bool_] = self._entities.codes[rows] < 0
         return found
 
     def _meet(self, present: Collection[int], rows: Rows, codes: Codes) -> None:

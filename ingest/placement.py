@@ -42,12 +42,20 @@ class Placement:
         self._pinned, self._reader = task.pins.records[number], task.reader(number)
 
     def run(self, frames: Frames, rows: Rows) -> None:
-        """Decode and route these rows of the batch."""
+        """Decode and route these rows of the batch, which ascend."""
+        self.decode(rows, bodies(self._raw["value"], frames, rows))
+
+    def decode(self, rows: Rows, payloads: pa.BinaryArray) -> None:
+        """Decode and route these rows of the batch, of which these are the bodies."""
         if self._pins.guarded:
-            rows = self._without_deadly(frames, rows)
-        payloads = bodies(self._raw["value"], frames, rows)
+            alive = self._not_deadly(rows, payloads)
+            rows, payloads = rows[alive], payloads.take(pa.array(alive))
         by_spark = self._by_spark
         decoded = by_spark.decode(self._reader, payloads, rows) if by_spark else self._reader.decode(payloads)
+        self.settle(rows, payloads, decoded)
+
+    def settle(self, rows: Rows, payloads: pa.BinaryArray, decoded: Decoded) -> None:
+        """Route what was decoded of these rows' bodies."""
         failed = np.array([failure.row for failure in decoded.failures], dtype=np.int64)
         verdicts = [Verdict(failure.reason, failure.detail) for failure in decoded.failures]
         self._refuse(rows[failed], verdicts)
@@ -78,15 +86,20 @@ class Placement:
     def _meet(self, present: Collection[int], rows: Rows, codes: Codes) -> None:
         self._task.meet(self._number, present, rows, codes, self._raw)
 
-    def _without_deadly(self, frames: Frames, rows: Rows) -> Rows:
-        def decode(some: Rows) -> Decoded:
-            return self._reader.decode(bodies(self._raw["value"], frames, some))
+    def _not_deadly(self, rows: Rows, payloads: pa.BinaryArray) -> Rows:
+        """The places of those payloads that their decoder survives."""
 
+        def decode(some: Rows) -> Decoded:
+            return self._reader.decode(payloads.take(pa.array(some)))
+
+        places = np.arange(len(rows), dtype=np.int64)
         # Where Spark decodes, the records have been tried before it got them.
         tried = self._by_spark
-        dead = rows[tried.deadly[rows]] if tried else np.array(deadly(rows, decode), dtype=np.int64)
-        self._refuse(dead, [reasons.KILLED_WORKER] * len(dead))
-        return np.setdiff1d(rows, dead, assume_unique=True)
+        dead = (
+            np.flatnonzero(tried.deadly[rows]) if tried else np.array(deadly(places, decode), dtype=np.int64)
+        )
+        self._refuse(rows[dead], [reasons.KILLED_WORKER] * len(dead))
+        return np.setdiff1d(places, dead, assume_unique=True)
 
     def _without_growth(self, rows: Rows, payloads: pa.BinaryArray, decoded: Decoded) -> Decoded:
         """Rows with fields that an inferred schema lacks wait for the driver to let it grow, if it may."""
@@ -170,6 +183,9 @@ class Placement:
         present = _present(codes[codes >= 0]).tolist()
         if not self._pinned.schema.inferred:
             return dict.fromkeys(present)
+        if len(present) == 1 and codes.min() >= 0:
+            held = [place for place, column in enumerate(decoded.columns) if column.null_count < len(column)]
+            return {present[0]: tuple(held)}
         found: dict[int, list[int]] = {code: [] for code in present}
         for place, column in enumerate(decoded.columns):
             there = codes[column.is_valid().to_numpy(zero_copy_only=False)]
@@ -254,9 +270,15 @@ class Placement:
         texts = [TEXT] if self._pins.columns.key_text else []
         own = self._raw.select(["topic", "partition", "offset", "ts", "key", *texts])
         if len(rows) < own.num_rows:
-            own = own.take(pa.array(rows))
+            own = _picked(own, rows)
         schema_id = pa.repeat(pa.scalar(self._pinned.schema.id, pa.int64()), len(rows))
         return [*own.columns[:5], schema_id, *own.columns[5:]]
+
+
+def _picked(batch: pa.RecordBatch, rows: Rows) -> pa.RecordBatch:
+    """These rows, which ascend; none is copied where they follow each other."""
+    in_a_row = len(rows) and rows[-1] - rows[0] + 1 == len(rows)
+    return batch.slice(int(rows[0]), len(rows)) if in_a_row else batch.take(pa.array(rows))
 
 
 def _some(decoded: Decoded, rows: Rows) -> tuple[pa.RecordBatch, pa.StringArray | None]:
