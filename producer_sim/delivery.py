@@ -13,6 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from distributary.errors import SetupError
 from distributary.producer_sim.corruption import value_digest
+from distributary.producer_sim.envelopes import Headers
 from distributary.producer_sim.simulation import Simulation
 from distributary.producer_sim.truth import Corrupt, Place, joined
 
@@ -57,17 +58,18 @@ class Delivery:
         """The stretches of offsets that the records fill, by partition."""
         return {partition: joined(runs) for partition, runs in sorted(self._runs.items())}
 
-    def send(self, key: bytes, value: bytes) -> None:
+    def send(self, key: bytes | None, value: bytes, headers: Headers = ()) -> None:
         """Sends a good record."""
-        self._produce(key, value, self._delivered)
+        self._produce(key, value, headers, self._delivered)
 
-    def send_corrupt(self, key: bytes, value: bytes, kind: str) -> None:
+    def send_corrupt(self, key: bytes | None, value: bytes, kind: str, headers: Headers = ()) -> None:
         """Sends a record of which the truth keeps kind, place and digest."""
-        self._produce(key, value, partial(self._corrupt_delivered, Corrupt(kind, value_digest(value))))
+        about = Corrupt(kind, value_digest(value))
+        self._produce(key, value, headers, partial(self._corrupt_delivered, about))
 
-    def send_tombstone(self, key: bytes) -> None:
+    def send_tombstone(self, key: bytes | None, headers: Headers = ()) -> None:
         """Sends a null value."""
-        self._produce(key, None, self._tombstone_delivered)
+        self._produce(key, None, headers, self._tombstone_delivered)
 
     def poll(self) -> None:
         """Takes in what the broker confirmed so far. Raises SetupError if it refused a record."""
@@ -84,10 +86,18 @@ class Delivery:
             self.poll()
         self.poll()
 
-    def _produce(self, key: bytes, value: bytes | None, confirmed: Callable[[Any, Any], None]) -> None:
+    def _produce(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+        confirmed: Callable[[Any, Any], None],
+    ) -> None:
         while True:
             try:
-                self._producer.produce(self._topic, key=key, value=value, on_delivery=confirmed)
+                self._producer.produce(
+                    self._topic, key=key, value=value, headers=list(headers), on_delivery=confirmed
+                )
             except BufferError:
                 self._producer.poll(0.1)  # the queue is full: let the broker catch up
             except KafkaException as error:

@@ -52,6 +52,10 @@ class AvroFormat:
         "invalid_utf8": _invalid_utf8,
     }
 
+    def record_name(self, schema: EventSchema) -> str:
+        """The full name."""
+        return full_name(schema.record)
+
     def schema_text(self, schema: EventSchema, imported: bool = False) -> str:
         """The Avro schema of these events."""
         return avro_text(schema, imported)

@@ -74,6 +74,10 @@ class JsonFormat:
     infers = True
     corruptions: Mapping[str, Corruption] = {**TEXT_CORRUPTIONS, "unexpected_header": _unexpected_header}
 
+    def record_name(self, schema: EventSchema) -> str:
+        """What all records are called that name no schema."""
+        return "json"
+
     def schema_text(self, schema: EventSchema, imported: bool = False) -> str:
         """Nothing: nobody registers a schema."""
         return ""

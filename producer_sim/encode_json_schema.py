@@ -27,6 +27,10 @@ class JsonSchemaFormat:
     infers = False
     corruptions: Mapping[str, Corruption] = {**HEADER_CORRUPTIONS, **TEXT_CORRUPTIONS}
 
+    def record_name(self, schema: EventSchema) -> str:
+        """The schema's title."""
+        return schema.record
+
     def schema_text(self, schema: EventSchema, imported: bool = False) -> str:
         """The JSON Schema of these events."""
         return json_schema_text(schema, imported)

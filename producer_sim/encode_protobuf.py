@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from distributary.producer_sim.corruption import HEADER, HEADER_CORRUPTIONS, framed
 from distributary.producer_sim.event_class import record_class
-from distributary.producer_sim.event_model import ARROW_TYPES, EventSchema, Field, typed_column
+from distributary.producer_sim.event_model import ARROW_TYPES, PACKAGE, EventSchema, Field, typed_column
 from distributary.producer_sim.event_proto_text import import_name, part_text, proto_text
 from distributary.producer_sim.formats import Corruption, OwnColumns
 from distributary.registry.base import SchemaType
@@ -40,6 +40,10 @@ class ProtobufFormat:
         "malformed": _malformed,
         "bad_message_index": _bad_message_index,
     }
+
+    def record_name(self, schema: EventSchema) -> str:
+        """The full name of the message."""
+        return f"{PACKAGE}.{schema.record}"
 
     def schema_text(self, schema: EventSchema, imported: bool = False) -> str:
         """The .proto text of these events."""

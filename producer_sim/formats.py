@@ -66,6 +66,10 @@ class Format(Protocol):
     corruptions: Mapping[str, Corruption]
     """How a record can be broken so that it must end in quarantine, by kind."""
 
+    def record_name(self, schema: EventSchema) -> str:
+        """What a reader calls the type of a schema's records."""
+        ...
+
     def schema_text(self, schema: EventSchema, imported: bool = False) -> str:
         """What the registry is given for a schema; the same text for the same schema, always.
 

@@ -11,10 +11,10 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, DeltaProtocolError
 from pyarrow import dataset
 
-from distributary.errors import ConfigError
 from distributary.ingest.names import RESERVED_TABLES, table_name
-from distributary.ingest.setting_groups import Columns
+from distributary.ingest.setting_groups import Columns, NamedTable
 from distributary.ingest.settings import Settings
+from distributary.producer_sim.routes import Routed
 
 # Together they bound what is read ahead of the one batch that is looked at.
 BATCH_ROWS = 50_000
@@ -26,11 +26,12 @@ READ_ERRORS = (DeltaError, OSError, pa.ArrowException)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lake:
-    """Where the tables of a pipeline lie, what they are called, and by which field they were routed."""
+    """Where the tables of a pipeline lie, what they are called, and how records find theirs, if they do."""
 
     root: Path
     template: str
-    route_field: str = "game_name"
+    route: Routed = field(default_factory=Routed)
+    no_entity: str | NamedTable = "quarantine"
     fold_case: bool = True
     columns: Columns = field(default_factory=Columns)
 
@@ -40,7 +41,8 @@ class Lake:
         return cls(
             root=settings.sink.root,
             template=settings.route.table,
-            route_field=_route_field(settings),
+            route=Routed.of(settings.route),
+            no_entity=settings.policies.no_entity,
             fold_case=settings.route.fold_case,
             columns=settings.sink.columns,
         )
@@ -68,14 +70,6 @@ class Lake:
             return True  # let reading it fail, and be reported
         there = {part.name for part in table.schema().fields} if table is not None else set()
         return {self.columns.kafka_topic, self.columns.kafka_partition, self.columns.kafka_offset} <= there
-
-
-def _route_field(settings: Settings) -> str:
-    if settings.route.field is None:
-        raise ConfigError(
-            f"the simulator's games are told apart by a field, not by {settings.route.by}; write route.by: field"
-        )
-    return settings.route.field
 
 
 def batches(table: DeltaTable, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from distributary.ingest.ledger import QUARANTINE_TABLE
+from distributary.ingest.reasons import NO_ENTITY
+from distributary.producer_sim.checksum import Sum
 from distributary.producer_sim.corruption import value_digest
 from distributary.producer_sim.coverage import Coverage
 from distributary.producer_sim.lake import Lake, batches
@@ -26,6 +28,7 @@ class QuarantineSurvey:
     altered     corrupt records of the truth whose bytes are not the ones sent
     misjudged   records of the truth that are there for another reason than they may be, by what they are and that reason
     unexpected  records that the truth holds for good: how many by reason, and the first of each
+    homeless    those of them that have no entity, with the sum of the digests of their values
     """
 
     rows: int = 0
@@ -36,6 +39,7 @@ class QuarantineSurvey:
     misjudged: Counter[tuple[str, str]] = field(default_factory=Counter)
     unexpected: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[Place]] = field(default_factory=dict)
+    homeless: Sum = field(default_factory=Sum)
 
 
 def survey_quarantine(lake: Lake, truth: Truth | None) -> QuarantineSurvey:
@@ -67,6 +71,8 @@ def _compare(batch: pa.RecordBatch, truth: Truth, survey: QuarantineSurvey) -> N
             first = survey.examples.setdefault(reason, [])
             if len(first) < EXAMPLES:
                 first.append(place)
+            if reason == NO_ENTITY.reason:
+                survey.homeless.add(1, 0 if value is None else int(value_digest(value), 16))
             continue
         if value is None or value_digest(value) != corrupt.digest:
             survey.altered.append(place)

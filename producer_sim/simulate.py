@@ -65,13 +65,13 @@ def simulate(
 def _send(records: list[Record], delivery: Delivery, pace: _Pace) -> None:
     step = pace.step
     for first in range(0, len(records), step):
-        for key, value, corruption in records[first : first + step]:
+        for key, value, corruption, headers in records[first : first + step]:
             if value is None:
-                delivery.send_tombstone(key)
+                delivery.send_tombstone(key, headers)
             elif corruption is not None:
-                delivery.send_corrupt(key, value, corruption)
+                delivery.send_corrupt(key, value, corruption, headers)
             else:
-                delivery.send(key, value)
+                delivery.send(key, value, headers)
         delivery.poll()
         pace.keep(min(step, len(records) - first))
 

@@ -6,11 +6,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, cast, get_args
 
+import pyarrow as pa
+
 from distributary.codecs.schema_changes import ChangeClass
 from distributary.errors import ConfigError
-from distributary.producer_sim.event_model import PACKAGE
+from distributary.producer_sim.corruption import NO_ENTITY
+from distributary.producer_sim.envelopes import GAMER
+from distributary.producer_sim.event_model import PACKAGE, columns
 from distributary.producer_sim.events import Population, game_names
 from distributary.producer_sim.formats import FORMATS, corrupt_kinds, load_format
+from distributary.producer_sim.routes import Routed, Told, check_source, told_of
 from distributary.producer_sim.schema_steps import CHANGES
 from distributary.producer_sim.stages import Stage, staged
 from distributary.producer_sim.versions import EVENT_TYPES
@@ -39,6 +44,9 @@ class Simulation:
     corrupt, tombstones     shares of the records, from 0 to 1
     corrupt_kinds      which kinds take turns; None for all that the format has
     old_producers      share of the events that keep an older version once there is a newer one
+    key                the field whose value, as text, is a record's key
+    headers            the headers that records have, each with the field whose value, as text, it has
+    route              how the pipeline routes: what the truth must tell of events, and how one can lack an entity
     kafka              more options of the Kafka client, such as its security; never written to the truth
     """
 
@@ -67,6 +75,9 @@ class Simulation:
     old_producers: float = 0.0
     seed: int = 0
     compression: str = "lz4"
+    key: str = GAMER
+    headers: Mapping[str, str] = field(default_factory=dict)
+    route: Routed = field(default_factory=Routed)
     kafka: Mapping[str, str | int | float | bool] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -100,6 +111,15 @@ class Simulation:
         self._check_changes()
         for name in dict.fromkeys(stage.format for stage in self.stages):
             self._check_kinds(name)
+        self._check_addresses()
+
+    def _check_addresses(self) -> None:
+        _check(all(self.headers), "a header must have a name")
+        schemas = self._schemas()
+        check_source("the key", self.key, schemas)
+        for name, path in self.headers.items():
+            check_source(f"the header {name}", path, schemas)
+        told_of(self.route, self.key, self.headers, schemas)
 
     def _check_changes(self) -> None:
         unknown = sorted({*self.changes} - {*CHANGES})
@@ -113,7 +133,7 @@ class Simulation:
         )
 
     def _check_kinds(self, name: str) -> None:
-        there, kinds = corrupt_kinds(name), self.kinds_of(name)
+        there, kinds = self._kinds_there(name), self.kinds_of(name)
         unknown = sorted({*kinds} - {*there})
         _check(not unknown, f"corrupt_kinds {', '.join(unknown)}: {name} has only {', '.join(there)}")
         _check(bool(kinds) or not self.corrupt, "corrupt_kinds is empty, so corrupt must be 0")
@@ -153,7 +173,24 @@ class Simulation:
 
     def kinds_of(self, written_as: str) -> tuple[str, ...]:
         """The kinds of corrupt records that take turns in a format."""
-        return corrupt_kinds(written_as) if self.corrupt_kinds is None else self.corrupt_kinds
+        return self._kinds_there(written_as) if self.corrupt_kinds is None else self.corrupt_kinds
+
+    @property
+    def told(self) -> tuple[Told, ...]:
+        """What the truth tells of events beside game and type."""
+        return told_of(self.route, self.key, self.headers, self._schemas())
+
+    def _kinds_there(self, written_as: str) -> tuple[str, ...]:
+        """By whatever else records are routed, no event lacks it, or some do by themselves."""
+        can_lack = self.route.by_game or self.route.by in ("key", "header")
+        return tuple(kind for kind in corrupt_kinds(written_as) if can_lack or kind != NO_ENTITY)
+
+    def _schemas(self) -> list[pa.Schema]:
+        return [
+            columns(schema, load_format(stage.format).types)
+            for stage in self.stages
+            for schema in stage.schemas.values()
+        ]
 
     @property
     def population(self) -> Population:

@@ -18,9 +18,10 @@ from distributary.producer_sim.checksum import SOURCE_NAME, GroupSums, Hashes, S
 from distributary.producer_sim.coverage import Coverage, Partition
 from distributary.producer_sim.lake import READ_ERRORS, Lake, batches
 from distributary.producer_sim.rescued_text import RESCUED, with_canonical_rescued
+from distributary.producer_sim.routes import GAME
 from distributary.producer_sim.verdict import Difference, TableCount
 
-# Table, topic, routing value, schema id.
+# Table, topic, game, schema id.
 GroupKey = tuple[str, str, str | None, int | None]
 
 
@@ -73,8 +74,8 @@ def _read(lake: Lake, name: str, survey: Survey) -> None:
         rows += batch.num_rows
         strays += _count_coordinates(lake, batch, survey.coverage)
         sums.add(_keys(lake, batch), _hashes(lake, batch))
-    for (topic, entity, schema_id), total in sums.groups.items():
-        survey.groups[name, topic, entity, schema_id] = total
+    for (topic, game, schema_id), total in sums.groups.items():
+        survey.groups[name, topic, game, schema_id] = total
     if strays:
         detail = f"{strays:,} rows have no topic, partition or offset"
         survey.differences.append(Difference("record_without_coordinates", name, detail))
@@ -116,27 +117,18 @@ def _count_coordinates(lake: Lake, batch: pa.RecordBatch, coverage: Coverage) ->
 
 
 def _keys(lake: Lake, batch: pa.RecordBatch) -> list[pa.Array]:
-    """Topic, routing value and schema id of each row."""
+    """Topic, game and schema id of each row."""
     names = lake.columns
-    return [batch.column(names.kafka_topic), _entity(lake, batch), batch.column(names.schema_id)]
+    return [batch.column(names.kafka_topic), _games(batch), batch.column(names.schema_id)]
 
 
-def _entity(lake: Lake, batch: pa.RecordBatch) -> pa.Array:
-    """The routing value as text; null where the table lacks the field."""
-    first, *rest = lake.route_field.split(".")
-    place = _place(batch.schema, first)
-    if place is None:
-        return pa.nulls(batch.num_rows, pa.string())
-    value = batch.column(place)
-    for name in rest:
-        inner = _place(value.type, name)
-        if inner is None:
-            return pa.nulls(batch.num_rows, pa.string())
-        value = pc.struct_field(value, [inner])
-    return value.cast(pa.string())
+def _games(batch: pa.RecordBatch) -> pa.Array:
+    """The games' names; null where the table lacks the field."""
+    place = _place(batch.schema, GAME)
+    return pa.nulls(batch.num_rows, pa.string()) if place is None else batch.column(place).cast(pa.string())
 
 
-def _place(fields: pa.Schema | pa.StructType, name: str) -> int | None:
+def _place(fields: pa.Schema, name: str) -> int | None:
     """Where the payload's field of this name is, whatever the table had to call it."""
     for place, about in enumerate(fields):
         if (about.metadata or {}).get(SOURCE_NAME, about.name.encode()) == name.encode():

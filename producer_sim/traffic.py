@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from distributary.producer_sim.checksum import GroupSums, row_hashes
-from distributary.producer_sim.corruption import NO_ENTITY
+from distributary.producer_sim.checksum import GroupSums, Sum, row_hashes
+from distributary.producer_sim.corruption import NO_ENTITY, value_digest
+from distributary.producer_sim.envelopes import Envelope, Headers, envelopes
 from distributary.producer_sim.event_model import columns
+from distributary.producer_sim.event_values import plain_column, text_column
 from distributary.producer_sim.events import EventMaker, Events
 from distributary.producer_sim.expected import Placer
 from distributary.producer_sim.formats import load_format
+from distributary.producer_sim.routes import GAME
 from distributary.producer_sim.simulation import Simulation
 from distributary.producer_sim.truth import Group, Sent
 from distributary.producer_sim.versions import RECORD
@@ -26,9 +29,10 @@ GOOD, CORRUPT, TOMBSTONE = 0, 1, 2
 class Record(NamedTuple):
     """A record to send: `value` is None for a tombstone, `corruption` says what is wrong with it, if anything is."""
 
-    key: bytes
+    key: bytes | None
     value: bytes | None
     corruption: str | None
+    headers: Headers = ()
 
 
 class Kind(NamedTuple):
@@ -39,7 +43,7 @@ class Kind(NamedTuple):
 
 
 class Traffic:
-    """Makes the records of a simulation, chunk by chunk, and counts the good ones by game and schema.
+    """Makes the records of a simulation, chunk by chunk, and counts the good ones by game, schema and what routes them.
 
     The same settings make the same records; with a rate, a chunk is what goes out in a second.
     """
@@ -50,6 +54,8 @@ class Traffic:
         self._makers: dict[Kind, EventMaker] = {}
         self._ids: dict[Kind, int | None] = {}
         self._sums: dict[Kind, GroupSums] = {}
+        self._digests: dict[Kind, GroupSums] = {}
+        self._told = settings.told
         self._placers: dict[Kind, Placer] = {}
         self._corrupted = 0
 
@@ -69,7 +75,7 @@ class Traffic:
                 stage.format,
                 stage.schemas[record],
             )
-            self._sums[kind] = GroupSums()
+            self._sums[kind], self._digests[kind] = GroupSums(), GroupSums()
             if self._settings.changes:
                 self._placers[kind] = self._placer(kind)
 
@@ -83,10 +89,18 @@ class Traffic:
         """The good events handed out so far."""
         found: dict[Group, Sent] = {}
         for kind, sums in self._sums.items():
-            for (game,), total in sorted(sums.groups.items()):
-                group, sent = Group(game, self._ids[kind]), Sent(kind.version, total.rows, total.checksum)
+            for key, total in sums.groups.items():
+                group, digests = self._group(kind, key), self._digests[kind].groups.get(key, Sum())
+                sent = Sent(kind.version, total.rows, total.checksum, digests.checksum)
                 found[group] = found[group].added(sent) if group in found else sent
         return found
+
+    def _group(self, kind: Kind, key: tuple[Any, ...]) -> Group:
+        game, *told = key
+        stage = self._settings.stages[kind.version - 1]
+        record = self._formats[kind.version].record_name(stage.schemas[kind.record])
+        names = (each.name for each in self._told)
+        return Group(game, self._ids[kind], record, tuple(zip(names, told, strict=True)))
 
     def _chunk(self, stage: int, number: int, count: int) -> list[Record]:
         rng = np.random.default_rng([self._settings.seed, stage, 0, number])
@@ -95,10 +109,36 @@ class Traffic:
             events = self._makers[kind].chunk(stage, number, share)
             fates = self._fates(rng, share)
             placed, refused = self._placed(kind, events.rows)
-            good = placed.filter(pa.array((fates == GOOD) & np.array([not why for why in refused])))
-            self._sums[kind].add([good.column("game_name")], row_hashes(good))
-            records += self._records(rng, kind, events, fates, refused)
+            found = self._records(rng, kind, events, fates, refused)
+            good = (fates == GOOD) & np.array([not why for why in refused])
+            self._count(kind, events.rows, placed, found, good)
+            records += found
         return [records[place] for place in rng.permutation(len(records)).tolist()]
+
+    def _count(
+        self,
+        kind: Kind,
+        rows: pa.RecordBatch,
+        placed: pa.RecordBatch,
+        records: list[Record],
+        good: npt.NDArray[np.bool_],
+    ) -> None:
+        """Counts the good ones of these records; `rows` as they were sent, `placed` as tables have them."""
+        chosen = pa.array(good)
+        # Without a schema, a value of another type than its column's is not decoded either.
+        decoded = placed if self._formats[kind.version].infers else rows
+        keys = [column.filter(chosen) for column in (rows[GAME], *self._told_columns(rows, decoded))]
+        self._sums[kind].add(keys, row_hashes(placed.filter(chosen)))
+        if self._told:  # then some may have no entity, and be found in quarantine
+            values = [records[place].value or b"" for place in np.flatnonzero(good).tolist()]
+            digests = [int(value_digest(value), 16) for value in values]
+            self._digests[kind].add(keys, np.array(digests, np.uint64))
+
+    def _told_columns(self, rows: pa.RecordBatch, decoded: pa.RecordBatch) -> list[pa.Array]:
+        return [
+            text_column(rows, each.path) if each.is_text else plain_column(decoded, each.path)
+            for each in self._told
+        ]
 
     def _placer(self, kind: Kind) -> Placer:
         """What becomes of this kind in tables that met all kinds before it."""
@@ -117,7 +157,17 @@ class Traffic:
         if kind not in self._placers:
             return rows, [None] * rows.num_rows
         placed, refused = self._placers[kind].place(rows)
-        return placed, ["incompatible_type" if each else None for each in refused.tolist()]
+        return placed, [
+            "incompatible_type" if each else None for each in (refused & self._routed(rows)).tolist()
+        ]
+
+    def _routed(self, rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        """Which rows come as far as to be held against a table: what has no entity is told by that, not by its types."""
+        there = np.ones(rows.num_rows, np.bool_)
+        if self._settings.route.by != "expression":
+            for column in self._told_columns(rows, rows):
+                there &= np.array([value not in (None, "") for value in column.to_pylist()])
+        return there
 
     def _shares(self, rng: np.random.Generator, stage: int, count: int) -> dict[Kind, int]:
         """How many events each kind has: old producers share theirs evenly, the newest has the rest."""
@@ -153,15 +203,16 @@ class Traffic:
         refused: list[str | None],
     ) -> list[Record]:
         head = self._formats[kind.version].header(self._ids[kind])
-        triples = zip(events.keys, events.bodies, refused, strict=True)
-        records = [Record(key, head + body, why) for key, body, why in triples]
+        around = envelopes(events, self._settings.key, self._settings.headers)
+        triples = zip(around, events.bodies, refused, strict=True)
+        records = [Record(about.key, head + body, why, about.headers) for about, body, why in triples]
         for place in np.flatnonzero(fates == TOMBSTONE).tolist():
-            records[place] = Record(events.keys[place], None, None)
+            records[place] = Record(around[place].key, None, None, around[place].headers)
         for place in np.flatnonzero(fates == CORRUPT).tolist():
-            records[place] = self._corrupted_record(rng, kind, events.keys[place], events.bodies[place])
+            records[place] = self._corrupted_record(rng, kind, around[place], events.bodies[place])
         return records
 
-    def _corrupted_record(self, rng: np.random.Generator, of: Kind, key: bytes, body: bytes) -> Record:
+    def _corrupted_record(self, rng: np.random.Generator, of: Kind, around: Envelope, body: bytes) -> Record:
         """The kinds take turns, so that even a few corrupt records are of all kinds."""
         written = self._formats[of.version]
         kinds = self._settings.kinds_of(self._settings.stages[of.version - 1].format)
@@ -169,5 +220,14 @@ class Traffic:
         kind = kinds[self._corrupted % len(kinds)]
         self._corrupted += 1
         if kind == NO_ENTITY:
-            return Record(key, header + self._makers[of].without_game(body), kind)
-        return Record(key, written.corruptions[kind](rng, header, body), kind)
+            return self._without_entity(of, around, header, body)
+        return Record(around.key, written.corruptions[kind](rng, header, body), kind, around.headers)
+
+    def _without_entity(self, of: Kind, around: Envelope, header: bytes, body: bytes) -> Record:
+        """A good event without what would route it."""
+        route = self._settings.route
+        if route.by == "key":
+            return Record(None, header + body, NO_ENTITY, around.headers)
+        if route.by == "header":
+            return Record(around.key, header + body, NO_ENTITY, around.without(route.name).headers)
+        return Record(around.key, header + self._makers[of].without_game(body), NO_ENTITY, around.headers)

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 from distributary.errors import ConfigError
 from distributary.ingest.atomic_file import replace
 from distributary.producer_sim.checksum import MASK
+from distributary.producer_sim.event_values import Plain
 
-FORMAT = 2
-# Format 1 says less, nothing else: it has neither reasons nor rescued values.
-READABLE = (1, 2)
+FORMAT = 3
+# Earlier ones say less, nothing else: 1 has neither reasons nor rescued values, 2 tells events apart by their games only.
+READABLE = (1, 2, 3)
 
 # Records that are well-formed, and yet have no place in a table: why, and the reasons that may stand in quarantine.
 REFUSED: Mapping[str, tuple[str, ...]] = {
@@ -28,32 +29,46 @@ REFUSED: Mapping[str, tuple[str, ...]] = {
 
 
 class Group(NamedTuple):
-    """Events that belong together: of one game, written with one schema.
+    """Events that belong together: of one game, written with one schema, alike in what a route looks at.
 
-    Without a schema id they are all of the game's events whose records name no schema.
+    Without a schema id their records name no schema.
+
+    record  what a reader calls their type; None where the truth does not say
+    told    what else must be known of them to find their table, by the names of `routes.Told`
     """
 
     game: str
     schema_id: int | None
+    record: str | None = None
+    told: tuple[tuple[str, Plain], ...] = ()
 
     @property
-    def order(self) -> tuple[str, int]:
+    def order(self) -> tuple[str, int, str, str]:
         """Where it stands among others."""
-        return self.game, -1 if self.schema_id is None else self.schema_id
+        number = -1 if self.schema_id is None else self.schema_id
+        return self.game, number, self.record or "", json.dumps(self.told)
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """How many good events of a group were sent, the newest version among them, and the checksum of their rows."""
+    """How many good events of a group were sent, the newest version among them, and the checksum of their rows.
+
+    `digests` is the sum of the digests of their values' bytes; zero where it is certain that they have a table.
+    """
 
     version: int
     rows: int
     checksum: int
+    digests: int = 0
 
     def added(self, more: Sent) -> Sent:
         """Both together."""
-        checksum = (self.checksum + more.checksum) & MASK
-        return Sent(max(self.version, more.version), self.rows + more.rows, checksum)
+        return Sent(
+            max(self.version, more.version),
+            self.rows + more.rows,
+            (self.checksum + more.checksum) & MASK,
+            (self.digests + more.digests) & MASK,
+        )
 
 
 class Place(NamedTuple):
@@ -194,18 +209,31 @@ def _as_json(truth: Truth) -> dict[str, Any]:
         "records": truth.records,
         "offsets": {str(partition): runs for partition, runs in truth.offsets.items()},
         "sent": [
-            {
-                **group._asdict(),
-                "version": sent.version,
-                "rows": sent.rows,
-                "checksum": f"{sent.checksum:016x}",
-            }
-            for group, sent in sorted(truth.sent.items(), key=lambda item: item[0].order)
+            _as_row(group, sent) for group, sent in sorted(truth.sent.items(), key=lambda item: item[0].order)
         ],
         "corrupt": {kind: _as_told(kind, records) for kind, records in sorted(kinds.items())},
         "tombstones": sorted(truth.tombstones),
         "runs": list(truth.runs),
     }
+
+
+def _as_row(group: Group, sent: Sent) -> dict[str, Any]:
+    return {
+        "game": group.game,
+        "schema_id": group.schema_id,
+        **({} if group.record is None else {"record": group.record}),
+        **({"told": dict(group.told)} if group.told else {}),
+        "version": sent.version,
+        "rows": sent.rows,
+        "checksum": f"{sent.checksum:016x}",
+        **({"digests": f"{sent.digests:016x}"} if sent.digests else {}),
+    }
+
+
+def _from_row(row: Mapping[str, Any]) -> tuple[Group, Sent]:
+    group = Group(row["game"], row["schema_id"], row.get("record"), tuple(row.get("told", {}).items()))
+    digests = int(row.get("digests", "0"), 16)
+    return group, Sent(row["version"], row["rows"], int(row["checksum"], 16), digests)
 
 
 def _as_told(kind: str, records: list[list[int | str]]) -> dict[str, Any]:
@@ -216,10 +244,7 @@ def _as_told(kind: str, records: list[list[int | str]]) -> dict[str, Any]:
 def _from_json(found: Mapping[str, Any]) -> Truth:
     return Truth(
         topic=found["topic"],
-        sent={
-            Group(row["game"], row["schema_id"]): Sent(row["version"], row["rows"], int(row["checksum"], 16))
-            for row in found["sent"]
-        },
+        sent=dict(map(_from_row, found["sent"])),
         corrupt={
             Place(partition, offset): Corrupt(kind, digest)
             for kind, records in found["corrupt"].items()

@@ -8,54 +8,55 @@ from collections.abc import Iterator
 import numpy as np
 
 from distributary.ingest.ledger import QUARANTINE_TABLE
+from distributary.ingest.reasons import NO_ENTITY
 from distributary.producer_sim.checksum import Sum
-from distributary.producer_sim.coverage import Coverage
+from distributary.producer_sim.coverage import Coverage, Offsets
+from distributary.producer_sim.entities import Expected, expected
 from distributary.producer_sim.lake import Lake
 from distributary.producer_sim.quarantine_survey import QuarantineSurvey
 from distributary.producer_sim.table_survey import GroupKey, Survey
-from distributary.producer_sim.truth import Group, Place, Sent, Truth
+from distributary.producer_sim.truth import Place, Truth
 from distributary.producer_sim.verdict import EXAMPLES, Difference, Kind, listed, named
 
 
 def against_truth(
     lake: Lake, truth: Truth, tables: Survey, quarantine: QuarantineSurvey
 ) -> Iterator[Difference]:
-    """Everything in which tables and quarantine differ from what was sent."""
-    yield from _groups(lake, truth, tables)
-    yield from _lost(truth, tables.coverage, quarantine.coverage)
+    """Everything in which tables and quarantine differ from what was sent. Raises ConfigError if the truth does not say enough."""
+    where = expected(lake, truth)
+    yield from _parts(where, truth.topic, tables)
+    yield from _lost(truth, tables.coverage, quarantine.coverage, where.dropped)
     yield from _corrupt(truth, tables.coverage, quarantine)
+    yield from _good_in_quarantine(where.quarantined, quarantine)
     yield from _tombstones(truth, tables.coverage, quarantine.coverage)
     yield from _unsent(truth, tables.coverage, quarantine.coverage)
 
 
-def _groups(lake: Lake, truth: Truth, tables: Survey) -> Iterator[Difference]:
-    """For each game and schema: rows and checksum as sent, in the game's table and in no other."""
-    found = {key: total for key, total in tables.groups.items() if key[1] == truth.topic}
+def _parts(where: Expected, topic: str, tables: Survey) -> Iterator[Difference]:
+    """For each table, game and schema: rows and checksum as sent, there and in no other table."""
+    found = {key: total for key, total in tables.groups.items() if key[1] == topic}
     there = {table.name for table in tables.tables}
     # Those without a schema id come last: they are what is left of a game once every id has its own.
-    for group, sent in sorted(truth.sent.items(), key=_nameless_last):
-        table = lake.table_of(group.game)
-        total = _taken(found, (table, truth.topic, group.game), group.schema_id)
-        schema = "any schema id" if group.schema_id is None else f"schema id {group.schema_id}"
-        where = f"{table}, game {group.game!r}, {schema}"
-        if table not in there:
-            yield Difference("table_missing", where, f"no such table, {sent.rows:,} rows sent")
-        elif total.rows != sent.rows:
-            kind: Kind = "rows_missing" if total.rows < sent.rows else "rows_surplus"
-            yield Difference(kind, where, f"{total.rows:,} rows found, {sent.rows:,} sent")
-        elif total.checksum != sent.checksum:
-            detail = (
-                f"the checksum of {sent.rows:,} rows is {total.checksum:016x}, sent was {sent.checksum:016x}"
-            )
-            yield Difference("values_differ", where, detail)
+    for part, sent in sorted(where.parts.items(), key=lambda item: item[0].schema_id is None):
+        total = _taken(found, (part.table, topic, part.game), part.schema_id)
+        schema = "any schema id" if part.schema_id is None else f"schema id {part.schema_id}"
+        at = f"{part.table}, game {part.game!r}, {schema}"
+        if part.table not in there:
+            yield Difference("table_missing", at, f"no such table, {sent.rows:,} rows sent")
+        else:
+            yield from _compared(at, total, Sum(sent.rows, sent.checksum))
     for (table, _, game, schema_id), total in found.items():
-        where = f"{table}, game {game!r}, schema id {schema_id}"
-        yield Difference("rows_surplus", where, f"{total.rows:,} rows found, none sent")
+        at = f"{table}, game {game!r}, schema id {schema_id}"
+        yield Difference("rows_surplus", at, f"{total.rows:,} rows found, none sent")
 
 
-def _nameless_last(item: tuple[Group, Sent]) -> tuple[bool, tuple[str, int]]:
-    group, _ = item
-    return group.schema_id is None, group.order
+def _compared(at: str, found: Sum, sent: Sum) -> Iterator[Difference]:
+    if found.rows != sent.rows:
+        kind: Kind = "rows_missing" if found.rows < sent.rows else "rows_surplus"
+        yield Difference(kind, at, f"{found.rows:,} rows found, {sent.rows:,} sent")
+    elif found.checksum != sent.checksum:
+        detail = f"the checksum of {sent.rows:,} rows is {found.checksum:016x}, sent was {sent.checksum:016x}"
+        yield Difference("values_differ", at, detail)
 
 
 def _taken(found: dict[GroupKey, Sum], of_game: tuple[str, str, str], schema_id: int | None) -> Sum:
@@ -69,8 +70,22 @@ def _taken(found: dict[GroupKey, Sum], of_game: tuple[str, str, str], schema_id:
     return together
 
 
-def _lost(truth: Truth, tables: Coverage, quarantine: Coverage) -> Iterator[Difference]:
-    """Good records that are nowhere; corrupt ones and tombstones have their own checks."""
+def _lost(truth: Truth, tables: Coverage, quarantine: Coverage, dropped: int) -> Iterator[Difference]:
+    """Good records that are nowhere; corrupt ones and tombstones have their own checks.
+
+    As many as the settings drop may be nowhere. That they are the right ones follows from the tables' checksums.
+    """
+    nowhere = list(_nowhere(truth, tables, quarantine))
+    if sum(len(lost) for _, lost in nowhere) <= dropped:
+        return
+    and_dropped = f"; {dropped:,} in all have no entity and are dropped" if dropped else ""
+    for number, lost in nowhere:
+        detail = listed(lost.tolist(), len(lost)) + and_dropped
+        yield Difference("record_lost", named((truth.topic, number)), detail)
+
+
+def _nowhere(truth: Truth, tables: Coverage, quarantine: Coverage) -> Iterator[tuple[int, Offsets]]:
+    """The offsets of good records that are nowhere, with their partitions."""
     elsewhere: dict[int, set[int]] = defaultdict(set)
     for place in (*truth.corrupt, *truth.tombstones):
         elsewhere[place.partition].add(place.offset)
@@ -82,7 +97,7 @@ def _lost(truth: Truth, tables: Coverage, quarantine: Coverage) -> Iterator[Diff
             )
             lost = np.setdiff1d(nowhere, np.array(sorted(elsewhere[number]), np.int64))
             if len(lost):
-                yield Difference("record_lost", named(partition), listed(lost.tolist(), len(lost)))
+                yield number, lost
 
 
 def _corrupt(truth: Truth, tables: Coverage, quarantine: QuarantineSurvey) -> Iterator[Difference]:
@@ -103,9 +118,16 @@ def _corrupt(truth: Truth, tables: Coverage, quarantine: QuarantineSurvey) -> It
         yield Difference("corrupt_bytes_differ", QUARANTINE_TABLE, detail)
     for (refused, reason), count in sorted(quarantine.misjudged.items()):
         yield Difference("reason_differs", refused, f"{count:,} records are in quarantine for {reason}")
+
+
+def _good_in_quarantine(homeless: Sum, quarantine: QuarantineSurvey) -> Iterator[Difference]:
+    """Nothing wrong is with these but that they may have no entity."""
+    if homeless.rows:
+        yield from _compared(f"{QUARANTINE_TABLE}, events without an entity", quarantine.homeless, homeless)
     for reason, count in sorted(quarantine.unexpected.items()):
-        detail = f"good records: {_examples(quarantine.examples[reason], count)}"
-        yield Difference("good_in_quarantine", reason, detail)
+        if reason != NO_ENTITY.reason or not homeless.rows:
+            detail = f"good records: {_examples(quarantine.examples[reason], count)}"
+            yield Difference("good_in_quarantine", reason, detail)
 
 
 def _tombstones(truth: Truth, tables: Coverage, quarantine: Coverage) -> Iterator[Difference]:

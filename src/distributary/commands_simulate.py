@@ -40,6 +40,13 @@ def simulate(
     kafka: Annotated[
         list[str] | None, typer.Option(help="A librdkafka option, NAME=VALUE; repeatable.")
     ] = None,
+    key: Annotated[
+        str, typer.Option(help="The field whose value is a record's key, such as game_name.")
+    ] = "gamer_id",
+    header: Annotated[
+        list[str] | None,
+        typer.Option(help="A record header made of a field, NAME=FIELD, such as region=country; repeatable."),
+    ] = None,
     event_types: Annotated[int, typer.Option(min=1, help="How many types of events share the topic.")] = 1,
     subject_strategy: Annotated[
         str,
@@ -85,6 +92,7 @@ def simulate(
     ] = False,
 ) -> None:
     """Send game events whose schema evolves in the middle of the stream."""
+    from distributary.producer_sim.routes import Routed
     from distributary.producer_sim.simulate import simulate as send
     from distributary.producer_sim.simulation import Simulation
     from distributary.producer_sim.truth import save
@@ -95,6 +103,9 @@ def simulate(
         bootstrap_servers=bootstrap_servers or _broker(pipeline),
         topic=topic or (pipeline.source.topics[0] if pipeline else "game-events"),
         format=written_as or _written(pipeline),
+        key=key,
+        headers=dict(_header(text) for text in header or ()),
+        route=Routed.of(pipeline.route) if pipeline else Routed(),
         event_types=event_types,
         subject_strategy=subject_strategy,
         partitions=partitions,
@@ -158,6 +169,13 @@ def _option(text: str) -> tuple[str, str]:
         # The text may hold a secret, so it is not repeated.
         raise ConfigError("--kafka takes NAME=VALUE, such as --kafka security.protocol=SSL")
     return name, value
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, equals, path = text.partition("=")
+    if not (name and equals and path):
+        raise ConfigError(f"--header takes NAME=FIELD, such as --header region=country, and not {text!r}")
+    return name, path
 
 
 def _mover(make_bar: Bars, topic: str, total: int) -> Callable[[Progress], None]:

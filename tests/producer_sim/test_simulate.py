@@ -9,11 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from distributary.errors import SetupError
 from distributary.producer_sim.corruption import value_digest
 from distributary.producer_sim.formats import FORMATS, corrupt_kinds, load_format
+from distributary.producer_sim.routes import Routed
 from distributary.producer_sim.simulate import Progress, simulate
 from distributary.producer_sim.simulation import Simulation
 from distributary.producer_sim.stack import Stack
@@ -30,24 +31,38 @@ def settings(stack: Stack, **chosen: Any) -> Simulation:
     return Simulation(**{**base, "games": 4, "gamers": 100, "events": 1500, **chosen})
 
 
-def read(stack: Stack, truth: Truth) -> dict[Place, tuple[bytes, bytes | None]]:
-    """Every record of the topic: key and value by place."""
+def messages(stack: Stack, truth: Truth) -> list[Message]:
+    """Every record of the topic."""
     ends = {partition: runs[-1][1] for partition, runs in truth.offsets.items()}
     consumer = Consumer({"bootstrap.servers": stack.bootstrap_servers, "group.id": uuid.uuid4().hex})
-    found: dict[Place, tuple[bytes, bytes | None]] = {}
+    found: list[Message] = []
+    count = sum(ends.values())
     try:
         consumer.assign([TopicPartition(truth.topic, partition, 0) for partition in ends])
-        while len(found) < sum(ends.values()):
-            messages = consumer.consume(1000, timeout=10)
-            assert messages, "the topic holds less than the truth says"
-            for message in messages:
-                assert message.error() is None
-                place, key = Place(message.partition() or 0, message.offset() or 0), message.key()
-                assert key is not None
-                found[place] = (key, message.value())
+        while len(found) < count:
+            # Never more than there are: it would wait for them.
+            some = consumer.consume(min(1000, count - len(found)), timeout=10)
+            assert some, "the topic holds less than the truth says"
+            assert not any(message.error() for message in some)
+            found += some
     finally:
         consumer.close()
     return found
+
+
+def read(stack: Stack, truth: Truth) -> dict[Place, tuple[bytes, bytes | None]]:
+    """Every record of the topic: key and value by place."""
+    found: dict[Place, tuple[bytes, bytes | None]] = {}
+    for message in messages(stack, truth):
+        place, key = Place(message.partition() or 0, message.offset() or 0), message.key()
+        assert key is not None
+        found[place] = (key, message.value())
+    return found
+
+
+def headers_of(message: Message) -> dict[str, bytes]:
+    found: Any = message.headers()
+    return dict(found or ())
 
 
 def version_of(value: bytes) -> int:
@@ -180,3 +195,35 @@ def test_no_broker_is_an_error_with_a_remedy() -> None:
     chosen = Simulation(bootstrap_servers="127.0.0.1:1", topic="games", kafka={"socket.timeout.ms": 1000})
     with pytest.raises(SetupError, match="distributary stack up"):
         simulate(chosen, MemoryRegistry())
+
+
+def test_keys_and_headers_are_made_of_fields_and_what_routes_is_told(stack: Stack) -> None:
+    chosen = settings(
+        stack,
+        events=300,
+        versions=2,
+        first_version=2,
+        corrupt=0.2,
+        tombstones=0.1,
+        corrupt_kinds=("no_entity",),
+        key="game_name",
+        headers={"region": "season", "fan": "premium"},
+        route=Routed("header", "region"),
+    )
+    truth = simulate(chosen, MemoryRegistry())
+    found: dict[Place, tuple[bytes | None, dict[str, bytes]]] = {}
+    for message in messages(stack, truth):
+        place = Place(message.partition() or 0, message.offset() or 0)
+        found[place] = (message.key(), headers_of(message))
+    assert {key.decode() for key, _ in found.values() if key} == {group.game for group in truth.sent}
+    assert {headers["fan"] for _, headers in found.values()} == {b"true", b"false"}
+    assert all("region" not in found[place][1] for place in truth.corrupt)
+    good = [found[place] for place in found if place not in truth.corrupt and place not in truth.tombstones]
+    rows: Counter[tuple[str, object]] = Counter()
+    for group, sent in truth.sent.items():
+        rows[group.game, dict(group.told)["header:region"]] += sent.rows
+    as_sent = Counter(
+        ((key or b"").decode(), headers["region"].decode() if "region" in headers else None)
+        for key, headers in good
+    )
+    assert rows == as_sent

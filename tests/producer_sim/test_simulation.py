@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from distributary.errors import ConfigError
+from distributary.producer_sim.routes import Routed
 from distributary.producer_sim.simulation import Simulation
 
 GOOD: dict[str, Any] = {"bootstrap_servers": "127.0.0.1:9092", "topic": "games"}
@@ -38,11 +39,47 @@ GOOD: dict[str, Any] = {"bootstrap_servers": "127.0.0.1:9092", "topic": "games"}
         ({"format": "avro", "corrupt_kinds": ("bad_message_index",)}, "avro has only"),
         ({"corrupt_kinds": ("evil",)}, "bad_magic"),
         ({"corrupt": 0.1, "corrupt_kinds": ()}, "corrupt_kinds"),
+        ({"key": "duration_s"}, "the key is made from .* 'duration_s' is double"),
+        ({"key": "season"}, "'season' is not there"),
+        ({"headers": {"": "country"}}, "a header must have a name"),
+        ({"headers": {"region": "tags"}}, "the header region is made from .* 'tags' is list"),
+        ({"route": Routed("header", "region")}, "--header region=game_name"),
+        ({"route": Routed("field", "position.x")}, "'position.x', which is double"),
+        (
+            {"route": Routed("expression", "if(score > 1, inventory['gold'], 'x')")},
+            "'inventory', which is map",
+        ),
+        ({"route": Routed("expression", "cast(position.x as string)")}, "'position.x', which is double"),
+        ({"route": Routed("record", ""), "corrupt_kinds": ("no_entity",)}, "no_entity"),
     ],
 )
 def test_what_cannot_work_is_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Simulation(**{**GOOD, **wrong})
+
+
+@pytest.mark.parametrize(
+    ("expression", "told"),
+    [
+        ("concat(Country, '-', `device`)", ["country", "device"]),
+        ("'level' || guild . name", ["guild.name"]),
+        ('if(level > 3, "score", upper(season))', ["level", "season"]),
+        ("left(country, 1) || replace(device, 'it\\'s country_code', '')", ["country", "device"]),
+        ("country_code || elevel || levels", []),
+    ],
+)
+def test_an_expression_s_fields_are_told(expression: str, told: list[str]) -> None:
+    settings = Simulation(**GOOD, versions=2, route=Routed("expression", expression))
+    assert [each.path for each in settings.told] == told
+
+
+def test_where_nothing_can_lack_an_entity_no_record_does() -> None:
+    routes = [Routed("key", ""), Routed("header", "region"), Routed("topic", ""), Routed("field", "country")]
+    kinds = {
+        route.by: Simulation(**GOOD, headers={"region": "country"}, route=route).kinds_of("avro")
+        for route in routes
+    }
+    assert [by for by, there in kinds.items() if "no_entity" in there] == ["key", "header"]
 
 
 def test_the_total_counts_the_versions_sent() -> None:

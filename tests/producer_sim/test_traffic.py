@@ -13,6 +13,7 @@ from distributary.codecs.base import load_codec
 from distributary.producer_sim.checksum import GroupSums, row_hashes
 from distributary.producer_sim.events import EventMaker
 from distributary.producer_sim.formats import FORMATS, corrupt_kinds
+from distributary.producer_sim.routes import Routed
 from distributary.producer_sim.simulation import Simulation
 from distributary.producer_sim.traffic import Record, Traffic
 from distributary.producer_sim.truth import Group
@@ -62,7 +63,10 @@ def test_the_sums_are_those_of_the_records_read_by_the_product_s_decoder() -> No
         bodies = pa.array([value[6:] for value in good if value.startswith(head)], pa.binary())
         decoded = codec.reader(Schema(schema_id, "PROTOBUF", schema_text(version)), (0,)).decode(bodies).rows
         sums.add([decoded["game_name"], pa.repeat(schema_id, len(bodies))], row_hashes(decoded))
-    found = {Group(*key): (total.rows, total.checksum) for key, total in sums.groups.items()}
+    found = {
+        Group(game, schema_id, "games.GameEvent"): (total.rows, total.checksum)
+        for (game, schema_id), total in sums.groups.items()
+    }
     assert found == {group: (sent.rows, sent.checksum) for group, sent in traffic.sent().items()}
     assert {(sent.version, group.schema_id) for group, sent in traffic.sent().items()} == set(IDS.items())
 
@@ -77,9 +81,9 @@ def test_protobuf_s_records_are_the_same_in_every_release_and_process() -> None:
     for version in range(1, PINNED.versions + 1):
         traffic.introduce(version, 100 + version)
         for record in (record for chunk in traffic.stage(version) for record in chunk):
-            records.update(repr(tuple(record)).encode())
+            records.update(repr(tuple(record[:3])).encode())
     assert records.hexdigest() == "fc38f6164eabd63bc8c7ef68e4044e4b6ab1538936e31b076379b8e26fa84ca1"
-    told = [(tuple(group), sent.version, sent.rows, sent.checksum) for group, sent in traffic.sent().items()]
+    told = [(tuple(group[:2]), s.version, s.rows, s.checksum) for group, s in traffic.sent().items()]
     assert digest(sorted(told)) == "f8cea45ae6a3f269e2b4c68a6faad14ba965c640c8f64c19dd0aa10748150d86"
 
 
@@ -158,3 +162,18 @@ def test_everything_may_be_corrupt() -> None:
     traffic, records = stages(settings(events=50, corrupt=1.0))
     assert traffic.sent() == {}
     assert all(record.corruption for record in records[1])
+
+
+@pytest.mark.parametrize("name", ["protobuf", "json"])
+def test_a_value_of_another_type_routes_only_where_a_schema_says_its_type(name: str) -> None:
+    """Then its record has an entity whose table refuses it; without a schema the value is rescued, and there is none."""
+    chosen = settings(
+        format=name, events=400, changes=("changed",), first_version=2, route=Routed("field", "premium")
+    )
+    traffic = Traffic(chosen)
+    traffic.introduce(1, None)
+    traffic.introduce(2, 102)
+    refused = [record.corruption for chunk in traffic.stage(2) for record in chunk if record.corruption]
+    assert set(refused) == ({"incompatible_type"} if name == "protobuf" else set())
+    assert not any(value for group in traffic.sent() for _, value in group.told)
+    assert sum(sent.rows for sent in traffic.sent().values()) == 400 - len(refused)
