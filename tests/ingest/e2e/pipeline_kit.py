@@ -27,6 +27,7 @@ from distributary.ingest.supervisor import Outcome
 from distributary.producer_sim.background_run import BackgroundRun
 from distributary.producer_sim.events import game_names
 from distributary.producer_sim.lake import Lake
+from distributary.producer_sim.routes import Routed
 from distributary.producer_sim.simulate import simulate
 from distributary.producer_sim.simulation import Simulation
 from distributary.producer_sim.stack import Stack
@@ -87,7 +88,8 @@ class PipelineKit:
 
     def simulate(self, version: int = 1, events: int = 300, games: int = 3, **more: Any) -> Truth:
         """Send events of a version (registered just before) and add them to the truth; returns what was added."""
-        chosen = {"gamers": 100, "seed": len(self.truth.runs), "versions": version, **more}
+        route = Routed.of(self.settings.route)
+        chosen = {"route": route, "gamers": 100, "seed": len(self.truth.runs), "versions": version, **more}
         simulation = Simulation(
             bootstrap_servers=self.bootstrap_servers,
             topic=self.topic,

@@ -176,6 +176,7 @@ def test_mixed_records_are_routed_by_what_is_said_of_them(
     kit.send(types.of("go", 1)[3:], key=b"south", headers={"region": b"us"})
     kit.run()
     assert entities(kit) == {kit.topic if name == "topic" else name: count for name, count in tables.items()}
+    assert_each_record_in_one_place(kit)
 
 
 def entities(kit: PipelineKit) -> dict[str, int]:
@@ -231,6 +232,7 @@ def test_keys_that_carry_a_schema_are_decoded_and_route_beside_those_that_do_not
     assert named == {"7": ["7"], "ann": ["ann", "ann"], "": [None]}
     assert kit.rows("nobody")["kafka_key"].to_pylist() == [confluent(2_000_000_000, b"\x06ann")]
     assert not kit.versions().get("quarantine")
+    assert_each_record_in_one_place(kit)
 
 
 class Notices(Silent):

@@ -242,3 +242,4 @@ def test_a_nested_routing_field_routes_and_a_schema_without_it_has_no_entity(kit
 
     assert column(kit, "chess", "head") == [{"game": "chess"}]
     assert reasons(kit) == {"no_entity": 3}
+    assert_each_record_in_one_place(kit)

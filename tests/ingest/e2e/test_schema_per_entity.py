@@ -117,6 +117,7 @@ def test_beside_registered_records_the_entity_may_come_from_kafka(
     assert all(min(found) < 0 for found in numbers.values())
     assert len({min(found) for found in numbers.values()}) == 3
     assert sorted(map(len, numbers.values())) == [1, 2, 2]
+    assert_each_record_in_one_place(kit)
 
 
 def test_entities_beyond_the_limit_cost_no_schema(kit: PipelineKit) -> None:

@@ -1,0 +1,50 @@
+"""Whatever tables are named after: every event of a simulation is in the table where it belongs, with its values, once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from tests.ingest.e2e.pipeline_kit import PipelineKit
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+# What is evaluated in the workers, and what Spark alone knows.
+NATIVE = "concat(case when premium then 'gold' else upper(season) end, '-', if(level >= 50, 'high', 'low'))"
+ONLY_SPARK = "concat(soundex(country), '-', try_cast(season as int) is null)"
+GUILD = {"by": "field", "field": "guild.name"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the events are written as, how they are routed, and how many tables they then have."""
+
+    written: str
+    route: dict[str, Any]
+    tables: int
+    settings: dict[str, Any] = field(default_factory=dict)
+    sent: dict[str, Any] = field(default_factory=dict)
+
+
+CASES = [
+    Case("avro", GUILD, 6),
+    Case("json", GUILD, 7, {"policies": {"no_entity": {"table": "strays"}}}),
+    Case("jsonschema", {"by": "record"}, 3),
+    Case("protobuf", {"by": "topic"}, 1),
+    Case("avro", {"by": "key"}, 8, {"decode": {"key": "text"}}, {"gamers": 8}),
+    Case("json", {"by": "key"}, 4, {"policies": {"no_entity": "drop"}}, {"key": "season", "corrupt": 0}),
+    Case("protobuf", {"by": "header", "header": "region"}, 4, {}, {"headers": {"region": "season"}}),
+    Case("jsonschema", {"by": "expression", "expression": NATIVE}, 12),
+    Case("avro", {"by": "expression", "expression": ONLY_SPARK}, 10, {"decode": {"engine": "spark"}}),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.route['by']}-{case.written}")
+def test_every_event_is_where_its_route_leads(kit: PipelineKit, case: Case) -> None:
+    kit.configured(decode={"format": case.written, "evolution": "inline"}).configured(**case.settings)
+    kit.configured(route={"field": None, "table": "of_{entity}", **case.route})
+    usual = {"format": case.written, "event_types": 3, "corrupt": 0.05, "tombstones": 0.02}
+    kit.simulate(2, 400, **{**usual, **case.sent})
+    kit.run()
+    assert len(kit.assert_clean().tables) == case.tables
