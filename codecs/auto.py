@@ -26,6 +26,7 @@ from distributary.codecs.base import (
 from distributary.codecs.binary_rows import BinaryRows, Mask
 from distributary.codecs.describe import describe
 from distributary.codecs.json_inferred import JsonCodec
+from distributary.codecs.json_shape import JsonSurvey
 from distributary.codecs.schema_description import RecordDescription
 from distributary.codecs.wire_header import Frames, Kind
 from distributary.errors import BadSchema
@@ -100,6 +101,10 @@ class AutoCodec:
     def merged(self, schemas: Sequence[Schema]) -> Schema:
         """One inferred schema that takes what each of these takes; the first one's fields stay as they are."""
         return self._json.merged(schemas)
+
+    def survey(self, known: Schema) -> JsonSurvey:
+        """A look at records that name no schema, some of whose fields have the types of this one whatever they hold."""
+        return self._json.survey(known)
 
     def picked(self, payloads: pa.BinaryArray, path: Sequence[str]) -> pa.StringArray:
         """What each raw JSON payload has at this path of names, as text."""

@@ -143,6 +143,17 @@ class JointReader(Protocol):
         ...
 
 
+class Survey(Protocol):
+    """Looks at records before Spark infers a schema from them."""
+
+    fields: int
+    """How many fields the records so far have, nested ones included."""
+
+    def take(self, payload: bytes) -> str | None:
+        """A record's text for Spark, without what lies in fields of known types; None for what is no record."""
+        ...
+
+
 class Codec(Protocol):
     """Decodes one payload format."""
 
@@ -204,6 +215,15 @@ class GrowingCodec(Codec, Protocol):
 
     def merged(self, schemas: Sequence[Schema]) -> Schema:
         """One schema that takes what each of these takes; the first one's fields stay as they are, and where."""
+        ...
+
+
+@runtime_checkable
+class SurveyingCodec(GrowingCodec, Protocol):
+    """A growing codec that counts fields faster than Spark infers their types."""
+
+    def survey(self, known: Schema) -> Survey:
+        """A look at records, some of whose fields have the types of this schema whatever they hold."""
         ...
 
 

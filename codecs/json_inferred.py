@@ -23,6 +23,7 @@ from distributary.codecs.json_inference import (
 )
 from distributary.codecs.json_joint import JointReader
 from distributary.codecs.json_pick import picked
+from distributary.codecs.json_shape import JsonSurvey
 from distributary.codecs.struct_type import arrow_schema, struct_json
 from distributary.codecs.wire_header import TOMBSTONE, Frames
 from distributary.registry.base import Schema
@@ -96,6 +97,10 @@ class JsonCodec:
     def picked(self, payloads: pa.BinaryArray, path: Sequence[str]) -> pa.StringArray:
         """What each payload has at this path of names, as text; null for none, an object, a list, or what is no JSON."""
         return picked(payloads, path)
+
+    def survey(self, known: Schema) -> JsonSurvey:
+        """A look at records, some of whose fields have the types of this schema whatever they hold."""
+        return JsonSurvey(arrow_schema(known.text))
 
     def reader(self, schema: Schema, path: RecordPath) -> JsonReader:
         """The reader for records of an inferred schema. Raises BadSchema."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from distributary.codecs.base import GrowingCodec, growing, load_codec
+from distributary.codecs.base import GrowingCodec, SurveyingCodec, growing, load_codec
 from distributary.codecs.record_headers import VALUE_HEADER, last_header
 from distributary.errors import ConfigError
 from distributary.ingest.entity_schemas import EntitySchemas
+from distributary.ingest.infer_bound import Looked, bounded, check_bound
 from distributary.ingest.kafka_cluster import KafkaCluster
 from distributary.ingest.kafka_source import read_range
 from distributary.ingest.offset_log import Offsets
@@ -48,11 +50,15 @@ def infer(spark: SparkSession, settings: Settings, sample: int | None = None) ->
     """The schema of the topics' records, from the earliest to the latest offset or of `sample` records of them.
 
     Of records that have a key only the latest is looked at; nulls, what is no JSON, and records that name a registered
-    schema are left out. Fields come in the order of their names. Empty where there is nothing to look at.
+    schema are left out. Fields come in the order of their names. Empty where there is nothing to look at. Raises ConfigError where
+    there are more fields than decode.max_fields.
     """
-    records = records_to_infer(spark, settings, sample)
-    found = _schema_of(spark, _latest(records).select(F.col("value").cast("string")))
-    return Schema(0, "STRUCT", hinted(found, hints_of(settings.decode.schema_hints)).json())
+    hints, cut_short = hints_of(settings.decode.schema_hints), spark.sparkContext.accumulator(0)
+    values = _latest(records_to_infer(spark, settings, sample))
+    found = hinted(_schema_of(spark, _texts(settings, values, hints, cut_short)), hints)
+    schema = Schema(0, "STRUCT", found.json())
+    check_bound([Looked(schema, cut_short.value > 0)], settings.decode.max_fields)
+    return schema
 
 
 def records_to_infer(spark: SparkSession, settings: Settings, sample: int | None = None) -> DataFrame:
@@ -96,6 +102,17 @@ def _latest(values: DataFrame) -> DataFrame:
     keyed = values.where("key IS NOT NULL").groupBy("topic", "key")
     newest = keyed.agg(F.max_by("value", F.struct("timestamp", "offset")).alias("value")).select("value")
     return newest.unionByName(values.where("key IS NULL").select("value"))
+
+
+def _texts(
+    settings: Settings, values: DataFrame, hints: StructType, cut_short: Accumulator[int]
+) -> DataFrame:
+    """The values as texts for Spark's reader, not many more than show that there are too many fields."""
+    if not isinstance(growing_codec(settings), SurveyingCodec):
+        return values.select(F.col("value").cast("string"))
+    known = Schema(0, "STRUCT", hints.json())
+    run = bounded(settings.decode.format, known, settings.decode.max_fields, cut_short)
+    return values.mapInArrow(run, "value string")
 
 
 def _schema_of(spark: SparkSession, texts: DataFrame) -> StructType:

@@ -16,21 +16,26 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from distributary.codecs.base import Codec, GrowingReader, PickingCodec, growing, load_codec
+from distributary.codecs.field_count import fields_in
 from distributary.codecs.record_headers import last_header
 from distributary.ingest.entity_schemas import NO_FIELDS, EntitySchemas, entity_name
 from distributary.ingest.infer import records_to_infer
+from distributary.ingest.infer_bound import Looked, check_bound, enough
 from distributary.ingest.routing import as_text
+from distributary.ingest.schema_hints import hints_of
 from distributary.ingest.setting_groups import Route
 from distributary.ingest.settings import Settings
 from distributary.registry.base import Schema
 
 _NOTHING = Schema(0, "STRUCT", NO_FIELDS)
 _NAMED_DDL = "topic string, key binary, timestamp timestamp, offset bigint, value binary, entity string"
-_FOUND_DDL = "entity string, text string, records bigint"
+_FOUND_DDL = "entity string, text string, records bigint, cut_short boolean"
 # Names come from data: so many times the entities that may have tables are looked at in one task.
 _LEEWAY = 4
 # Texts that differ are put together now and then.
 _MOST_TEXTS = 32
+# So many records are looked at together: the fields of each are put into those of all before it.
+_TOGETHER = 256
 
 _Run = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -40,16 +45,24 @@ def infer_entities(spark: SparkSession, settings: Settings, sample: int | None =
 
     Of an entity's records that have one key only the latest is looked at; nulls, what is no JSON, records without an entity, and
     those that name a registered schema are left out. Of more entities than may have tables those of the most records have one.
+    Raises ConfigError where the records of one have more fields than decode.max_fields.
     """
     # A task for each of the many parts of a shuffle would be a Python worker each, mostly for nothing.
     records = _latest(settings, records_to_infer(spark, settings, sample))
     records = records.coalesce(spark.sparkContext.defaultParallelism)
-    rows = records.mapInArrow(_inferring(settings.decode.format, settings.route), _FOUND_DDL).collect()
-    found = _by_name(settings, [(row.entity, row.text, row.records) for row in rows])
+    known = replace(_NOTHING, text=hints_of(settings.decode.schema_hints).json())
+    run = _inferring(settings.decode.format, settings.route, known, enough(settings.decode.max_fields))
+    rows = records.mapInArrow(run, _FOUND_DDL).collect()
+    found = _by_name(settings, [(row.entity, row.text, row.records, row.cut_short) for row in rows])
     most = sorted(found.values(), key=lambda one: (-one.records, one.entity))[: settings.route.max_tables]
     location = EntitySchemas(settings.schema_folder(), "", settings.decode.schema_hints)
     codec = load_codec(settings.decode.format)
-    return {one.entity: _schema(one, codec, location) for one in sorted(most, key=lambda one: one.entity)}
+    most.sort(key=lambda one: one.entity)
+    schemas = {one.entity: _schema(one, codec, location) for one in most}
+    check_bound(
+        [Looked(schemas[one.entity], one.cut_short, one.entity) for one in most], settings.decode.max_fields
+    )
+    return schemas
 
 
 def keep(location: EntitySchemas, found: Mapping[str, Schema]) -> dict[str, Schema]:
@@ -68,15 +81,17 @@ class _Found:
     name: str
     records: int = 0
     texts: set[str] = field(default_factory=set)
+    cut_short: bool = False
 
 
-def _by_name(settings: Settings, rows: Iterable[tuple[str, str, int]]) -> dict[str, _Found]:
+def _by_name(settings: Settings, rows: Iterable[tuple[str, str, int, bool]]) -> dict[str, _Found]:
     found: dict[str, _Found] = {}
-    for entity, text, records in sorted(rows):
+    for entity, text, records, cut_short in sorted(rows):
         name = entity_name(entity, settings.route.fold_case)
         one = found.setdefault(name, _Found(entity, name))
         one.records += records
         one.texts.add(text)
+        one.cut_short |= cut_short
     return found
 
 
@@ -124,26 +139,53 @@ def _latest(settings: Settings, records: DataFrame) -> DataFrame:
     return newest.select(*columns).unionByName(others.select(*columns))
 
 
-def _inferring(format_: str, route: Route) -> _Run:
+@dataclass
+class _Look:
+    """A task's look at one entity's records: what they are, by texts of schemas, until there are too many fields."""
+
+    records: int = 0
+    texts: set[str] = field(default_factory=set)
+    fields: int = 0
+    cut_short: bool = False
+
+    def take(self, codec: Codec, reader: GrowingReader, payloads: pa.BinaryArray, most: int) -> None:
+        self.records += len(payloads)
+        for begin in range(0, len(payloads), _TOGETHER):
+            if self.cut_short:
+                return
+            text = reader.grown(payloads.slice(begin, _TOGETHER)).text
+            if text not in self.texts:
+                self.texts.add(text)
+                self.fields += _fields(codec, text)
+            if len(self.texts) > _MOST_TEXTS or self.fields > most:
+                self.texts = {_merged(codec, self.texts)}
+                self.fields = sum(_fields(codec, one) for one in self.texts)
+                self.cut_short = self.fields > most
+
+
+def _fields(codec: Codec, text: str) -> int:
+    return fields_in(codec.reader(replace(_NOTHING, text=text), ()).schema)
+
+
+def _inferring(format_: str, route: Route, known: Schema, most: int) -> _Run:
+    """`known` has the fields whose types are settled; of an entity's records no more than `most` fields are of interest."""
+
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        codec, texts, counts = load_codec(format_), dict[str, set[str]](), dict[str, int]()
-        reader = cast("GrowingReader", codec.reader(_NOTHING, ()))
+        codec, looks = load_codec(format_), dict[str, _Look]()
+        reader = cast("GrowingReader", codec.reader(known, ()))
         for batch in batches:
             named = batch["entity"].cast(pa.string()).dictionary_encode()
             for entity, rows in _groups(named):
-                if entity not in texts and len(texts) >= _LEEWAY * route.max_tables:
-                    continue
-                mine = texts.setdefault(entity, set())
-                mine.add(reader.grown(_binary(batch["value"]).take(rows)).text)
-                counts[entity] = counts.get(entity, 0) + len(rows)
-                if len(mine) > _MOST_TEXTS:
-                    texts[entity] = {_merged(codec, mine)}
-        merged = [_merged(codec, some) for some in texts.values()]
-        columns = [pa.array(list(texts), pa.string()), pa.array(merged, pa.string())]
-        yield pa.RecordBatch.from_arrays(
-            [*columns, pa.array([counts[entity] for entity in texts], pa.int64())],
-            names=["entity", "text", "records"],
-        )
+                if entity in looks or len(looks) < _LEEWAY * route.max_tables:
+                    payloads = _binary(batch["value"]).take(rows)
+                    looks.setdefault(entity, _Look()).take(codec, reader, payloads, most)
+        columns = [
+            pa.array(list(looks), pa.string()),
+            pa.array([_merged(codec, one.texts) for one in looks.values()], pa.string()),
+            pa.array([one.records for one in looks.values()], pa.int64()),
+            pa.array([one.cut_short for one in looks.values()], pa.bool_()),
+        ]
+        yield pa.RecordBatch.from_arrays(columns, names=["entity", "text", "records", "cut_short"])
 
     return run
 

@@ -161,7 +161,7 @@ class Decode(Group):
     schema_per: Literal["topic", "entity"] = "topic"
     """What has an inferred schema of its own: `topic`, all records together; `entity`, each entity's records, so that a field may be a number for one and a text for another. The entity must be known before a record is decoded: not for `route.by` record or expression, nor for key where `decode.key` is auto."""
     max_fields: Annotated[int, Field(ge=1)] = 1000
-    """How many fields, nested ones included, an inferred schema grows to by itself; further ones are rescued."""
+    """How many fields, nested ones included, an inferred schema has at most: one that grows by itself stops there and further fields are rescued; where there is none yet and records have more, `infer` and `run` say so and keep none."""
     check: Literal["types", "schema"] = "types"
     """What records are held to: `types`, those of their schema's fields; `schema`, all that it says, such as a JSON Schema's `required`, `minimum` and `pattern`, which is slow and needs the extra `distributary[validation]` wherever records are decoded. A record that does not meet it goes the way of those that cannot be decoded."""
     key: Literal["bytes", "text", "auto"] = "bytes"

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from distributary.errors import ConfigError
 from distributary.ingest.infer import infer
+from distributary.ingest.infer_entities import infer_entities
 from distributary.ingest.settings import Settings
 from distributary.producer_sim.stack import Stack
 
@@ -103,6 +104,29 @@ def test_hints_win_over_what_was_inferred(
         "at": "struct<x:double,y:double>",
         "level": "string",
         "later": "timestamp",
+    }
+
+
+@pytest.mark.parametrize("schema_per", ["topic", "entity"])
+def test_names_made_of_data_make_no_schema_until_they_are_a_map(
+    spark: SparkSession, stack: Stack, topic: str, tmp_path: Path, schema_per: str
+) -> None:
+    def look(**decode: object) -> dict[str, str]:
+        chosen = settings(stack, topic, tmp_path, schema_per=schema_per, **decode)
+        if schema_per == "topic":
+            return types(infer(spark, chosen).text)
+        return types(infer_entities(spark, chosen)["go"].text)
+
+    keyed = [b'{"game":"go","at":{"x":%d,"seen":{"user-%d":{"n":1}}}}' % (n, n) for n in range(6_000)]
+    send(stack, topic, [(None, value) for value in keyed])
+    with pytest.raises(
+        ConfigError, match=r"more than 4,\d{3} fields.*at\.seen \([12],.*No schema was kept"
+    ) as refused:
+        look()
+    assert "'at struct<seen: map<string, string>>'" in str(refused.value)
+    assert look(schema_hints="at struct<seen: map<string, string>>", max_fields=4) == {
+        "game": "string",
+        "at": "struct<seen:map<string,string>,x:bigint>",
     }
 
 
