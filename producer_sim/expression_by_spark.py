@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import BooleanType, DataType, LongType, StringType, StructField, StructType
@@ -39,12 +40,13 @@ def texts_by_spark(expression: str, events: Sequence[Fields]) -> list[str | None
 
 @contextmanager
 def _session() -> Iterator[SparkSession]:
-    there = SparkSession.getActiveSession()
-    session = there or spark_session("distributary verify", "local[1]")
+    """The session of this process, or one for the moment."""
+    is_ours = SparkContext._active_spark_context is None
+    session = spark_session("distributary verify", "local[1]")
     try:
         yield session
     finally:
-        if there is None:
+        if is_ours:
             session.stop()
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from distributary.commands_run import session
 from distributary.errors import CheckFailed
 from distributary.ingest.progress import Advance, Bars
 from distributary.terminal import bars
@@ -35,10 +37,12 @@ def verify(
     from distributary.producer_sim.lake import Lake
     from distributary.producer_sim.verify import verify as compare
 
-    lake = Lake.of(load(file))
+    settings = load(file)
     told = truth_file.load(truth) if truth else None
-    with bars(silent=as_json) as make_bar:
-        verdict = compare(lake, told, _mover(make_bar))
+    # An expression is evaluated by Spark, under the pipeline's own settings for it.
+    asks_spark = told is not None and settings.route.by == "expression"
+    with session(settings) if asks_spark else nullcontext(), bars(silent=as_json) as make_bar:
+        verdict = compare(Lake.of(settings), told, _mover(make_bar))
     if as_json:
         typer.echo(json.dumps({"holds": verdict.holds, **asdict(verdict)}, indent=2))
         raise typer.Exit(0 if verdict.holds else CheckFailed.exit_code)

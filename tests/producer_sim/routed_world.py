@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -59,8 +59,8 @@ class World:
     def lake(self, no_entity: str | NamedTable = "quarantine") -> Lake:
         return Lake(root=self.root, template=TEMPLATE, route=self.route, no_entity=no_entity)
 
-    def write(self, ledger: Mapping[str, Any], no_entity: str | NamedTable = "quarantine") -> Lake:
-        """The tables; `ledger` is a row of the ledger to fill in."""
+    def write(self, no_entity: str | NamedTable = "quarantine") -> Lake:
+        """The tables, with a ledger of one batch."""
         homeless = []
         for event in self.events:
             table = self._table(self.entities[event.offset], no_entity)
@@ -72,14 +72,17 @@ class World:
         if quarantined:
             rows_of = [_quarantined(event) for event in quarantined]
             write_deltalake(self.root / "quarantine", pa.Table.from_pylist(rows_of, QUARANTINE_SCHEMA))
-        counts = {
+        row = {
+            "generation": "g",
+            "batch_id": 0,
             "rows_read": len(self.events),
             "rows_tables": len(self.events) - len(homeless),
             "rows_quarantined": len(quarantined),
             "rows_dropped": len(homeless) - len(quarantined),
+            "rows_already": 0,
+            "gaps": "{}",
             "offsets": f'{{"{TOPIC}": {{"0": [0, {len(self.events)}]}}}}',
         }
-        row = {**ledger, **counts, "generation": "g", "batch_id": 0, "gaps": "{}"}
         write_deltalake(self.root / "ledger_batches", pa.Table.from_pylist([row], BATCHES_SCHEMA))
         return self.lake(no_entity)
 

@@ -79,8 +79,8 @@ def made(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     yield world(tmp_path / "lake", route, rule, **chosen)
 
 
-def checked(made: World, hand_made: HandMade, no_entity: str | NamedTable = "quarantine") -> Verdict:
-    return verify(made.write(hand_made.ledger[0], no_entity), made.truth)
+def checked(made: World, no_entity: str | NamedTable = "quarantine") -> Verdict:
+    return verify(made.write(no_entity), made.truth)
 
 
 def kinds(verdict: Verdict) -> set[Kind]:
@@ -88,8 +88,8 @@ def kinds(verdict: Verdict) -> set[Kind]:
 
 
 @pytest.mark.parametrize("made", ALL, indirect=True)
-def test_where_each_record_belongs(made: World, hand_made: HandMade) -> None:
-    verdict = checked(made, hand_made)
+def test_where_each_record_belongs(made: World) -> None:
+    verdict = checked(made)
     assert verdict.differences == ()
     homeless = [entity for entity in made.entities.values() if not entity]
     assert verdict.rows_quarantined == len(homeless)
@@ -97,18 +97,14 @@ def test_where_each_record_belongs(made: World, hand_made: HandMade) -> None:
 
 
 @pytest.mark.parametrize("made", ["one_type", "record", "topic", "gamer", "header"], indirect=True)
-def test_a_record_in_a_place_where_it_does_not_belong(made: World, hand_made: HandMade) -> None:
+def test_a_record_in_a_place_where_it_does_not_belong(made: World) -> None:
     first = next((offset for offset, entity in made.entities.items() if entity), 0)
     made.entities[first] = "elsewhere"
-    assert (
-        {"rows_surplus"}
-        < kinds(checked(made, hand_made))
-        <= {"rows_surplus", "rows_missing", "table_missing"}
-    )
+    assert {"rows_surplus"} < kinds(checked(made)) <= {"rows_surplus", "rows_missing", "table_missing"}
 
 
 @pytest.mark.parametrize("made", ["nested", "record", "key", "header"], indirect=True)
-def test_two_records_that_change_places(made: World, hand_made: HandMade) -> None:
+def test_two_records_that_change_places(made: World) -> None:
     """Of one game and one schema: all counts agree."""
     one, other = next(
         (one.offset, other.offset)
@@ -119,35 +115,35 @@ def test_two_records_that_change_places(made: World, hand_made: HandMade) -> Non
         and one.values["game_name"] == other.values["game_name"]
     )
     made.entities[one], made.entities[other] = made.entities[other], made.entities[one]
-    found = kinds(checked(made, hand_made))
+    found = kinds(checked(made))
     # Types have schemas of their own.
     assert found == ({"rows_missing", "rows_surplus"} if made.route.by == "record" else {"values_differ"})
 
 
 @pytest.mark.parametrize("made", ["nested"], indirect=True)
-def test_a_good_record_among_those_without_an_entity(made: World, hand_made: HandMade) -> None:
+def test_a_good_record_among_those_without_an_entity(made: World) -> None:
     good = next(offset for offset, entity in made.entities.items() if entity)
     made.entities[good] = None
-    verdict = checked(made, hand_made)
+    verdict = checked(made)
     assert kinds(verdict) == {"rows_missing", "rows_surplus"}
     assert "quarantine, events without an entity" in {difference.where for difference in verdict.differences}
 
 
 @pytest.mark.parametrize("made", ["nested", "header"], indirect=True)
-def test_the_bytes_of_records_without_an_entity_are_those_sent(made: World, hand_made: HandMade) -> None:
+def test_the_bytes_of_records_without_an_entity_are_those_sent(made: World) -> None:
     place = next(n for n, event in enumerate(made.events) if not made.entities[event.offset])
     event = made.events[place]
     made.events[place] = replace(event, record=event.record._replace(value=b"other"))
-    verdict = checked(made, hand_made)
+    verdict = checked(made)
     assert [(difference.kind, difference.where) for difference in verdict.differences] == [
         ("values_differ", "quarantine, events without an entity")
     ]
 
 
 @pytest.mark.parametrize("made", ["nested", "header"], indirect=True)
-def test_records_without_an_entity_in_the_table_that_is_named(made: World, hand_made: HandMade) -> None:
+def test_records_without_an_entity_in_the_table_that_is_named(made: World) -> None:
     strays = NamedTable(table="strays")
-    verdict = checked(made, hand_made, strays)
+    verdict = checked(made, strays)
     assert verdict.differences == ()
     assert verdict.rows_in_tables == len(made.events)
     assert "table_missing" in kinds(
@@ -156,22 +152,22 @@ def test_records_without_an_entity_in_the_table_that_is_named(made: World, hand_
 
 
 @pytest.mark.parametrize("made", ["nested"], indirect=True)
-def test_records_without_an_entity_that_are_dropped(made: World, hand_made: HandMade) -> None:
-    verdict = checked(made, hand_made, "drop")
+def test_records_without_an_entity_that_are_dropped(made: World) -> None:
+    verdict = checked(made, "drop")
     assert verdict.differences == ()
     assert 0 < verdict.rows_dropped == len(made.events) - verdict.rows_in_tables
 
 
 @pytest.mark.parametrize("made", ["nested"], indirect=True)
-def test_one_dropped_too_many(made: World, hand_made: HandMade) -> None:
+def test_one_dropped_too_many(made: World) -> None:
     made.entities[next(offset for offset, entity in made.entities.items() if entity)] = None
-    assert kinds(checked(made, hand_made, "drop")) == {"rows_missing", "record_lost"}
+    assert kinds(checked(made, "drop")) == {"rows_missing", "record_lost"}
 
 
 @pytest.mark.parametrize("made", ["nested"], indirect=True)
-def test_one_dropped_too_few(made: World, hand_made: HandMade) -> None:
+def test_one_dropped_too_few(made: World) -> None:
     made.entities[next(offset for offset, entity in made.entities.items() if not entity)] = "kept"
-    assert kinds(checked(made, hand_made, "drop")) == {"rows_surplus"}
+    assert kinds(checked(made, "drop")) == {"rows_surplus"}
 
 
 @pytest.mark.parametrize("made", ["nested", "header"], indirect=True)

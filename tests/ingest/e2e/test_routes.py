@@ -48,3 +48,15 @@ def test_every_event_is_where_its_route_leads(kit: PipelineKit, case: Case) -> N
     kit.simulate(2, 400, **{**usual, **case.sent})
     kit.run()
     assert len(kit.assert_clean().tables) == case.tables
+
+
+def test_types_of_several_formats_in_one_topic_each_have_their_table(kit: PipelineKit) -> None:
+    kit.configured(decode={"format": "auto", "evolution": "inline"})
+    kit.configured(route={"field": None, "by": "record", "table": "of_{entity}"})
+    kit.simulate(2, 300, event_types=2, tombstones=0.02)
+    kit.simulate(2, 300, format="json")
+    kit.run()
+    verdict = kit.assert_clean()
+    assert {table.name for table in verdict.tables} == {
+        kit.folder_of(name) for name in ("games.GameEvent", "games.PurchaseEvent", "json")
+    }
