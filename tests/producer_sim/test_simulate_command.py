@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from distributary.cli import app
@@ -54,3 +55,28 @@ def test_what_cannot_be_is_refused_before_anything_is_sent(
     said = CliRunner().invoke(app, arguments(stack, topic, truth, *options))
     assert message in str(said.exception)
     assert not truth.exists()
+
+
+def test_the_route_in_a_pipeline_s_settings_is_what_the_truth_tells(
+    stack: Stack, topic: str, tmp_path: Path
+) -> None:
+    file, truth = tmp_path / "games.yaml", tmp_path / "truth.json"
+    pipeline = {
+        "name": "games",
+        "source": {"kafka": {"bootstrap.servers": stack.bootstrap_servers}, "topics": [topic]},
+        "registry": {"url": stack.registry_url},
+        "route": {"by": "header", "header": "region"},
+        "sink": {"root": "./lake"},
+    }
+    file.write_text(yaml.safe_dump(pipeline), encoding="utf-8")
+    words = ["simulate", str(file), "--truth", str(truth), "--events", "100", "--key", "game_name"]
+    said = CliRunner().invoke(app, words)
+    assert "--header region=game_name" in str(said.exception)
+    said = CliRunner().invoke(app, [*words, "--header", "region"])
+    assert "--header takes NAME=FIELD" in str(said.exception)
+    said = CliRunner().invoke(app, [*words, "--header", "region=device", "--header", "level=level"])
+    assert said.exit_code == 0, said.output
+    found = load(truth)
+    assert {name for group in found.sent for name, _ in group.told} == {"header:region"}
+    (run,) = found.runs
+    assert (run["key"], run["headers"]) == ("game_name", {"region": "device", "level": "level"})
