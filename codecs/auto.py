@@ -25,6 +25,7 @@ from distributary.codecs.base import (
 )
 from distributary.codecs.binary_rows import BinaryRows, Mask
 from distributary.codecs.describe import describe
+from distributary.codecs.function_protocols import ResolvingCodec
 from distributary.codecs.json_inferred import JsonCodec
 from distributary.codecs.json_shape import JsonSurvey
 from distributary.codecs.schema_description import RecordDescription
@@ -90,12 +91,31 @@ class AutoCodec:
 
     def reader(self, schema: Schema, path: RecordPath) -> RecordReader:
         """The reader of the codec for this schema's type. Raises BadSchema."""
-        codec = self._codec(schema)
+        codec = self.codec_for(schema)
         return codec.reader(schema, path or codec.default_path)
+
+    def codec_for(self, schema: Schema) -> Codec:
+        """The codec for this schema's type. Raises BadSchema where there is none."""
+        if schema.inferred:
+            return self._json
+        if schema.type not in CODECS:
+            raise BadSchema(f"no codec here decodes schemas of type {schema.type}; set decode.format")
+        codec = load_codec(CODECS[schema.type])
+        return codec.validating() if self._validate and isinstance(codec, ValidatingCodec) else codec
+
+    def resolving(self, writer: Schema, reader: Schema, recursion: int = 0) -> RecordReader:
+        """The reader for records of the one schema whose columns are the other's, where both are of a format with rules for it.
+
+        Otherwise the reader for records of the first schema. Raises BadSchema.
+        """
+        codec = self.codec_for(writer)
+        if writer.type == reader.type and isinstance(codec, ResolvingCodec):
+            return codec.resolving(writer, reader, recursion)
+        return codec.reader(writer, codec.default_path)
 
     def description(self, schema: Schema, path: RecordPath) -> RecordDescription:
         """What the codec for this schema's type says of a record type. Raises BadSchema."""
-        codec = self._codec(schema)
+        codec = self.codec_for(schema)
         return describe(codec, schema, path or codec.default_path)
 
     def merged(self, schemas: Sequence[Schema]) -> Schema:
@@ -113,14 +133,6 @@ class AutoCodec:
     def joint(self) -> JointReader:
         """A reader for raw JSON of several inferred schemas, of which it knows none yet."""
         return self._json.joint()
-
-    def _codec(self, schema: Schema) -> Codec:
-        if schema.inferred:
-            return self._json
-        if schema.type not in CODECS:
-            raise BadSchema(f"no codec here decodes schemas of type {schema.type}; set decode.format")
-        codec = load_codec(CODECS[schema.type])
-        return codec.validating() if self._validate and isinstance(codec, ValidatingCodec) else codec
 
 
 def _raw_json(values: pa.BinaryArray, header_ids: pa.BinaryArray | None) -> Mask:

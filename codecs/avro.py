@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
@@ -10,6 +11,8 @@ import pyarrow as pa
 from distributary.codecs import wire_header
 from distributary.codecs.avro_arrow import ArrowDecoder, can_read
 from distributary.codecs.avro_description import described
+from distributary.codecs.avro_members import named_by_type
+from distributary.codecs.avro_options import union_prefix
 from distributary.codecs.avro_read import ExactDecoder
 from distributary.codecs.avro_resolving import resolving_reader
 from distributary.codecs.avro_schema import parse_schema
@@ -31,9 +34,9 @@ MAX_READERS = 256
 class AvroReader:
     """Decodes records of one writer schema. Made by `AvroCodec.reader`."""
 
-    def __init__(self, text: str, imports: tuple[tuple[str, str], ...]) -> None:
+    def __init__(self, text: str, imports: tuple[tuple[str, str], ...], prefix: str | None = None) -> None:
         top = parse_schema(text, dict(imports))
-        self._columns = columns_of(top)
+        self._columns = columns_of(top) if prefix is None else named_by_type(columns_of(top), prefix)
         self.name = top.name or top.kind.value
         self.schema = schema_of(self._columns)
         self._exact = ExactDecoder(self._columns)
@@ -59,10 +62,17 @@ class AvroReader:
 
 
 class AvroCodec:
-    """Avro in the Confluent wire format."""
+    """Avro in the Confluent wire format; `prefix` begins the names of wide unions' members where they are called by type."""
 
     registered = True
     default_path: RecordPath = ()
+
+    def __init__(self, prefix: str | None = None) -> None:
+        self._prefix = prefix
+
+    def as_spark(self, options: Mapping[str, str]) -> AvroCodec:
+        """The same codec, with the columns and values of Spark's `from_avro` with these options. Raises ConfigError."""
+        return AvroCodec(union_prefix(options))
 
     def split(self, values: pa.BinaryArray, header_ids: pa.BinaryArray | None) -> Frames:
         """Each value's schema reference and where its body starts; every path is ()."""
@@ -71,11 +81,11 @@ class AvroCodec:
     def reader(self, schema: Schema, path: RecordPath) -> AvroReader:
         """The reader for records written with this schema; its only path is (). Raises BadSchema."""
         _check_path(path)
-        return _reader(schema.text, tuple(schema.imports.items()))
+        return _reader(schema.text, tuple(schema.imports.items()), self._prefix)
 
     def resolving(self, writer: Schema, reader: Schema, recursion: int = 0) -> RecordReader:
         """The reader for records of the one schema whose columns are the other's: see avro_resolving.py. Raises BadSchema."""
-        return resolving_reader(writer, reader, recursion)
+        return resolving_reader(writer, reader, recursion, self._prefix)
 
     def description(self, schema: Schema, path: RecordPath) -> RecordDescription:
         """What a schema says of its records. Raises BadSchema."""
@@ -90,5 +100,5 @@ def _check_path(path: RecordPath) -> None:
 
 
 @lru_cache(maxsize=MAX_READERS)
-def _reader(text: str, imports: tuple[tuple[str, str], ...]) -> AvroReader:
-    return AvroReader(text, imports)
+def _reader(text: str, imports: tuple[tuple[str, str], ...], prefix: str | None) -> AvroReader:
+    return AvroReader(text, imports, prefix)

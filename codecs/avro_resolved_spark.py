@@ -15,7 +15,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from distributary.codecs.avro_schema import Kind
-from distributary.codecs.avro_spark import Mode, element_of, raw_struct, spark_column, spark_type, typed
+from distributary.codecs.avro_spark import (
+    Mode,
+    element_of,
+    members_of,
+    raw_struct,
+    spark_column,
+    spark_type,
+    typed,
+)
 from distributary.codecs.avro_steps import (
     Branches,
     Cast,
@@ -108,12 +116,14 @@ def _elements(step: Elements, raw: SparkColumn) -> SparkColumn:
 
 def _members(step: Branches, raw: SparkColumn) -> list[tuple[Step | str, SparkColumn]]:
     """Each of the writer's branches that is more than null, and where it is."""
-    names = step.column.names or ("",) * len(step.branches)
-    return [
-        (branch, raw[name] if name else raw)
-        for branch, column, name in zip(step.branches, step.column.children, names, strict=True)
+    branches = [
+        branch
+        for branch, column in zip(step.branches, step.column.children, strict=True)
         if not column.is_null
     ]
+    if step.column.shape is not Shape.MEMBERS:
+        return [(branch, raw) for branch in branches]
+    return list(zip(branches, members_of(step.column, raw), strict=True))
 
 
 def _branches(step: Branches, raw: SparkColumn) -> SparkColumn:

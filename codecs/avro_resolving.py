@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from distributary.codecs.avro_arrow import ArrowDecoder, can_read
+from distributary.codecs.avro_members import named_by_type
 from distributary.codecs.avro_read import ExactDecoder
 from distributary.codecs.avro_resolve import resolve
 from distributary.codecs.avro_resolved_arrow import resolved
@@ -34,12 +35,12 @@ _Key: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
 class ResolvingReader:
     """Decodes records of a writer's schema into the columns of a reader's. Made by `resolving_reader`."""
 
-    def __init__(self, writer: Schema, reader: Schema, recursion: int) -> None:
+    def __init__(self, writer: Schema, reader: Schema, recursion: int, prefix: str | None) -> None:
         written = parse_schema(writer.text, dict(writer.imports))
         read = parse_schema(reader.text, dict(reader.imports))
         if recursion:
             read = unrolled(read, recursion)
-        columns = columns_of(read)
+        columns = columns_of(read) if prefix is None else named_by_type(columns_of(read), prefix)
         self.name = read.name or read.kind.value
         self.schema = schema_of(columns)
         self._plan = plan = _plan(written, columns)
@@ -88,13 +89,16 @@ def _plan(written: AvroType, columns: Column) -> Plan:
     return Plan(step.column if is_struct else only_column(step.column), step, is_struct, is_record)
 
 
-def resolving_reader(writer: Schema, reader: Schema, recursion: int = 0) -> ResolvingReader:
+def resolving_reader(
+    writer: Schema, reader: Schema, recursion: int = 0, prefix: str | None = None
+) -> ResolvingReader:
     """The reader for records written with the one schema whose columns are the other's, by Avro's rules.
 
-    `recursion` says how many times a record that can contain itself is columns within itself; with 0 it is JSON text.
-    Raises BadSchema, naming the place, where no record of the one can be one of the other.
+    `recursion` says how many times a record that can contain itself is columns within itself; with 0 it is JSON text;
+    `prefix` what the names of wide unions' members begin with where they are called by type (avro_members.py). Raises
+    BadSchema, naming the place, where no record of the one can be one of the other.
     """
-    return _reader(_key(writer), _key(reader), recursion)
+    return _reader(_key(writer), _key(reader), recursion, prefix)
 
 
 def _key(schema: Schema) -> _Key:
@@ -102,8 +106,8 @@ def _key(schema: Schema) -> _Key:
 
 
 @lru_cache(maxsize=MAX_READERS)
-def _reader(writer: _Key, reader: _Key, recursion: int) -> ResolvingReader:
-    return ResolvingReader(_schema(writer), _schema(reader), recursion)
+def _reader(writer: _Key, reader: _Key, recursion: int, prefix: str | None) -> ResolvingReader:
+    return ResolvingReader(_schema(writer), _schema(reader), recursion, prefix)
 
 
 def _schema(key: _Key) -> Schema:

@@ -79,11 +79,16 @@ def _optional(column: Column, raw: SparkColumn) -> SparkColumn:
     return F.lit(None)
 
 
+def members_of(column: Column, raw: SparkColumn) -> list[SparkColumn]:
+    """Of each of a wide union's branches that is more than null, where `from_avro` has put it."""
+    return [raw[f"member{number}"] for number in range(sum(map(bool, column.names)))]
+
+
 def _members(column: Column, raw: SparkColumn) -> SparkColumn:
+    branches = [(name, child) for name, child in zip(column.names, column.children, strict=True) if name]
     fields = [
-        typed(child, raw[name]).alias(name)
-        for name, child in zip(column.names, column.children, strict=True)
-        if name
+        typed(child, one).alias(name)
+        for (name, child), one in zip(branches, members_of(column, raw), strict=True)
     ]
     return F.when(raw.isNotNull(), F.struct(*fields))
 

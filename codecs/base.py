@@ -201,6 +201,10 @@ class AnyFormatCodec(Codec, Protocol):
         """The same codec where the types of these schemas are known."""
         ...
 
+    def codec_for(self, schema: Schema) -> Codec:
+        """The codec for this schema's type. Raises BadSchema where there is none."""
+        ...
+
 
 @runtime_checkable
 class GrowingCodec(Codec, Protocol):
@@ -267,6 +271,11 @@ def validating(codec: Codec) -> Codec:
             "schemas of this format say nothing of records that decoding does not check; leave decode.check out"
         )
     return codec.validating()
+
+
+def codec_for(codec: Codec, schema: Schema) -> Codec:
+    """The codec itself, or where it takes every format the one for this schema's. Raises BadSchema."""
+    return codec.codec_for(schema) if isinstance(codec, AnyFormatCodec) else codec
 
 
 def decodes_any_format(name: str) -> bool:

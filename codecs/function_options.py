@@ -1,12 +1,12 @@
 """The options of `from_protobuf`, `from_avro` and `from_json` that are about a registry, read and checked.
 
-As in Spark, capitals in their names do not matter.
+As in Spark, capitals in their names do not matter. Options that say what values become are each format's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, cast
 
 from distributary.codecs.subject_plan import Evolution, Mode
@@ -34,20 +34,6 @@ _OF_AVRO = {name.lower(): name for name in (AVRO_SCHEMA, AVRO_DEPTH)}
 # Deeper than Spark lets it be.
 _MAX_AVRO_DEPTH = 15
 
-# Spark's own options, and the value that says what happens here anyway.
-_ANYWAY = {
-    "emit.default.values": "true",
-    "enums.as.ints": "false",
-    "upcast.unsigned.ints": "true",
-    "unwrap.primitive.wrapper.types": "true",
-    "retain.empty.message.types": "true",
-    "convert.any.fields.to.json": "true",
-    "recursive.fields.max.depth": "-1",
-    "datetimerebasemode": "corrected",
-    "enablestableidentifiersforuniontype": "false",
-    "positionalfieldmatching": "false",
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionOptions:
@@ -57,6 +43,7 @@ class FunctionOptions:
     headers    the frame's column of Kafka's record headers; None where only payloads name their schemas
     reader     the Avro schema that all records are read as; None for the latest version
     recursion  how many times an Avro record is columns within itself; 0 for JSON text
+    values     all other options: those of Spark's function that say what values become
     """
 
     subject: str
@@ -68,6 +55,7 @@ class FunctionOptions:
     headers: str | None = None
     reader: str | None = None
     recursion: int = 0
+    values: Mapping[str, str] = field(default_factory=dict)
 
 
 def asks_a_registry(options: Mapping[str, str] | None) -> bool:
@@ -78,13 +66,11 @@ def asks_a_registry(options: Mapping[str, str] | None) -> bool:
 def function_options(function: str, options: Mapping[str, str], evolution: Evolution) -> FunctionOptions:
     """What these options of a function ask for; `evolution` is what its users expect where none says so.
 
-    Raises ConfigError, naming the option: none is passed over in silence.
+    Raises ConfigError, naming the option. Those that are about values are not checked here.
     """
     client = {name.removeprefix(PREFIX): value for name, value in options.items() if name.startswith(PREFIX)}
     known = {**_KNOWN, **(_OF_AVRO if function == "from_avro" else {})}
     options = {known.get(n.lower(), n): value for n, value in options.items() if not n.startswith(PREFIX)}
-    for name in set(options) - set(known.values()):
-        _check_spark_option(function, name, options[name])
     for name in (SUBJECT, ADDRESS):
         if not options.get(name):
             raise ConfigError(f"{function}: {name} is missing; a registry needs its address and a subject")
@@ -100,6 +86,7 @@ def function_options(function: str, options: Mapping[str, str], evolution: Evolu
         headers=options.get(HEADERS),
         reader=options.get(AVRO_SCHEMA),
         recursion=_depth(options.get(AVRO_DEPTH, "-1")),
+        values={name: value for name, value in options.items() if name not in known.values()},
     )
 
 
@@ -128,18 +115,3 @@ def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
     if value not in allowed:
         raise ConfigError(f"{name} is {value!r}; it must be {' or '.join(allowed)}")
     return value
-
-
-def _check_spark_option(function: str, name: str, value: str) -> None:
-    if name.lower() == "avroschemaurl":
-        raise ConfigError(
-            f"{function}: {name} is not read here; give the schema's text itself as {AVRO_SCHEMA}"
-        )
-    anyway = _ANYWAY.get(name.lower())
-    if anyway is None:
-        raise ConfigError(f"{function}: option {name!r} is not known together with a registry; take it away")
-    if str(value).lower() != anyway:
-        raise ConfigError(
-            f"{function}: with a registry the types are fixed, as if {name} were {anyway}; take the option away, or give "
-            "the schema yourself: then Spark's own function is called, with all its options"
-        )

@@ -19,7 +19,7 @@ from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from pyspark.sql.types import BooleanType, DataType, LongType, StructField, StructType
 
-from distributary.codecs.base import RecordPath, RecordReader, load_codec
+from distributary.codecs.base import RecordPath, RecordReader
 from distributary.codecs.function_options import Engine
 from distributary.codecs.record_headers import schema_header
 from distributary.codecs.record_names import RecordType
@@ -88,7 +88,7 @@ def spark_column(payloads: Payloads, plan: SubjectPlan, mode: Mode) -> Column:
 
     Raises DecoderUnavailable where Spark lacks it, or where it can read none of the subject's versions.
     """
-    codec = load_codec(plan.codec)
+    codec = plan.loaded()
     if not codec.registered:
         # Records that name no schema have no header either, and one schema for all.
         return _by_spark(codec.reader(plan.pinned[-1], codec.default_path), payloads.value, mode)
@@ -116,7 +116,7 @@ def _of_version(
     payloads: Payloads, plan: SubjectPlan, mode: Mode, version: tuple[int, RecordType]
 ) -> Iterator[tuple[Column, Column]]:
     """When a payload is of this version, and what it then is; for each way in which it may say so."""
-    codec, (schema_id, kind) = load_codec(plan.codec), version
+    codec, (schema_id, kind) = plan.loaded(), version
     reader = plan.reader_of(codec, kind)
     if kind.imported or not _is_plain(reader.schema, plan.columns):
         return
@@ -147,22 +147,26 @@ def _packed(array: pa.Array) -> pd.Series:
     """The array as pandas carries it to Spark without touching a value: plain ones as Arrow, nested ones as objects."""
     if pa.types.is_nested(array.type):
         return pd.Series(array.to_pylist(maps_as_pydicts="strict"), dtype=object)
-    if _is_instant(array.type):
+    if _travels_as_number(array.type):
         array = array.cast(pa.int64())
     return pd.Series(pd.arrays.ArrowExtensionArray(array))
 
 
-def _is_instant(kind: pa.DataType) -> bool:
-    return pa.types.is_timestamp(kind) and kind.tz is not None
+def _travels_as_number(kind: pa.DataType) -> bool:
+    """As a time it would pass through nanoseconds, which end in 2262 and after 292 years."""
+    return pa.types.is_duration(kind) or (pa.types.is_timestamp(kind) and kind.tz is not None)
 
 
 def _travelling(kind: pa.DataType) -> DataType:
-    # As a time it would pass through nanoseconds, which end in 2262.
-    return LongType() if _is_instant(kind) else from_arrow_type(kind, prefer_timestamp_ntz=True)
+    return LongType() if _travels_as_number(kind) else from_arrow_type(kind, prefer_timestamp_ntz=True)
 
 
 def _arrived(raw: Column, kind: pa.DataType) -> Column:
-    return F.timestamp_micros(raw) if _is_instant(kind) else raw
+    if not _travels_as_number(kind):
+        return raw
+    if pa.types.is_duration(kind):
+        return F.timestamp_micros(raw) - F.timestamp_micros(F.lit(0).cast("bigint"))
+    return F.timestamp_micros(raw)
 
 
 def _by_spark(reader: RecordReader, body: Column, mode: Mode) -> Column:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, cast
 
 import pyarrow as pa
 
 from distributary.codecs.auto import CODECS
-from distributary.codecs.base import Codec, RecordReader, load_codec
+from distributary.codecs.base import Codec, RecordReader, codec_for, codec_knowing
+from distributary.codecs.function_protocols import ResolvingCodec, SparkCodec
 from distributary.codecs.record_names import RecordType, record_type
 from distributary.codecs.row_shape import union
 from distributary.errors import BadSchema, ConfigError
@@ -31,18 +32,11 @@ class Lookup(Protocol):
         ...
 
 
-class ResolvingCodec(Codec, Protocol):
-    """A codec whose format has rules of its own for reading records of one schema as another has them."""
-
-    def resolving(self, writer: Schema, reader: Schema, recursion: int = 0) -> RecordReader:
-        """The reader for records of the writer's schema whose columns are the reader's. Raises BadSchema."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubjectPlan:
     """How a query decodes one column.
 
+    options    those of Spark's function whose columns and values are wanted; None for this project's own
     pinned     the schemas of the subject's versions, oldest first
     message    the record type to decode; the first of each schema where it is None
     columns    what every row has, whatever its own schema
@@ -57,11 +51,16 @@ class SubjectPlan:
     subject: str
     pinned: tuple[Schema, ...]
     columns: pa.Schema
+    options: Mapping[str, str] | None = None
     message: str | None = None
     evolution: Evolution = "restart"
     reader: Schema | None = None
     recursion: int = 0
     lookup: Lookup | None = None
+
+    def loaded(self) -> Codec:
+        """The codec, as the options have it. Raises ConfigError."""
+        return codec_of(self.codec, self.options, self.pinned)
 
     def known(self, codec: Codec) -> dict[int, RecordType]:
         """The record type to decode in each pinned schema that has it."""
@@ -74,6 +73,21 @@ class SubjectPlan:
         return cast("ResolvingCodec", codec).resolving(kind.schema, self.reader, self.recursion)
 
 
+def codec_of(name: str, options: Mapping[str, str] | None, schemas: Sequence[Schema]) -> Codec:
+    """The codec called `name`, knowing the types of these schemas, with the options of Spark's function where there are any.
+
+    Raises ConfigError for an option that the function does not have, and where the codec stands in for none.
+    """
+    codec = codec_knowing(name, {schema.id: schema.type for schema in schemas})
+    if options is None:
+        return codec
+    if not isinstance(codec, SparkCodec):
+        raise ConfigError(
+            f"options are those of the function of Spark for one format; for {name} there is none"
+        )
+    return codec.as_spark(options)
+
+
 def record_types(
     codec: Codec, schemas: Sequence[Schema], message: str | None
 ) -> list[tuple[Schema, RecordType]]:
@@ -81,7 +95,7 @@ def record_types(
     found = []
     for schema in schemas:
         try:
-            kind = record_type(codec, schema, message)
+            kind = type_in(codec, schema, message)
             kind.reader(codec)
         except (BadSchema, ConfigError):
             # An older version may be broken, or lack a message that came later: its records tell.
@@ -92,35 +106,43 @@ def record_types(
     return found
 
 
-def read_as(codec_name: str, latest: Schema, text: str | None) -> Schema | None:
+def type_in(codec: Codec, schema: Schema, message: str | None) -> RecordType:
+    """The wanted type in a schema: the message of that name in one that can have several. Raises BadSchema and ConfigError."""
+    own = codec_for(codec, schema)
+    return record_type(own, schema, message if own.default_path else None)
+
+
+def read_as(codec: Codec, latest: Schema, text: str | None) -> Schema | None:
     """The schema to read every record as: the one given, or the latest; None where the format has no rules for it.
 
     Raises ConfigError where one is given and the format has none.
     """
-    if hasattr(load_codec(codec_name), "resolving"):
+    if isinstance(codec_for(codec, latest), ResolvingCodec):
         return latest if text is None else replace(latest, text=text)
     if text is None:
         return None
-    raise ConfigError(f"the format {codec_name} has no rules for reading records as another schema has them")
+    raise ConfigError(
+        f"schemas of type {latest.type} have no rules for reading records as another schema has them"
+    )
 
 
-def columns_read(codec_name: str, reader: Schema, recursion: int) -> pa.Schema:
+def columns_read(codec: Codec, reader: Schema, recursion: int) -> pa.Schema:
     """The columns of all records that are read as this schema has them. Raises BadSchema."""
-    return cast("ResolvingCodec", load_codec(codec_name)).resolving(reader, reader, recursion).schema
+    return cast("ResolvingCodec", codec).resolving(reader, reader, recursion).schema
 
 
-def full_name(codec_name: str, latest: Schema, message: str | None) -> str | None:
+def full_name(codec: Codec, latest: Schema, message: str | None) -> str | None:
     """The record type's full name, so that it is the same one in all versions; None where schemas have but one type.
 
     Without a name it is the first type of the latest version. Raises BadSchema and ConfigError.
     """
-    codec = load_codec(codec_name)
+    codec = codec_for(codec, latest)
     if message is None and not codec.default_path:
         return None
     return record_type(codec, latest, message).reader(codec).name
 
 
-def codec_of(schemas: Sequence[Schema]) -> str:
+def codec_name(schemas: Sequence[Schema]) -> str:
     """The codec for these schemas, by their type in the registry. Raises ConfigError where they have several."""
     types = {schema.type for schema in schemas}
     if len(types) != 1:
@@ -131,10 +153,9 @@ def codec_of(schemas: Sequence[Schema]) -> str:
 
 
 def columns_of(
-    codec_name: str, schemas: Sequence[Schema], message: str | None, version: Literal["latest", "all"]
+    codec: Codec, schemas: Sequence[Schema], message: str | None, version: Literal["latest", "all"]
 ) -> pa.Schema:
     """The columns of the latest version, or those of all versions together. Raises BadSchema and ConfigError."""
-    codec = load_codec(codec_name)
     kinds = record_types(codec, schemas, message)
     if version == "latest":
         return kinds[-1][1].reader(codec).schema

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from distributary.codecs.subject_plan import (
     Evolution,
     SubjectPlan,
+    codec_name,
     codec_of,
     columns_of,
     columns_read,
@@ -30,6 +32,7 @@ class Wanted:
     evolution  what a record does that was written with a version that came later
     reader     the schema that all records are read as, in place of the latest version
     recursion  how many times a record is columns within itself; 0 for JSON text
+    options    those of Spark's function whose columns and values are wanted; None for this project's own
     """
 
     codec: str | None
@@ -38,6 +41,7 @@ class Wanted:
     evolution: Evolution = "restart"
     reader: str | None = None
     recursion: int = 0
+    options: Mapping[str, str] | None = None
 
 
 def subject_plan(
@@ -47,6 +51,9 @@ def subject_plan(
 
     Raises ConfigError, SchemaNotFound, BadSchema or RegistryUnavailable.
     """
+    if wanted.codec is not None:
+        # What is wrong with the call is said before anybody is asked.
+        codec_of(wanted.codec, wanted.options, ())
     if isinstance(registry, str):
         registry = RegistryOptions(url=registry)
     if isinstance(registry, RegistryOptions):
@@ -56,7 +63,8 @@ def subject_plan(
     else:
         options = registry.options if isinstance(registry, ConfluentRegistry) else None
         schemas = subject_schemas(registry, subject)
-    codec = wanted.codec or codec_of(schemas)
+    name = wanted.codec or codec_name(schemas)
+    codec = codec_of(name, wanted.options, schemas)
     record = full_name(codec, schemas[-1], wanted.message)
     as_one = wanted.version == "latest" or wanted.reader is not None
     reader = read_as(codec, schemas[-1], wanted.reader) if as_one else None
@@ -66,8 +74,9 @@ def subject_plan(
         else columns_read(codec, reader, wanted.recursion)
     )
     return SubjectPlan(
-        codec=codec,
+        codec=name,
         subject=subject,
+        options=wanted.options,
         pinned=tuple(schemas),
         columns=columns,
         message=record,

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from distributary.codecs.base import INFERRED, Codec, Failure, RecordPath, RecordReader, load_codec
-from distributary.codecs.record_names import record_type
+from distributary.codecs.base import INFERRED, AnyFormatCodec, Codec, Failure, RecordPath, RecordReader
 from distributary.codecs.row_shape import Mask, empty_rows, fit
-from distributary.codecs.subject_plan import SubjectPlan
+from distributary.codecs.subject_plan import SubjectPlan, type_in
 from distributary.codecs.wire_header import Frames, bodies
 from distributary.errors import BadRecord, BadSchema, ConfigError, SchemaNotFound, UnknownFieldException
 from distributary.registry.base import Schema, SchemaRef
@@ -20,6 +19,7 @@ from distributary.registry.same_schema import same_schema
 UNKNOWN_SCHEMA = "unknown_schema"
 OTHER_RECORD = "other_record"
 OTHER_TYPE = "other_type"
+NO_SCHEMA = "no_schema"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,13 @@ class SubjectRows:
 
     plan: SubjectPlan
     _codec: Codec = field(init=False)
+    _schemas: dict[SchemaRef, Schema | _Refusal] = field(init=False, default_factory=dict)
     _readers: dict[tuple[SchemaRef, RecordPath], RecordReader | _Refusal] = field(
         init=False, default_factory=dict
     )
 
     def __post_init__(self) -> None:
-        self._codec = load_codec(self.plan.codec)
+        self._codec = self.plan.loaded()
 
     def decode(self, values: pa.BinaryArray, header_ids: pa.BinaryArray | None = None) -> DecodedColumn:
         """All payloads, with their wire headers, or with `header_ids` from their records' headers where those are not null.
@@ -58,18 +59,34 @@ class SubjectRows:
         Raises UnknownFieldException for a newer schema where the plan says so, and RegistryUnavailable where a
         registry has to be asked and does not answer: neither says anything about a record.
         """
-        frames = self._codec.split(values, header_ids)
+        frames = self._frames(values, header_ids)
         failures = [Failure(*error) for error in frames.errors]
         parts, places = [], np.full(len(values), -1, np.int64)
         done = 0
         for kind in range(len(frames.kinds)):
             rows = np.flatnonzero(frames.kind == kind)
+            if not len(rows):
+                continue
             part, source = self._of_one_kind(values, frames, rows, failures)
             places[source] = np.arange(done, done + len(source))
             done += len(source)
             parts.append(part)
         failures.sort(key=lambda failure: failure.row)
         return DecodedColumn(_gathered(parts, places, self.plan.columns), places >= 0, tuple(failures))
+
+    def _frames(self, values: pa.BinaryArray, header_ids: pa.BinaryArray | None) -> Frames:
+        frames = self._codec.split(values, header_ids)
+        if not isinstance(self._codec, AnyFormatCodec):
+            return frames
+        new = {ref for ref, _ in frames.kinds} - set(self._schemas)
+        if not new:
+            return frames
+        # Only what is known of a schema's type says where the bodies of its records begin.
+        found = {ref: self._schema(ref) for ref in new}
+        self._codec = self._codec.knowing(
+            {ref: schema.type for ref, schema in found.items() if isinstance(schema, Schema)}
+        )
+        return self._codec.split(values, header_ids)
 
     def _of_one_kind(
         self, values: pa.BinaryArray, frames: Frames, rows: np.ndarray, failures: list[Failure]
@@ -99,7 +116,7 @@ class SubjectRows:
         if isinstance(schema, _Refusal):
             return schema
         try:
-            wanted = record_type(self._codec, schema, self.plan.message)
+            wanted = type_in(self._codec, schema, self.plan.message)
             reader = self.plan.reader_of(self._codec, wanted)
             if wanted.imported:
                 return reader
@@ -121,8 +138,14 @@ class SubjectRows:
         return self.plan.lookup is not None and self.plan.lookup.is_version(schema)
 
     def _schema(self, ref: SchemaRef) -> Schema | _Refusal:
+        if ref not in self._schemas:
+            self._schemas[ref] = self._looked_up(ref)
+        return self._schemas[ref]
+
+    def _looked_up(self, ref: SchemaRef) -> Schema | _Refusal:
         if ref == INFERRED:
-            return self.plan.pinned[-1]
+            latest = self.plan.pinned[-1]
+            return latest if latest.inferred else _Refusal(NO_SCHEMA, "the record names no schema")
         for schema in self.plan.pinned:
             if ref in (schema.id, schema.guid):
                 return schema

@@ -57,6 +57,8 @@ def from_protobuf(
         ``schema.registry.schema.evolution.mode``: ``restart`` (default) fails with UnknownFieldException on a
         record of a newer version, ``none`` leaves out what is new.
         ``mode``: ``FAILFAST`` (default) or ``PERMISSIVE``, which gives null for a broken record.
+        ``emit.default.values``, ``enums.as.ints``, ``upcast.unsigned.ints``, ``unwrap.primitive.wrapper.types``,
+        ``retain.empty.message.types``, ``convert.any.fields.to.json``, ``recursive.fields.max.depth``: as in PySpark.
         ``distributary.headers``: the column of Kafka's record headers, where those may name the schema.
         ``confluent.schema.registry.<option>``: for the registry's client.
 
@@ -191,6 +193,7 @@ def decode(
     into: str | None = None,
     headers: str | None = None,
     reader_schema: str | None = None,
+    options: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """The frame with a column of payloads replaced by what is in them: the fast way, for every format.
 
@@ -224,6 +227,9 @@ def decode(
         The frame's column of Kafka's record headers (`includeHeaders`), where those may name the schema.
     reader_schema : str, optional
         An Avro schema that records are read as, instead of the latest version.
+    options : dict, optional
+        Those of Spark's function for the format that say what values become, such as ``enums.as.ints``: columns and
+        values are then that function's; ``{}`` for its defaults. Default: this project's own, those of its tables.
 
     Returns
     -------
@@ -232,7 +238,7 @@ def decode(
     """
     from distributary.codecs.subject_frame import Shape, decoded_frame
 
-    wanted = Wanted(format, message, version, evolution, reader_schema)
+    wanted = Wanted(format, message, version, evolution, reader_schema, options=options)
     plan = subject_plan(registry, subject, wanted)
     return decoded_frame(frame, plan, Shape(column=column, headers=headers, into=into, mode=mode))
 
@@ -254,7 +260,9 @@ def _with_reader(asked: FunctionOptions, text: str | None) -> FunctionOptions:
 def _column(data: Column | str, asked: FunctionOptions, codec: str) -> Column:
     from distributary.codecs.spark_functions import Payloads, struct_column
 
-    wanted = Wanted(codec, asked.message, "latest", asked.evolution, asked.reader, asked.recursion)
+    wanted = Wanted(
+        codec, asked.message, "latest", asked.evolution, asked.reader, asked.recursion, asked.values
+    )
     plan = subject_plan(asked.registry, asked.subject, wanted)
     return struct_column(Payloads.of(data, asked.headers), plan, asked.mode, asked.engine)
 

@@ -6,17 +6,19 @@ By the rules of SchemaConverters and ProtobufDeserializer of spark-protobuf 4.1,
 from __future__ import annotations
 
 import base64
+import json
 from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from tests.codecs.protobuf_samples import comparable
-
-__all__ = ["comparable", "from_protobuf_row"]
 
 CUT = object()
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _WRAPPERS = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 _UNSIGNED = {
     FieldDescriptor.TYPE_UINT32: 32,
@@ -24,6 +26,35 @@ _UNSIGNED = {
     FieldDescriptor.TYPE_UINT64: 64,
     FieldDescriptor.TYPE_FIXED64: 64,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Json:
+    """What a text says that is JSON."""
+
+    value: Any
+
+
+def rows_are(rows: pa.RecordBatch, wanted: list[dict[str, Any]]) -> bool:
+    """Whether rows are what `from_protobuf_row` wants of each."""
+    found = rows.to_pylist()
+    return len(found) == len(wanted) and all(map(_is, found, wanted))
+
+
+def _is(found: Any, wanted: Any) -> bool:
+    if isinstance(wanted, Json):
+        return bool(json.loads(found) == wanted.value)
+    if isinstance(wanted, dict):
+        items = dict(found)
+        return items.keys() == wanted.keys() and all(_is(items[name], wanted[name]) for name in wanted)
+    if isinstance(wanted, list):
+        return len(found) == len(wanted) and all(map(_is, found, wanted))
+    if isinstance(found, datetime):
+        found -= EPOCH
+    if isinstance(found, timedelta):
+        found //= timedelta(microseconds=1)
+    # Minus zero is not zero here.
+    return bool(found == wanted and str(found) == str(wanted))
 
 
 def from_protobuf_row(message: Any, options: dict[str, Any]) -> dict[str, Any]:
@@ -94,13 +125,15 @@ class _Rules:
             inner = value.DESCRIPTOR.fields[0]
             return self.number(inner, value.value) if self.zeros or _is_written(value, inner) else None
         if name == "google.protobuf.Any":
-            return {"@type": value.type_url, "value": base64.b64encode(value.value).decode()}
-        return json_format.MessageToDict(
-            value, preserving_proto_field_name=True, use_integers_for_enums="enums.as.ints" in self.on
+            return Json({"@type": value.type_url, "value": base64.b64encode(value.value).decode()})
+        numbers = "enums.as.ints" in self.on
+        return Json(
+            json_format.MessageToDict(value, preserving_proto_field_name=True, use_integers_for_enums=numbers)
         )
 
     def enum(self, field: FieldDescriptor, value: int) -> Any:
-        names = {number.number: number.name for number in reversed(field.enum_type.values)}
+        values = field.enum_type.values if field.enum_type else []
+        names = {number.number: number.name for number in reversed(values)}
         return value if "enums.as.ints" in self.on else names.get(value, str(value))
 
     def number(self, field: FieldDescriptor, value: Any) -> Any:

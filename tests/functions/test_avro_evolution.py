@@ -11,11 +11,12 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import from_avro
 from tests.codecs.avro_samples import by_fastavro
 from tests.functions.test_functions import frame_of, rows
 
 from distributary import functions
-from distributary.errors import ConfigError
+from distributary.errors import BadSchema, ConfigError
 from distributary.producer_sim.stack import Stack
 from distributary.registry.confluent import ConfluentRegistry
 from distributary.registry.memory import MemoryRegistry
@@ -148,8 +149,9 @@ def test_what_contains_itself_is_text_or_columns_so_deep(spark: SparkSession, su
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"datetimeRebaseMode": "LEGACY"}, "as if datetimeRebaseMode were corrected"),
-        ({"enableStableIdentifiersForUnionType": "true"}, "as if enableStable.* were false"),
+        ({"datetimeRebaseMode": "LEGACY"}, "must be corrected"),
+        ({"enableStableIdentifiersForUnionType": "yes"}, "must be true or false"),
+        ({"nonsense": "1"}, "no option 'nonsense'"),
         ({"avroSchemaUrl": "file:/x"}, "give the schema's text itself as avroSchema"),
         ({"recursiveFieldMaxDepth": "16"}, "must be a number up to 15"),
         ({"recursiveFieldMaxDepth": "deep"}, "must be a number up to 15"),
@@ -162,3 +164,78 @@ def test_options_that_cannot_be_kept_are_refused_by_name(options: dict[str, str]
         functions.from_avro(
             F.lit(b""), '"int"', options, subject="s-value", schemaRegistryAddress="http://127.0.0.1:9"
         )
+
+
+MEMBERS = event(
+    field(
+        "n",
+        [
+            "int",
+            "string",
+            {"type": "record", "name": "Inner", "namespace": "a.b", "fields": [field("x", "int")]},
+        ],
+    ),
+    field(
+        "all",
+        {"type": "array", "items": ["null", "boolean", {"type": "enum", "name": "Size", "symbols": ["S"]}]},
+    ),
+)
+
+
+@pytest.mark.parametrize("engine", ["python", "spark"])
+@pytest.mark.parametrize("changed", [False, True])
+def test_members_of_unions_are_called_by_their_types_on_demand(
+    spark: SparkSession, subject: Subject, engine: str, changed: bool
+) -> None:
+    values = [{"n": "x", "all": [True, None, "S"]}, {"n": 5, "all": []}, {"n": {"x": 7}, "all": [False]}]
+    sent = [subject.record(MEMBERS, value) for value in values]
+    if changed:
+        subject.record({**MEMBERS, "fields": [*reversed(MEMBERS["fields"])]}, values[0])
+    stable = {"enableStableIdentifiersForUnionType": "true", "stableIdentifierPrefixForUnionType": "is_"}
+    found = rows(frame_of(spark, *sent), subject.column(**stable, distributary__engine=engine))
+    bodies = spark.createDataFrame(
+        [(n, one and one[5:]) for n, one in enumerate(sent)], "number int, body binary"
+    )
+    wanted = bodies.coalesce(1).select(
+        "number", from_avro("body", json.dumps(MEMBERS), stable).alias("event")
+    )
+    assert found == [row.event.asDict(recursive=True) for row in wanted.orderBy("number").collect()]
+    assert found[2]["n"] == {"is_int": None, "is_string": None, "is_Inner": {"x": 7}}
+
+
+def test_members_that_would_have_one_name_are_refused(subject: Subject) -> None:
+    alike: list[dict[str, Any]] = [
+        {"type": "record", "name": name, "fields": []} for name in ("a.Inner", "b.INNER")
+    ]
+    subject.record(event(field("n", ["null", "int", *alike])), {"n": 1})
+    with pytest.raises(BadSchema, match="leave enableStableIdentifiersForUnionType out"):
+        subject.column(enableStableIdentifiersForUnionType="true")
+
+
+def test_a_subject_of_several_formats_is_decoded_as_each_record_says(spark: SparkSession) -> None:
+    registry = MemoryRegistry()
+    subject = Subject(registry, "games-value")
+    first = subject.record(event(field("n", "int")), {"n": 1})
+    text = (
+        'syntax = "proto3"; message Event { int64 n = 1; int32 skipped = 2; } message Other { string s = 1; }'
+    )
+    number = registry.register("games-value", text, "PROTOBUF")
+    head = b"\0" + number.to_bytes(4, "big")
+    second, other = head + b"\0" + b"\x08\x05\x10\x06", head + b"\x02\x02" + b"\x0a\x01s"
+    last = subject.record(
+        event(field("n", "long"), field("level", "string", default="LOW")), {"n": 2, "level": "UP"}
+    )
+    frame = frame_of(spark, first, second, last, other, b'{"n": 9}')
+    decoded = functions.decode(
+        frame, registry=registry, subject="games-value", format="auto", mode="PERMISSIVE", into="event"
+    ).orderBy("number")
+    found = decoded.collect()
+    assert [row.event and row.event.asDict() for row in found] == [
+        {"n": 1, "level": "LOW"},
+        {"n": 5, "level": None},
+        {"n": 2, "level": "UP"},
+        None,
+        None,
+    ]
+    assert found[3]["_decode_error"].startswith("other_record: the record is a Other")
+    assert found[4]["_decode_error"] == "no_schema: the record names no schema"

@@ -95,7 +95,8 @@ def test_each_record_is_read_with_the_schema_it_names(
             second, V2, game="b", tags=[{"name": "x", "at": {"seconds": -5}}], sums={"k": 2**64 - 1}
         ),
     )
-    old, nothing, new = rows(frame, functions.from_protobuf("value", options=options(stack, topic)))
+    wide = options(stack, topic, emit__default__values="true", upcast__unsigned__ints="true")
+    old, nothing, new = rows(frame, functions.from_protobuf("value", options=wide))
     assert (old["game"], old["score"], old["at"].year) == ("a", 1, 9999)
     assert (old["tags"], old["sums"]) == (None, None)
     assert nothing is None
@@ -233,13 +234,81 @@ def test_names_that_collide_are_refused_with_a_way_out(
     ]
 
 
+RICH = HEAD + (
+    'import "google/protobuf/duration.proto"; import "google/protobuf/wrappers.proto"; import "google/protobuf/any.proto"; '
+    "message Event { int32 n = 1; uint32 u = 2; State state = 3; google.protobuf.Duration took = 4; Part part = 5; "
+    "repeated google.protobuf.Duration pauses = 6; google.protobuf.StringValue title = 7; Nothing nothing = 8; "
+    "google.protobuf.Any any = 9; Node node = 10; } enum State { NONE = 0; DONE = 1; } message Nothing {} "
+    "message Part { google.protobuf.Duration took = 1; google.protobuf.Timestamp at = 2; } "
+    "message Node { int32 v = 1; Node next = 2; }"
+)
+RICH_FIELDS: dict[str, Any] = {
+    "u": 2**32 - 1,
+    "state": 1,
+    "took": {"seconds": 315_576_000_000},
+    "part": {"took": {"seconds": -1}, "at": {"seconds": 1}},
+    "pauses": [{"nanos": 5_000}],
+    "title": {"value": ""},
+    "nothing": {},
+    "any": {"type_url": "x/games.Part", "value": b""},
+    "node": {"v": 1, "next": {"v": 2, "next": {"v": 3}}},
+}
+
+
+def test_without_options_columns_and_values_are_sparks(
+    spark: SparkSession, stack: Stack, topic: Topic
+) -> None:
+    number = topic.register(RICH)
+    frame = frame_of(spark, topic.record(number, RICH, **RICH_FIELDS))
+    event = functions.from_protobuf("value", options=options(stack, topic))
+    assert frame.select(event.alias("e")).schema["e"].dataType.simpleString() == (
+        "struct<n:int,u:int,state:string,took:interval day to second,"
+        "part:struct<took:interval day to second,at:timestamp>,pauses:array<interval day to second>,"
+        "title:struct<value:string>,any:struct<type_url:string,value:binary>,node:string>"
+    )
+    (row,) = rows(frame, event)
+    assert (row["n"], row["u"], row["state"], row["title"]) == (None, -1, "DONE", {"value": None})
+    assert row["took"].total_seconds() == 315_576_000_000
+    assert (row["part"]["took"].total_seconds(), row["part"]["at"].second) == (-1, 1)
+    assert [pause.microseconds for pause in row["pauses"]] == [5]
+    assert row["any"] == {"type_url": "x/games.Part", "value": None}
+    assert row["node"] == '{"v":1,"next":{"v":2,"next":{"v":3}}}'
+
+
+def test_options_of_spark_change_columns_and_values_and_decode_takes_them_too(
+    spark: SparkSession, stack: Stack, topic: Topic
+) -> None:
+    number = topic.register(RICH)
+    frame = frame_of(spark, topic.record(number, RICH, **RICH_FIELDS))
+    given = {
+        "emit.default.values": "true",
+        "enums.as.ints": "true",
+        "upcast.unsigned.ints": "true",
+        "unwrap.primitive.wrapper.types": "true",
+        "retain.empty.message.types": "true",
+        "convert.any.fields.to.json": "true",
+        "recursive.fields.max.depth": "2",
+    }
+    event = functions.from_protobuf("value", options={**options(stack, topic), **given})
+    (row,) = rows(frame, event)
+    assert (row["n"], row["u"], row["state"], row["title"]) == (0, 2**32 - 1, 1, "")
+    assert row["nothing"] == {"__dummy_field_in_empty_struct": None}
+    assert (row["any"], row["node"]) == ('{"@type":"x/games.Part"}', {"v": 1, "next": {"v": 2}})
+    whole = functions.decode(
+        frame, registry=stack.registry_url, subject=topic.subject, options=given, into="event"
+    )
+    assert rows(whole, F.col("event")) == [row]
+    assert whole.schema["event"].dataType == frame.select(event.alias("event")).schema["event"].dataType
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
         ({"schema__registry__schema__evolution__mode": "sometimes"}, "must be restart or none"),
         ({"mode": "LENIENT"}, "must be FAILFAST or PERMISSIVE"),
-        ({"enums__as__ints": "true"}, "as if enums.as.ints were false"),
-        ({"nonsense": "1"}, "'nonsense' is not known"),
+        ({"enums__as__ints": "yes"}, "must be true or false"),
+        ({"recursive__fields__max__depth": "11"}, "must be a number up to 10"),
+        ({"nonsense": "1"}, "has no option 'nonsense'"),
         ({"confluent__schema__registry__nonsense": "1"}, "nonsense is not an option that is known here"),
     ],
 )

@@ -1,0 +1,48 @@
+"""The names of what wide unions become: by number, as Spark has it, or by their types, which later branches do not shift.
+
+Spark's options `enableStableIdentifiersForUnionType` and `stableIdentifierPrefixForUnionType` of its Avro source and `from_avro`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from distributary.codecs.avro_types import Column, Shape, list_column, map_column, struct_of
+from distributary.errors import BadSchema
+
+PREFIX = "member_"
+
+
+def named_by_type(column: Column, prefix: str) -> Column:
+    """The column where members of wide unions are called by their types. Raises BadSchema where two are called the same."""
+    children = tuple(named_by_type(child, prefix) for child in column.children)
+    if children == column.children and column.shape is not Shape.MEMBERS:
+        return column
+    if column.shape is Shape.STRUCT:
+        return struct_of(column.avro, column.names, children)
+    if column.shape is Shape.LIST:
+        return list_column(column.avro, children[0])
+    if column.shape is Shape.MAP:
+        return map_column(column.avro, children[0])
+    if column.shape is Shape.MEMBERS:
+        return _members(column, children, prefix)
+    # A union of one type besides null.
+    kind = next(child.type for child in children if not child.is_null)
+    return replace(column, children=children, type=kind)
+
+
+def _members(column: Column, children: tuple[Column, ...], prefix: str) -> Column:
+    names = tuple("" if child.is_null else prefix + _simple_name(child) for child in children)
+    fields = [pa.field(name, child.type) for name, child in zip(names, children, strict=True) if name]
+    if len({field.name.lower() for field in fields}) != len(fields):
+        raise BadSchema(
+            f"a union has branches that would have the same name ({', '.join(filter(None, names))}), whatever their "
+            "capitals and namespaces; leave enableStableIdentifiersForUnionType out"
+        )
+    return replace(column, children=children, names=names, type=pa.struct(fields))
+
+
+def _simple_name(column: Column) -> str:
+    return column.avro.name.rpartition(".")[2] or column.avro.kind.value
