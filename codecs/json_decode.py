@@ -69,26 +69,30 @@ class JsonDecoder:
         slowly = [everything]
         if self._native is not None and not self._native.gave_up:
             apart = unsuitable(payloads)
-            slowly = [everything[apart], *self._natively(self._native, payloads, everything[~apart], outcome)]
+            rows = everything[~apart]
+            # A batch that is bad all over is not read again and again.
+            patience = 16 + len(rows) // 16
+            slowly = [everything[apart], *self._natively(self._native, payloads, rows, outcome, patience)]
         self._exactly(payloads, np.sort(np.concatenate(slowly)), outcome)
         return _decoded(outcome, self.schema)
 
-    def natively(self, payloads: pa.BinaryArray) -> tuple[pa.RecordBatch, Rows]:
-        """Those payloads that the native reader takes whole, as rows, and which they are; the others are left out."""
+    def natively(self, payloads: pa.BinaryArray, patience: int) -> tuple[pa.RecordBatch, Rows]:
+        """Those payloads that the native reader takes whole, as rows, and which they are; the others are left out.
+
+        When it has refused more than so many times, it is not asked about the rest.
+        """
         outcome = _Outcome()
         if self._native is not None and not self._native.gave_up:
-            apart = unsuitable(payloads)
-            list(self._natively(self._native, payloads, np.flatnonzero(~apart), outcome))
+            rows = np.flatnonzero(~unsuitable(payloads))
+            list(self._natively(self._native, payloads, rows, outcome, patience))
         taken = _decoded(outcome, self.schema)
         return taken.rows, taken.source
 
     def _natively(
-        self, native: NativeReader, payloads: pa.BinaryArray, rows: Rows, outcome: _Outcome
+        self, native: NativeReader, payloads: pa.BinaryArray, rows: Rows, outcome: _Outcome, patience: int
     ) -> Iterator[Rows]:
         """Reads what the native reader can read; yields the rows that it cannot."""
         waiting = [_Segment(part) for part in _portions(payloads, rows, len(rows) or 1, _MOST_BYTES)][::-1]
-        # A batch that is bad all over is not read again and again.
-        patience = 16 + len(rows) // 16
         while waiting:
             segment = waiting.pop()
             if len(segment.rows) < _TOO_FEW or patience < 0:
@@ -100,11 +104,13 @@ class JsonDecoder:
             except (Refused, pa.ArrowException) as error:
                 patience -= 1
                 refused = error if isinstance(error, Refused) else Refused()
-                if refused.row is None and not refused.unknown and not segment.sifted:
+                if not refused.unknown and not segment.sifted:
                     misfits = native.likely_misfits(part)
                     yield segment.rows[misfits]
-                    waiting.append(_Segment(segment.rows[~misfits], segment.widely, sifted=True))
-                    continue
+                    segment = _Segment(segment.rows[~misfits], segment.widely, sifted=True)
+                    if misfits.any():
+                        waiting.append(segment)
+                        continue
                 if refused.unknown and not segment.widely:
                     deep = too_deep(part)
                     yield segment.rows[deep]

@@ -31,7 +31,7 @@ from distributary.registry.base import Schema
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
 
-MAX_READERS = 256
+MAX_READERS = 2_000
 
 
 class JsonReader:

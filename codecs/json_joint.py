@@ -22,6 +22,8 @@ from distributary.codecs.json_native import can_read
 
 # Every record has a value, mostly a null, in each of the union's columns, and each column costs time in every call.
 MOST_COLUMNS = 64
+# One member's bad records must not have all the others' read again and again.
+_PATIENCE = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class JointReader:
             types: list[pa.DataType | None] = [pa.struct(list(one.schema)) for one in self._members]
             self._decoder = JsonDecoder(union)
             self._foreign = list(_foreign(union, types, ()))
-        batch, rows = self._decoder.natively(payloads)
+        batch, rows = self._decoder.natively(payloads, _PATIENCE)
         members = members[rows]
         masks = [
             is_valid(_at(batch, one.path)) & lacking

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +20,7 @@ import pyarrow.types as kinds
 from distributary.codecs.binary_rows import BinaryRows, Longs, Mask
 from distributary.codecs.json_fitting import Refused, asked, fitted, is_valid
 from distributary.codecs.json_maps import MOST_KEYS, has_map, keys_of, may_be_null, with_keys
+from distributary.codecs.json_misfits import misfit_pattern
 from distributary.codecs.json_text import MAX_DEPTH
 
 # A `null` at the end of more white space than this is not looked for: such a payload is left to the exact way.
@@ -34,7 +34,6 @@ _AFTER_BRACE = _IS_SPACE.copy()
 _AFTER_BRACE[ord("n")] = True
 
 _CULPRIT = re.compile(r"in row (\d+)$")
-_PLAIN_NAME = re.compile(r"\w+", re.ASCII)
 _UNKNOWN = "unexpected field"
 
 
@@ -48,9 +47,8 @@ class NativeReader:
         self._schema = schema
         self._type = pa.struct(list(schema))
         self._asked = asked(self._type)
-        names = sorted({name for one in schema for name in _integers(one) if _PLAIN_NAME.fullmatch(name)})
         self.gave_up = False
-        self._misfit = rf'"(?:{"|".join(names)})"\s*:\s*-?\d*(?:\.|[eE]|\d{{19}})' if names else None
+        self._misfit = misfit_pattern(schema)
 
     def batch(self, payloads: pa.BinaryArray, *, unknown_fields: bool) -> tuple[pa.RecordBatch, Mask]:
         """All payloads as rows, and which of these rows are in doubt. Raises Refused, or whatever Arrow does.
@@ -80,9 +78,9 @@ class NativeReader:
         return keys
 
     def likely_misfits(self, payloads: pa.BinaryArray) -> Mask:
-        """Which payloads look as if they had a fraction where the column holds whole numbers; a guess, no more.
+        """Which payloads look as if they had a value of another kind than their column's; a guess, no more.
 
-        The native reader does not say which row such a number is in.
+        The native reader stops at the first such value, and does not always say which row it is in.
         """
         if self._misfit is None:
             return np.zeros(len(payloads), bool)
@@ -226,12 +224,3 @@ def _known(of: pa.DataType) -> bool:
 def _levels(of: pa.DataType) -> int:
     """How many objects and lists are one inside the other."""
     return 1 + max((_levels(of.field(place).type) for place in range(of.num_fields)), default=0)
-
-
-def _integers(one: pa.Field) -> Iterable[str]:
-    """The names of all fields, nested ones too, that hold whole numbers."""
-    if kinds.is_struct(one.type):
-        return [name for inner in one.type for name in _integers(inner)]
-    if kinds.is_list(one.type):
-        return _integers(one.type.value_field)
-    return [one.name] if kinds.is_integer(one.type) else []

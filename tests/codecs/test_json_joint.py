@@ -14,6 +14,7 @@ from tests.codecs.json_samples import payloads, schemas
 from distributary.codecs.base import Decoded, JointCodec, load_codec
 from distributary.codecs.json_inferred import JsonReader
 from distributary.codecs.json_joint import MOST_COLUMNS, JointReader
+from distributary.codecs.json_native import NativeReader
 from distributary.codecs.struct_type import list_of, struct_json
 from distributary.registry.base import Schema
 
@@ -123,6 +124,26 @@ def test_a_broken_record_is_numbered_among_its_own() -> None:
     assert not go.failures
     assert [failure.row for failure in chess.failures] == [5, 13, 14]
     assert chess.source.tolist() == [*range(5), *range(6, 13)]
+
+
+def test_a_member_that_sends_nothing_but_bad_records_does_not_have_all_read_for_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spoiled = [b'{"clock":1,}'] * 60
+    same([GO, CHESS], [GOOD[0], spoiled])
+    reads: list[NativeReader] = []
+    read = NativeReader._read
+
+    def counted(self: NativeReader, payloads: pa.BinaryArray, unknown_fields: bool) -> Any:
+        reads.append(self)
+        return read(self, payloads, unknown_fields)
+
+    monkeypatch.setattr(NativeReader, "_read", counted)
+    together = joint(GO, CHESS)
+    go, _ = together.decode([(0, pa.array(GOOD[0], pa.binary())), (1, pa.array(spoiled, pa.binary()))])
+    assert go.rows.num_rows == len(GOOD[0])
+    assert together._decoder is not None
+    assert sum(one is together._decoder._native for one in reads) < 20
 
 
 def test_members_come_in_any_order_and_not_all_of_them() -> None:

@@ -1,0 +1,88 @@
+"""The guess at which payloads the native reader will not take: right nearly always, and never needed."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.codecs.json_samples import EVENT, fitting, game_events, schemas
+
+from distributary.codecs.json_decode import JsonDecoder
+from distributary.codecs.json_misfits import misfit_pattern
+from distributary.codecs.json_native import NativeReader
+from distributary.codecs.struct_type import list_of
+
+TEXT, LONG = pa.string(), pa.int64()
+
+
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_a_record_that_fits_is_not_taken_for_a_misfit(data: st.DataObject) -> None:
+    schema = data.draw(schemas())
+    pattern = misfit_pattern(schema)
+    record = data.draw(fitting(pa.struct(list(schema))))
+    text = json.dumps(record, indent=data.draw(st.sampled_from([None, 1])))
+    assert pattern is None or not pc.match_substring_regex(pa.scalar(text), pattern).as_py()
+
+
+@pytest.mark.parametrize(
+    ("of", "fits", "misfits"),
+    [
+        (LONG, ["-1", "12", "null", " 7"], ['"12"', "1.5", "1e3", "12345678901234567890", "true", "[]"]),
+        (pa.float64(), ["1", "-1.5e3", "null"], ['"NaN"', "false", "{}"]),
+        (pa.decimal128(7, 2), ["1.25", '"1.25"', "null"], ["true", "[1]"]),
+        (pa.bool_(), ["true", "false", "null"], ["1", '"true"', "{}"]),
+        (TEXT, ['"12"', "null", '""'], ["12", "true", '{"a":1}', "[]"]),
+        (pa.date32(), ['"2026-01-02"', "null"], ["20000"]),
+        (pa.struct([("x", LONG)]), ["{}", '{"x":1}', "null"], ["[]", '"x"', '{"x":"1"}']),
+        (list_of(pa.struct([("x", LONG)])), ["[]", '[{"x":1}]', "null"], ["{}", "1", '[{"x":true}]']),
+    ],
+)
+def test_the_first_character_of_a_value_gives_it_away(
+    of: pa.DataType, fits: list[str], misfits: list[str]
+) -> None:
+    pattern = misfit_pattern(pa.schema([("ok", TEXT), ("v", of)]))
+    assert pattern is not None
+    texts = [f'{{"ok":"\\"v\\":[","v" : {value}}}' for value in (*fits, *misfits)]
+    found = pc.match_substring_regex(pa.array(texts), pattern).to_pylist()
+    assert found == [False] * len(fits) + [True] * len(misfits)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        # Which of the two it is cannot be told.
+        [("a", LONG), ("b", pa.struct([("a", TEXT)])), ("b b", LONG)],
+        # Of text that may be a map's key, only that it is a number.
+        [("m", pa.map_(TEXT, LONG)), ("a", TEXT), ("b", LONG)],
+        [(f"c{number}", LONG) for number in range(2_000)],
+        [],
+    ],
+)
+def test_there_is_no_guess_at_names_that_may_be_others(fields: list[tuple[str, pa.DataType]]) -> None:
+    pattern = misfit_pattern(pa.schema(fields))
+    assert pattern is None or re.findall(r"\(\?:(\w+)\)", pattern) == ["b"]
+
+
+def test_misfits_do_not_have_a_batch_read_once_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = game_events(2_000)
+    texts[::20] = [re.sub(rb'"level": \d+', b'"level": {}', text) for text in texts[::20]]
+    texts[::30] = [text.replace(b'"NL"', b"31") for text in texts[::30]]
+    reads: list[int] = []
+    read = NativeReader._read
+
+    def counted(self: NativeReader, payloads: pa.BinaryArray, unknown_fields: bool) -> Any:
+        reads.append(len(payloads))
+        return read(self, payloads, unknown_fields)
+
+    monkeypatch.setattr(NativeReader, "_read", counted)
+    decoded = JsonDecoder(EVENT).decode(pa.array(texts, pa.binary()))
+    assert decoded.rows["level"].null_count == 100
+    assert decoded.rows["country"].to_pylist().count("31") == 67
+    assert len(reads) == 2
