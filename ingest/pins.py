@@ -6,7 +6,7 @@ Workers decide nothing that is not here: the same batch with the same pins gives
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -147,3 +147,15 @@ class Pins:
     tables_final: bool = False
     guarded: bool = False
     count_input: bool = True
+
+
+def for_workers(pins: Pins) -> Pins:
+    """The pins without what no record names: the versions of entities' schemas that a newer one has taken the place of.
+
+    The driver keeps them all: tables have met them, and manifests list them.
+    """
+    if not pins.by_entity:
+        return pins
+    newest = set(newest_of_entities(pins.records).values())
+    kept = [one for number, one in enumerate(pins.records) if not one.schema.inferred or number in newest]
+    return replace(pins, records=tuple(kept))

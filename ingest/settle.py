@@ -17,7 +17,7 @@ from distributary.ingest.constraints import offenders
 from distributary.ingest.demux import demultiplex
 from distributary.ingest.frames import worker_columns
 from distributary.ingest.judge import Judge
-from distributary.ingest.pins import Coordinates, Pins, Verdict
+from distributary.ingest.pins import Coordinates, Pins, Verdict, for_workers
 from distributary.ingest.reasons import CONSTRAINT
 from distributary.ingest.report import REPORT_DDL, TaskReport, total
 from distributary.ingest.spark_decode import spark_decoded
@@ -118,7 +118,7 @@ class Settling:
 
 def run_pass(todo: DataFrame, pins: Pins, slots: int) -> TaskReport:
     """One Spark job over records, as many tasks as there are slots: each writes few, large files."""
-    records = todo.coalesce(slots)
+    records, pins = todo.coalesce(slots), for_workers(pins)
     if pins.engine == "spark":
         records = spark_decoded(records, pins)
     rows = records.mapInArrow(demultiplex(pins), REPORT_DDL).collect()

@@ -13,7 +13,7 @@ from tests.ingest.kafka_records import TOPIC, Sent, aside_rows, batch, pins, row
 from distributary.codecs.base import INFERRED
 from distributary.ingest.demux import Demultiplexer
 from distributary.ingest.ledger import QUARANTINE_TABLE
-from distributary.ingest.pins import PinnedRecord, PinnedTable, Pins
+from distributary.ingest.pins import PinnedRecord, PinnedTable, Pins, for_workers
 from distributary.ingest.report import TaskReport
 from distributary.ingest.setting_groups import NamedTable, Policies, Route
 from distributary.ingest.unknown_fields import Sighting
@@ -39,7 +39,7 @@ def entity_pins(root: Path, **changes: Any) -> Pins:
 
 
 def demuxed(by: Pins, *values: bytes | None, key: bytes | None = None) -> TaskReport:
-    task = Demultiplexer(by)
+    task = Demultiplexer(for_workers(by))
     task.take(batch([Sent(value, offset, key=key) for offset, value in enumerate(values)]))
     return task.finish()
 

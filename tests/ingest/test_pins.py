@@ -4,9 +4,11 @@ import pickle
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from tests.ingest.kafka_records import TOPIC, pins
 
-from distributary.ingest.pins import PinnedTable, Verdict
+from distributary.ingest.pins import PinnedRecord, PinnedTable, Verdict, for_workers
+from distributary.registry.base import Schema, SchemaType
 
 
 def test_pins_reach_a_worker_as_they_are(tmp_path: Path) -> None:
@@ -20,3 +22,23 @@ def test_pins_reach_a_worker_as_they_are(tmp_path: Path) -> None:
     there = pickle.loads(pickle.dumps(by))  # noqa: S301
     assert there == by
     assert there.tables["t"].layout.equals(layout, check_metadata=True)
+
+
+def pinned(id_: int, of: SchemaType = "STRUCT", entity: str | None = None) -> PinnedRecord:
+    return PinnedRecord((id_, ()), Schema(id_, of, "{}", entity=entity))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_workers_get_the_newest_of_an_entitys_versions_and_all_that_records_name(
+    tmp_path: Path, sign: int
+) -> None:
+    versions = [(1, None), (2, "go"), (3, "chess"), (4, "go"), (10, "go"), (11, None)]
+    inferred = [pinned(sign * number, entity=entity) for number, entity in versions]
+    named = [pinned(21, "AVRO"), pinned(22, "AVRO")]
+    by = pins(tmp_path, records=(*named, *inferred), by_entity=True)
+    ids = [one.schema.id for one in for_workers(by).records]
+    assert ids == [21, 22, sign * 3, sign * 10, sign * 11]
+    assert len(by.records) == 8
+    # One schema for all: nothing is left out.
+    everybody = pins(tmp_path, records=by.records)
+    assert for_workers(everybody) is everybody
