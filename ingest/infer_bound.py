@@ -67,8 +67,8 @@ def bounded(format_: str, known: Schema, max_fields: int, cut_short: Accumulator
         for batch in batches:
             # Spark wants all of its batches taken, whatever becomes of them.
             texts = []
-            for payload in batch["value"] if survey.fields <= enough(max_fields) else ():
-                texts.append(survey.take(payload.as_py()))
+            for payload in batch["value"].to_pylist() if survey.fields <= enough(max_fields) else ():
+                texts.append(survey.take(payload))
                 if survey.fields > enough(max_fields):
                     cut_short.add(1)
                     break
@@ -87,9 +87,9 @@ def _sentence(crowded: Sequence[Looked], max_fields: int) -> str:
     others = ", ".join(repr(one.entity) for one in more[:_MOST_NAMED])
     others += f" and {len(more) - _MOST_NAMED} more" if len(more) > _MOST_NAMED else ""
     return (
-        f"the records{'' if worst.entity is None else f' of {worst.entity!r}'} have {'more than ' if worst.cut_short else ''}{count:,} "
+        f"the records{'' if worst.entity is None else f' of {worst.entity!r}'} have {'at least ' if worst.cut_short else ''}{count:,} "
         f"fields, nested ones counted, and decode.max_fields lets an inferred schema have {max_fields:,}. Most are in {most}. "
-        f"{f'Too many have those of {others} too. ' if more else ''}No schema was kept. {_advice(columns, crowds)}"
+        f"{f'Too many have those of {others} too. ' if more else ''}No new schema was kept. {_advice(columns, crowds)}"
     )
 
 
