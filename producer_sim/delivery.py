@@ -96,7 +96,7 @@ class Delivery:
         while True:
             try:
                 self._producer.produce(
-                    self._topic, key=key, value=value, headers=list(headers), on_delivery=confirmed
+                    self._topic, key=key, value=value, headers=list(headers) or None, on_delivery=confirmed
                 )
             except BufferError:
                 self._producer.poll(0.1)  # the queue is full: let the broker catch up

@@ -25,16 +25,25 @@ class Envelope(NamedTuple):
         return Envelope(self.key, tuple(each for each in self.headers if each[0] != header))
 
 
-def envelopes(events: Events, key: str, headers: Mapping[str, str]) -> list[Envelope]:
-    """One for each event; `key` and `headers` say from which fields they are made."""
+class Envelopes(NamedTuple):
+    """Those of many events, by the column, which is faster."""
+
+    keys: Sequence[bytes | None]
+    headers: Sequence[Headers]
+
+    def of(self, place: int) -> Envelope:
+        """That of one event."""
+        return Envelope(self.keys[place], self.headers[place])
+
+
+def envelopes(events: Events, key: str, headers: Mapping[str, str]) -> Envelopes:
+    """What is around these events; `key` and `headers` say from which fields it is made."""
     keys = events.keys if key == GAMER else _bytes(events.rows, key)
     if not headers:
-        return [Envelope(each) for each in keys]
+        return Envelopes(keys, [()] * len(keys))
     columns = [[(name, value) for value in _bytes(events.rows, path)] for name, path in headers.items()]
-    return [
-        Envelope(of_key, tuple((name, value) for name, value in found if value is not None))
-        for of_key, *found in zip(keys, *columns, strict=True)
-    ]
+    rows = zip(*columns, strict=True)
+    return Envelopes(keys, [tuple((name, value) for name, value in row if value is not None) for row in rows])
 
 
 def _bytes(rows: pa.RecordBatch, path: str) -> Sequence[bytes | None]:

@@ -204,12 +204,12 @@ class Traffic:
     ) -> list[Record]:
         head = self._formats[kind.version].header(self._ids[kind])
         around = envelopes(events, self._settings.key, self._settings.headers)
-        triples = zip(around, events.bodies, refused, strict=True)
-        records = [Record(about.key, head + body, why, about.headers) for about, body, why in triples]
+        found = zip(around.keys, events.bodies, refused, around.headers, strict=True)
+        records = [Record(key, head + body, why, headers) for key, body, why, headers in found]
         for place in np.flatnonzero(fates == TOMBSTONE).tolist():
-            records[place] = Record(around[place].key, None, None, around[place].headers)
+            records[place] = Record(around.keys[place], None, None, around.headers[place])
         for place in np.flatnonzero(fates == CORRUPT).tolist():
-            records[place] = self._corrupted_record(rng, kind, around[place], events.bodies[place])
+            records[place] = self._corrupted_record(rng, kind, around.of(place), events.bodies[place])
         return records
 
     def _corrupted_record(self, rng: np.random.Generator, of: Kind, around: Envelope, body: bytes) -> Record:
