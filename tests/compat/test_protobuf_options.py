@@ -14,7 +14,7 @@ import pytest
 from google.protobuf import json_format
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.protobuf import functions as genuine
 from tests.codecs.protobuf_golden import FILE, FILE2, FILE3, GOLDEN, Golden, path_of
@@ -63,15 +63,19 @@ def by_spark(
     spark: SparkSession, text: str, name: str, payloads: Sequence[bytes], options: dict[str, str]
 ) -> pa.Table:
     """What the genuine function makes of bodies of this message."""
-    frame = spark.createDataFrame([(bytearray(payload),) for payload in payloads], "payload binary")
     row = genuine.from_protobuf(
         F.col("payload"), name, options=options, binaryDescriptorSet=compile_text(text)
     )
+    return rows_of(spark, row, payloads)
+
+
+def rows_of(spark: SparkSession, row: Column, payloads: Sequence[bytes]) -> pa.Table:
+    frame = spark.createDataFrame([(bytearray(payload),) for payload in payloads], "payload binary")
     return spark_fronts.arrow_of(frame.select(row.alias("r")).select("r.*"))
 
 
 def check(spark: SparkSession, text: str, name: str, payloads: Sequence[bytes], depth: str = "-1") -> None:
-    """The genuine function and our reader agree on the columns, their types and every value."""
+    """The genuine function and our reader, by both its ways, agree on the columns, their types and every value."""
     ours: ProtobufReader = (
         ProtobufCodec()
         .as_spark({"recursive.fields.max.depth": depth})
@@ -82,6 +86,8 @@ def check(spark: SparkSession, text: str, name: str, payloads: Sequence[bytes], 
     found = by_spark(spark, text, name, payloads, {"recursive.fields.max.depth": depth})
     assert _types(found.schema) == _types(decoded.rows.schema)
     assert found.cast(decoded.rows.schema).to_pylist() == decoded.rows.to_pylist()
+    by_column = rows_of(spark, ours.column(F.col("payload")), payloads)
+    assert by_column.cast(decoded.rows.schema).to_pylist() == decoded.rows.to_pylist()
 
 
 def _types(columns: pa.Schema) -> list[tuple[str, str]]:
