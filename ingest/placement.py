@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from distributary.codecs.base import Decoded, GrowingReader
+from distributary.codecs.field_count import fields_in
 from distributary.codecs.wire_header import Frames, bodies
 from distributary.errors import ConfigError, PolicyStopped
 from distributary.ingest import reasons
@@ -113,9 +114,10 @@ class Placement:
 
     def _proposes(self, pinned: PinnedRecord, payloads: pa.BinaryArray, rows: Rows) -> bool:
         """Whether a record type's schema may take anything that these payloads, which are these rows', have beyond it."""
-        if not self._pins.inferred_final:
-            reader = cast("GrowingReader", self._reader)
-            proposed = reader.grown(payloads, self._pins.max_fields)
+        reader, most = cast("GrowingReader", self._reader), self._pins.max_fields
+        # One that is full need not be asked what it would take: that reads each record once more.
+        if not self._pins.inferred_final and fields_in(reader.schema) < most:
+            proposed = reader.grown(payloads, most)
             if proposed.text != pinned.schema.text:
                 self._report.proposals.setdefault(pinned.key, set()).add(proposed.text)
                 return True

@@ -110,6 +110,27 @@ def test_what_changes_is_shown_before_it_is_written(  # noqa: PLR0917
     assert "2 fields: version 2 in " in kept
 
 
+def test_names_made_of_data_are_refused_and_the_schema_stays(
+    infer: Infer, stack: Stack, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    decode: dict[str, Any] = {"format": "json", "max_fields": 60}
+    file = settings_file(stack, topic, tmp_path, decode=decode)
+    send(stack, topic, [{"game": "go"}])
+    infer(file)
+    send(stack, topic, [{"seen": {f"user-{number}": 1 for number in range(99)}}])
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["infer", str(file), "--refresh"])
+    assert ended.value.code == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "101 fields" in told
+    assert "'seen map<string, string>'" in told
+    assert [path.name for path in (tmp_path / "schemas" / "games").iterdir()] == ["1.json"]
+    hinted = settings_file(
+        stack, topic, tmp_path, decode={**decode, "schema_hints": "seen map<string, string>"}
+    )
+    assert infer(hinted, "--refresh").startswith("added  seen  map<string,string>\n2 fields: version 2 in ")
+
+
 @pytest.mark.parametrize(
     "route", [{"field": "at.game"}, {"by": "key"}, {"by": "header", "header": "game"}, {"by": "topic"}]
 )
