@@ -46,7 +46,10 @@ class EntityBook:
         """The number of each row's entity, or NONE, DENIED or WAITING."""
         numbers = [self._number(entity) for entity in entities.dictionary.to_pylist()]
         table = np.array([*numbers, NONE], dtype=np.int32)
-        codes: npt.NDArray[np.int32] = table[entities.indices.fill_null(len(numbers)).to_numpy()]
+        places = entities.indices
+        if places.null_count:
+            places = places.fill_null(len(numbers))
+        codes: npt.NDArray[np.int32] = table[places.to_numpy()]
         return codes
 
     def named_table(self, folder: str) -> int:

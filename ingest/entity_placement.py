@@ -33,7 +33,11 @@ class Named:
 
     def some(self, rows: Rows) -> pa.DictionaryArray:
         """The entities of these rows, with no other name among them: there may be a thousand groups of a few."""
-        present, codes = np.unique(self.codes[rows], return_inverse=True)
+        codes = self.codes[rows]
+        if len(codes) and codes[0] >= 0 and (codes == codes[0]).all():
+            first = np.zeros(len(codes), np.int32)
+            return pa.DictionaryArray.from_arrays(first, pa.array([self.names[codes[0]]], pa.string()))
+        present, codes = np.unique(codes, return_inverse=True)
         if len(present) and present[0] < 0:
             present, codes = present[1:], codes - 1
         names = pa.array([self.names[code] for code in present.tolist()], pa.string())
