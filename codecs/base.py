@@ -76,6 +76,7 @@ class Decoded:
     rescued  per row the JSON text of what no column took, such as `{"level":"high"}`; null where all was taken.
              None where the format cannot hold anything that its schema does not tell
     beyond   the payloads that have fields which the schema lacks, numbered as given; those fields are in `rescued`
+    misfits  of the payloads that have a value which its column does not take, so that it is in `rescued`, the first such field
     unknown  what a sample of the payloads has and neither a column nor `rescued` holds: their producer is ahead of the
              schema that it names. Empty where the format cannot tell
     """
@@ -86,6 +87,7 @@ class Decoded:
     rescued: pa.StringArray | None = None
     beyond: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     unknown: Sequence[UnknownField] = ()
+    misfits: Mapping[int, str] = field(default_factory=dict)
 
     def without(self, payloads: npt.NDArray[np.int64]) -> Decoded:
         """The same without the rows of these payloads, which are numbered as they were given."""

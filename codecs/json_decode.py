@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from distributary.codecs.base import Decoded, Failure
 from distributary.codecs.bisect import Undecodable
+from distributary.codecs.field_paths import parts
 from distributary.codecs.json_exact import ExactReader
 from distributary.codecs.json_fitting import Refused
 from distributary.codecs.json_native import NativeReader, can_read, too_deep, unsuitable
@@ -52,6 +53,7 @@ class _Outcome:
     failures: list[Failure] = field(default_factory=list)
     rescued: dict[int, str] = field(default_factory=dict)
     beyond: list[int] = field(default_factory=list)
+    misfits: dict[int, str] = field(default_factory=dict)
 
 
 class JsonDecoder:
@@ -140,6 +142,8 @@ class JsonDecoder:
                 outcome.rescued[row] = text
             if left.unknown:
                 outcome.beyond.append(row)
+            if left.misfit is not None:
+                outcome.misfits[row] = parts(left.misfit)[0]
         outcome.rows.append(np.array(good, np.int64))
         outcome.batches.append(_batch(values, self.schema))
 
@@ -195,6 +199,7 @@ def united(one: Decoded, other: Decoded, places: Rows) -> Decoded:
         sorted([*one.failures, *failures], key=lambda failure: failure.row),
         pa.concat_arrays([_rescued(one), _rescued(other)]).take(order),
         np.sort(np.concatenate([one.beyond, places[other.beyond]])),
+        misfits={**one.misfits, **{int(places[row]): name for row, name in other.misfits.items()}},
     )
 
 
@@ -215,4 +220,5 @@ def _decoded(outcome: _Outcome, schema: pa.Schema) -> Decoded:
     if outcome.rescued:
         rescued = pa.array([outcome.rescued.get(row) for row in order.tolist()], pa.string())
     failures = sorted(outcome.failures, key=lambda failure: failure.row)
-    return Decoded(batch, order, failures, rescued, np.array(sorted(outcome.beyond), np.int64))
+    beyond = np.array(sorted(outcome.beyond), np.int64)
+    return Decoded(batch, order, failures, rescued, beyond, misfits=outcome.misfits)

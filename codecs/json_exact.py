@@ -15,6 +15,7 @@ import pyarrow.types as kinds
 
 from distributary.codecs import reasons
 from distributary.codecs.bisect import Undecodable
+from distributary.codecs.field_paths import part as path_part
 from distributary.codecs.json_inference import says_type
 from distributary.codecs.json_leaves import MISFIT, Leaf, leaf
 from distributary.codecs.json_text import (
@@ -27,7 +28,6 @@ from distributary.codecs.json_text import (
     is_unicode,
     more_at,
     name_at,
-    path_part,
     quoted,
     text_of,
     value_at,
@@ -37,15 +37,24 @@ from distributary.errors import BadSchema
 
 @dataclass(slots=True)
 class Leftover:
-    """What of one record no column took: texts by path, and whether a field was among it that the schema lacks."""
+    """What of one record no column took: texts by path, whether a field was among it that the schema lacks, and a misfit.
+
+    misfit  the path of the first value that its own column did not take; None where there is none
+    """
 
     texts: dict[str, list[str]] = field(default_factory=dict)
     unknown: bool = False
+    misfit: str | None = None
 
     def keep(self, path: str, text: str) -> None:
         """Keeps the text of a value; a null says nothing."""
         if text != "null":
             self.texts.setdefault(path, []).append(text)
+
+    def keep_misfit(self, path: str, text: str) -> None:
+        """Keeps the text of a value that its column does not take."""
+        self.keep(path, text)
+        self.misfit = self.misfit or path
 
     def keep_unknown(self, path: str, text: str, name: str, value: Any) -> None:
         """Keeps the text of a field that the schema lacks, and notes it if the schema could have it."""
@@ -135,7 +144,7 @@ class _Struct:
                     _displace(starts[name], values[name], above + part, text, left)
                 value, end = child.read(text, at, above + part, left)
                 if value is MISFIT:
-                    left.keep(above + part, text[at:end])
+                    left.keep_misfit(above + part, text[at:end])
                     value = None
                 values[name] = value
                 starts[name] = at, end
@@ -156,7 +165,7 @@ class _List:
             here = f"{path}.{len(values)}"
             value, end = self.element.read(text, at, here, left)
             if value is MISFIT:
-                left.keep(here, text[at:end])
+                left.keep_misfit(here, text[at:end])
                 value = None
             values.append(value)
             more, at = more_at(text, end, "]")
@@ -181,7 +190,7 @@ class _Map:
             value, end = self.value.read(text, at, here, left)
             # A name that is no Unicode cannot be a key.
             if value is MISFIT or not is_unicode(name):
-                left.keep(here, text[at:end])
+                left.keep_misfit(here, text[at:end])
                 value = None
             if is_unicode(name):
                 values[name] = value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
@@ -22,6 +22,7 @@ from distributary.codecs.json_inference import (
     within,
 )
 from distributary.codecs.json_joint import JointReader
+from distributary.codecs.json_options import Options, json_options, refuse_decoding
 from distributary.codecs.json_pick import picked
 from distributary.codecs.json_shape import JsonSurvey
 from distributary.codecs.struct_type import arrow_schema, struct_json
@@ -39,14 +40,15 @@ class JsonReader:
 
     name = "json"
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, options: Options = ()) -> None:
         self.schema = arrow_schema(schema.text)
-        self._of = schema
+        self._of, self._options = schema, options
         self._decoder = JsonDecoder(self.schema)
         self._full = leaves(self.schema) >= MAX_LEAVES
 
     def decode(self, payloads: pa.BinaryArray) -> Decoded:
         """All payloads (no nulls) as rows; what no column takes as JSON text beside them; the broken ones as failures."""
+        refuse_decoding(self._options)
         decoded = self._decoder.decode(payloads)
         # Nothing would come of asking for more columns than a table can hold.
         return replace(decoded, beyond=np.zeros(0, np.int64)) if self._full else decoded
@@ -75,14 +77,21 @@ class JsonReader:
         # Not at the top: workers decode without ever loading what the driver's side of PySpark needs.
         from distributary.codecs.json_spark import spark_column  # noqa: PLC0415
 
-        return spark_column(payload, self.schema, mode)
+        return spark_column(payload, self.schema, mode, self._options)
 
 
 class JsonCodec:
-    """JSON without any header."""
+    """JSON without any header; by `options` Spark's `from_json` reads, and nothing else does."""
 
     registered = False
     default_path: RecordPath = ()
+
+    def __init__(self, options: Options = ()) -> None:
+        self._options = options
+
+    def as_spark(self, options: Mapping[str, str]) -> JsonCodec:
+        """The same codec, whose records Spark's `from_json` reads by these options. Raises ConfigError."""
+        return JsonCodec(json_options(options))
 
     def split(self, values: pa.BinaryArray, header_ids: pa.BinaryArray | None) -> Frames:
         """Every value that is there names the schema that was inferred, and is its own body."""
@@ -104,7 +113,7 @@ class JsonCodec:
 
     def reader(self, schema: Schema, path: RecordPath) -> JsonReader:
         """The reader for records of an inferred schema. Raises BadSchema."""
-        return _reader(schema.id, schema.text)
+        return _reader(schema.id, schema.text, self._options)
 
     def joint(self) -> JointReader:
         """A reader for records of several inferred schemas, of which it knows none yet."""
@@ -128,5 +137,5 @@ def merge(one: Schema, other: Schema) -> Schema:
 
 
 @lru_cache(maxsize=MAX_READERS)
-def _reader(id_: int, text: str) -> JsonReader:
-    return JsonReader(Schema(id_, "STRUCT", text))
+def _reader(id_: int, text: str, options: Options) -> JsonReader:
+    return JsonReader(Schema(id_, "STRUCT", text), options)

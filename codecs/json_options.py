@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from distributary.errors import ConfigError
+from distributary.errors import ConfigError, DecoderUnavailable
 
 NAMES = (
     "allowBackslashEscapingAnyCharacter",
@@ -27,7 +27,10 @@ NAMES = (
 _KNOWN = {name.lower(): name for name in NAMES}
 
 
-def json_options(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+Options = tuple[tuple[str, str], ...]
+
+
+def json_options(options: Mapping[str, str]) -> Options:
     """The options by their names in Spark, in order. Raises ConfigError for one that does not say how text is read."""
     unknown = sorted(name for name in options if name.lower() not in _KNOWN)
     if unknown:
@@ -35,3 +38,13 @@ def json_options(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
             f"from_json has no option {unknown[0]!r} where its schema is not given in the call; there are: {', '.join(NAMES)}"
         )
     return tuple(sorted((_KNOWN[name.lower()], str(value)) for name, value in options.items()))
+
+
+def refuse_decoding(options: Options) -> None:
+    """Raises DecoderUnavailable where there are options, which Spark's own function alone follows."""
+    if options:
+        names = ", ".join(name for name, _ in options)
+        raise DecoderUnavailable(
+            f"{names}: only Spark's own from_json reads by these options, and this record, or this call "
+            "(distributary.engine), is for the decoder of ours; leave them out"
+        )

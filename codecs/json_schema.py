@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 from distributary.codecs import wire_header
 from distributary.codecs.base import Decoded, RecordPath
 from distributary.codecs.json_decode import JsonDecoder
+from distributary.codecs.json_options import Options, json_options, refuse_decoding
 from distributary.codecs.json_schema_types import columns_of, described
 from distributary.codecs.json_validation import Validator
 from distributary.codecs.schema_description import RecordDescription
@@ -27,13 +29,15 @@ Imports = tuple[tuple[str, str], ...]
 class JsonSchemaReader:
     """Decodes records of one JSON Schema. Made by `JsonSchemaCodec.reader`."""
 
-    def __init__(self, text: str, imports: Imports, validate: bool) -> None:
+    def __init__(self, text: str, imports: Imports, validate: bool, options: Options) -> None:
         self.name, self.schema = columns_of(text, dict(imports))
         self._decoder = JsonDecoder(self.schema)
         self._validator = Validator(text, dict(imports)) if validate else None
+        self._options = options
 
     def decode(self, payloads: pa.BinaryArray) -> Decoded:
         """All payloads (bodies without header, no nulls) as rows; what no column takes as JSON text beside them."""
+        refuse_decoding(self._options)
         decoded = self._decoder.decode(payloads)
         return decoded if self._validator is None else self._validator.checked(decoded, payloads)
 
@@ -48,21 +52,28 @@ class JsonSchemaReader:
         # Not at the top: workers decode without ever loading what the driver's side of PySpark needs.
         from distributary.codecs.json_spark import spark_column  # noqa: PLC0415
 
-        return spark_column(payload, self.schema, mode)
+        return spark_column(payload, self.schema, mode, self._options)
 
 
 class JsonSchemaCodec:
-    """JSON in the Confluent wire format, with a JSON Schema; `validate` holds each record to all of it, at a cost."""
+    """JSON in the Confluent wire format, with a JSON Schema.
+
+    `validate` holds each record to all of it, at a cost; by `options` Spark's `from_json` reads, and nothing else does.
+    """
 
     registered = True
     default_path: RecordPath = ()
 
-    def __init__(self, validate: bool = False) -> None:
-        self._validate = validate
+    def __init__(self, validate: bool = False, options: Options = ()) -> None:
+        self._validate, self._options = validate, options
 
     def validating(self) -> JsonSchemaCodec:
         """The same codec, whose readers refuse records that do not meet all of their schema."""
-        return JsonSchemaCodec(validate=True)
+        return JsonSchemaCodec(validate=True, options=self._options)
+
+    def as_spark(self, options: Mapping[str, str]) -> JsonSchemaCodec:
+        """The same codec, whose records Spark's `from_json` reads by these options. Raises ConfigError."""
+        return JsonSchemaCodec(self._validate, json_options(options))
 
     def split(self, values: pa.BinaryArray, header_ids: pa.BinaryArray | None) -> Frames:
         """Each value's schema reference and where its body starts."""
@@ -70,7 +81,7 @@ class JsonSchemaCodec:
 
     def reader(self, schema: Schema, path: RecordPath) -> JsonSchemaReader:
         """The reader for records of a schema. Raises BadSchema."""
-        return _reader(schema.text, tuple(sorted(schema.imports.items())), self._validate)
+        return _reader(schema.text, tuple(sorted(schema.imports.items())), self._validate, self._options)
 
     def description(self, schema: Schema, path: RecordPath) -> RecordDescription:
         """What a schema says of its records. Raises BadSchema."""
@@ -78,5 +89,5 @@ class JsonSchemaCodec:
 
 
 @lru_cache(maxsize=MAX_READERS)
-def _reader(text: str, imports: Imports, validate: bool) -> JsonSchemaReader:
-    return JsonSchemaReader(text, imports, validate)
+def _reader(text: str, imports: Imports, validate: bool, options: Options) -> JsonSchemaReader:
+    return JsonSchemaReader(text, imports, validate, options)

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from distributary.codecs.json_options import Options
 from distributary.codecs.struct_type import struct_json
 
 Mode = Literal["FAILFAST", "PERMISSIVE"]
@@ -16,15 +17,15 @@ Mode = Literal["FAILFAST", "PERMISSIVE"]
 _OPTIONS = {"timeZone": "UTC", "allowSingleQuotes": "false"}
 
 
-def spark_column(payload: Column, schema: pa.Schema, mode: Mode) -> Column:
-    """The payload as one struct of these columns; see `JsonReader.column` for what a broken one does."""
-    text = payload.cast("string")
+def spark_column(payload: Column, schema: pa.Schema, mode: Mode, options: Options = ()) -> Column:
+    """The payload as one struct of these columns, read by these options; see `JsonReader.column` for what a broken one does."""
+    text, given = payload.cast("string"), {**_OPTIONS, **dict(options), "mode": mode}
     if mode == "FAILFAST":
-        return F.from_json(text, struct_json(schema), {**_OPTIONS, "mode": mode})
+        return F.from_json(text, struct_json(schema), given)
     # There from_json puts the text of a record of which it could not take all.
     broken = _unused(schema)
     whole = struct_json(schema.append(pa.field(broken, pa.string())))
-    read = F.from_json(text, whole, {**_OPTIONS, "mode": mode, "columnNameOfCorruptRecord": broken})
+    read = F.from_json(text, whole, {**given, "columnNameOfCorruptRecord": broken})
     return F.when(read[broken].isNull(), read.dropFields(broken))
 
 

@@ -154,9 +154,3 @@ def is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def path_part(name: str) -> str:
-    """A field's name as a part of a dotted path, in backticks where it would be mistaken for several."""
-    plain = name and "." not in name and "`" not in name
-    return name if plain else "`{}`".format(name.replace("`", "``"))

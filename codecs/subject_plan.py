@@ -13,7 +13,7 @@ from distributary.codecs.base import Codec, RecordReader, codec_for, codec_knowi
 from distributary.codecs.function_protocols import ResolvingCodec, SparkCodec
 from distributary.codecs.record_names import RecordType, record_type
 from distributary.codecs.row_shape import union
-from distributary.errors import BadSchema, ConfigError
+from distributary.errors import BadSchema, ConfigError, UnknownFieldException
 from distributary.registry.base import Schema, SchemaRef
 
 Evolution = Literal["restart", "none"]
@@ -32,6 +32,14 @@ class Lookup(Protocol):
         ...
 
 
+class Growing(Protocol):
+    """What is done about fields that an inferred schema lacks. Travels to the workers."""
+
+    def grown(self, schema: Schema) -> UnknownFieldException:
+        """The error that ends the query; `schema` has the fields too, and may be kept for the next one."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubjectPlan:
     """How a query decodes one column.
@@ -45,6 +53,9 @@ class SubjectPlan:
     reader     the schema that every record is read as by the rules of its format; with None columns are filled by name
     recursion  how many times a record is columns within itself where the reader's schema lets it; with 0 it is JSON text
     lookup     None where workers cannot ask anybody: then every schema that is not pinned is taken for a newer one
+    rescued    the column, one more, that takes what no other does, as JSON text; with None a value that does not fit its
+               column spoils its record, and a field that the schema lacks is left out
+    growing    what a field does that an inferred schema lacks: None where it is left out, or rescued
     """
 
     codec: str
@@ -57,6 +68,8 @@ class SubjectPlan:
     reader: Schema | None = None
     recursion: int = 0
     lookup: Lookup | None = None
+    rescued: str | None = None
+    growing: Growing | None = None
 
     def loaded(self) -> Codec:
         """The codec, as the options have it. Raises ConfigError."""

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 
-from distributary.codecs.base import INFERRED, AnyFormatCodec, Codec, Failure, RecordPath, RecordReader
+from distributary.codecs.base import (
+    INFERRED,
+    AnyFormatCodec,
+    Codec,
+    Decoded,
+    Failure,
+    GrowingReader,
+    RecordPath,
+    RecordReader,
+)
 from distributary.codecs.row_shape import Mask, empty_rows, fit
 from distributary.codecs.subject_plan import SubjectPlan, type_in
 from distributary.codecs.wire_header import Frames, bodies
@@ -20,6 +30,7 @@ UNKNOWN_SCHEMA = "unknown_schema"
 OTHER_RECORD = "other_record"
 OTHER_TYPE = "other_type"
 NO_SCHEMA = "no_schema"
+MISFIT = "misfit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +110,11 @@ class SubjectRows:
         if isinstance(reader, _Refusal):
             failures += [Failure(int(row), reader.reason, reader.detail) for row in rows]
             return empty_rows(self.plan.columns, 0), rows[:0]
-        decoded = reader.decode(bodies(values, frames, rows))
+        payloads = bodies(values, frames, rows)
+        decoded = self._whole(reader.decode(payloads))
+        self._check_growth(reader, payloads, decoded)
         failures += [Failure(int(rows[bad.row]), bad.reason, bad.detail) for bad in decoded.failures]
-        fitted = fit(decoded.rows, self.plan.columns)
+        fitted = fit(_with_rescued(decoded, self.plan.rescued), self.plan.columns)
         source = rows[decoded.source]
         if not fitted.misfits:
             return fitted.rows, source
@@ -110,6 +123,19 @@ class SubjectRows:
         ]
         good = np.setdiff1d(np.arange(len(source)), [row for row, _ in fitted.misfits])
         return fitted.rows.take(pa.array(good)), source[good]
+
+    def _whole(self, decoded: Decoded) -> Decoded:
+        """The same where a value that its column does not take spoils the record, if nothing else takes the value."""
+        if self.plan.rescued is not None or not decoded.misfits:
+            return decoded
+        spoilt = [Failure(row, MISFIT, _misfit(name)) for row, name in sorted(decoded.misfits.items())]
+        kept = decoded.without(np.array([failure.row for failure in spoilt]))
+        return replace(kept, failures=[*decoded.failures, *spoilt])
+
+    def _check_growth(self, reader: RecordReader, payloads: pa.BinaryArray, decoded: Decoded) -> None:
+        if self.plan.growing is not None and len(decoded.beyond):
+            beyond = payloads.take(pa.array(decoded.beyond))
+            raise self.plan.growing.grown(cast("GrowingReader", reader).grown(beyond))
 
     def _reader(self, ref: SchemaRef, path: RecordPath) -> RecordReader | _Refusal:
         schema = self._schema(ref)
@@ -166,6 +192,17 @@ class SubjectRows:
         if self.plan.evolution == "restart" and lookup.is_version(schema):
             raise _newer(self.plan, ref)
         return schema
+
+
+def _with_rescued(decoded: Decoded, name: str | None) -> pa.RecordBatch:
+    if name is None or decoded.rescued is None:
+        return decoded.rows
+    columns = decoded.rows.schema.append(pa.field(name, pa.string()))
+    return pa.RecordBatch.from_arrays([*decoded.rows.columns, decoded.rescued], schema=columns)
+
+
+def _misfit(name: str) -> str:
+    return f"field {name!r} has a value that its column cannot hold; name a rescuedDataColumn to keep such values"
 
 
 def raise_first(failures: Sequence[Failure]) -> None:

@@ -24,8 +24,8 @@ def hinted(inferred: StructType, hints: StructType) -> StructType:
     return StructType(list(found.values()))
 
 
-def hints_of(ddl: str | None) -> StructType:
-    """The hints of `decode.schema_hints`; needs a Spark session. Raises ConfigError for what is no DDL."""
+def hints_of(ddl: str | None, name: str = "decode.schema_hints") -> StructType:
+    """The hints that this setting gives; needs a Spark session. Raises ConfigError for what is no DDL."""
     if ddl is None:
         return StructType([])
     try:
@@ -33,5 +33,5 @@ def hints_of(ddl: str | None) -> StructType:
     except ParseException as error:
         first = str(error).strip().splitlines()[0]
         raise ConfigError(
-            f"decode.schema_hints is no Spark DDL ({first}); write for example `level bigint, tags array<string>`"
+            f"{name} is no Spark DDL ({first}); write for example `level bigint, tags array<string>`"
         ) from None

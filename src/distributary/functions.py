@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from distributary.codecs.function_options import (
@@ -18,7 +17,6 @@ from distributary.codecs.function_options import (
     FunctionOptions,
     asks_a_registry,
     function_options,
-    location_options,
 )
 from distributary.codecs.subject_plan import Evolution, Mode
 from distributary.codecs.subject_query import Wanted, subject_plan
@@ -155,6 +153,11 @@ def from_json(
         As in PySpark, whose function is then called.
     options : dict, optional
         ``schemaLocation``: a folder of inferred schemas, as ``distributary infer`` writes them; the newest counts.
+        ``schemaLocationKey``: which of several below that folder. ``schemaHints``: types that win, as Spark's DDL.
+        ``schemaEvolutionMode``: what fields do that the schema lacks: ``addNewColumns`` (default) adds a version that has
+        them and fails with UnknownFieldException, ``failOnNewColumns`` only fails, ``rescue`` rescues them, ``none`` leaves
+        them out. ``rescuedDataColumn``: the field, one more, that takes what no other does, as JSON text.
+        ``dateFormat``, ``allowComments`` and the others that say how text is read: as in PySpark, by its function alone.
         With a registry as in :func:`from_protobuf`; otherwise those of PySpark.
     subject, schemaRegistryAddress : str, optional
         The registry's subject and address.
@@ -172,7 +175,7 @@ def from_json(
         return spark_from_json(col, schema, dict(options or {}))  # type: ignore[arg-type]
     if asks_a_registry(given):
         return _column(col, function_options("from_json", given, "restart"), "jsonschema")
-    if "schemaLocation" in given:
+    if any(name.lower() == "schemalocation" for name in given):
         return _located(col, given)
     raise ConfigError(
         "from_json: give schema, or schemaLocation in the options, or subject and schemaRegistryAddress"
@@ -269,12 +272,7 @@ def _column(data: Column | str, asked: FunctionOptions, codec: str) -> Column:
 
 def _located(data: Column | str, given: Mapping[str, str]) -> Column:
     from distributary.codecs.spark_functions import Payloads, struct_column
-    from distributary.ingest.schema_location import SchemaLocation
+    from distributary.ingest.located_json import located_options, located_plan
 
-    folder = Path(given["schemaLocation"])
-    mode, engine = location_options(
-        {name: value for name, value in given.items() if name != "schemaLocation"}
-    )
-    wanted = Wanted("json", evolution="none")
-    plan = subject_plan(SchemaLocation(folder, folder.name), folder.name, wanted)
-    return struct_column(Payloads.of(data, None), plan, mode, engine)
+    asked = located_options(given)
+    return struct_column(Payloads.of(data, None), located_plan(asked), asked.mode, asked.engine)

@@ -32,7 +32,10 @@ def told(decoded: Decoded) -> Any:
     failures = [(failure.row, failure.reason, failure.detail) for failure in decoded.failures]
     rows = decoded.rows.to_pylist() if decoded.rows.num_columns else decoded.rows.num_rows
     return str(
-        (rows, decoded.source.tolist(), failures, decoded.rescued.to_pylist(), decoded.beyond.tolist())
+        (
+            *(rows, decoded.source.tolist(), failures, decoded.rescued.to_pylist(), decoded.beyond.tolist()),
+            sorted(decoded.misfits.items()),
+        )
     )
 
 
@@ -174,6 +177,12 @@ def test_what_the_schema_lacks_is_rescued_by_its_path() -> None:
         assert decoded.rescued is not None
         assert decoded.rescued[0].as_py() == '{"o.1.q":{"r" : 1.50},"`a.b`":[1],"e":{},"O":1}'
         assert decoded.beyond.tolist() == list(range(9))
+
+
+def test_misfits_are_told_by_the_column_that_does_not_take_them_and_unknown_fields_are_none() -> None:
+    schema = SMALL.append(pa.field("m", pa.map_(pa.string(), pa.int64())))
+    texts = (b'{"l":[1,"x"]}', b'{"new":1}', b'{"s":"x"}', b'{"m":{"secret":1.5},"n":[]}', b'{"n":1,"n":2}')
+    assert dict(decode(schema, *texts).misfits) == {0: "l", 3: "m"}
 
 
 def test_of_two_values_under_one_name_the_last_counts_and_the_others_are_rescued() -> None:

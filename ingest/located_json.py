@@ -1,0 +1,136 @@
+"""`from_json` with a schema location: its options, by Databricks' names, and what becomes of fields that the schema lacks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, cast
+
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from distributary.codecs.function_options import ENGINE, MODE, Engine, location_options
+from distributary.codecs.json_inferred import merge
+from distributary.codecs.subject_plan import Mode, SubjectPlan
+from distributary.codecs.subject_query import Wanted, subject_plan
+from distributary.errors import ConfigError, UnknownFieldException
+from distributary.ingest.schema_hints import hinted, hints_of
+from distributary.ingest.schema_location import SchemaLocation
+from distributary.registry.base import Schema
+
+LOCATION, KEY = "schemaLocation", "schemaLocationKey"
+EVOLUTION, HINTS, RESCUE = "schemaEvolutionMode", "schemaHints", "rescuedDataColumn"
+_KNOWN = {name.lower(): name for name in (LOCATION, KEY, EVOLUTION, HINTS, RESCUE, MODE, ENGINE)}
+
+NewFields = Literal["addNewColumns", "rescue", "failOnNewColumns", "none"]
+# As the column is called in this project's tables, and by Databricks.
+_RESCUED = "_rescued_data"
+_MODES = ("addNewColumns", "rescue", "failOnNewColumns", "none")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocatedOptions:
+    """What a call asks for.
+
+    folder      where the schema's versions are
+    new_fields  what a field does that the schema lacks: the schema grows and the query ends, it is rescued, the query ends, or nothing
+    hints       types that win over those of the schema, as Spark's DDL
+    rescued     the column for what no other takes; None for none
+    values      the options that say how text is read, for Spark's function alone
+    """
+
+    folder: Path
+    new_fields: NewFields
+    hints: str | None
+    rescued: str | None
+    mode: Mode
+    engine: Engine
+    values: Mapping[str, str]
+
+
+def located_options(options: Mapping[str, str]) -> LocatedOptions:
+    """The options as a call has them. Raises ConfigError, naming the option that is wrong."""
+    given = {_KNOWN.get(name.lower(), name): value for name, value in options.items()}
+    new_fields = given.get(EVOLUTION, "addNewColumns")
+    if new_fields not in _MODES:
+        raise ConfigError(f"{EVOLUTION} is {new_fields!r}; it must be {', '.join(_MODES)}")
+    mode, engine = location_options({name: given[name] for name in (MODE, ENGINE) if name in given})
+    return _by_engine(
+        LocatedOptions(
+            folder=Path(given[LOCATION]) / given.get(KEY, ""),
+            new_fields=cast("NewFields", new_fields),
+            hints=given.get(HINTS),
+            rescued=given.get(RESCUE, _RESCUED if new_fields == "rescue" else None),
+            mode=mode,
+            engine=engine,
+            values={name: value for name, value in given.items() if name not in _KNOWN.values()},
+        )
+    )
+
+
+def _by_engine(asked: LocatedOptions) -> LocatedOptions:
+    """The same with the engine that can do it: Spark's function tells nothing of what it leaves out."""
+    if asked.new_fields == "none" and asked.rescued is None:
+        return asked
+    if asked.engine == "spark" or asked.values:
+        what = " and ".join([*([ENGINE] if asked.engine == "spark" else []), *asked.values])
+        raise ConfigError(
+            f"from_json: {what} asks for Spark's own function, which says nothing of fields that the schema lacks or values "
+            f"that do not fit; give {EVOLUTION} none and no {RESCUE} with it"
+        )
+    return replace(asked, engine="python")
+
+
+def located_plan(asked: LocatedOptions) -> SubjectPlan:
+    """The plan of a query that reads by the newest schema in the folder. Raises ConfigError, SchemaNotFound and BadSchema."""
+    location = SchemaLocation(asked.folder, asked.folder.name)
+    wanted = Wanted("json", evolution="none", options=asked.values)
+    plan = subject_plan(location, location.subject, wanted)
+    if asked.hints is not None:
+        plan = _with_hints(plan, asked.hints)
+    if asked.rescued is not None:
+        _check_free(asked.rescued, plan.columns)
+        plan = replace(
+            plan, rescued=asked.rescued, columns=plan.columns.append(pa.field(asked.rescued, pa.string()))
+        )
+    if asked.new_fields in ("none", "rescue"):
+        return plan
+    return replace(plan, growing=GrowingLocation(asked.folder, asked.new_fields == "addNewColumns"))
+
+
+def _with_hints(plan: SubjectPlan, ddl: str) -> SubjectPlan:
+    latest = plan.pinned[-1]
+    fields = hinted(StructType.fromJson(json.loads(latest.text)), hints_of(ddl, HINTS))
+    schema = replace(latest, text=fields.json())
+    return replace(plan, pinned=(schema,), columns=plan.loaded().reader(schema, ()).schema)
+
+
+@dataclass(frozen=True, slots=True)
+class GrowingLocation:
+    """A schema location that takes the fields which records have beyond it, or, where it `adds` none, does not."""
+
+    folder: Path
+    adds: bool
+
+    def grown(self, schema: Schema) -> UnknownFieldException:
+        """The error that ends the query. Where it adds fields, a version has been written that has them."""
+        if not self.adds:
+            return UnknownFieldException(
+                f"records have fields that the schema in {self.folder} lacks ({EVOLUTION} is failOnNewColumns); look at them "
+                "with `distributary infer --refresh --dry-run`, or give another mode"
+            )
+        location = SchemaLocation(self.folder, self.folder.name)
+        latest = location.latest()
+        whole = schema if latest is None else merge(latest, schema)
+        version = location.register(location.subject, whole.text)
+        return UnknownFieldException(
+            f"records have fields that this query's schema lacks; version {version} in {self.folder} has them: start the "
+            "query again to have them too"
+        )
+
+
+def _check_free(name: str, columns: pa.Schema) -> None:
+    if name.lower() in (other.lower() for other in columns.names):
+        raise ConfigError(f"{RESCUE} is {name!r}, which the schema has a field of already; give another name")
