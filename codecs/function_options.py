@@ -23,12 +23,15 @@ AVRO_SCHEMA = "avroSchema"
 AVRO_DEPTH = "recursiveFieldMaxDepth"
 
 Engine = Literal["auto", "spark", "python"]
-# Ours: which decoder to use, and where newer serializers' record headers are. The others are Databricks' or Spark's.
+# Ours: which decoder to use, where newer serializers' record headers are, and which of those count. The others are
+# Databricks' or Spark's.
 ENGINE = "distributary.engine"
 HEADERS = "distributary.headers"
+PAYLOAD = "distributary.payload"
 
 _KNOWN = {
-    name.lower(): name for name in (SUBJECT, ADDRESS, NAME, EVOLUTION, AVRO_EVOLUTION, MODE, ENGINE, HEADERS)
+    name.lower(): name
+    for name in (SUBJECT, ADDRESS, NAME, EVOLUTION, AVRO_EVOLUTION, MODE, ENGINE, HEADERS, PAYLOAD)
 }
 _OF_AVRO = {name.lower(): name for name in (AVRO_SCHEMA, AVRO_DEPTH)}
 # Deeper than Spark lets it be.
@@ -41,6 +44,7 @@ class FunctionOptions:
 
     message    the Protobuf message; None for the schema's first
     headers    the frame's column of Kafka's record headers; None where only payloads name their schemas
+    payload    `key` or `value`: which of a record's two schemas in its headers counts; None for what the column's name says
     reader     the Avro schema that all records are read as; None for the latest version
     recursion  how many times an Avro record is columns within itself; 0 for JSON text
     values     all other options: those of Spark's function that say what values become
@@ -53,6 +57,7 @@ class FunctionOptions:
     mode: Mode
     engine: Engine
     headers: str | None = None
+    payload: str | None = None
     reader: str | None = None
     recursion: int = 0
     values: Mapping[str, str] = field(default_factory=dict)
@@ -84,6 +89,7 @@ def function_options(function: str, options: Mapping[str, str], evolution: Evolu
         mode=mode,
         engine=engine,
         headers=options.get(HEADERS),
+        payload=_one_of(PAYLOAD, options[PAYLOAD], ("value", "key")) if PAYLOAD in options else None,
         reader=options.get(AVRO_SCHEMA),
         recursion=_depth(options.get(AVRO_DEPTH, "-1")),
         values={name: value for name, value in options.items() if name not in known.values()},

@@ -13,7 +13,7 @@ KEY_HEADER: Final = "__key_schema_id"
 
 
 def schema_header(headers: Column, payload: str) -> Column:
-    """What names the schema of a frame's column `payload`, null where no header does."""
+    """What names the schema of a record's payload, its `key` or else its value; null where no header does."""
     return last_header(headers, KEY_HEADER if payload == "key" else VALUE_HEADER)
 
 

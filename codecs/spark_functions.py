@@ -44,12 +44,16 @@ class Payloads:
     header: Column | None = None
 
     @classmethod
-    def of(cls, data: Column | str, headers: str | None) -> Payloads:
-        """The column `data`, with what the column `headers` of Kafka's record headers says of it."""
+    def of(cls, data: Column | str, headers: str | None = None, payload: str | None = None) -> Payloads:
+        """The column `data`, with what the column `headers` of Kafka's record headers says of it.
+
+        It is a record's `key` or `value`, as `payload` says; or as its own name does.
+        """
         value = F.col(data) if isinstance(data, str) else data
         if headers is None:
             return cls(value)
-        return cls(value, schema_header(F.col(headers), data if isinstance(data, str) else ""))
+        name = data if isinstance(data, str) else "value"
+        return cls(value, schema_header(F.col(headers), payload or name))
 
 
 def struct_column(payloads: Payloads, plan: SubjectPlan, mode: Mode, engine: Engine) -> Column:

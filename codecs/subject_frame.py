@@ -27,6 +27,7 @@ class Shape:
     """What a decoded frame is made of.
 
     column   the payloads
+    payload  `key` where they are records' keys; else they are values
     headers  the column of Kafka's record headers, which may name schemas; None where only payloads do
     into     the struct that takes all that is decoded; None for columns of their own
     mode     with PERMISSIVE two columns follow: why a record could not be decoded, and its bytes
@@ -34,6 +35,7 @@ class Shape:
 
     column: str
     headers: str | None = None
+    payload: str = "value"
     into: str | None = None
     mode: Mode = "FAILFAST"
 
@@ -51,19 +53,19 @@ def decoded_frame(frame: DataFrame, plan: SubjectPlan, shape: Shape) -> DataFram
     others = [field.name for field in kept]
     taken = [frame[f"`{name}`"] for name in (*others, column)]
     if shape.headers is not None:
-        taken.append(_header_ids(frame, shape.headers, column))
+        taken.append(_header_ids(frame, shape.headers, shape.payload))
     return frame.select(*taken).mapInArrow(
         _decoder(plan, shape, StructType(fields).names), StructType(fields)
     )
 
 
-def _header_ids(frame: DataFrame, headers: str, column: str) -> Column:
+def _header_ids(frame: DataFrame, headers: str, payload: str) -> Column:
     if headers not in frame.columns:
         raise ConfigError(
             f"the frame has no column {headers!r} of record headers; read from Kafka with includeHeaders=true, and keep it"
         )
     # By position, so its name does not matter, as long as no user's column is called that.
-    return schema_header(frame[f"`{headers}`"], column).alias("__distributary_schema_id")
+    return schema_header(frame[f"`{headers}`"], payload).alias("__distributary_schema_id")
 
 
 def _decoder(plan: SubjectPlan, shape: Shape, names: list[str]) -> Batches:

@@ -58,6 +58,7 @@ def from_protobuf(
         ``emit.default.values``, ``enums.as.ints``, ``upcast.unsigned.ints``, ``unwrap.primitive.wrapper.types``,
         ``retain.empty.message.types``, ``convert.any.fields.to.json``, ``recursive.fields.max.depth``: as in PySpark.
         ``distributary.headers``: the column of Kafka's record headers, where those may name the schema.
+        ``distributary.payload``: ``key`` or ``value``, whose schema they name; default: ``key`` for the column ``"key"``.
         ``confluent.schema.registry.<option>``: for the registry's client.
 
     Returns
@@ -195,6 +196,7 @@ def decode(
     mode: Mode = "FAILFAST",
     into: str | None = None,
     headers: str | None = None,
+    payload: Literal["value", "key"] | None = None,
     reader_schema: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
@@ -228,6 +230,8 @@ def decode(
         The name of a struct for all that is decoded; default: columns of the frame.
     headers : str, optional
         The frame's column of Kafka's record headers (`includeHeaders`), where those may name the schema.
+    payload : str, optional
+        Which of a record's schemas in its headers counts: ``key`` or ``value``; default: ``key`` for the column of that name.
     reader_schema : str, optional
         An Avro schema that records are read as, instead of the latest version.
     options : dict, optional
@@ -243,7 +247,9 @@ def decode(
 
     wanted = Wanted(format, message, version, evolution, reader_schema, options=options)
     plan = subject_plan(registry, subject, wanted)
-    return decoded_frame(frame, plan, Shape(column=column, headers=headers, into=into, mode=mode))
+    return decoded_frame(
+        frame, plan, Shape(column=column, headers=headers, payload=payload or column, into=into, mode=mode)
+    )
 
 
 def _with(options: Mapping[str, str] | None, subject: str | None, address: str | None) -> dict[str, str]:
@@ -267,7 +273,8 @@ def _column(data: Column | str, asked: FunctionOptions, codec: str) -> Column:
         codec, asked.message, "latest", asked.evolution, asked.reader, asked.recursion, asked.values
     )
     plan = subject_plan(asked.registry, asked.subject, wanted)
-    return struct_column(Payloads.of(data, asked.headers), plan, asked.mode, asked.engine)
+    payloads = Payloads.of(data, asked.headers, asked.payload)
+    return struct_column(payloads, plan, asked.mode, asked.engine)
 
 
 def _located(data: Column | str, given: Mapping[str, str]) -> Column:
@@ -275,4 +282,4 @@ def _located(data: Column | str, given: Mapping[str, str]) -> Column:
     from distributary.ingest.located_json import located_options, located_plan
 
     asked = located_options(given)
-    return struct_column(Payloads.of(data, None), located_plan(asked), asked.mode, asked.engine)
+    return struct_column(Payloads.of(data), located_plan(asked), asked.mode, asked.engine)

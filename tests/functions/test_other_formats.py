@@ -115,7 +115,9 @@ def test_a_value_that_does_not_fit_spoils_its_record_by_either_engine(located: L
     options = {"schemaEvolutionMode": "none", "distributary__engine": engine}
     whole = {"game": "a", "score": 3, "at": {"x": 1}}
     assert located.rows(GAMES[1], MISFIT, mode="PERMISSIVE", **options) == [whole, None]
-    with pytest.raises((PySparkException, Py4JJavaError), match=r"field 'score' has a value|MALFORMED_RECORD"):
+    with pytest.raises(
+        (PySparkException, Py4JJavaError), match=r"field 'score' has a value|MALFORMED_RECORD"
+    ):
         located.rows(MISFIT, **options)
     (row,) = located.rows(NEWER, **options)
     assert row == {"game": "c", "score": 5, "at": {"x": 1}}

@@ -53,11 +53,13 @@ def by_guid(number: int) -> bytes:
     return b"\1" + UUID(GUIDS[number - 1]).bytes
 
 
-def frame_of(spark: SparkSession, *records: tuple[bytes | None, bytes]) -> DataFrame:
+def frame_of(
+    spark: SparkSession, *records: tuple[bytes | None, bytes], header: str = "__value_schema_id"
+) -> DataFrame:
     """Records as Kafka's source gives them: what names the schema in a header (or None), and the value."""
     data = []
     for number, (name, value) in enumerate(records):
-        named = [] if name is None else [("__value_schema_id", bytearray(name))]
+        named = [] if name is None else [(header, bytearray(name))]
         data.append((number, bytearray(value), [("trace", bytearray(b"t")), *named]))
     return spark.createDataFrame(
         data, "number int, value binary, headers array<struct<key string, value binary>>"
@@ -106,6 +108,25 @@ def test_a_protobuf_header_carries_the_message_index_too(spark: SparkSession, se
         "distributary.headers": "headers",
     }
     assert rows(frame, functions.from_protobuf("value", options=options)) == [{"game": "a"}] * 2
+
+
+def test_keys_are_told_by_their_columns_name_or_by_an_option(
+    spark: SparkSession, server: AnswerServer
+) -> None:
+    registers(server, json.dumps(V1))
+    sent = (by_id(1), by_fastavro(V1, {"game": "a"}))
+    frame = frame_of(spark, sent, header="__key_schema_id").withColumnRenamed("value", "key")
+    renamed = frame.withColumnRenamed("key", "k")
+    asked = {"subject": SUBJECT, "schemaRegistryAddress": server.url}
+    headers = {"distributary.headers": "headers", "mode": "PERMISSIVE"}
+    as_key = {**headers, "distributary.payload": "key"}
+    assert rows(frame, functions.from_avro("key", options=headers, **asked)) == [{"game": "a"}]
+    assert rows(renamed, functions.from_avro(F.col("k"), options=headers, **asked)) == [None]
+    assert rows(renamed, functions.from_avro(F.col("k"), options=as_key, **asked)) == [{"game": "a"}]
+    decoded = functions.decode(
+        renamed, "k", registry=server.url, subject=SUBJECT, headers="headers", payload="key"
+    )
+    assert [row.game for row in decoded.collect()] == ["a"]
 
 
 def test_a_frame_without_headers_is_told_so(spark: SparkSession, server: AnswerServer) -> None:
