@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from distributary.codecs.avro_members import PREFIX
+from distributary.codecs.option_values import one_of
 from distributary.errors import ConfigError
 
 STABLE, STABLE_PREFIX = "enablestableidentifiersforuniontype", "stableidentifierprefixforuniontype"
@@ -37,5 +38,4 @@ def _check(name: str, value: str) -> None:
             "mode, recursiveFieldMaxDepth, enableStableIdentifiersForUnionType, stableIdentifierPrefixForUnionType, "
             "datetimeRebaseMode, positionalFieldMatching"
         )
-    if value not in allowed[name.lower()]:
-        raise ConfigError(f"{name} is {value!r}; it must be {' or '.join(allowed[name.lower()])}")
+    one_of(name, value, allowed[name.lower()])

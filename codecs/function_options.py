@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
+from distributary.codecs.option_values import depth, one_of
 from distributary.codecs.subject_plan import Evolution, Mode
 from distributary.errors import ConfigError
 from distributary.registry.client_names import PREFIX, registry_options
@@ -34,7 +35,7 @@ _KNOWN = {
     for name in (SUBJECT, ADDRESS, NAME, EVOLUTION, AVRO_EVOLUTION, MODE, ENGINE, HEADERS, PAYLOAD)
 }
 _OF_AVRO = {name.lower(): name for name in (AVRO_SCHEMA, AVRO_DEPTH)}
-# Deeper than Spark lets it be.
+# Spark lets none be deeper: 1 is a record without itself.
 _MAX_AVRO_DEPTH = 15
 
 
@@ -85,13 +86,13 @@ def function_options(function: str, options: Mapping[str, str], evolution: Evolu
         subject=options[SUBJECT],
         registry=registry_options(options[ADDRESS], client),
         message=options.get(NAME),
-        evolution=cast("Evolution", _one_of(EVOLUTION, wanted, ("restart", "none"))),
+        evolution=cast("Evolution", one_of(EVOLUTION, wanted, ("restart", "none"))),
         mode=mode,
         engine=engine,
         headers=options.get(HEADERS),
-        payload=_one_of(PAYLOAD, options[PAYLOAD], ("value", "key")) if PAYLOAD in options else None,
+        payload=one_of(PAYLOAD, options[PAYLOAD], ("value", "key")) if PAYLOAD in options else None,
         reader=options.get(AVRO_SCHEMA),
-        recursion=_depth(options.get(AVRO_DEPTH, "-1")),
+        recursion=depth(AVRO_DEPTH, options.get(AVRO_DEPTH, "-1"), _MAX_AVRO_DEPTH),
         values={name: value for name, value in options.items() if name not in known.values()},
     )
 
@@ -101,23 +102,6 @@ def location_options(options: Mapping[str, str]) -> tuple[Mode, Engine]:
     unknown = sorted(set(options) - {MODE, ENGINE})
     if unknown:
         raise ConfigError(f"option {unknown[0]!r} is not known here; there are: {MODE}, {ENGINE}")
-    mode = _one_of(MODE, options.get(MODE, "FAILFAST").upper(), ("FAILFAST", "PERMISSIVE"))
-    engine = _one_of(ENGINE, options.get(ENGINE, "auto"), ("auto", "spark", "python"))
+    mode = one_of(MODE, options.get(MODE, "FAILFAST").upper(), ("FAILFAST", "PERMISSIVE"))
+    engine = one_of(ENGINE, options.get(ENGINE, "auto"), ("auto", "spark", "python"))
     return cast("Mode", mode), cast("Engine", engine)
-
-
-def _depth(value: object) -> int:
-    """As Spark counts: 1 is a record without itself. What Spark refuses, a record that contains itself at all, is JSON text."""
-    try:
-        depth = int(str(value))
-    except ValueError:
-        depth = _MAX_AVRO_DEPTH + 1
-    if depth > _MAX_AVRO_DEPTH:
-        raise ConfigError(f"{AVRO_DEPTH} is {value!r}; it must be a number up to {_MAX_AVRO_DEPTH}")
-    return max(depth, 0)
-
-
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
-    if value not in allowed:
-        raise ConfigError(f"{name} is {value!r}; it must be {' or '.join(allowed)}")
-    return value

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
+from distributary.codecs.option_values import depth, flag
 from distributary.errors import ConfigError
 
 DEPTH = "recursive.fields.max.depth"
-# Deeper than Spark lets it be.
+# Spark lets none be deeper.
 MAX_DEPTH = 10
 
 
@@ -47,23 +48,5 @@ def protobuf_options(options: Mapping[str, str]) -> ProtobufOptions:
         known = _NAMES.get(name.lower())
         if known is None:
             raise ConfigError(f"from_protobuf has no option {name!r}; there are: {', '.join(_NAMES)}")
-        values[known] = _depth(value) if name.lower() == DEPTH else _flag(name, value)
+        values[known] = depth(DEPTH, value, MAX_DEPTH) if name.lower() == DEPTH else flag(name, value)
     return ProtobufOptions(**values)  # type: ignore[arg-type]
-
-
-def _flag(name: str, value: object) -> bool:
-    text = str(value).lower()
-    if text not in ("true", "false"):
-        raise ConfigError(f"{name} is {value!r}; it must be true or false")
-    return text == "true"
-
-
-def _depth(value: object) -> int:
-    """What Spark refuses, a message that contains itself where no depth says how often, is JSON text."""
-    try:
-        depth = int(str(value))
-    except ValueError:
-        depth = MAX_DEPTH + 1
-    if depth > MAX_DEPTH:
-        raise ConfigError(f"{DEPTH} is {value!r}; it must be a number up to {MAX_DEPTH}")
-    return max(depth, 0)
