@@ -35,7 +35,8 @@ def json_options(options: Mapping[str, str]) -> Options:
     unknown = sorted(name for name in options if name.lower() not in _KNOWN)
     if unknown:
         raise ConfigError(
-            f"from_json has no option {unknown[0]!r} where its schema is not given in the call; there are: {', '.join(NAMES)}"
+            f"from_json has no option {unknown[0]!r} where its schema is not given in the call; of those that say how text is "
+            f"read there are: {', '.join(NAMES)}; docs/how-to/move-a-databricks-notebook.md lists the others"
         )
     return tuple(sorted((_KNOWN[name.lower()], str(value)) for name, value in options.items()))
 

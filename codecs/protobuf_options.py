@@ -47,6 +47,9 @@ def protobuf_options(options: Mapping[str, str]) -> ProtobufOptions:
     for name, value in options.items():
         known = _NAMES.get(name.lower())
         if known is None:
-            raise ConfigError(f"from_protobuf has no option {name!r}; there are: {', '.join(_NAMES)}")
+            raise ConfigError(
+                f"from_protobuf has no option {name!r} together with a registry; of those that say what values become there are: "
+                f"{', '.join(_NAMES)}; docs/how-to/move-a-databricks-notebook.md lists the others"
+            )
         values[known] = depth(DEPTH, value, MAX_DEPTH) if name.lower() == DEPTH else flag(name, value)
     return ProtobufOptions(**values)  # type: ignore[arg-type]

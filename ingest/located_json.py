@@ -13,11 +13,13 @@ from pyspark.sql.types import StructType
 
 from distributary.codecs.function_options import ENGINE, MODE, Engine, location_options
 from distributary.codecs.json_inferred import merge
+from distributary.codecs.json_options import json_options
 from distributary.codecs.subject_plan import Mode, SubjectPlan
 from distributary.codecs.subject_query import Wanted, subject_plan
 from distributary.errors import ConfigError, UnknownFieldException
+from distributary.ingest.checkpoint import numbered
 from distributary.ingest.schema_hints import hinted, hints_of
-from distributary.ingest.schema_location import SchemaLocation
+from distributary.ingest.schema_location import SUFFIX, SchemaLocation
 from distributary.registry.base import Schema
 
 LOCATION, KEY = "schemaLocation", "schemaLocationKey"
@@ -57,6 +59,9 @@ def located_options(options: Mapping[str, str]) -> LocatedOptions:
     if new_fields not in _MODES:
         raise ConfigError(f"{EVOLUTION} is {new_fields!r}; it must be {', '.join(_MODES)}")
     mode, engine = location_options({name: given[name] for name in (MODE, ENGINE) if name in given})
+    values = {name: value for name, value in given.items() if name not in _KNOWN.values()}
+    # A misspelt name is told as one, whatever else is wrong.
+    json_options(values)
     return _by_engine(
         LocatedOptions(
             folder=Path(given[LOCATION]) / given.get(KEY, ""),
@@ -65,7 +70,7 @@ def located_options(options: Mapping[str, str]) -> LocatedOptions:
             rescued=given.get(RESCUE, _RESCUED if new_fields == "rescue" else None),
             mode=mode,
             engine=engine,
-            values={name: value for name, value in given.items() if name not in _KNOWN.values()},
+            values=values,
         )
     )
 
@@ -85,6 +90,7 @@ def _by_engine(asked: LocatedOptions) -> LocatedOptions:
 
 def located_plan(asked: LocatedOptions) -> SubjectPlan:
     """The plan of a query that reads by the newest schema in the folder. Raises ConfigError, SchemaNotFound and BadSchema."""
+    _check_folder(asked.folder)
     location = SchemaLocation(asked.folder, asked.folder.name)
     wanted = Wanted("json", evolution="none", options=asked.values)
     plan = subject_plan(location, location.subject, wanted)
@@ -98,6 +104,17 @@ def located_plan(asked: LocatedOptions) -> SubjectPlan:
     if asked.new_fields in ("none", "rescue"):
         return plan
     return replace(plan, growing=GrowingLocation(asked.folder, asked.new_fields == "addNewColumns"))
+
+
+def _check_folder(folder: Path) -> None:
+    """Raises ConfigError where the schemas are in folders below it, one of which has to be named."""
+    if not folder.is_dir() or numbered(folder, SUFFIX):
+        return
+    below = sorted(one.name for one in folder.iterdir() if one.is_dir() and numbered(one, SUFFIX))
+    if below:
+        raise ConfigError(
+            f"{folder} holds no schema itself, but folders of schemas; name one of them as {KEY}: {', '.join(below[:20])}"
+        )
 
 
 def _with_hints(plan: SubjectPlan, ddl: str) -> SubjectPlan:

@@ -67,7 +67,8 @@ class Connection:
         if self._is_a_registry():
             return NotOffered(f"the registry at {self.where} does not offer {what}")
         return RegistryUnavailable(
-            f"{self.where} answers 404 as if there were no registry, asked for {what}; check registry.url"
+            f"{self.where} answers 404 as if there were no registry, asked for {what}; check the address (Apicurio's ends in "
+            "/apis/ccompat/v7)"
         )
 
     def _is_a_registry(self) -> bool:

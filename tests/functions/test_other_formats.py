@@ -198,3 +198,11 @@ def test_json_schema_of_a_registry_is_read_by_either_engine(
     )
     found = spark.createDataFrame(sent, "value binary").coalesce(1).select(event.alias("event")).collect()
     assert [row.event and row.event.asDict() for row in found] == [{"game": "a", "score": 3}, None]
+
+
+def test_a_misspelt_option_and_a_missing_key_are_told_as_what_they_are(located: Located) -> None:
+    with pytest.raises(ConfigError, match="has no option 'rescueDataColumn'"):
+        located.rows(GAMES[1], rescueDataColumn="x")
+    located.location.folder = located.location.folder.parent
+    with pytest.raises(ConfigError, match="name one of them as schemaLocationKey: games"):
+        located.rows(GAMES[1])
