@@ -126,9 +126,8 @@ class Simulation:
         _check(not unknown, f"changes {', '.join(unknown)}: there are only {', '.join(CHANGES)}")
         last = f"the last version, {self.last_version}"
         _check(self.first_version <= self.last_version, f"first_version must not be above {last}")
-        registered = load_format(self.format).schema_type is not None
         _check(
-            registered or not self.references,
+            self.registered or not self.references,
             f"references: {self.format} has no schemas that could refer to any",
         )
 
@@ -137,6 +136,11 @@ class Simulation:
         unknown = sorted({*kinds} - {*there})
         _check(not unknown, f"corrupt_kinds {', '.join(unknown)}: {name} has only {', '.join(there)}")
         _check(bool(kinds) or not self.corrupt, "corrupt_kinds is empty, so corrupt must be 0")
+
+    @property
+    def registered(self) -> bool:
+        """Whether records name their schemas, so that a registry is asked."""
+        return load_format(self.format).schema_type is not None
 
     @property
     def total(self) -> int:

@@ -18,7 +18,9 @@ from distributary.terminal import bars
 if TYPE_CHECKING:
     from distributary.ingest.settings import Settings
     from distributary.producer_sim.simulate import Progress
+    from distributary.producer_sim.simulation import Simulation
     from distributary.producer_sim.truth import Truth
+    from distributary.registry.base import SchemaRegistry
 
 
 def simulate(
@@ -96,7 +98,6 @@ def simulate(
     from distributary.producer_sim.simulate import simulate as send
     from distributary.producer_sim.simulation import Simulation
     from distributary.producer_sim.truth import save
-    from distributary.registry.confluent import ConfluentRegistry
 
     pipeline = _pipeline(file)
     settings = Simulation(
@@ -131,7 +132,7 @@ def simulate(
         raise ConfigError(
             f"there is a truth at {truth} already; add to it with --append, or name another file"
         )
-    client = ConfluentRegistry(registry_options(registry, file, "--registry"))
+    client = _registry(settings, registry, file)
     notices: list[str] = []
     with bars(silent=as_json) as make_bar, interrupts() as interrupted:
         mover = _mover(make_bar, settings.topic, settings.total)
@@ -139,6 +140,16 @@ def simulate(
         save(told, truth, append=append)
     _report(told, truth, notices, as_json)
     interrupted.end()
+
+
+def _registry(settings: Simulation, address: str, file: Path | None) -> SchemaRegistry:
+    """The registry that is meant; where no record names a schema none is asked, so that none has to be there."""
+    from distributary.registry.confluent import ConfluentRegistry
+    from distributary.registry.memory import MemoryRegistry
+
+    if not settings.registered:
+        return MemoryRegistry()
+    return ConfluentRegistry(registry_options(address, file, "--registry"))
 
 
 def _pipeline(file: Path | None) -> Settings | None:

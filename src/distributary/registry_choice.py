@@ -11,6 +11,7 @@ import typer
 from distributary.errors import ConfigError, SetupError
 
 if TYPE_CHECKING:
+    from distributary.ingest.settings import Settings
     from distributary.producer_sim.stack import Stack
     from distributary.registry.options import RegistryOptions
 
@@ -41,13 +42,23 @@ def chosen_registry(address: str, settings: Path | None) -> RegistryOptions:
 
 
 def registry_options(address: str, settings: Path | None, otherwise: str = OTHERWISE) -> RegistryOptions:
-    """The registry at an address, or else of a pipeline, or else of the local stack. Raises SetupError for none."""
+    """The registry at an address, or else of a pipeline, or else of the local stack.
+
+    Raises SetupError where the stack does not run, ConfigError for a pipeline that has none.
+    """
     from distributary.ingest.settings import load
     from distributary.registry.options import RegistryOptions
 
     if settings and not address:
-        return load(settings).registry.options()
+        return _of_pipeline(load(settings), settings)
     return RegistryOptions(url=address or local_stack(otherwise).registry_url)
+
+
+def _of_pipeline(pipeline: Settings, file: Path) -> RegistryOptions:
+    # Settings may do without an address, where no record of the pipeline's names a schema.
+    if pipeline.registry.url is None:
+        raise ConfigError(f"{file} names no registry; set registry.url, or give --registry")
+    return pipeline.registry.options()
 
 
 def local_stack(otherwise: str) -> Stack:

@@ -80,3 +80,22 @@ def test_the_route_in_a_pipeline_s_settings_is_what_the_truth_tells(
     assert {name for group in found.sent for name, _ in group.told} == {"header:region"}
     (run,) = found.runs
     assert (run["key"], run["headers"]) == ("game_name", {"region": "device", "level": "level"})
+
+
+def test_where_records_name_no_schema_no_registry_is_needed(stack: Stack, topic: str, tmp_path: Path) -> None:
+    file, truth = tmp_path / "games.yaml", tmp_path / "truth.json"
+    pipeline = {
+        "name": "games",
+        "source": {"kafka": {"bootstrap.servers": stack.bootstrap_servers}, "topics": [topic]},
+        "decode": {"format": "json", "schema_location": "./schemas/games"},
+        "route": {"field": "game_name", "table": "silver_{entity}_events"},
+        "sink": {"root": "./lake"},
+    }
+    file.write_text(yaml.safe_dump(pipeline), encoding="utf-8")
+    words = ["simulate", str(file), "--truth", str(truth), "--events", "50", "--change", "added"]
+    said = CliRunner().invoke(app, [*words, "--format", "avro"])
+    assert "games.yaml names no registry" in str(said.exception)
+    assert "--registry" in str(said.exception)
+    said = CliRunner().invoke(app, words)
+    assert said.exit_code == 0, said.output
+    assert {group.schema_id for group in load(truth).sent} == {None}
