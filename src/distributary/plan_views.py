@@ -36,7 +36,8 @@ class ToldSubject:
     """A watched subject, and what its registry says of its newest schema.
 
     version   None where it has none yet, or where its newest schema is the one offered
-    accepted  whether the registry takes the schema; None where it was not asked or cannot tell
+    accepted  whether the registry takes the schema offered; None where it cannot tell, and for a registered version:
+              held against itself it would fit, and what the registry once let it in by, nobody knows
     """
 
     subject: str
@@ -153,17 +154,13 @@ def _told(candidate: Candidate, answered: Answered) -> ToldSubject:
     level = _level(candidate.subject, answered)
     is_offered = candidate.version is None
     verdict = _check(candidate, answered) if is_offered else None
-    # What is registered was accepted.
-    accepted = (
-        (verdict.compatible if verdict else None) if is_offered else answered.catalogue is not None or None
-    )
     return ToldSubject(
         candidate.subject,
         candidate.version,
         candidate.schema_id,
         candidate.schema.type,
         level,
-        accepted,
+        verdict.compatible if verdict else None,
         verdict.messages if verdict else (),
         is_offered,
     )
