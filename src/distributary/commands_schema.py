@@ -6,15 +6,16 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from distributary import schema_views as views
-from distributary.errors import CheckFailed, ConfigError, SchemaNotFound
+from distributary.errors import BadSchema, CheckFailed, ConfigError, SchemaNotFound
 from distributary.offered_schema import text_of
 from distributary.registry_choice import Address, SettingsFile
 from distributary.schema_columns import changes_between
+from distributary.schema_syntax import check_syntax
 from distributary.schema_versions import (
     Asked,
     asking,
@@ -26,6 +27,10 @@ from distributary.schema_versions import (
     type_of,
 )
 from distributary.terminal import bars
+
+if TYPE_CHECKING:
+    from distributary.registry.base import Schema
+    from distributary.registry.catalogue import Compatibility
 
 app = typer.Typer(help="Look at a registry's schemas, and at the columns they give.", no_args_is_help=True)
 
@@ -131,9 +136,10 @@ def check(
     with asking(registry, settings) as asked:
         latest = schema_of(asked, find(asked.registry.versions(subject), subject, "latest"))
         kind = type_of(file, schema_type, latest.type)
-        verdict = asked.catalogue.check(subject, text, kind, imports)
+        offered = candidate(asked, text, kind, imports)
+        verdict = _verdict(asked, subject, file, offered)
         level = asked.catalogue.level(subject)
-        changes = changes_between(latest, candidate(asked, text, kind, imports))
+        changes = changes_between(latest, offered)
     if as_json:
         answer = {
             "subject": subject,
@@ -153,6 +159,18 @@ def check(
         said = "".join(f"\n  {message}" for message in verdict.messages) or "; the registry does not say why"
         raise CheckFailed(f"{file} is not compatible with {held}{said}")
     typer.echo(f"{file} is compatible with {held}")
+
+
+def _verdict(asked: Asked, subject: str, file: Path, offered: Schema) -> Compatibility:
+    """What the registry says. What is no schema it refuses, or calls incompatible: that is told in words of our own."""
+    try:
+        verdict = asked.catalogue.check(subject, offered.text, offered.type, offered.references)
+    except BadSchema as error:
+        check_syntax(file, offered)
+        raise BadSchema(f"{file}: {error}") from None
+    if not verdict.compatible:
+        check_syntax(file, offered)
+    return verdict
 
 
 @app.command()

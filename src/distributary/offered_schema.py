@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from distributary.errors import ConfigError, SchemaNotFound
+from distributary.schema_syntax import check_syntax
 from distributary.schema_versions import find, reference, type_of
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def offered(offer: Offer, watched: Sequence[str], answered: Answered) -> Candida
         )
     kind = type_of(offer.file, offer.type, latest.type if latest else "JSON")
     schema = Schema(0, kind, text_of(offer.file), imports, resolve(imports, fetch))
+    check_syntax(offer.file, schema)
     return Candidate(subject, None, OFFERED, schema)
 
 

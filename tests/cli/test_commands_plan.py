@@ -127,6 +127,18 @@ def world(tmp_path: Path, stack: Stack) -> Iterator[World]:
         yield World(tmp_path, registry, stack.registry_url)
 
 
+NO_SCHEMAS = [
+    ("next.avsc", "no schema", "no Avro schema: Expecting value: line 1 column 1"),
+    (
+        "next.avsc",
+        '{"type": "record", "name": "E", "fields": [{"name": "a", "type": "whole"}]}',
+        "the type 'whole'",
+    ),
+    ("next.proto", 'syntax = "proto3";\nmessage {', "schema.proto:2:9"),
+    ("next.json", '{"type": "object",', "no JSON (Expecting property name"),
+    ("next.json", "[]", "an object"),
+]
+
 Run = Callable[..., tuple[int, str, str]]
 
 
@@ -352,7 +364,18 @@ def test_what_cannot_be_planned_is_said_in_words(world: World, run: Run) -> None
         ended, out, err = run(world.file(**groups), *arguments)
         assert (ended, out) == (code, "")
         assert said in " ".join(err.split())
-    offered.write_text("no schema", encoding="utf-8")
-    code, out, _ = run(world.file(), "--schema", offered)
-    assert code == 3
-    assert "refuses it" in out
+
+
+@pytest.mark.parametrize(("name", "text", "why"), NO_SCHEMAS)
+def test_a_file_that_holds_no_schema_is_wrong_usage(
+    world: World, run: Run, name: str, text: str, why: str
+) -> None:
+    world.register(V1)
+    file = world.folder / name
+    file.write_text(text, encoding="utf-8")
+    code, out, err = run(
+        world.file(), "--schema", file, "--json", *(() if file.suffix != ".json" else ("--type", "JSON"))
+    )
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: {file}: ")
+    assert why in err

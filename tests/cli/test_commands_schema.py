@@ -257,6 +257,31 @@ def test_a_schema_that_does_not_fit_ends_with_3_and_the_reasons(
     assert "\n  a changed its type\n" in err
 
 
+@pytest.mark.parametrize("status", [422, 200])
+def test_a_file_that_holds_no_schema_is_told_by_what_is_wrong_with_it(
+    server: AnswerServer, run: Run, candidate: Path, status: int
+) -> None:
+    """Registries refuse it, or say that it is not compatible."""
+    told = {"error_code": 42201, "message": "invalid"} if status == 422 else {"is_compatible": False}
+    server.on(CHECK, server.json(told, status))
+    candidate.write_text("message {", encoding="utf-8")
+    code, out, err = run("check", "games-value", candidate)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: {candidate}: ")
+    assert "Expected message name" in err
+    assert "422" not in err
+
+
+def test_a_schema_that_only_the_registry_cannot_read_is_told_in_its_words(
+    server: AnswerServer, run: Run, candidate: Path
+) -> None:
+    server.on(CHECK, server.json({"error_code": 42201, "message": "not for me"}, 422))
+    code, _, err = run("check", "games-value", candidate)
+    assert code == 1
+    assert err.startswith(f"error: {candidate}: ")
+    assert "not for me" in err
+
+
 def test_a_registry_without_a_check_says_so(run: Run, candidate: Path) -> None:
     code, _, err = run("check", "games-value", candidate)
     assert code == 1
