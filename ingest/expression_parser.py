@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
@@ -63,11 +64,20 @@ _LITERALS = ("string", "int", "bigint", "boolean", "void")
 def parsed(spark: SparkSession, text: str) -> Any:
     """Spark's own tree of an expression, a Java object. Raises ConfigError for what is no expression."""
     jsession: Any = spark._jsparkSession
+    return parsed_by(jsession.sessionState().sqlParser(), text)
+
+
+def parsed_by(parser: Any, text: str) -> Any:
+    """The same by any parser of Spark's, a Java object. Raises ConfigError for what is no expression."""
     try:
-        return jsession.sessionState().sqlParser().parseExpression(text)
+        return parser.parseExpression(text)
     except ParseException as error:
-        first = str(error).strip().splitlines()[0]
-        raise ConfigError(f"route.expression is no Spark SQL expression: {first}") from None
+        said = str(error)
+    except Py4JJavaError as error:  # as it comes where no session has taught Python Spark's own errors
+        if error.java_exception.getClass().getSimpleName() != "ParseException":
+            raise
+        said = error.java_exception.getMessage()
+    raise ConfigError(f"route.expression is no Spark SQL expression: {said.strip().splitlines()[0]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +103,12 @@ def attributes(tree: Any) -> list[Attribute]:
 
 def native_tree(spark: SparkSession, text: str) -> Node:
     """The expression as workers evaluate it. Raises ConfigError naming what only Spark can do."""
-    return _node(parsed(spark, text))
+    return native(parsed(spark, text))
+
+
+def native(tree: Any) -> Node:
+    """A tree of `parsed` as workers evaluate it. Raises ConfigError naming what only Spark can do."""
+    return _node(tree)
 
 
 def _node(tree: Any) -> Node:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from inspect import signature
-from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -14,6 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from distributary.codecs.base import Codec, RecordReader
 from distributary.errors import ConfigError
+from distributary.ingest.expression_fit import has_field
 from distributary.ingest.expression_parser import attributes, parsed
 from distributary.ingest.kafka_columns import RAW
 from distributary.ingest.pins import PinnedRecord, Pins
@@ -92,14 +92,7 @@ def _of_struct(spark: SparkSession, text: str, struct: str, schema: pa.Schema) -
     """The expression over a struct's fields instead of a frame's columns; a field that it lacks is null."""
     found = sorted(attributes(parsed(spark, text)), key=lambda one: one.start, reverse=True)
     for attribute in found:
-        there = _has(pa.struct(list(schema)), attribute.path)
+        there = has_field(schema, attribute.path)
         quoted = ".".join(f"`{part.replace('`', '``')}`" for part in (struct, *attribute.path))
         text = text[: attribute.start] + (quoted if there else "(NULL)") + text[attribute.stop :]
     return text
-
-
-def _has(dtype: pa.DataType, path: tuple[str, ...]) -> bool:
-    if not path or not pa.types.is_struct(dtype):
-        return True
-    inner: list[Any] = [field.type for field in dtype if field.name.lower() == path[0].lower()]
-    return bool(inner) and _has(inner[0], path[1:])

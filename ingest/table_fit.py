@@ -11,6 +11,7 @@ from distributary.codecs.base import decodes_any_format
 from distributary.codecs.field_paths import parts
 from distributary.ingest.conform import plan
 from distributary.ingest.evolution import tables_grow, tables_widen, worker_policies
+from distributary.ingest.expression_fit import ReadExpression
 from distributary.ingest.kafka_columns import without_rescued
 from distributary.ingest.layout import Change, changes, extend
 from distributary.ingest.misfits import Trouble
@@ -31,6 +32,7 @@ class Rules:
     any_format      whether records of every format can be decoded
     widen           whether columns become wider
     fixed           columns of the table at hand that cannot
+    expression      the routing expression as a run reads it; None where there is none, or nobody has read it
     """
 
     policies: Policies
@@ -42,6 +44,7 @@ class Rules:
     any_format: bool
     widen: bool = False
     fixed: frozenset[str] = frozenset()
+    expression: ReadExpression | None = None
 
     def grown(self, before: pa.Schema, record: pa.Schema) -> pa.Schema:
         """What a known table with the payload columns `before` becomes by records with these columns."""
@@ -71,8 +74,8 @@ class TableFit:
         return tuple(one for one in self.trouble if touching(parts(one.column), path))
 
 
-def rules_of(settings: Settings) -> Rules:
-    """The rules that a pipeline's settings make."""
+def rules_of(settings: Settings, expression: ReadExpression | None = None) -> Rules:
+    """The rules that a pipeline's settings make; with its routing expression, also what that makes of columns."""
     evolution, policies = settings.decode.evolution, settings.policies
     stops = "decode.evolution" if evolution == "fail" else "policies.new_field"
     return Rules(
@@ -86,6 +89,7 @@ def rules_of(settings: Settings) -> Rules:
         else "policies.new_field",
         any_format=decodes_any_format(settings.decode.format),
         widen=tables_widen(settings),
+        expression=expression,
     )
 
 

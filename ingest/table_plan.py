@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import pyarrow as pa
 
-from distributary.codecs.base import Codec
+from distributary.codecs.base import Codec, RecordPath
 from distributary.codecs.field_paths import part
 from distributary.codecs.schema_changes import SchemaChange, classify
 from distributary.ingest.candidates import Candidate, Candidates
@@ -18,7 +19,13 @@ from distributary.ingest.layout import source_of, spark_type
 from distributary.ingest.pins import PinnedRecord, PinnedTable, RecordKey
 from distributary.ingest.schema_steps import SchemaSteps
 from distributary.ingest.table_fit import Rules
-from distributary.ingest.table_verdicts import TableVerdict, unreadable, verdicts, verdicts_of_table
+from distributary.ingest.table_verdicts import (
+    TableVerdict,
+    unreadable,
+    unroutable,
+    verdicts,
+    verdicts_of_table,
+)
 from distributary.registry.base import Schema
 
 
@@ -74,8 +81,9 @@ class Known:
     unread: Mapping[str, str] = field(default_factory=dict)
 
 
+Told: TypeAlias = tuple[TableVerdict, ...]
 # One table's answer, before tables with the same answer are put together.
-_Answer = tuple[str, int | None, Candidate, tuple[TableVerdict, ...]]
+_Answer = tuple[str, int | None, Candidate, Told]
 
 
 class Planner:
@@ -135,6 +143,7 @@ class Planner:
                 continue
             key = (candidate.ref, last[1])
             told = () if key in history else self._judged(layout, before, candidate, rules)
+            told = self._routed(told, self._of_kind(before, candidate))
             yield self._name(key, candidate), before.schema.id, candidate, told
 
     def _last_of_each_type(self, history: History) -> list[RecordKey]:
@@ -160,6 +169,11 @@ class Planner:
             return verdicts_of_table(record, layout, rules)
         return verdicts(classify(was, described), record, layout, rules)
 
+    def _of_kind(self, before: PinnedRecord, candidate: Candidate) -> pa.Schema | None:
+        """The columns of the candidate's records of this kind; None where they cannot be decoded."""
+        decodable = before.schema.type == candidate.schema.type or self._rules.any_format
+        return self._columns(candidate, before.key[1]) if decodable else None
+
     def _without_history(self, layout: pa.Schema, rules: Rules, own: str | None) -> Iterator[_Answer]:
         """Against all that may come; a column is gone only where none of it has it."""
         may_come = [one for one in self._candidates.newest if one.schema.entity in (None, own)]
@@ -178,7 +192,7 @@ class Planner:
                     *verdicts_of_table(columns, layout, rules),
                     *verdicts([*gone, *self._unrouted(columns, gone)], columns, layout, rules),
                 )
-            yield self._name(key, candidate), None, candidate, told
+            yield self._name(key, candidate), None, candidate, self._routed(told, columns)
 
     def _of_new_tables(self, candidate: Candidate) -> Step:
         """A record type that no table has met: its tables fit it, as long as it can be read and routed."""
@@ -187,10 +201,10 @@ class Planner:
         if columns is not None:
             told = verdicts(list(self._unrouted(columns, ())), columns, _NOTHING, self._rules)
         key = (candidate.ref, self._codec.default_path)
-        return Step((), self._name(key, candidate), None, candidate, told)
+        return Step((), self._name(key, candidate), None, candidate, self._routed(told, columns))
 
-    def _columns(self, candidate: Candidate) -> pa.Schema | None:
-        path = self._codec.default_path
+    def _columns(self, candidate: Candidate, path: RecordPath | None = None) -> pa.Schema | None:
+        path = self._codec.default_path if path is None else path
         if self._candidates.unusable(candidate, path):
             return None
         return self._codec.reader(candidate.schema, path).schema
@@ -207,6 +221,13 @@ class Planner:
         outer = part(route.split(".")[0])
         if all(change.column != outer for change in told):
             yield SchemaChange("dropped", ".".join(map(part, route.split("."))))
+
+    def _routed(self, told: Told, columns: pa.Schema | None) -> Told:
+        """With that the routing expression does not go with these columns, where no change told is the reason."""
+        expression = self._rules.expression
+        why = expression.refusal(columns) if expression and columns is not None else None
+        blamed = any(verdict.detail == why for verdict in told)
+        return told if blamed or why is None else (*told, unroutable(why))
 
     def _name(self, key: RecordKey, candidate: Candidate) -> str:
         described = self._candidates.description(key, candidate.schema)

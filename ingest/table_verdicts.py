@@ -96,8 +96,7 @@ def verdicts(
     switched = [change for change in found if change.kind == "format_switched"]
     if switched and not rules.any_format:
         return tuple(_undecodable(change, rules) for change in switched)
-    fit = table_fit(record, before, rules, after)
-    return tuple(_verdict(change, fit, rules) for change in found)
+    return _judged(found, record, table_fit(record, before, rules, after), rules)
 
 
 def verdicts_of_table(
@@ -110,12 +109,24 @@ def verdicts_of_table(
         for one in fit.added
     ]
     troubled = [SchemaChange(_KINDS[one.kind], one.column, one.table, one.record) for one in fit.trouble]
-    return tuple(_verdict(change, fit, rules) for change in (*brought, *troubled))
+    return _judged([*brought, *troubled], record, fit, rules)
 
 
 def unreadable(why: str, rules: Rules) -> TableVerdict:
     """The verdict on a schema that nobody can decode with."""
     return TableVerdict("changed", "", "", "", "", rules.policies.undecodable, "policies.undecodable", why)
+
+
+def unroutable(why: str) -> TableVerdict:
+    """The verdict on records whose columns the routing expression does not go with, whatever has changed."""
+    return TableVerdict("changed", "", "", "", "", "fail", "route.expression", why, routing=True)
+
+
+def _judged(
+    found: Sequence[SchemaChange], record: pa.Schema, fit: TableFit, rules: Rules
+) -> tuple[TableVerdict, ...]:
+    stops = rules.expression.refusal(record) if rules.expression else None
+    return tuple(_verdict(change, fit, rules, stops) for change in found)
 
 
 def _undecodable(change: SchemaChange, rules: Rules) -> TableVerdict:
@@ -131,7 +142,8 @@ def _undecodable(change: SchemaChange, rules: Rules) -> TableVerdict:
     )
 
 
-def _verdict(change: SchemaChange, fit: TableFit, rules: Rules) -> TableVerdict:
+def _verdict(change: SchemaChange, fit: TableFit, rules: Rules, stops: str | None) -> TableVerdict:
+    """`stops` is why a run stops at such records, where the routing expression does not go with their columns."""
     path = parts(change.column)
     column = column_path(fit.layout, path)
     plain = TableVerdict(
@@ -145,9 +157,11 @@ def _verdict(change: SchemaChange, fit: TableFit, rules: Rules) -> TableVerdict:
     if change.kind in _UNNOTICED:
         return plain
     found = _BY_KIND.get(change.kind, _of_values)(plain, path, fit, rules)
-    if change.kind in _READ_OTHERWISE and _in_expression(path, change, fit.layout, rules):
-        return replace(found, routing=True, setting="route.expression", detail=_MAY_MOVE)
-    return found
+    if not (stops or change.kind in _READ_OTHERWISE) or not _in_expression(path, change, fit.layout, rules):
+        return found
+    if stops:
+        return replace(found, action="fail", routing=True, setting="route.expression", detail=stops)
+    return replace(found, routing=True, setting="route.expression", detail=_MAY_MOVE)
 
 
 def _of_values(plain: TableVerdict, path: Path, fit: TableFit, rules: Rules) -> TableVerdict:

@@ -12,13 +12,14 @@ import typer
 
 from distributary import plan_views as views
 from distributary.commands_run import File
-from distributary.errors import CheckFailed, ConfigError
+from distributary.errors import CheckFailed, ConfigError, SetupError
 from distributary.offered_schema import Answered, Offer, offered
 from distributary.schema_versions import asking
 
 if TYPE_CHECKING:
     from distributary.codecs.base import Codec
     from distributary.ingest.candidates import Candidate, Candidates
+    from distributary.ingest.expression_fit import ReadExpression
     from distributary.ingest.settings import Settings
     from distributary.ingest.table_plan import Known
 
@@ -55,19 +56,33 @@ def plan(
             "--subject, --type and --reference are about a schema in a file; give it by --schema"
         )
     settings = load(file)
+    expression = _expression(settings)
     offer = None if schema is None else Offer(schema, subject, schema_type, tuple(references or ()))
     with _answered(file, settings) as answered:
         candidate = None if offer is None else offered(offer, settings.subjects(), answered)
         codec, candidates = _candidates(settings, answered, candidate)
         told = views.told_subjects(candidates, answered)
         # Older versions are asked for when a table's records are of a type that the newest is not.
-        found = Planner(codec, candidates, rules_of(settings), _known(settings)).plan()
+        found = Planner(codec, candidates, rules_of(settings, expression), _known(settings)).plan()
     view = views.View(settings.name, str(settings.sink.root), told, found)
     typer.echo(json.dumps(view.as_dict(), indent=2) if as_json else view.text())
     if view.open and as_json:
         raise typer.Exit(CheckFailed.exit_code)
     if view.open:
         raise CheckFailed(view.verdict())
+
+
+def _expression(settings: Settings) -> ReadExpression | None:
+    """The routing expression as a run reads it; without Java, which only a run needs, its words must do."""
+    if settings.route.expression is None:
+        return None
+    from distributary.ingest.expression_ahead import read_ahead
+
+    try:
+        return read_ahead(settings)
+    except SetupError as error:
+        typer.echo(f"what route.expression needs of columns is not looked at: {error}", err=True)
+        return None
 
 
 @contextmanager

@@ -1,0 +1,101 @@
+"""A plan where a routing expression names the tables: it tells where a run would stop, and what no record has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.ingest.avro_records import GAME, event, one
+from tests.ingest.pipelines import settings
+
+from distributary.codecs.base import load_codec
+from distributary.errors import ConfigError
+from distributary.ingest.candidates import Candidates
+from distributary.ingest.expression_fit import ReadExpression
+from distributary.ingest.expression_tree import Call, Field, Literal, Node, evaluate
+from distributary.ingest.pins import PinnedTable, RecordKey
+from distributary.ingest.table_fit import rules_of
+from distributary.ingest.table_plan import Known, Planner, Step
+from distributary.registry.base import Schema
+from distributary.registry.memory import MemoryRegistry
+
+SUBJECT, AVRO = "games-value", load_codec("avro")
+# concat(game, '_', lower(coalesce(country, 'nowhere')))
+COUNTRY = Call("coalesce", (Field(("country",)), Literal("nowhere")))
+TREE = Call("concat", (Field(("game",)), Literal("_"), Call("lower", (COUNTRY,))))
+TEXT = "concat(game, '_', lower(coalesce(country, 'nowhere')))"
+READ = ReadExpression(TREE, (("game",), ("country",)))
+PLACE: dict[str, Any] = {"type": "record", "name": "Place", "fields": [one("string", "name")]}
+
+
+@pytest.mark.parametrize(
+    ("after", "kind"),
+    [(one(PLACE, "country"), "changed"), (one("double", "country"), "changed")],
+)
+def test_a_change_that_the_expression_cannot_be_evaluated_after_stops_the_run(
+    after: dict[str, Any], kind: str, tmp_path: Path
+) -> None:
+    versions = event(0, GAME, one("string", "country")), event(0, GAME, after)
+    (step,) = _plan(tmp_path, versions, {"golf": 1})
+    (told,) = [verdict for verdict in step.verdicts if verdict.column == "country"]
+    assert (told.kind, told.action, told.setting, told.open) == (kind, "fail", "route.expression", True)
+    assert told.detail == _said_by_a_run(versions[1])
+    assert step.verdicts == (told,)
+
+
+def test_a_wider_number_that_has_no_text_here_stops_the_run(tmp_path: Path) -> None:
+    versions = event(0, GAME, one("int", "level")), event(0, GAME, one("double", "level"))
+    tree = Call("concat", (Field(("game",)), Field(("level",))))
+    read = ReadExpression(tree, (("game",), ("level",)))
+    (step,) = _plan(tmp_path, versions, {"golf": 1}, read, "concat(game, level)")
+    assert [(told.kind, told.action) for told in step.verdicts] == [("widened", "fail")]
+    assert "concat makes text of double" in step.verdicts[0].detail
+
+
+def test_records_that_the_expression_never_went_with_are_told_where_nothing_changed(tmp_path: Path) -> None:
+    for known in ({}, {"golf": None}, {"golf": 1}):
+        (step,) = _plan(tmp_path, (event(0, GAME, one(PLACE, "country")),), known)
+        (told,) = [verdict for verdict in step.verdicts if verdict.action == "fail"]
+        assert (told.setting, told.open) == ("route.expression", True)
+        assert "coalesce is given struct<" in told.detail
+
+
+def test_a_change_that_the_expression_goes_with_may_move_records_and_stops_nothing(tmp_path: Path) -> None:
+    versions = event(0, GAME, one("string", "country")), event(0, GAME)
+    (step,) = _plan(tmp_path, versions, {"golf": 1})
+    (told,) = step.verdicts
+    assert (told.kind, told.column, told.action, told.routing) == ("dropped", "country", "keep", True)
+    assert "may go to other tables" in told.detail
+
+
+def _said_by_a_run(schema: Schema, tree: Node = TREE) -> str:
+    """What stops a worker that meets a record of this schema."""
+    columns = AVRO.reader(Schema(1, schema.type, schema.text), ()).schema
+    rows = pa.RecordBatch.from_pylist([{}], columns)
+    with pytest.raises(ConfigError) as stopped:
+        evaluate(tree, rows)
+    return str(stopped.value)
+
+
+def _plan(
+    root: Path,
+    versions: tuple[Schema, ...],
+    known: Mapping[str, int | None],
+    read: ReadExpression = READ,
+    text: str = TEXT,
+) -> tuple[Step, ...]:
+    """The plan for tables that met this many of the versions; None where nobody knows what they met."""
+    registry = MemoryRegistry()
+    ids = [registry.register(SUBJECT, schema.text, "AVRO") for schema in versions]
+    route = {"by": "expression", "expression": text, "field": None}
+    chosen = settings(root, route=route, decode={"format": "avro"})
+    layout = AVRO.reader(registry.by_ref(ids[0]), ()).schema
+    met = {folder: tuple((one_, ()) for one_ in ids[:count]) for folder, count in known.items() if count}
+    pinned: dict[RecordKey, Schema] = {
+        key: registry.by_ref(key[0]) for history in met.values() for key in history
+    }
+    past = Known({folder: PinnedTable(folder, layout) for folder in known}, met, pinned)
+    return Planner(AVRO, Candidates(AVRO, registry, [SUBJECT]), rules_of(chosen, read), past).plan().steps
