@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from distributary.ingest.entity_schemas import EntitySchemas
     from distributary.ingest.schema_location import SchemaLocation
     from distributary.ingest.settings import Settings
+    from distributary.registry.base import Schema
 
 
 def infer(
@@ -69,7 +71,7 @@ def _of_topic(look: Look, location: SchemaLocation) -> views.Inferred:
     codec = growing_codec(look.settings)
     before = location.latest()
     if before is not None and not look.refresh:
-        return views.Inferred(None, before, changes_between(None, before, codec))
+        return _there(look, {None: before})[0]
     with session(look.settings) as spark:
         found = infer_schema(spark, look.settings, look.sample)
     return views.Inferred(None, found, changes_between(before, found, codec), is_new=before is None)
@@ -83,10 +85,7 @@ def _of_entities(look: Look, location: EntitySchemas) -> list[views.Inferred]:
     codec = growing_codec(look.settings)
     before = location.newest(location.names())
     if before and not look.refresh:
-        return [
-            views.Inferred(location.entity(name), schema, changes_between(None, schema, codec))
-            for name, schema in before.items()
-        ]
+        return _there(look, {location.entity(name): schema for name, schema in before.items()})
     with session(look.settings) as spark:
         found = infer_entities(spark, look.settings, look.sample)
     return [
@@ -98,6 +97,41 @@ def _of_entities(look: Look, location: EntitySchemas) -> list[views.Inferred]:
         )
         for entity, schema in found.items()
     ]
+
+
+def _there(look: Look, kept: Mapping[str | None, Schema]) -> list[views.Inferred]:
+    """Versions that were kept before, by entity: no record is read, but what the hints say now is held against them."""
+    from distributary.ingest.infer import growing_codec
+
+    codec = growing_codec(look.settings)
+    changes = {entity: changes_between(None, schema, codec) for entity, schema in kept.items()}
+    readable = {entity: schema for entity, schema in kept.items() if changes[entity].told is not None}
+    hinted = _hinted(look.settings, readable)
+    return [
+        views.Inferred(
+            entity,
+            schema,
+            changes[entity],
+            is_read=False,
+            hints=changes_between(schema, hinted[entity], codec) if entity in hinted else None,
+        )
+        for entity, schema in kept.items()
+    ]
+
+
+def _hinted(settings: Settings, kept: Mapping[str | None, Schema]) -> dict[str | None, Schema]:
+    """The same with the types that the settings' hints give; empty where there are no hints."""
+    from pyspark.sql.types import StructType
+
+    from distributary.ingest.schema_hints import hinted, hints_of
+
+    if settings.decode.schema_hints is None:
+        return {}
+    # Spark alone reads its DDL, and it does so in a session.
+    with session(settings):
+        hints = hints_of(settings.decode.schema_hints)
+    types = {entity: StructType.fromJson(json.loads(schema.text)) for entity, schema in kept.items()}
+    return {entity: replace(kept[entity], text=hinted(of, hints).json()) for entity, of in types.items()}
 
 
 def _kept(location: SchemaLocation, found: Sequence[views.Inferred]) -> list[views.Inferred]:

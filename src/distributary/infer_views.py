@@ -17,18 +17,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Inferred:
-    """One schema with what became of it; `schema.id` is 0 where it is not kept. `entity` is None for one of all records."""
+    """One schema with what became of it; `schema.id` is 0 where it is not kept.
+
+    entity   None for a schema of all records
+    is_read  whether records were looked at; if not, the schema was kept before
+    hints    in what the settings' hints say otherwise than a schema that was kept before
+    """
 
     entity: str | None
     schema: Schema
     changes: Changes
     is_new: bool = True
+    is_read: bool = True
+    hints: Changes | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """As plain JSON values."""
         told = {"version": self.schema.id or None, "schema": json.loads(self.schema.text)}
         whose = {} if self.entity is None else {"entity": self.entity, "name": self.schema.entity}
-        return {**whose, **told, "changes": self.changes.as_list()}
+        differ = self.hints.as_list() if self.hints else []
+        return {
+            **whose,
+            **told,
+            "read": self.is_read,
+            "changes": self.changes.as_list(),
+            "hints_differ": differ,
+        }
 
     def difference(self) -> list[str]:
         """For a terminal: the changes to what was there before, under the entity's name where there is one."""
@@ -37,15 +51,26 @@ class Inferred:
             return changes
         return [f"{one_line(self.entity)}:", *(f"  {line}" for line in changes)]
 
-    def line(self, location: str) -> str:
-        """For a terminal: where the schema is."""
+    @property
+    def defies_hints(self) -> bool:
+        """Whether the settings' hints say otherwise."""
+        return self.hints is not None and self.hints.told != ()
+
+    def lines(self, location: str) -> list[str]:
+        """For a terminal: where the schema is, and in what hints say otherwise."""
+        if self.hints is None or not self.defies_hints:
+            return [self._line(location)]
+        changes = [f"    {line}" for line in change_lines(self.hints)]
+        return [self._line(location), "  decode.schema_hints says otherwise:", *changes]
+
+    def _line(self, location: str) -> str:
         fields = f"{len(json.loads(self.schema.text)['fields']):,} fields"
         folder = location if self.schema.entity is None else f"{location}/{self.schema.entity}"
         kept = (
             f"version {self.schema.id} in {folder}" if self.schema.id else "nothing was written (--dry-run)"
         )
         whose = "" if self.entity is None else f"{one_line(self.entity)}: "
-        return f"{whose}{fields}: {kept}"
+        return f"{whose}{fields}: {kept}{'' if self.is_read else ', there already'}"
 
 
 def as_json(location: str, found: Sequence[Inferred], per_entity: bool) -> str:
@@ -61,7 +86,10 @@ def differences(found: Sequence[Inferred]) -> str:
 
 def as_text(location: str, found: Sequence[Inferred]) -> str:
     """The outcome for a terminal."""
-    lines = [one.line(location) for one in found]
+    lines = [line for one in found for line in one.lines(location)]
+    if any(not one.is_read for one in found):
+        hints = " and follows the hints" if any(one.defies_hints for one in found) else ""
+        lines.append(f"nothing was read; --refresh looks again{hints}")
     return "\n".join(
         lines or [f"no record has an entity: there is nothing to infer; {location} stays as it is"]
     )

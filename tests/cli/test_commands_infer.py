@@ -110,6 +110,40 @@ def test_what_changes_is_shown_before_it_is_written(  # noqa: PLR0917
     assert "2 fields: version 2 in " in kept
 
 
+@pytest.mark.parametrize("schema_per", ["topic", "entity"])
+def test_what_is_kept_already_is_told_and_where_the_hints_say_otherwise(
+    infer: Infer, stack: Stack, topic: str, tmp_path: Path, schema_per: str
+) -> None:
+    decode = {"format": "json", "schema_per": schema_per}
+    file = settings_file(stack, topic, tmp_path, decode=decode)
+    send(stack, topic, [{"game": "go", "score": 1, "at": {"x": 1}}])
+    assert ", there already" not in infer(file)
+    kept, ending = infer(file).splitlines()
+    assert "3 fields: version 1 in " in kept
+    assert kept.endswith(", there already")
+    assert ending == "nothing was read; --refresh looks again"
+
+    hints = "score string, game string, level bigint, at struct<x: double>"
+    hinted = settings_file(stack, topic, tmp_path, decode={**decode, "schema_hints": hints})
+    assert infer(hinted).splitlines() == [
+        kept,
+        "  decode.schema_hints says otherwise:",
+        "    changed  at.x  bigint -> double",
+        "    changed  score  bigint -> string",
+        "    added    level  bigint",
+        "nothing was read; --refresh looks again and follows the hints",
+    ]
+
+    def outcome(*options: str) -> tuple[int, bool, list[str]]:
+        told = json.loads(infer(hinted, "--json", *options))
+        one = told["entities"][0] if schema_per == "entity" else told
+        return one["version"], one["read"], [change["column"] for change in one["hints_differ"]]
+
+    assert outcome() == (1, False, ["at.x", "score", "level"])
+    assert outcome("--refresh") == (2, True, [])
+    assert outcome() == (2, False, [])
+
+
 def test_names_made_of_data_are_refused_and_the_schema_stays(
     infer: Infer, stack: Stack, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -162,7 +196,7 @@ def test_another_look_at_entities_changes_only_the_one_that_changed(
     send(stack, topic, [{"game": "go", "score": 1}, {"game": "chess", "score": "1-0"}, {"score": []}])
     assert infer(file).splitlines()[0].startswith("chess: 2 fields: version 1 in ")
     send(stack, topic, [{"game": "go", "level": 3}, {"game": "ludo"}])
-    assert len(infer(file).splitlines()) == 2
+    assert len(infer(file).splitlines()) == 3
     dry = infer(file, "--refresh", "--dry-run").splitlines()
     assert [line.split(":")[0] for line in dry if "(--dry-run)" in line] == ["chess", "go", "ludo"]
     kept = json.loads(infer(file, "--refresh", "--json"))["entities"]
@@ -173,4 +207,4 @@ def test_another_look_at_entities_changes_only_the_one_that_changed(
     ]
     # Only the newest record is in the sample; what was kept of the others stays.
     assert infer(file, "--refresh", "--sample", "1").splitlines()[-1].startswith("ludo: 1 fields: version 4")
-    assert len(infer(file).splitlines()) == 3
+    assert len(infer(file).splitlines()) == 4
