@@ -21,6 +21,11 @@ from distributary.codecs.protobuf_times import LIMITS, SECOND
 from distributary.codecs.protobuf_types import Column, Many, Shape, schema_of
 from distributary.codecs.protobuf_upb import enum_text
 
+# ptars walks into groups that it does not know with the stack of the process, which holds a hundred thousand of them; each
+# takes a byte that could be such a tag.
+_MOST_GROUPS = 20_000
+_START_GROUP, _WIRE_TYPE = 3, 7
+
 
 class Suspect(Exception):
     """The result may not be what Protobuf says; decode the records one by one."""
@@ -38,6 +43,8 @@ class ArrowDecoder:
 
     def batch(self, payloads: pa.BinaryArray) -> pa.RecordBatch:
         """All payloads as rows. Raises whatever ptars does, or Suspect, if a single one is not right."""
+        if _may_overflow(payloads):
+            raise Suspect
         raw = self._handler.array_to_record_batch(payloads)
         arrays = self._fields(self._columns, raw.columns)
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
@@ -102,6 +109,19 @@ class ArrowDecoder:
         Shape.DUMMY: lambda _, column, raw: _dummies(column, raw),
         Shape.STRUCT: _struct,
     }
+
+
+def _may_overflow(payloads: pa.BinaryArray) -> bool:
+    """Whether groups in one of the payloads could be nested so deep that the process would be killed."""
+    edges = np.frombuffer(payloads.buffers()[1], np.int32, len(payloads) + 1, payloads.offset * 4)
+    long = np.flatnonzero(np.diff(edges) > _MOST_GROUPS)
+    if not len(long):
+        return False
+    data = np.frombuffer(payloads.buffers()[2], np.uint8)
+    return any(
+        np.count_nonzero(data[edges[row] : edges[row + 1]] & _WIRE_TYPE == _START_GROUP) > _MOST_GROUPS
+        for row in long
+    )
 
 
 def _rebuilt(kind: pa.DataType, raw: pa.Array, children: list[pa.Array]) -> pa.Array:

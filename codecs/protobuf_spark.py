@@ -110,7 +110,8 @@ def _micros(column: Column, raw: SparkColumn) -> SparkColumn:
 def _duration(column: Column, micros: SparkColumn) -> SparkColumn:
     if not pa.types.is_duration(column.value_type):
         return micros
-    return F.timestamp_micros(micros) - F.timestamp_micros(F.lit(0).cast("bigint"))
+    # Not as the difference of two times: those are local ones to Spark.
+    return F.expr("interval '0.000001' second") * micros
 
 
 def _dummy(column: Column) -> str:

@@ -14,6 +14,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from distributary.codecs.protobuf_options import ProtobufOptions
 from distributary.codecs.protobuf_types import (
+    DUMMY,
     WRAPPERS,
     Column,
     ColumnMapping,
@@ -35,6 +36,8 @@ _SIGNED = {
 # upcast.unsigned.ints means these alone, in Spark.
 _UPCAST = (FieldDescriptor.TYPE_UINT32, FieldDescriptor.TYPE_UINT64)
 _BITS = {FieldDescriptor.TYPE_INT32: 32, FieldDescriptor.TYPE_SFIXED32: 32}
+# The last of the numbers that fields can have.
+_LAST = 536_870_911
 _TIMES = {"Timestamp": Shape.TIMESTAMP, "Duration": Shape.DURATION}
 _TIME_PARTS = [
     ("seconds", 1, FieldDescriptor.TYPE_INT64),
@@ -44,7 +47,8 @@ _TIME_PARTS = [
 
 def spark_columns(message: Descriptor, options: ProtobufOptions) -> tuple[Column, ...]:
     """The columns of a message, in the order of its fields. Raises BadSchema where they would be too many."""
-    return _SparkMapping(message.full_name, options).columns(message, 1)
+    columns = _SparkMapping(message.full_name, options).columns(message, 1)
+    return columns if columns or not options.retain_empty_message_types else (_dummy(message),)
 
 
 class _SparkMapping(ColumnMapping):
@@ -114,6 +118,14 @@ class _SparkMapping(ColumnMapping):
             return None
         kept = replace(column, shape=Shape.DUMMY)
         return replace(kept, type=many_type(kept, self.value_type(kept)))
+
+
+def _dummy(message: Descriptor) -> Column:
+    """The field of a whole record without fields: always null, since no record has one of this number."""
+    number = next(number for number in range(_LAST, 0, -1) if number not in message.fields_by_number)
+    name, kind = DUMMY.field(0).name, DUMMY.field(0).type
+    text = int(FieldDescriptor.TYPE_STRING)
+    return Column(name=name, number=number, shape=Shape.SCALAR, type=kind, scalar=text, has_presence=True)
 
 
 def _is_time(message: Descriptor) -> bool:

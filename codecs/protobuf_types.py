@@ -19,6 +19,8 @@ from distributary.errors import BadSchema
 MAX_FIELDS = 5_000
 MAX_DEPTH = 64
 
+# What Spark puts into a struct that would have no field.
+DUMMY = pa.struct([("__dummy_field_in_empty_struct", pa.string())])
 MICROSECONDS = pa.timestamp("us", tz="UTC")
 UNSIGNED = pa.decimal128(20, 0)
 
@@ -123,7 +125,7 @@ _FIXED_TYPES = {
     Shape.DURATION: pa.int64(),
     Shape.JSON: pa.string(),
     Shape.EMPTY: pa.bool_(),
-    Shape.DUMMY: pa.struct([("__dummy_field_in_empty_struct", pa.string())]),
+    Shape.DUMMY: DUMMY,
 }
 
 

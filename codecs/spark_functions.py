@@ -156,6 +156,11 @@ def _packed(array: pa.Array) -> pd.Series:
     return pd.Series(pd.arrays.ArrowExtensionArray(array))
 
 
+def interval_of(micros: Column) -> Column:
+    """So many microseconds as an interval. Not as the difference of two times: those are local ones to Spark."""
+    return F.expr("interval '0.000001' second") * micros
+
+
 def _travels_as_number(kind: pa.DataType) -> bool:
     """As a time it would pass through nanoseconds, which end in 2262 and after 292 years."""
     return pa.types.is_duration(kind) or (pa.types.is_timestamp(kind) and kind.tz is not None)
@@ -169,7 +174,7 @@ def _arrived(raw: Column, kind: pa.DataType) -> Column:
     if not _travels_as_number(kind):
         return raw
     if pa.types.is_duration(kind):
-        return F.timestamp_micros(raw) - F.timestamp_micros(F.lit(0).cast("bigint"))
+        return interval_of(raw)
     return F.timestamp_micros(raw)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, BooleanType, StringType, StructField, StructType
 
 from distributary.codecs.record_headers import schema_header
 from distributary.codecs.row_shape import Mask
@@ -54,9 +54,13 @@ def decoded_frame(frame: DataFrame, plan: SubjectPlan, shape: Shape) -> DataFram
     taken = [frame[f"`{name}`"] for name in (*others, column)]
     if shape.headers is not None:
         taken.append(_header_ids(frame, shape.headers, shape.payload))
-    return frame.select(*taken).mapInArrow(
-        _decoder(plan, shape, StructType(fields).names), StructType(fields)
-    )
+    # By position: a name with a dot in it is taken for a path on the way into mapInArrow.
+    given = frame.select(*(column.alias(f"c{place}") for place, column in enumerate(taken)))
+    # Rows of no column at all would be none.
+    kinds = [field.dataType for field in fields] or [BooleanType()]
+    named = StructType([StructField(f"c{place}", kind) for place, kind in enumerate(kinds)])
+    decoded = given.mapInArrow(_decoder(plan, shape, named.names), named)
+    return decoded.toDF(*(field.name for field in fields)) if fields else decoded.select()
 
 
 def _header_ids(frame: DataFrame, headers: str, payload: str) -> Column:
@@ -64,8 +68,7 @@ def _header_ids(frame: DataFrame, headers: str, payload: str) -> Column:
         raise ConfigError(
             f"the frame has no column {headers!r} of record headers; read from Kafka with includeHeaders=true, and keep it"
         )
-    # By position, so its name does not matter, as long as no user's column is called that.
-    return schema_header(frame[f"`{headers}`"], payload).alias("__distributary_schema_id")
+    return schema_header(frame[f"`{headers}`"], payload)
 
 
 def _decoder(plan: SubjectPlan, shape: Shape, names: list[str]) -> Batches:
@@ -81,6 +84,7 @@ def _decoder(plan: SubjectPlan, shape: Shape, names: list[str]) -> Batches:
             kept += _columns(decoded, shape.into)
             if shape.mode == "PERMISSIVE":
                 kept += _errors(decoded, values)
+            kept = kept or [pa.nulls(len(values), pa.bool_())]
             yield pa.RecordBatch.from_arrays(kept, names=names)
 
     return run

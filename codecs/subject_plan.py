@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, cast
 
@@ -14,7 +14,7 @@ from distributary.codecs.function_protocols import ResolvingCodec, SparkCodec
 from distributary.codecs.record_names import RecordType, record_type
 from distributary.codecs.row_shape import union
 from distributary.errors import BadSchema, ConfigError, UnknownFieldException
-from distributary.registry.base import Schema, SchemaRef
+from distributary.registry.base import Answer, Schema, SchemaRef
 
 Evolution = Literal["restart", "none"]
 Mode = Literal["FAILFAST", "PERMISSIVE"]
@@ -23,8 +23,8 @@ Mode = Literal["FAILFAST", "PERMISSIVE"]
 class Lookup(Protocol):
     """How a worker learns of a schema that its query was not made with. Travels to the workers."""
 
-    def schema(self, ref: SchemaRef) -> Schema:
-        """The schema. Raises SchemaNotFound, BadSchema or RegistryUnavailable."""
+    def schemas(self, refs: Iterable[SchemaRef]) -> Mapping[SchemaRef, Answer]:
+        """What each of these came to, all within one wait. Raises RegistryUnavailable."""
         ...
 
     def is_version(self, schema: Schema) -> bool:
@@ -35,8 +35,8 @@ class Lookup(Protocol):
 class Growing(Protocol):
     """What is done about fields that an inferred schema lacks. Travels to the workers."""
 
-    def grown(self, schema: Schema) -> UnknownFieldException:
-        """The error that ends the query; `schema` has the fields too, and may be kept for the next one."""
+    def grow(self, payloads: pa.BinaryArray) -> UnknownFieldException | None:
+        """The error that ends the query, for records with such fields; None where no schema can take them, being too many."""
         ...
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +14,6 @@ from distributary.codecs.base import (
     Codec,
     Decoded,
     Failure,
-    GrowingReader,
     RecordPath,
     RecordReader,
 )
@@ -23,7 +21,7 @@ from distributary.codecs.row_shape import Mask, empty_rows, fit
 from distributary.codecs.subject_plan import SubjectPlan, type_in
 from distributary.codecs.wire_header import Frames, bodies
 from distributary.errors import BadRecord, BadSchema, ConfigError, SchemaNotFound, UnknownFieldException
-from distributary.registry.base import Schema, SchemaRef
+from distributary.registry.base import Answer, Schema, SchemaRef
 from distributary.registry.same_schema import same_schema
 
 UNKNOWN_SCHEMA = "unknown_schema"
@@ -31,6 +29,10 @@ OTHER_RECORD = "other_record"
 OTHER_TYPE = "other_type"
 NO_SCHEMA = "no_schema"
 MISFIT = "misfit"
+TOO_MANY_FIELDS = "too_many_fields"
+_TOO_MANY = "the record has more fields that the schema lacks than it may grow by; with schemaEvolutionMode=rescue they are rescued"
+# A stream of bytes that are no records names a schema in each; known ones need no asking.
+MOST_ASKED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +89,27 @@ class SubjectRows:
 
     def _frames(self, values: pa.BinaryArray, header_ids: pa.BinaryArray | None) -> Frames:
         frames = self._codec.split(values, header_ids)
-        if not isinstance(self._codec, AnyFormatCodec):
-            return frames
-        new = {ref for ref, _ in frames.kinds} - set(self._schemas)
-        if not new:
+        # In their order, so that each run asks for the same ones.
+        new = [ref for ref in dict.fromkeys(ref for ref, _ in frames.kinds) if ref not in self._schemas]
+        self._learn(new)
+        if not new or not isinstance(self._codec, AnyFormatCodec):
             return frames
         # Only what is known of a schema's type says where the bodies of its records begin.
-        found = {ref: self._schema(ref) for ref in new}
+        found = {ref: self._schemas[ref] for ref in new}
         self._codec = self._codec.knowing(
             {ref: schema.type for ref, schema in found.items() if isinstance(schema, Schema)}
         )
         return self._codec.split(values, header_ids)
+
+    def _learn(self, refs: Sequence[SchemaRef]) -> None:
+        """Finds out what these name; those that the query does not know are asked for together."""
+        unknown = [ref for ref in refs if self._pinned(ref) is None and ref != INFERRED]
+        lookup, asked = self.plan.lookup, unknown[:MOST_ASKED]
+        if unknown and lookup is None:
+            raise _newer(self.plan, unknown[0])
+        answers: Mapping[SchemaRef, Answer] = lookup.schemas(asked) if lookup is not None and asked else {}
+        for ref in refs:
+            self._schemas[ref] = self._looked_up(ref, answers.get(ref))
 
     def _of_one_kind(
         self, values: pa.BinaryArray, frames: Frames, rows: np.ndarray, failures: list[Failure]
@@ -111,8 +123,7 @@ class SubjectRows:
             failures += [Failure(int(row), reader.reason, reader.detail) for row in rows]
             return empty_rows(self.plan.columns, 0), rows[:0]
         payloads = bodies(values, frames, rows)
-        decoded = self._whole(reader.decode(payloads))
-        self._check_growth(reader, payloads, decoded)
+        decoded = self._within(payloads, self._whole(reader.decode(payloads)))
         failures += [Failure(int(rows[bad.row]), bad.reason, bad.detail) for bad in decoded.failures]
         fitted = fit(_with_rescued(decoded, self.plan.rescued), self.plan.columns)
         source = rows[decoded.source]
@@ -132,13 +143,18 @@ class SubjectRows:
         kept = decoded.without(np.array([failure.row for failure in spoilt]))
         return replace(kept, failures=[*decoded.failures, *spoilt])
 
-    def _check_growth(self, reader: RecordReader, payloads: pa.BinaryArray, decoded: Decoded) -> None:
-        if self.plan.growing is not None and len(decoded.beyond):
-            beyond = payloads.take(pa.array(decoded.beyond))
-            raise self.plan.growing.grown(cast("GrowingReader", reader).grown(beyond))
+    def _within(self, payloads: pa.BinaryArray, decoded: Decoded) -> Decoded:
+        """The same without records that have more new fields than any schema takes; raises for new ones that one takes."""
+        if self.plan.growing is None or not len(decoded.beyond):
+            return decoded
+        error = self.plan.growing.grow(payloads.take(pa.array(decoded.beyond)))
+        if error is not None:
+            raise error
+        spoilt = [Failure(int(row), TOO_MANY_FIELDS, _TOO_MANY) for row in decoded.beyond]
+        return replace(decoded.without(decoded.beyond), failures=[*decoded.failures, *spoilt])
 
     def _reader(self, ref: SchemaRef, path: RecordPath) -> RecordReader | _Refusal:
-        schema = self._schema(ref)
+        schema = self._schemas[ref]
         if isinstance(schema, _Refusal):
             return schema
         try:
@@ -163,35 +179,34 @@ class SubjectRows:
             return True
         return self.plan.lookup is not None and self.plan.lookup.is_version(schema)
 
-    def _schema(self, ref: SchemaRef) -> Schema | _Refusal:
-        if ref not in self._schemas:
-            self._schemas[ref] = self._looked_up(ref)
-        return self._schemas[ref]
+    def _pinned(self, ref: SchemaRef) -> Schema | None:
+        return next((schema for schema in self.plan.pinned if ref in (schema.id, schema.guid)), None)
 
-    def _looked_up(self, ref: SchemaRef) -> Schema | _Refusal:
+    def _looked_up(self, ref: SchemaRef, answer: Answer | None) -> Schema | _Refusal:
         if ref == INFERRED:
             latest = self.plan.pinned[-1]
             return latest if latest.inferred else _Refusal(NO_SCHEMA, "the record names no schema")
-        for schema in self.plan.pinned:
-            if ref in (schema.id, schema.guid):
-                return schema
-        lookup = self.plan.lookup
-        if lookup is None:
-            raise _newer(self.plan, ref)
-        try:
-            schema = lookup.schema(ref)
-        except SchemaNotFound:
-            return _Refusal(
-                UNKNOWN_SCHEMA, f"the registry knows no schema {ref}, which the record's header names"
-            )
-        except BadSchema as error:
-            return _Refusal(UNKNOWN_SCHEMA, str(error))
+        if isinstance(answer, Schema):
+            return self._come_later(ref, answer)
+        return self._pinned(ref) or _Refusal(UNKNOWN_SCHEMA, _why_unknown(ref, answer))
+
+    def _come_later(self, ref: SchemaRef, schema: Schema) -> Schema:
+        """What a schema is that the query did not begin with; raises where it has to end for it."""
         for known in self.plan.pinned:
             if known.id == schema.id or (not schema.id and same_schema(known, schema)):
                 return known
-        if self.plan.evolution == "restart" and lookup.is_version(schema):
+        lookup = self.plan.lookup
+        if self.plan.evolution == "restart" and lookup is not None and lookup.is_version(schema):
             raise _newer(self.plan, ref)
         return schema
+
+
+def _why_unknown(ref: SchemaRef, answer: SchemaNotFound | BadSchema | None) -> str:
+    if answer is None:
+        return f"more than {MOST_ASKED} schemas at once that nobody knew: {ref} was not asked for"
+    if isinstance(answer, BadSchema):
+        return str(answer)
+    return f"the registry knows no schema {ref}, which the record's header names"
 
 
 def _with_rescued(decoded: Decoded, name: str | None) -> pa.RecordBatch:

@@ -12,11 +12,11 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from distributary.codecs.function_options import ENGINE, MODE, Engine, location_options
-from distributary.codecs.json_inferred import merge
+from distributary.codecs.json_inferred import JsonCodec
 from distributary.codecs.json_options import json_options
 from distributary.codecs.subject_plan import Mode, SubjectPlan
 from distributary.codecs.subject_query import Wanted, subject_plan
-from distributary.errors import ConfigError, UnknownFieldException
+from distributary.errors import ConfigError, SchemaNotFound, UnknownFieldException
 from distributary.ingest.checkpoint import numbered
 from distributary.ingest.schema_hints import hinted, hints_of
 from distributary.ingest.schema_location import SUFFIX, SchemaLocation
@@ -29,6 +29,8 @@ _KNOWN = {name.lower(): name for name in (LOCATION, KEY, EVOLUTION, HINTS, RESCU
 NewFields = Literal["addNewColumns", "rescue", "failOnNewColumns", "none"]
 # As the column is called in this project's tables, and by Databricks.
 _RESCUED = "_rescued_data"
+# As many as a pipeline's schema grows to by itself (decode.max_fields).
+MOST_FIELDS = 1_000
 _MODES = ("addNewColumns", "rescue", "failOnNewColumns", "none")
 
 
@@ -78,7 +80,9 @@ def located_options(options: Mapping[str, str]) -> LocatedOptions:
 def _by_engine(asked: LocatedOptions) -> LocatedOptions:
     """The same with the engine that can do it: Spark's function tells nothing of what it leaves out."""
     if asked.new_fields == "none" and asked.rescued is None:
-        return asked
+        # Spark's function alters values and takes broken records: only who asks for it has it.
+        exact = asked.engine == "auto" and not asked.values
+        return replace(asked, engine="python") if exact else asked
     if asked.engine == "spark" or asked.values:
         what = " and ".join([*([ENGINE] if asked.engine == "spark" else []), *asked.values])
         raise ConfigError(
@@ -103,7 +107,9 @@ def located_plan(asked: LocatedOptions) -> SubjectPlan:
         )
     if asked.new_fields in ("none", "rescue"):
         return plan
-    return replace(plan, growing=GrowingLocation(asked.folder, asked.new_fields == "addNewColumns"))
+    return replace(
+        plan, growing=GrowingLocation(asked.folder, asked.new_fields == "addNewColumns", plan.pinned[-1].id)
+    )
 
 
 def _check_folder(folder: Path) -> None:
@@ -126,26 +132,40 @@ def _with_hints(plan: SubjectPlan, ddl: str) -> SubjectPlan:
 
 @dataclass(frozen=True, slots=True)
 class GrowingLocation:
-    """A schema location that takes the fields which records have beyond it, or, where it `adds` none, does not."""
+    """A schema location that takes the fields which records have beyond it, or, where it `adds` none, does not.
+
+    `version` is the one that the query reads by.
+    """
 
     folder: Path
     adds: bool
+    version: int
 
-    def grown(self, schema: Schema) -> UnknownFieldException:
-        """The error that ends the query. Where it adds fields, a version has been written that has them."""
+    def grow(self, payloads: pa.BinaryArray) -> UnknownFieldException | None:
+        """The error that ends the query, for records with such fields; None where no version can take them, being too many.
+
+        Where it adds fields, a version has been written that has them.
+        """
         if not self.adds:
             return UnknownFieldException(
                 f"records have fields that the schema in {self.folder} lacks ({EVOLUTION} is failOnNewColumns); look at them "
                 "with `distributary infer --refresh --dry-run`, or give another mode"
             )
-        location = SchemaLocation(self.folder, self.folder.name)
-        latest = location.latest()
-        whole = schema if latest is None else merge(latest, schema)
-        version = location.register(location.subject, whole.text)
+        version = SchemaLocation(self.folder, self.folder.name).changed(
+            lambda latest: self._grown(latest, payloads)
+        )
+        if version == self.version:
+            return None
         return UnknownFieldException(
             f"records have fields that this query's schema lacks; version {version} in {self.folder} has them: start the "
             "query again to have them too"
         )
+
+    def _grown(self, latest: Schema | None, payloads: pa.BinaryArray) -> str:
+        """The newest version with what the payloads have beyond it: types that a query has by its hints are its own affair."""
+        if latest is None:
+            raise SchemaNotFound(f"{self.folder} holds no schema any more; `distributary infer` writes one")
+        return JsonCodec().reader(latest, ()).grown(payloads, MOST_FIELDS).text
 
 
 def _check_free(name: str, columns: pa.Schema) -> None:

@@ -7,7 +7,7 @@ read, compared and written by hand, or given to `from_json`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from distributary.errors import BadSchema, SchemaNotFound
@@ -68,12 +68,19 @@ class SchemaLocation:
         """The version of this schema: the newest one if that says the same, or a new one. Raises BadSchema."""
         if subject != self.subject or schema_type != "STRUCT" or references:
             raise BadSchema(f"{self.folder} takes StructTypes of {self.subject} alone, without references")
-        pretty = file_text(self.folder, text)
+        return self.changed(lambda _: text)
+
+    def changed(self, text_of: Callable[[Schema | None], str]) -> int:
+        """The version of what is made of the newest one: that itself if it says the same, or a new one. Raises BadSchema.
+
+        Whatever others write meanwhile, a new version is made of the one before it: it is asked for again then.
+        """
         while True:
+            version = self._highest() + 1
             latest = self.latest()
+            pretty = file_text(self.folder, text_of(latest))
             if latest is not None and json.loads(latest.text) == json.loads(pretty):
                 return latest.id
-            version = self._highest() + 1
             if write_once(self._path(version), pretty.encode()):
                 return version
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from distributary.errors import BadSchema, SchemaNotFound
-from distributary.registry.base import Schema, SchemaRef, SchemaRegistry
+from distributary.registry.base import Answer, Schema, SchemaRef, SchemaRegistry
 from distributary.registry.confluent import ConfluentRegistry
 from distributary.registry.options import RegistryOptions
 from distributary.registry.same_schema import same_schema
@@ -32,9 +33,9 @@ class RegistryLookup:
     options: RegistryOptions
     subject: str
 
-    def schema(self, ref: SchemaRef) -> Schema:
-        """The schema. Raises SchemaNotFound, BadSchema or RegistryUnavailable."""
-        return _registry(self.options).by_ref(ref, self.subject)
+    def schemas(self, refs: Iterable[SchemaRef]) -> Mapping[SchemaRef, Answer]:
+        """What each of these came to, all within one wait. Raises RegistryUnavailable."""
+        return _registry(self.options).by_refs(refs, self.subject)
 
     def is_version(self, schema: Schema) -> bool:
         """Whether this is now a version of the subject. Raises RegistryUnavailable."""

@@ -171,11 +171,12 @@ def from_json(
     """
     given = _with(options, subject, schemaRegistryAddress)
     if schema is not None:
+        _refuse_ours(given)
         from pyspark.sql.functions import from_json as spark_from_json
 
         return spark_from_json(col, schema, dict(options or {}))  # type: ignore[arg-type]
     if asks_a_registry(given):
-        return _column(col, function_options("from_json", given, "restart"), "jsonschema")
+        return _column(col, _exactly(function_options("from_json", given, "restart")), "jsonschema")
     if any(name.lower() == "schemalocation" for name in given):
         return _located(col, given)
     raise ConfigError(
@@ -255,6 +256,25 @@ def decode(
 def _with(options: Mapping[str, str] | None, subject: str | None, address: str | None) -> dict[str, str]:
     named = {SUBJECT: subject, ADDRESS: address}
     return {**(options or {}), **{name: value for name, value in named.items() if value is not None}}
+
+
+def _exactly(asked: FunctionOptions) -> FunctionOptions:
+    """The same by our own decoder, unless it is said otherwise: Spark's from_json alters values and takes broken records."""
+    return replace(asked, engine="python") if asked.engine == "auto" and not asked.values else asked
+
+
+def _refuse_ours(given: Mapping[str, str]) -> None:
+    """Raises ConfigError for options that PySpark's from_json would pass over in silence."""
+    known = {"schemalocation", "schemalocationkey", "schemahints", "schemaevolutionmode", "rescueddatacolumn"}
+    ours = [
+        name
+        for name in given
+        if name.lower() in known or name.lower().startswith(("schema.registry.", "distributary."))
+    ]
+    if ours:
+        raise ConfigError(
+            f"from_json: {ours[0]} says something where the schema is not given in the call; leave either of them out"
+        )
 
 
 def _with_reader(asked: FunctionOptions, text: str | None) -> FunctionOptions:

@@ -212,6 +212,8 @@ ATTACKS: Mapping[str, Attack] = {
     "a value of another type": Attack(None, (PB + part(2, b"12"), ROW), (text('"n":"12"}'), ROW)),
     "a wire type that there is not": Attack(None, (PB + b"\x17", reasons.MALFORMED), None),
     "a group that nobody closes": Attack(None, (PB + b"\x7b", reasons.MALFORMED), None),
+    # The native decoder's process dies of this one: it has no stack for so many.
+    "groups within groups that nobody closes": Attack(None, (PB + b"\x7b" * 150_000, reasons.MALFORMED), None),
     "a number that JSON lacks": Attack(None, None, (text('"n":NaN}'), reasons.MALFORMED)),
     # Arrow's reader dies of this one.
     "a null behind the object": Attack(None, None, (GOOD["json"] + b" null", reasons.MALFORMED)),

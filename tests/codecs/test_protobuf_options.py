@@ -147,6 +147,10 @@ def test_a_message_that_contains_itself_is_columns_as_often_as_asked(depth: int,
 def test_what_is_left_of_a_message_that_is_cut_goes_with_it() -> None:
     text = 'syntax = "proto3"; message Tree { repeated Tree all = 1; map<string, Tree> by = 2; Side side = 3; } message Side { Tree tree = 1; }'
     assert reader(text, (0,), recursive_fields_max_depth=1).schema.names == []
+    alone = 'syntax = "proto3"; message Alone { Alone alone = 1; }'
+    whole = reader(alone, (0,), recursive_fields_max_depth=1, retain_empty_message_types=True)
+    decoded = whole.decode(pa.array([b"", b"\x0a\x00", b"\x7b\x7c"], pa.binary()))
+    assert decoded.rows.to_pylist() == [{"__dummy_field_in_empty_struct": None}] * 3
     kept = reader(text, (0,), recursive_fields_max_depth=1, retain_empty_message_types=True).schema
     assert kept == pa.schema([("side", DUMMY)])
     twice = reader(text, (0,), recursive_fields_max_depth=2, retain_empty_message_types=True)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 from tests.codecs.avro_samples import by_fastavro
 from tests.functions.test_functions import frame_of, rows
@@ -162,7 +161,7 @@ def test_what_contains_itself_is_text_or_columns_so_deep(spark: SparkSession, su
 def test_options_that_cannot_be_kept_are_refused_by_name(options: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         functions.from_avro(
-            F.lit(b""), '"int"', options, subject="s-value", schemaRegistryAddress="http://127.0.0.1:9"
+            "value", '"int"', options, subject="s-value", schemaRegistryAddress="http://127.0.0.1:9"
         )
 
 

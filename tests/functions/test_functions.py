@@ -327,3 +327,29 @@ def test_without_a_registry_the_call_is_pysparks_own(spark: SparkSession) -> Non
     assert avro.select(functions.from_avro("value", schema).alias("r")).first() == ((7,),)
     with pytest.raises(ConfigError, match="give messageName"):
         functions.from_protobuf("value")
+
+
+def test_an_interval_does_not_depend_on_the_sessions_time_zone(
+    spark: SparkSession, stack: Stack, topic: Topic
+) -> None:
+    number = topic.register(RICH)
+    frame = frame_of(spark, topic.record(number, RICH, took={"seconds": 180 * 86_400, "nanos": 1_000}))
+    event = functions.from_protobuf("value", options=options(stack, topic))
+    before = str(spark.conf.get("spark.sql.session.timeZone"))
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        (row,) = rows(frame, event)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    assert (row["took"].days, row["took"].seconds, row["took"].microseconds) == (180, 0, 1)
+
+
+def test_names_with_dots_and_records_without_columns_go_through_decode(spark: SparkSession) -> None:
+    topic = Topic(MemoryRegistry(), "games-value")
+    text = 'syntax = "proto3"; package games; message Event {}'
+    number = topic.register(text)
+    frame = frame_of(spark, *[topic.record(number, text)] * 3).withColumnRenamed("number", "a.b")
+    whole = functions.decode(frame, registry=topic.registry, subject=topic.subject)
+    assert sorted(row["a.b"] for row in whole.collect()) == [0, 1, 2]
+    only = functions.decode(frame.select("value"), registry=topic.registry, subject=topic.subject)
+    assert (only.columns, only.count()) == ([], 3)

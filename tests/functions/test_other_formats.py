@@ -147,9 +147,15 @@ def test_what_no_column_takes_is_rescued_where_there_is_a_column_for_it(located:
         located.rows(MISFIT, rescuedDataColumn="SCORE")
 
 
-def test_hints_win_over_what_was_inferred(located: Located) -> None:
+def test_hints_win_over_what_was_inferred_and_stay_the_querys_own(located: Located) -> None:
     (row,) = located.rows(MISFIT, schemaHints="score string, at struct<x: bigint>, more date")
     assert row == {"game": "b", "score": "many", "at": {"x": 1}, "more": None}
+    with pytest.raises(PySparkException, match="UnknownFieldException"):
+        located.rows(NEWER, schemaHints="score string, more date")
+    latest = located.location.latest()
+    assert latest is not None
+    names = {one["name"]: one["type"] for one in json.loads(latest.text)["fields"]}
+    assert (names["score"], names["level"], "more" in names) == ("long", "long", False)
 
 
 def test_one_of_several_schemas_below_a_location_is_named_by_its_key(
@@ -206,3 +212,30 @@ def test_a_misspelt_option_and_a_missing_key_are_told_as_what_they_are(located: 
     located.location.folder = located.location.folder.parent
     with pytest.raises(ConfigError, match="name one of them as schemaLocationKey: games"):
         located.rows(GAMES[1])
+
+
+def test_a_record_of_names_made_of_data_costs_the_location_nothing(located: Located) -> None:
+    evil = json.dumps({f"k{number}": 1 for number in range(1_500)})
+    with pytest.raises(PySparkException, match=r"UnknownFieldException.*version 2"):
+        located.rows(evil, NEWER)
+    found = located.rows(evil, NEWER, mode="PERMISSIVE")
+    assert (found[0], found[1]["level"]) == (None, 7)
+    with pytest.raises(PySparkException, match="too_many_fields"):
+        located.rows(evil)
+    assert [version.id for version in located.location.versions("games")] == [1, 2]
+
+
+BROKEN_JSON = ('{"game":"a"} {"game":"b"}', '{"game":"\\ud800"}', '{"score":1e400}', '{"at":{"x":1.0}}')
+
+
+@pytest.mark.parametrize("text", BROKEN_JSON)
+def test_without_an_engine_nothing_is_altered_and_nothing_dropped(located: Located, text: str) -> None:
+    assert located.rows(text, schemaEvolutionMode="none", mode="PERMISSIVE") == [None]
+
+
+def test_options_that_pysparks_function_would_pass_over_are_refused() -> None:
+    for more in ({"rescuedDataColumn": "r"}, {"distributary.engine": "spark"}):
+        with pytest.raises(ConfigError, match="where the schema is not given in the call"):
+            functions.from_json("value", "a int", more)
+    with pytest.raises(ConfigError, match=r"schema\.registry\.subject"):
+        functions.from_json("value", "a int", subject="s", schemaRegistryAddress="http://127.0.0.1:9")
