@@ -33,6 +33,10 @@ class ReadExpression:
             return str(error)
         return None
 
+    def lacked_by(self, columns: pa.Schema) -> list[tuple[str, ...]]:
+        """The fields that records with these columns do not have, so that they are null."""
+        return [path for path in self.fields if not has_field(columns, path)]
+
 
 def has_field(columns: pa.Schema, path: tuple[str, ...]) -> bool:
     """Whether an expression's field is there, whatever its case; what is within a map or a list counts as there."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 from distributary.codecs.base import Codec, RecordPath
 from distributary.codecs.field_paths import part
 from distributary.codecs.schema_changes import SchemaChange, classify
+from distributary.errors import BadSchema
 from distributary.ingest.candidates import Candidate, Candidates
 from distributary.ingest.entity_schemas import entity_name
 from distributary.ingest.histories import Histories, History
@@ -21,6 +22,7 @@ from distributary.ingest.schema_steps import SchemaSteps
 from distributary.ingest.table_fit import Rules
 from distributary.ingest.table_verdicts import (
     TableVerdict,
+    absent,
     unreadable,
     unroutable,
     verdicts,
@@ -94,6 +96,7 @@ class Planner:
         records = [PinnedRecord(key, schema) for key, schema in known.schemas.items()]
         self._steps = SchemaSteps(codec, records)
         self._answers: dict[tuple[int, frozenset[str], History | None, str | None], list[_Answer]] = {}
+        self._nowhere: frozenset[tuple[str, ...]] | None = None
         # Alive as long as their ids are keys.
         self._layouts: list[pa.Schema] = []
 
@@ -143,8 +146,8 @@ class Planner:
                 continue
             key = (candidate.ref, last[1])
             told = () if key in history else self._judged(layout, before, candidate, rules)
-            told = self._routed(told, self._of_kind(before, candidate))
-            yield self._name(key, candidate), before.schema.id, candidate, told
+            name, columns = self._name(key, candidate), self._of_kind(before, candidate)
+            yield name, before.schema.id, candidate, self._routed(told, name, columns)
 
     def _last_of_each_type(self, history: History) -> list[RecordKey]:
         lasts: list[RecordKey] = []
@@ -192,7 +195,8 @@ class Planner:
                     *verdicts_of_table(columns, layout, rules),
                     *verdicts([*gone, *self._unrouted(columns, gone)], columns, layout, rules),
                 )
-            yield self._name(key, candidate), None, candidate, self._routed(told, columns)
+            name = self._name(key, candidate)
+            yield name, None, candidate, self._routed(told, name, columns, new=True)
 
     def _of_new_tables(self, candidate: Candidate) -> Step:
         """A record type that no table has met: its tables fit it, as long as it can be read and routed."""
@@ -201,7 +205,8 @@ class Planner:
         if columns is not None:
             told = verdicts(list(self._unrouted(columns, ())), columns, _NOTHING, self._rules)
         key = (candidate.ref, self._codec.default_path)
-        return Step((), self._name(key, candidate), None, candidate, self._routed(told, columns))
+        name = self._name(key, candidate)
+        return Step((), name, None, candidate, self._routed(told, name, columns, new=True))
 
     def _columns(self, candidate: Candidate, path: RecordPath | None = None) -> pa.Schema | None:
         path = self._codec.default_path if path is None else path
@@ -222,12 +227,43 @@ class Planner:
         if all(change.column != outer for change in told):
             yield SchemaChange("dropped", ".".join(map(part, route.split("."))))
 
-    def _routed(self, told: Told, columns: pa.Schema | None) -> Told:
-        """With that the routing expression does not go with these columns, where no change told is the reason."""
+    def _routed(self, told: Told, record: str, columns: pa.Schema | None, *, new: bool = False) -> Told:
+        """With what the routing expression makes of records with these columns, where no change told is the reason.
+
+        `new` are those of which nobody knows that some have been routed.
+        """
         expression = self._rules.expression
-        why = expression.refusal(columns) if expression and columns is not None else None
-        blamed = any(verdict.detail == why for verdict in told)
-        return told if blamed or why is None else (*told, unroutable(why))
+        if expression is None or columns is None:
+            return told
+        lacked = expression.lacked_by(columns)
+        if not (new and len(lacked) == len(expression.fields)):
+            lacked = [path for path in lacked if path in self._in_no_schema()]
+        named = {verdict.column for verdict in told if verdict.routing}
+        more = [
+            absent(path, record, self._rules) for path in lacked if ".".join(map(part, path)) not in named
+        ]
+        why = expression.refusal(columns)
+        blamed = why is None or any(verdict.detail == why for verdict in told)
+        return (*told, *more) if blamed else (*told, *more, unroutable(why or ""))
+
+    def _in_no_schema(self) -> frozenset[tuple[str, ...]]:
+        """The fields of the routing expression that no record has, of those that came and those that may come."""
+        if self._nowhere is None:
+            expression = self._rules.expression
+            came = map(self._columns_of, self._known.schemas)
+            may_come = map(self._columns, self._candidates.newest)
+            left = set(expression.fields if expression else ())
+            for columns in (*came, *may_come):
+                if expression and columns is not None:
+                    left.intersection_update(expression.lacked_by(columns))
+            self._nowhere = frozenset(left)
+        return self._nowhere
+
+    def _columns_of(self, key: RecordKey) -> pa.Schema | None:
+        try:
+            return self._steps.columns(key)
+        except BadSchema:  # of a format that is not decoded any more
+            return None
 
     def _name(self, key: RecordKey, candidate: Candidate) -> str:
         described = self._candidates.description(key, candidate.schema)

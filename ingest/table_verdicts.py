@@ -122,6 +122,18 @@ def unroutable(why: str) -> TableVerdict:
     return TableVerdict("changed", "", "", "", "", "fail", "route.expression", why, routing=True)
 
 
+def absent(path: Path, record: str, rules: Rules) -> TableVerdict:
+    """The verdict on a field that the routing expression reads and that these records never have."""
+    detail = (
+        f"the routing expression reads {'.'.join(path)}, which {record or 'this schema'} lacks, so that it is null; "
+        "records that the expression then names no table for have no entity"
+    )
+    return replace(
+        _without_entity(TableVerdict("dropped", _dotted(path), "", "", "", "fit"), detail, rules),
+        routing=True,
+    )
+
+
 def _judged(
     found: Sequence[SchemaChange], record: pa.Schema, fit: TableFit, rules: Rules
 ) -> tuple[TableVerdict, ...]:
@@ -247,8 +259,13 @@ def _in_expression(path: Path, change: SchemaChange, columns: pa.Schema, rules: 
 
 
 def _unrouted(plain: TableVerdict, rules: Rules) -> TableVerdict:
+    # Of a field that was there, a change says what type it had.
+    why = "and have no value there any more" if plain.before or plain.after else "which they do not have"
+    return _without_entity(plain, f"records are routed by {rules.route.field}, {why}", rules)
+
+
+def _without_entity(plain: TableVerdict, detail: str, rules: Rules) -> TableVerdict:
     policy, setting = rules.policies.no_entity, "policies.no_entity"
-    detail = f"records are routed by {rules.route.field}, and have no value there any more"
     if isinstance(policy, NamedTable):
         return replace(
             plain, action="other_table", setting=setting, detail=f"{detail}: they go to {policy.table}"

@@ -22,7 +22,7 @@ from distributary.ingest.table_plan import Known, Planner, Step
 from distributary.registry.base import Schema
 from distributary.registry.memory import MemoryRegistry
 
-SUBJECT, AVRO = "games-value", load_codec("avro")
+SUBJECT, OTHER, AVRO = "games-value", "other-value", load_codec("avro")
 # concat(game, '_', lower(coalesce(country, 'nowhere')))
 COUNTRY = Call("coalesce", (Field(("country",)), Literal("nowhere")))
 TREE = Call("concat", (Field(("game",)), Literal("_"), Call("lower", (COUNTRY,))))
@@ -71,6 +71,43 @@ def test_a_change_that_the_expression_goes_with_may_move_records_and_stops_nothi
     assert "may go to other tables" in told.detail
 
 
+@pytest.mark.parametrize("known", [{}, {"golf": None}, {"golf": 1}])
+def test_a_field_that_no_schema_has_needs_a_decision(known: dict[str, int | None], tmp_path: Path) -> None:
+    tree = Call("coalesce", (Field(("nosuchfield",)), Field(("at", "nowhere")), Field(("GAME",))))
+    read = ReadExpression(tree, (("nosuchfield",), ("at", "nowhere"), ("GAME",)))
+    versions = (event(0, GAME, one(PLACE, "at")),)
+    (step,) = _plan(tmp_path, versions, known, read, "coalesce(nosuchfield, at.nowhere, GAME)")
+    assert [(told.column, told.action, told.setting, told.open) for told in step.verdicts] == [
+        (name, "quarantine", "policies.no_entity", True) for name in ("nosuchfield", "at.nowhere")
+    ]
+    assert "the routing expression reads nosuchfield, which games.Event lacks" in step.verdicts[0].detail
+
+
+def test_a_field_that_an_older_version_had_is_told_when_it_goes_and_not_again(tmp_path: Path) -> None:
+    versions = event(0, GAME, one("string", "country")), event(0, GAME)
+    assert [step.verdicts for step in _plan(tmp_path, versions, {"golf": 2})] == [()]
+    (step,) = _plan(tmp_path, versions[::-1], {"golf": None})
+    assert not step.open
+    (step,) = _plan(tmp_path, versions, {"golf": None})
+    assert [(told.kind, told.column) for told in step.verdicts if told.open] == [("dropped", "country")]
+
+
+def test_a_record_type_that_has_no_field_of_the_expression_needs_a_decision(tmp_path: Path) -> None:
+    whole = event(0, GAME, one("string", "country"))
+    for name, opened in (("game", []), ("id", ["game", "country"])):
+        other = event(0, one("string", name), name="Other")
+        told = _plan(tmp_path, (whole,), {"golf": 1}, other=other)
+        opens = {step.record: [verdict.column for verdict in step.verdicts if verdict.open] for step in told}
+        assert opens == {"games.Event": [], "games.Other": opened}
+
+
+def test_a_routing_field_that_never_was_is_not_told_as_one_that_is_gone(tmp_path: Path) -> None:
+    (step,) = _plan(tmp_path, (event(0, GAME),), {}, None, field="nosuchfield")
+    (told,) = step.verdicts
+    assert (told.column, told.action, told.open) == ("nosuchfield", "quarantine", True)
+    assert told.detail == "records are routed by nosuchfield, which they do not have"
+
+
 def _said_by_a_run(schema: Schema, tree: Node = TREE) -> str:
     """What stops a worker that meets a record of this schema."""
     columns = AVRO.reader(Schema(1, schema.type, schema.text), ()).schema
@@ -84,13 +121,22 @@ def _plan(
     root: Path,
     versions: tuple[Schema, ...],
     known: Mapping[str, int | None],
-    read: ReadExpression = READ,
+    read: ReadExpression | None = READ,
     text: str = TEXT,
+    *,
+    field: str | None = None,
+    other: Schema | None = None,
 ) -> tuple[Step, ...]:
-    """The plan for tables that met this many of the versions; None where nobody knows what they met."""
+    """The plan for tables that met this many of the versions; None where nobody knows what they met.
+
+    They are routed by the field instead, where one is given; `other` is another record type of the topic.
+    """
     registry = MemoryRegistry()
     ids = [registry.register(SUBJECT, schema.text, "AVRO") for schema in versions]
-    route = {"by": "expression", "expression": text, "field": None}
+    if other is not None:
+        registry.register(OTHER, other.text, "AVRO")
+    by_expression = {"by": "expression", "expression": text, "field": None}
+    route = by_expression if field is None else {"field": field}
     chosen = settings(root, route=route, decode={"format": "avro"})
     layout = AVRO.reader(registry.by_ref(ids[0]), ()).schema
     met = {folder: tuple((one_, ()) for one_ in ids[:count]) for folder, count in known.items() if count}
@@ -98,4 +144,6 @@ def _plan(
         key: registry.by_ref(key[0]) for history in met.values() for key in history
     }
     past = Known({folder: PinnedTable(folder, layout) for folder in known}, met, pinned)
-    return Planner(AVRO, Candidates(AVRO, registry, [SUBJECT]), rules_of(chosen, read), past).plan().steps
+    return (
+        Planner(AVRO, Candidates(AVRO, registry, [SUBJECT, OTHER]), rules_of(chosen, read), past).plan().steps
+    )
