@@ -126,13 +126,17 @@ class Truth:
         kinds = [record.kind for record in self.corrupt.values()]
         return {kind: kinds.count(kind) for kind in sorted(set(kinds))}
 
-    def merged(self, later: Truth) -> Truth:
-        """Both together. Raises ConfigError if they are about different topics."""
-        if self.topic != later.topic:
+    def check_topic(self, topic: str) -> None:
+        """Raises ConfigError if this is about another topic."""
+        if self.topic != topic:
             raise ConfigError(
-                f"one truth is about topic {self.topic!r}, the other about {later.topic!r}; "
+                f"one truth is about topic {self.topic!r}, the other about {topic!r}; "
                 "keep one truth file a topic"
             )
+
+    def merged(self, later: Truth) -> Truth:
+        """Both together. Raises ConfigError if they are about different topics."""
+        self.check_topic(later.topic)
         sent = dict(self.sent)
         for group, more in later.sent.items():
             sent[group] = sent[group].added(more) if group in sent else more

@@ -97,7 +97,8 @@ def simulate(
     from distributary.producer_sim.routes import Routed
     from distributary.producer_sim.simulate import simulate as send
     from distributary.producer_sim.simulation import Simulation
-    from distributary.producer_sim.truth import save
+    from distributary.producer_sim.truth import load, save
+    from distributary.producer_sim.version_order import check_order
 
     pipeline = _pipeline(file)
     settings = Simulation(
@@ -132,6 +133,8 @@ def simulate(
         raise ConfigError(
             f"there is a truth at {truth} already; add to it with --append, or name another file"
         )
+    if truth.exists():
+        check_order(load(truth), settings)
     client = _registry(settings, registry, file)
     notices: list[str] = []
     with bars(silent=as_json) as make_bar, interrupts() as interrupted:
