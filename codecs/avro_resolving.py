@@ -44,6 +44,7 @@ class ResolvingReader:
         self.name = read.name or read.kind.value
         self.schema = schema_of(columns)
         self._plan = plan = _plan(written, columns)
+        self.is_record = plan.is_record
         self._exact = ExactDecoder(plan.view)
         self._fast = ArrowDecoder(plan.view) if can_read(plan.view) else None
 

@@ -75,6 +75,13 @@ class SubjectPlan:
         """The codec, as the options have it. Raises ConfigError."""
         return codec_of(self.codec, self.options, self.pinned)
 
+    def is_bare(self) -> bool:
+        """Whether what is read is no record but one value, which is the only column here. Raises BadSchema."""
+        if self.reader is None:
+            return False
+        codec = cast("ResolvingCodec", self.loaded())
+        return not getattr(codec.resolving(self.reader, self.reader, self.recursion), "is_record", True)
+
     def known(self, codec: Codec) -> dict[int, RecordType]:
         """The record type to decode in each pinned schema that has it."""
         return {schema.id: kind for schema, kind in record_types(codec, self.pinned, self.message)}

@@ -122,7 +122,8 @@ def from_avro(
     Returns
     -------
     :class:`~pyspark.sql.Column`
-        A struct with the columns of the subject's latest version; null for a null value.
+        A struct with the columns of the subject's latest version, or the value itself where that is no record; null for
+        a null value.
 
     """
     given = _with(options, subject, schemaRegistryAddress)
@@ -294,7 +295,8 @@ def _column(data: Column | str, asked: FunctionOptions, codec: str) -> Column:
     )
     plan = subject_plan(asked.registry, asked.subject, wanted)
     payloads = Payloads.of(data, asked.headers, asked.payload)
-    return struct_column(payloads, plan, asked.mode, asked.engine)
+    row = struct_column(payloads, plan, asked.mode, asked.engine)
+    return row[plan.columns.names[0]] if plan.is_bare() else row
 
 
 def _located(data: Column | str, given: Mapping[str, str]) -> Column:

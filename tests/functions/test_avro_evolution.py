@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 from tests.codecs.avro_samples import by_fastavro
 from tests.functions.test_functions import frame_of, rows
@@ -238,3 +239,21 @@ def test_a_subject_of_several_formats_is_decoded_as_each_record_says(spark: Spar
     ]
     assert found[3]["_decode_error"].startswith("other_record: the record is a Other")
     assert found[4]["_decode_error"] == "no_schema: the record names no schema"
+
+
+@pytest.mark.parametrize("engine", ["python", "spark"])
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [("string", ["a", ""]), (["null", "long"], [None, 7]), ({"type": "array", "items": "int"}, [[1], []])],
+)
+def test_what_is_no_record_is_the_value_itself_as_in_spark(
+    spark: SparkSession, subject: Subject, engine: str, kind: Any, values: list[Any]
+) -> None:
+    frame = frame_of(spark, *(subject.record(kind, value) for value in values))
+    column = subject.column(distributary__engine=engine)
+    genuine = from_avro(F.lit(None).cast("binary"), json.dumps(kind))
+    selected = frame.select(column.alias("ours"), genuine.alias("genuine"))
+    assert (
+        selected.schema["ours"].dataType.simpleString() == selected.schema["genuine"].dataType.simpleString()
+    )
+    assert rows(frame, column) == values
