@@ -173,3 +173,25 @@ FUNCTIONS: Mapping[str, Function] = {
     "is null": Function(lambda values: values.is_null(), (1, 1)),
     "is not null": Function(lambda values: values.is_valid(), (1, 1)),
 }
+# The names that functions are called by.
+BY_NAME: Mapping[str, str] = {
+    **{
+        name: name
+        for name in ("concat", "lower", "upper", "trim", "ltrim", "rtrim", "substring", "left", "right")
+    },
+    **{name: name for name in ("split_part", "replace", "length", "coalesce", "nullif", "between")},
+    "lcase": "lower",
+    "ucase": "upper",
+    "substr": "substring",
+    "char_length": "length",
+    "character_length": "length",
+    "len": "length",
+    "nvl": "coalesce",
+    "ifnull": "coalesce",
+    "if": "case",
+    "string": "cast to string",
+    "isnull": "is null",
+    "isnotnull": "is not null",
+}
+# Of those, what takes no more arguments than this, though the function it stands for does.
+AT_MOST: Mapping[str, int] = {"nvl": 2, "ifnull": 2, "if": 3, "trim": 1, "ltrim": 1, "rtrim": 1}

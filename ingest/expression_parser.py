@@ -11,7 +11,7 @@ from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
 from distributary.errors import ConfigError
-from distributary.ingest.expression_functions import FUNCTIONS
+from distributary.ingest.expression_functions import AT_MOST, BY_NAME, FUNCTIONS
 from distributary.ingest.expression_kinds import beyond
 from distributary.ingest.expression_tree import Call, Field, Literal, Node
 
@@ -36,28 +36,6 @@ _BY_CLASS: Mapping[str, str] = {
     "IsNull": "is null",
     "IsNotNull": "is not null",
 }
-# Functions that are called by a name.
-_BY_NAME: Mapping[str, str] = {
-    **{
-        name: name
-        for name in ("concat", "lower", "upper", "trim", "ltrim", "rtrim", "substring", "left", "right")
-    },
-    **{name: name for name in ("split_part", "replace", "length", "coalesce", "nullif", "between")},
-    "lcase": "lower",
-    "ucase": "upper",
-    "substr": "substring",
-    "char_length": "length",
-    "character_length": "length",
-    "len": "length",
-    "nvl": "coalesce",
-    "ifnull": "coalesce",
-    "if": "case",
-    "string": "cast to string",
-    "isnull": "is null",
-    "isnotnull": "is not null",
-}
-# Of those, what takes no more arguments than this, though the function it stands for does.
-_AT_MOST: Mapping[str, int] = {"nvl": 2, "ifnull": 2, "if": 3, "trim": 1, "ltrim": 1, "rtrim": 1}
 _LITERALS = ("string", "int", "bigint", "boolean", "void")
 
 
@@ -128,8 +106,8 @@ def _node(tree: Any) -> Node:
 
 
 def _call(name: str, children: list[Any], plain: bool) -> Node:
-    known = _BY_NAME.get(name.lower())
-    if known is None or not plain or len(children) > _AT_MOST.get(name.lower(), len(children)):
+    known = BY_NAME.get(name.lower())
+    if known is None or not plain or len(children) > AT_MOST.get(name.lower(), len(children)):
         raise beyond(f"it uses the function {name}" + ("" if known is None else " in a way"))
     return _made(known, name, children)
 

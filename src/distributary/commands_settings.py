@@ -27,7 +27,10 @@ def check(
     ] = False,
 ) -> None:
     """Say whether the settings can work; every problem is named with its line and remedy."""
+    from distributary.ingest.expression_text import check_text
     from distributary.ingest.settings import load
 
     settings = load(file)
+    if settings.route.expression is not None:
+        check_text(settings.route.expression, native=settings.decode.engine == "arrow")
     typer.echo(json.dumps(settings.effective(), indent=2) if as_json else f"{file}: {settings.name} can run")
