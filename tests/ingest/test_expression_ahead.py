@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -62,6 +63,23 @@ def test_a_plan_says_what_a_run_says_of_an_expression_before_it_asks_anybody(
     )
     assert (ended.returncode, ended.stdout) == (2, "")
     assert said in " ".join(ended.stderr.split())
+
+
+def test_a_plan_without_java_says_what_it_cannot_look_at_and_is_made(tmp_path: Path) -> None:
+    decode = {"format": "json", "schema_location": str(tmp_path / "schemas")}
+    route = {"by": "expression", "expression": "lower(game)"}
+    path = tmp_path / "games.yaml"
+    settings = {name: group for name, group in SETTINGS.items() if name != "registry"}
+    path.write_text(yaml.safe_dump({**settings, "decode": decode, "route": route}))
+    ended = subprocess.run(
+        [sys.executable, "-m", "distributary", "plan", str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "JAVA_HOME": str(tmp_path / "no-java")},
+    )
+    assert (ended.returncode, "all will be created" in ended.stdout) == (0, True)
+    assert "what route.expression needs of columns is not looked at: JAVA_HOME is" in ended.stderr
 
 
 def _file(folder: Path, text: str, engine: str = "arrow") -> str:
