@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -135,9 +136,12 @@ def simulate(
         )
     if truth.exists():
         check_order(load(truth), settings)
-    client = _registry(settings, registry, file)
     notices: list[str] = []
-    with bars(silent=as_json) as make_bar, interrupts() as interrupted:
+    with (
+        _registry(settings, registry, file) as client,
+        bars(silent=as_json) as make_bar,
+        interrupts() as interrupted,
+    ):
         mover = _mover(make_bar, settings.topic, settings.total)
         told = send(settings, client, mover, interrupted.stop.is_set, notices.append)
         save(told, truth, append=append)
@@ -145,14 +149,17 @@ def simulate(
     interrupted.end()
 
 
-def _registry(settings: Simulation, address: str, file: Path | None) -> SchemaRegistry:
+@contextmanager
+def _registry(settings: Simulation, address: str, file: Path | None) -> Iterator[SchemaRegistry]:
     """The registry that is meant; where no record names a schema none is asked, so that none has to be there."""
     from distributary.registry.confluent import ConfluentRegistry
     from distributary.registry.memory import MemoryRegistry
 
     if not settings.registered:
-        return MemoryRegistry()
-    return ConfluentRegistry(registry_options(address, file, "--registry"))
+        yield MemoryRegistry()
+        return
+    with ConfluentRegistry(registry_options(address, file, "--registry")) as registry:
+        yield registry
 
 
 def _pipeline(file: Path | None) -> Settings | None:
