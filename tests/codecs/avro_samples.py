@@ -127,12 +127,21 @@ def _of_union(spec: list[Any], value: Branch) -> Any:
         return None
     one = expected(spec[value.number], value.value)
     kinds = {kind_of(kind) for kind in others}
-    if len(others) == 1 or kinds == {"int", "long"}:
+    if len(others) == 1:
         return one
+    if kinds == {"int", "long"}:
+        return _number(spec[value.number], value.value)
     if kinds == {"float", "double"}:
         return float(one)
     place = others.index(spec[value.number])
     return {f"member{n}": one if n == place else None for n in range(len(others))}
+
+
+def _number(spec: Any, value: Any) -> int:
+    """What is written of a value, whatever it stands for."""
+    written = io.BytesIO(write(spec, value))
+    number: Any = fastavro.schemaless_reader(written, {"type": kind_of(spec)}, None)
+    return int(number)
 
 
 _MOMENTS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999_999))

@@ -145,9 +145,10 @@ def test_a_child_does_not_keep_it_for_the_dead(checkpoint: Checkpoint, hold: Hol
     process, said = hold("alone", "fork", way)
     process.kill()
     process.wait()
-    assert psutil.pid_exists(said["child"])
-    with Lease(checkpoint, None, wait_seconds=0) as lease:
+    # A child that has just been forked gives up what it inherits as its first step: that may take it a moment.
+    with Lease(checkpoint, None, wait_seconds=20) as lease:
         lease.confirm()
+    assert psutil.pid_exists(said["child"])
 
 
 def test_a_lock_folder_removed_by_hand_is_noticed(checkpoint: Checkpoint) -> None:
