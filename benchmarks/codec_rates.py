@@ -169,9 +169,9 @@ def _used(process: psutil.Process) -> float:
 
 
 def _from_protobuf(events: int, payloads: list[pa.BinaryArray], watch: Watch) -> Rate | None:
-    """The genuine function, in the environment of `make test-compat`."""
+    """The genuine function, in the environment that tools/setup_compat.sh makes."""
     if not _COMPAT.exists():
-        watch.say("from_protobuf is left out: `make test-compat` makes the environment that has it")
+        watch.say("from_protobuf is left out: tools/setup_compat.sh makes the environment that has it")
         return None
     with watch.step("measuring the genuine from_protobuf", 1), tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "bodies.parquet")

@@ -77,15 +77,15 @@ def test_the_compat_lock_has_the_spark_whose_functions_are_genuine() -> None:
     assert [name for name in names if name not in pinned] == [], "run make lock"
 
 
-def compat(folder: Path, java: str) -> tuple[int, str]:
-    """The exit code and the words of tools/test_compat.sh on a machine with this Java, in a copy without an environment."""
-    for name in ("test_compat.sh", "venv.sh"):
+def compat(folder: Path, script: str, java: str) -> tuple[int, str]:
+    """The exit code and the words of a script in tools/ on a machine with this Java, in a copy without an environment."""
+    for name in ("test_compat.sh", "setup_compat.sh", "venv.sh"):
         program(folder / "tools" / name, "").write_bytes((ROOT / "tools" / name).read_bytes())
     program(folder / "bin/java", java)
     for name in ("python3", "python3.10", "python3.11"):
         program(folder / "bin" / name, "exit 1")
     done = subprocess.run(
-        ["sh", str(folder / "tools/test_compat.sh")],
+        ["sh", str(folder / "tools" / script)],
         env={"PATH": f"{folder}/bin:/usr/bin:/bin"},
         capture_output=True,
         text=True,
@@ -103,9 +103,22 @@ def compat(folder: Path, java: str) -> tuple[int, str]:
     ],
 )
 def test_the_compat_tests_say_what_the_machine_lacks(java: str, sentence: str, tmp_path: Path) -> None:
-    code, said = compat(tmp_path, java)
+    code, said = compat(tmp_path, "test_compat.sh", java)
     assert (code, said.count("\n")) == (0, 1)
     assert said.startswith(sentence)
+
+
+def test_who_needs_the_compat_environment_can_tell_that_it_cannot_be_made_here(tmp_path: Path) -> None:
+    code, said = compat(tmp_path, "setup_compat.sh", "exit 127")
+    assert (code, said.startswith("skipped: ")) == (3, True)
+
+
+def test_the_benchmark_of_the_decoders_makes_the_environment_of_the_genuine_from_protobuf() -> None:
+    planned = subprocess.run(
+        ["make", "--dry-run", "bench-codecs"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    before, _, _ = planned.partition("benchmarks/bench_codecs.py")
+    assert "sh tools/setup_compat.sh" in before
 
 
 def test_make_help_lists_every_target() -> None:
