@@ -169,8 +169,8 @@ def _within(limit: Limit) -> tuple[Limit, Limit]:
 
 def _not_numbers(values: pa.Array) -> Mask | None:
     # NaN is no JSON, but the native reader takes it.
-    found = pc.fill_null(pc.is_nan(values), False)
-    return found.to_numpy(zero_copy_only=False) if pc.any(found).as_py() else None
+    found = pc.is_nan(values)
+    return pc.fill_null(found, False).to_numpy(zero_copy_only=False) if pc.any(found).as_py() else None
 
 
 def _beyond(values: pa.Array, bounds: tuple[Limit, Limit]) -> Mask | None:

@@ -27,8 +27,6 @@ from distributary.codecs.json_text import MAX_DEPTH
 _MOST_SPACE = 64
 _IS_SPACE = np.zeros(256, bool)
 _IS_SPACE[[ord(space) for space in " \t\n\r"]] = True
-# So many bytes are compared at once: more would not stay in the processor's cache.
-_PIECE = 1 << 17
 # Still white space after so many steps, or the beginning of a null.
 _AFTER_BRACE = _IS_SPACE.copy()
 _AFTER_BRACE[ord("n")] = True
@@ -124,12 +122,12 @@ def unsuitable(payloads: pa.BinaryArray) -> Mask:
     the schema lacks (`too_deep`).
     """
     view = BinaryRows.of(payloads)
-    first = view.leading_words() >> np.uint64(56)
-    found: Mask = (first != ord("{")) | (view.end - view.begin < 2)
-    if len(payloads):
+    found: Mask = view.end - view.begin < 2
+    if len(payloads) and len(view.data):
+        found |= view.data[np.minimum(view.begin, len(view.data) - 1)] != ord("{")
         edges = np.append(view.begin, view.end[-1]) - view.begin[0]
         data = view.data[view.begin[0] : view.end[-1]]
-        zeros = np.zeros(0, np.int64) if data.all() else np.flatnonzero(data == 0)
+        zeros = np.flatnonzero(data == 0) if len(data) and not data.min() else np.zeros(0, np.int64)
         for places in (zeros, _closed_then_more(data)):
             if len(places):
                 found |= _counts(places, edges) > 0
@@ -168,12 +166,9 @@ def _closed_then_more(data: npt.NDArray[np.uint8]) -> Longs:
 
 def _may_go_on(data: npt.NDArray[np.uint8]) -> bool:
     """Whether white space, or the beginning of a null, is next to a brace that closes; nearly always there is none."""
-    for start in range(0, len(data), _PIECE):
-        piece = data[start : start + _PIECE + 1]
-        closing, following = piece[:-1] == ord("}"), piece[1:]
-        if (closing & (following <= ord(" "))).any() or (closing & (following == ord("n"))).any():
-            return True
-    return False
+    edges = pa.py_buffer(np.array([0, len(data)], np.int32))
+    whole = pa.Array.from_buffers(pa.binary(), 1, [None, edges, pa.py_buffer(data)])
+    return bool(pc.match_substring_regex(whole, r"\}[\x00-\x20n]")[0].as_py())
 
 
 def _counts(places: Longs, edges: Longs) -> Longs:
