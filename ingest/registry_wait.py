@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, wait
+from time import monotonic
 from typing import TypeVar
 
 from distributary.errors import RegistryUnavailable
@@ -12,6 +14,11 @@ from distributary.ingest.progress import Progress
 T = TypeVar("T")
 
 FIRST_SECONDS, LONGEST_SECONDS = 1.0, 30.0
+# Longer than a registry's "no" has to last before it is believed, which is no silence.
+QUIET_SECONDS = 5.0
+# A run that is told to stop finishes its batch if the registry answers, but does not wait for one that may be down.
+_GRACE_SECONDS = 1.0
+_LOOK_SECONDS = 0.1
 
 
 class Stopped(Exception):
@@ -29,7 +36,7 @@ class RegistryWait:
         seconds = FIRST_SECONDS
         while True:
             try:
-                return ask()
+                return self._answer(ask)
             except RegistryUnavailable as error:
                 self._progress.waiting(str(error), seconds)
             if self._stop.wait(seconds):
@@ -37,9 +44,36 @@ class RegistryWait:
             seconds = min(seconds * 2, LONGEST_SECONDS)
 
     def once(self, ask: Callable[[], T], otherwise: T) -> T:
-        """The answer, or `otherwise` where the registry does not give one now."""
+        """The answer, or `otherwise` where the registry does not give one now. Raises Stopped like `until_answered`."""
         try:
-            return ask()
+            return self._answer(ask)
         except RegistryUnavailable as error:
             self._progress.waiting(f"{error}; going on with the schemas that are pinned", 0.0)
             return otherwise
+
+    def _answer(self, ask: Callable[[], T]) -> T:
+        """What it answers; says so when it takes long, and leaves the question alone when the run is told to stop."""
+        asked, began, told = _aside(ask), monotonic(), False
+        while not wait([asked], _LOOK_SECONDS).done:
+            if self._stop.is_set() and not wait([asked], _GRACE_SECONDS).done:
+                raise Stopped
+            if not told and monotonic() - began >= QUIET_SECONDS:
+                told = True
+                self._progress.waiting(
+                    f"no answer from the schema registry for {QUIET_SECONDS:.0f} s; it is asked again", 0.0
+                )
+        return asked.result()
+
+
+def _aside(ask: Callable[[], T]) -> Future[T]:
+    """The answer to come, of a thread that nobody has to wait for: a request that hangs must not keep a run from ending."""
+    answer: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(ask())
+        except BaseException as error:  # noqa: BLE001 whoever waits for the answer raises it
+            answer.set_exception(error)
+
+    threading.Thread(target=run, name="registry-question", daemon=True).start()
+    return answer

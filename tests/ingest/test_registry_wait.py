@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from distributary.errors import RegistryUnavailable
+from distributary.errors import RegistryUnavailable, SchemaNotFound
 from distributary.ingest import registry_wait
 from distributary.ingest.progress import Silent
 from distributary.ingest.registry_wait import RegistryWait, Stopped
@@ -44,6 +44,58 @@ def test_a_run_that_is_told_to_stop_does_not_wait(monkeypatch: pytest.MonkeyPatc
     stop.set()
     with pytest.raises(Stopped):
         RegistryWait(Watcher(), stop).until_answered(failing(1))
+
+
+@pytest.mark.parametrize("how", ["until_answered", "once"])
+def test_a_run_that_is_told_to_stop_does_not_wait_for_a_question_that_hangs(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry_wait, "_GRACE_SECONDS", 0.01)
+    stop, over = threading.Event(), threading.Event()
+
+    def hang() -> str:
+        stop.set()
+        over.wait()
+        return "too late"
+
+    wait = RegistryWait(Watcher(), stop)
+    with pytest.raises(Stopped):
+        wait.until_answered(hang) if how == "until_answered" else wait.once(hang, "pinned")
+    over.set()
+
+
+def test_a_run_that_is_told_to_stop_takes_an_answer_that_comes() -> None:
+    stop = threading.Event()
+    stop.set()
+    assert RegistryWait(Watcher(), stop).until_answered(failing(0)) == "answer"
+
+
+def test_a_long_silence_is_told_once_before_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry_wait, "QUIET_SECONDS", 0.0)
+    heard = threading.Event()
+
+    lines: list[str] = []
+
+    class Hearing(Silent):
+        def waiting(self, reason: str, seconds: float) -> None:
+            lines.append(reason)
+            heard.set()
+
+    def ask() -> str:
+        heard.wait()
+        return "answer"
+
+    assert RegistryWait(Hearing(), threading.Event()).until_answered(ask) == "answer"
+    assert len(lines) == 1
+    assert lines[0].startswith("no answer from the schema registry")
+
+
+def test_what_a_question_raises_is_raised_to_who_asked() -> None:
+    def ask() -> str:
+        raise SchemaNotFound("nobody knows it")
+
+    with pytest.raises(SchemaNotFound, match="nobody knows it"):
+        RegistryWait(Watcher(), threading.Event()).until_answered(ask)
 
 
 def test_where_something_else_will_do_it_asks_once() -> None:
