@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from distributary.errors import ConfigError
-from distributary.interrupts import interrupts
+from distributary.interrupts import interrupts, left_to_us
 from distributary.terminal import watching
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ def session(settings: Settings) -> Iterator[SparkSession]:
     from distributary.ingest.spark_session import spark_session
 
     session = spark_session(settings.name, settings.spark.master, spark_conf(settings))
+    left_to_us(session)
     try:
         yield session
     finally:

@@ -7,8 +7,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _ASKED_BY = (signal.SIGINT, signal.SIGTERM)
 
@@ -43,3 +47,12 @@ def interrupts() -> Iterator[Interrupts]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def left_to_us(session: SparkSession) -> None:
+    """Make the session's JVM deaf to SIGTERM, which systemd and others send to all processes of a service at once.
+
+    It is ours to end when the batch under way is done, and it ends by itself when we are gone.
+    """
+    signals: Any = session.sparkContext._jvm.sun.misc  # type: ignore[union-attr]
+    signals.Signal.handle(signals.Signal("TERM"), signals.SignalHandler.SIG_IGN)

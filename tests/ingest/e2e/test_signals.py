@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import threading
+from collections.abc import Callable
 
 import pytest
 from tests.ingest.e2e.pipeline_kit import PATIENCE_SECONDS, PipelineKit
@@ -12,11 +14,27 @@ from tests.ingest.e2e.pipeline_kit import PATIENCE_SECONDS, PipelineKit
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
 
-def test_sigterm_ends_a_run_in_good_order_and_the_next_one_goes_on(kit: PipelineKit) -> None:
+def to_the_run(process: int) -> None:
+    os.kill(process, signal.SIGTERM)
+
+
+def to_all_its_processes(process: int) -> None:
+    os.killpg(process, signal.SIGTERM)
+
+
+@pytest.mark.parametrize("send", [to_the_run, to_all_its_processes])
+def test_sigterm_ends_a_run_in_good_order_and_the_next_one_goes_on(
+    send: Callable[[int], None], kit: PipelineKit
+) -> None:
     kit.configured(trigger={"available_now": False}, limits={"batch_rows": 100})
     kit.simulate(events=1_200)
     run = subprocess.Popen(
-        kit.command(), env=kit.environment(), cwd=kit.folder, stderr=subprocess.PIPE, text=True
+        kit.command(),
+        env=kit.environment(),
+        cwd=kit.folder,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     )
     said: list[str] = []
     # A run that says nothing would keep the test waiting for its next line.
@@ -27,7 +45,7 @@ def test_sigterm_ends_a_run_in_good_order_and_the_next_one_goes_on(kit: Pipeline
             for line in run.stderr or ():
                 said.append(line)
                 if "batch 1:" in line:
-                    run.send_signal(signal.SIGTERM)
+                    send(run.pid)
             run.wait(PATIENCE_SECONDS)
         finally:
             watchdog.cancel()
