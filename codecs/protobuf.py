@@ -127,17 +127,24 @@ def _load(descriptors: bytes) -> tuple[DescriptorPool, FileDescriptor]:
 
 
 def _message_at(file: FileDescriptor, path: RecordPath) -> Descriptor:
-    level = list(file.message_types_by_name.values())
+    # Most producers count the entries of maps among a message's nested ones, as descriptors have them. Java's does not
+    # where it goes by a schema's text (`use.latest.version`, `normalize.schemas`).
+    found = _counted(file, path, entries=True) or _counted(file, path, entries=False)
+    if found is not None:
+        return found
+    raise BadSchema(f"the schema has no message at index {list(path)}, which the record's header names")
+
+
+def _counted(file: FileDescriptor, path: RecordPath, *, entries: bool) -> Descriptor | None:
+    """The message at these places, counted with the entries of maps or without; None for no message, or such an entry."""
     found: Descriptor | None = None
+    level = list(file.message_types_by_name.values())
     for index in path:
         if index >= len(level):
-            break
+            return None
         found = level[index]
-        level = list(found.nested_types)
-    else:
-        if found is not None and not found.GetOptions().map_entry:
-            return found
-    raise BadSchema(f"the schema has no message at index {list(path)}, which the record's header names")
+        level = [one for one in found.nested_types if entries or not one.GetOptions().map_entry]
+    return None if found is None or found.GetOptions().map_entry else found
 
 
 def _json_types(columns: tuple[Column, ...]) -> set[str]:

@@ -13,7 +13,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
 from distributary.errors import BadSchema
-from distributary.registry import protoc
+from distributary.registry import map_entries, protoc
 from distributary.registry.bounded_cache import BoundedCache
 from distributary.registry.import_names import checked_import_name
 from distributary.registry.references import MAX_IMPORTS
@@ -51,10 +51,20 @@ def _compile(text: str, imports: Mapping[str, str]) -> FileDescriptorSet:
     own_name = _free_name(imports)
     own = _descriptor(text, own_name)
     if own is None:
-        files = protoc.compile_files(own_name, {**texts, own_name: text}, descriptors)
+        files = _compile_texts(own_name, {**texts, own_name: text}, descriptors)
     else:
         files = _around(own, texts, descriptors)
     _check_links(files)
+    return files
+
+
+def _compile_texts(
+    root: str, texts: Mapping[str, str], descriptors: Mapping[str, FileDescriptorProto]
+) -> FileDescriptorSet:
+    marked = {name: map_entries.marked(text) for name, text in texts.items()}
+    files = protoc.compile_files(root, marked, descriptors)
+    if marked != texts:
+        map_entries.restore(files)
     return files
 
 
@@ -66,7 +76,7 @@ def _around(
         checked_import_name(name)
     lines = ['syntax = "proto3";', *(f'import "{name}";' for name in own.dependency if '"' not in name)]
     root = _free_name({**texts, **descriptors, own.name: ""})
-    files = protoc.compile_files(root, {**texts, root: "\n".join(lines)}, descriptors)
+    files = _compile_texts(root, {**texts, root: "\n".join(lines)}, descriptors)
     del files.file[-1]
     files.file.append(own)
     return files

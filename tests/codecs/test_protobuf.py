@@ -311,3 +311,13 @@ def test_an_interrupt_is_not_taken_for_a_broken_record(monkeypatch: pytest.Monke
     monkeypatch.setattr(READER._fast, "batch", interrupted)
     with pytest.raises(KeyboardInterrupt):
         READER.decode(binary([b""]))
+
+
+BEHIND_A_MAP = 'syntax = "proto3"; message M { map<string, int32> x = 1; message N { string a = 1; } message P { string b = 1; } }'
+
+
+@pytest.mark.parametrize(("path", "name"), [((0, 1), "M.N"), ((0, 2), "M.P"), ((0, 0), "M.N")])
+def test_the_entries_of_maps_count_among_nested_messages_unless_the_index_is_none_then(
+    path: tuple[int, ...], name: str
+) -> None:
+    assert ProtobufCodec().reader(schema(BEHIND_A_MAP), path).name == name
