@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from distributary.errors import ConfigError
-from distributary.interrupts import interrupts, left_to_us
+from distributary.errors import ConfigError, SetupError
+from distributary.interrupts import Interrupts, interrupts, left_to_us
 from distributary.terminal import watching
 
 if TYPE_CHECKING:
@@ -89,18 +89,30 @@ def _with_available_now(settings: Settings) -> Settings:
 
 @contextmanager
 def session(settings: Settings) -> Iterator[SparkSession]:
-    """The pipeline's session. Made before signals are handled, since PySpark sets a handler of its own."""
-    from distributary.ingest.run import spark_conf
-    from distributary.ingest.spark_session import spark_session
-
-    session = spark_session(settings.name, settings.spark.master, spark_conf(settings))
-    left_to_us(session)
+    """The pipeline's session. Made before the run handles signals, since PySpark sets a handler of its own."""
+    session, asked = _made(settings)
     try:
+        asked.end()
         yield session
     finally:
         # The JVM may have died, which is then what the error on its way says.
         with suppress(Exception):
             session.stop()
+
+
+def _made(settings: Settings) -> tuple[SparkSession, Interrupts]:
+    """The session, and whether the command was asked to end meanwhile: a JVM that is left while it starts never ends."""
+    from distributary.ingest.run import spark_conf
+    from distributary.ingest.spark_session import spark_session
+
+    with interrupts() as asked:
+        try:
+            session = spark_session(settings.name, settings.spark.master, spark_conf(settings))
+        except SetupError:
+            asked.end()
+            raise
+        left_to_us(session)
+    return session, asked
 
 
 def _as_dict(outcome: Outcome) -> dict[str, object]:

@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from distributary.producer_sim.stack import Stack
 
@@ -142,6 +144,31 @@ def test_an_interrupted_simulation_keeps_its_truth(settings: Path, tmp_path: Pat
         assert running.wait(60) == 130
     assert "Traceback" not in said
     assert json.loads(truth.read_text())["records"] < 1_000_000
+
+
+@pytest.mark.stack
+@pytest.mark.spark
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_ended_while_spark_starts_leaves_no_jvm(number: signal.Signals, settings: Path) -> None:
+    with subprocess.Popen(command("run", settings), stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        jvm = the_jvm_of(running.pid)
+        running.send_signal(number)
+        said = running.stderr.read()
+        assert running.wait(60) == 128 + number
+    assert "Traceback" not in said
+    assert "Exception" not in said
+    assert psutil.wait_procs([jvm], 60)[1] == []
+
+
+@retry(
+    retry=retry_if_exception_type(LookupError), stop=stop_after_delay(60), wait=wait_fixed(0.05), reraise=True
+)
+def the_jvm_of(process: int) -> psutil.Process:
+    for child in psutil.Process(process).children(recursive=True):
+        if child.name() == "java":
+            return child
+    raise LookupError("the JVM is not there yet")
 
 
 @pytest.mark.stack
