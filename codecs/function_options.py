@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
-from distributary.codecs.option_values import depth, one_of
+from distributary.codecs.option_values import depth, mode_of, one_of, text_of
 from distributary.codecs.subject_plan import Evolution, Mode
 from distributary.errors import ConfigError
 from distributary.registry.client_names import PREFIX, registry_options
@@ -34,6 +34,8 @@ _KNOWN = {
     name.lower(): name
     for name in (SUBJECT, ADDRESS, NAME, EVOLUTION, AVRO_EVOLUTION, MODE, ENGINE, HEADERS, PAYLOAD)
 }
+# Their values are taken as they are; those of the others are looked at where they are read.
+_TEXTS = {SUBJECT, ADDRESS, NAME, HEADERS, AVRO_SCHEMA}
 _OF_AVRO = {name.lower(): name for name in (AVRO_SCHEMA, AVRO_DEPTH)}
 # Spark lets none be deeper: 1 is a record without itself.
 _MAX_AVRO_DEPTH = 15
@@ -80,6 +82,8 @@ def function_options(function: str, options: Mapping[str, str], evolution: Evolu
     for name in (SUBJECT, ADDRESS):
         if not options.get(name):
             raise ConfigError(f"{function}: {name} is missing; a registry needs its address and a subject")
+    for name in _TEXTS & options.keys():
+        text_of(f"{function}: {name}", options[name])
     mode, engine = location_options({name: options[name] for name in (MODE, ENGINE) if name in options})
     wanted = options.get(EVOLUTION, options.get(AVRO_EVOLUTION, evolution))
     return FunctionOptions(
@@ -102,6 +106,6 @@ def location_options(options: Mapping[str, str]) -> tuple[Mode, Engine]:
     unknown = sorted(set(options) - {MODE, ENGINE})
     if unknown:
         raise ConfigError(f"option {unknown[0]!r} is not known here; there are: {MODE}, {ENGINE}")
-    mode = one_of(MODE, options.get(MODE, "FAILFAST").upper(), ("FAILFAST", "PERMISSIVE"))
+    mode = mode_of(MODE, options.get(MODE, "FAILFAST"))
     engine = one_of(ENGINE, options.get(ENGINE, "auto"), ("auto", "spark", "python"))
-    return cast("Mode", mode), cast("Engine", engine)
+    return mode, cast("Engine", engine)

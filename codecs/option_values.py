@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from distributary.errors import ConfigError
 
 
-def one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
+def one_of(name: str, value: object, allowed: tuple[str, ...]) -> str:
     """The value, which has to be one of these. Raises ConfigError."""
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise ConfigError(f"{name} is {value!r}; it must be {' or '.join(allowed)}")
+    return value
+
+
+def mode_of(name: str, value: object) -> Literal["FAILFAST", "PERMISSIVE"]:
+    """What a broken record does, in any capitals. Raises ConfigError."""
+    if str(value).upper() == "FAILFAST":
+        return "FAILFAST"
+    if str(value).upper() == "PERMISSIVE":
+        return "PERMISSIVE"
+    raise ConfigError(f"{name} is {value!r}; it must be FAILFAST or PERMISSIVE")
+
+
+def text_of(name: str, value: object) -> str:
+    """The value, which has to be text, and some. Raises ConfigError."""
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"{name} is {value!r}; it must be text that is not empty")
     return value
 
 

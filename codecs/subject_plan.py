@@ -157,7 +157,12 @@ def full_name(codec: Codec, latest: Schema, message: str | None) -> str | None:
     Without a name it is the first type of the latest version. Raises BadSchema and ConfigError.
     """
     codec = codec_for(codec, latest)
-    if message is None and not codec.default_path:
+    if not codec.default_path:
+        if message is not None:
+            raise ConfigError(
+                f"{message!r} is to be the message of a Protobuf schema, but the subject's are of type {latest.type}, in which "
+                "there is one record: name no message"
+            )
         return None
     return record_type(codec, latest, message).reader(codec).name
 

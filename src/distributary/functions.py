@@ -18,6 +18,7 @@ from distributary.codecs.function_options import (
     asks_a_registry,
     function_options,
 )
+from distributary.codecs.option_values import text_of
 from distributary.codecs.subject_plan import Evolution, Mode
 from distributary.codecs.subject_query import Wanted, subject_plan
 from distributary.errors import ConfigError
@@ -226,7 +227,7 @@ def decode(
         What a record does that was written with a version that came later: ``restart`` fails with
         UnknownFieldException, ``none`` leaves out what is new.
     mode : str
-        ``FAILFAST`` fails on a record that cannot be decoded. ``PERMISSIVE`` gives nulls for it, and adds two columns
+        In any capitals. ``FAILFAST`` fails on a record that cannot be decoded. ``PERMISSIVE`` gives nulls for it, and adds two columns
         to every row: ``_decode_error``, why it could not be decoded, and ``_corrupt_record``, its bytes.
     into : str, optional
         The name of a struct for all that is decoded; default: columns of the frame.
@@ -244,14 +245,31 @@ def decode(
     -------
     :class:`~pyspark.sql.DataFrame`
 
-    """
-    from distributary.codecs.subject_frame import Shape, decoded_frame
+    Raises
+    ------
+    ConfigError, SchemaNotFound, BadSchema, RegistryUnavailable
+        At once: for an argument that is not what it may be, and when the registry is asked for the subject.
 
-    wanted = Wanted(format, message, version, evolution, reader_schema, options=options)
-    plan = subject_plan(registry, subject, wanted)
-    return decoded_frame(
-        frame, plan, Shape(column=column, headers=headers, payload=payload or column, into=into, mode=mode)
+    """
+    from distributary.codecs.subject_arguments import decode_arguments
+    from distributary.codecs.subject_frame import decoded_frame
+
+    asked = decode_arguments(
+        column=column,
+        registry=registry,
+        subject=subject,
+        format=format,
+        message=message,
+        version=version,
+        evolution=evolution,
+        mode=mode,
+        into=into,
+        headers=headers,
+        payload=payload,
+        reader_schema=reader_schema,
+        options=options,
     )
+    return decoded_frame(frame, subject_plan(asked.registry, asked.subject, asked.wanted), asked.shape)
 
 
 def _with(options: Mapping[str, str] | None, subject: str | None, address: str | None) -> dict[str, str]:
@@ -279,6 +297,8 @@ def _refuse_ours(given: Mapping[str, str]) -> None:
 
 
 def _with_reader(asked: FunctionOptions, text: str | None) -> FunctionOptions:
+    if text is not None:
+        text_of("from_avro: jsonFormatSchema", text)
     if text is None or asked.reader in (None, text):
         return replace(asked, reader=text or asked.reader)
     raise ConfigError(
