@@ -16,7 +16,8 @@ from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
-from google.protobuf.message_factory import GetMessageClass
+
+from distributary.codecs.protobuf_open_enums import OpenEnums
 
 # How deeply Any may be nested in Any; each holds a message that is parsed on its own.
 MAX_ANYS = 100
@@ -38,12 +39,13 @@ _AS_TEXT = (FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT64)
 class JsonWriter:
     """Writes messages of one type as JSON text; an Any is looked up among the schema's own types.
 
-    With `enum_numbers` enums are their numbers, otherwise their names.
+    With `enum_numbers` enums are their numbers, otherwise their names, or the number where there is no name for it.
     """
 
     def __init__(self, message: Descriptor, pool: DescriptorPool, *, enum_numbers: bool = False) -> None:
-        self._class = GetMessageClass(message)
         self._pool = pool
+        self._types = OpenEnums(pool)
+        self._class = self._types.message_class(message)
         self._enum_numbers = enum_numbers
 
     def text(self, payload: bytes) -> str:
@@ -74,9 +76,8 @@ class JsonWriter:
     def _one(self, field: FieldDescriptor, value: Any, anys: int) -> Any:
         if field.message_type is not None:
             return self._value(value, anys)
-        if field.enum_type is not None and not self._enum_numbers:
-            known = field.enum_type.values_by_number.get(value)
-            return known.name if known else value
+        if field.type == FieldDescriptor.TYPE_INT32 and not self._enum_numbers:
+            return self._types.names(field).get(value, value)
         if field.cpp_type in _AS_TEXT:
             return str(value)
         if isinstance(value, bytes):
@@ -91,7 +92,7 @@ class JsonWriter:
             inner = self._pool.FindMessageTypeByName(packed.type_url.rpartition("/")[2])
         except KeyError:
             return {"@type": packed.type_url, "value": base64.b64encode(packed.value).decode()}
-        value = self._value(GetMessageClass(inner).FromString(packed.value), anys - 1)
+        value = self._value(self._types.message_class(inner).FromString(packed.value), anys - 1)
         if (
             inner.full_name in _PLAIN
             or inner.full_name in _DYNAMIC

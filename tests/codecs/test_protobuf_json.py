@@ -1,0 +1,91 @@
+"""Messages as JSON text: they keep, and refuse, what columns of the same fields would."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.codecs.protobuf_samples import descriptor, part, schema, varint
+
+from distributary.codecs.base import Decoded
+from distributary.codecs.protobuf import ProtobufCodec
+
+ENUMS = """syntax = "proto%d"; package p; import "google/protobuf/any.proto"; enum E { option allow_alias = true; Z = 0; A = 1; B = 2; ALSO_A = 1; }
+message T { optional E e = 1; repeated E es = 2; optional T t = 3; map<string, E> m = 4; oneof one { E of = 5; string s = 6; } optional int32 n = 7; }
+message M { optional T t = 1; optional google.protobuf.Any any = 2; }"""
+EXTENDED = """extend T { optional E x = 20; repeated E xs = 21 [packed = true]; }"""
+
+
+def decoded(text: str, *payloads: bytes, options: dict[str, str] | None = None) -> Decoded:
+    """Records of the file's message M, by both ways of decoding alike."""
+    codec = ProtobufCodec() if options is None else ProtobufCodec().as_spark(options)
+    message = descriptor(text, "p.M")
+    reader = codec.reader(schema(text), (list(message.file.message_types_by_name).index("M"),))
+    sent = pa.array(payloads, pa.binary())
+    found = reader.decode(sent)
+    assert not found.unknown
+    if not found.failures:
+        assert reader._exact.batch(sent).equals(found.rows)
+    return found
+
+
+def texts(found: Decoded, column: str = "t") -> list[Any]:
+    assert not found.failures
+    return [json.loads(text) for text in found.rows.column(column).to_pylist()]
+
+
+def number(field: int, value: int) -> bytes:
+    return varint(field << 3) + varint(value % 2**64)
+
+
+def packed(name: str, body: bytes) -> bytes:
+    """An Any of a type of the file."""
+    return part(1, f"x/{name}".encode()) + part(2, body)
+
+
+UNKNOWN = (
+    number(1, 7)
+    + b"".join(number(2, one) for one in (1, 7, 2, -3, 7))
+    + part(3, part(2, varint(8) + varint(1)))
+    + part(4, part(1, b"k") + number(2, 7))
+    + part(4, part(1, b"a") + number(2, 2))
+    + number(5, 9)
+    + number(7, 1)
+)
+AS_JSON = {
+    "e": 7,
+    "es": ["A", 7, "B", -3, 7],
+    "t": {"es": [8, "A"]},
+    "m": {"a": "B", "k": 7},
+    "of": 9,
+    "n": 1,
+}
+
+
+@pytest.mark.parametrize("syntax", [2, 3])
+def test_numbers_that_an_enum_lacks_are_kept_in_their_places_whether_it_is_open_or_closed(
+    syntax: int,
+) -> None:
+    text = ENUMS % syntax
+    found = decoded(text, part(1, UNKNOWN) + part(2, packed("p.T", UNKNOWN)))
+    assert texts(found) == [AS_JSON]
+    assert texts(found, "any") == [{"@type": "x/p.T", **AS_JSON}]
+
+
+def test_numbers_that_a_closed_enum_lacks_are_kept_in_extensions_and_stand_for_their_oneof() -> None:
+    text = (ENUMS % 2).replace("optional int32 n = 7;", "extensions 20 to 30;") + EXTENDED
+    body = part(6, b"gone") + number(5, 9) + number(20, 7) + part(21, varint(1) + varint(7))
+    [found] = texts(decoded(text, part(1, body)))
+    assert found == {"of": 9, "[p.x]": 7, "[p.xs]": ["A", 7]}
+
+
+def test_numbers_that_a_closed_enum_lacks_are_kept_with_sparks_options_as_in_its_columns() -> None:
+    payload = part(1, UNKNOWN) + part(2, packed("p.T", UNKNOWN))
+    found = decoded(ENUMS % 2, payload, options={"convert.any.fields.to.json": "true"})
+    assert texts(found) == [AS_JSON]
+    assert texts(found, "any") == [{"@type": "x/p.T", **AS_JSON}]
+    options = {"convert.any.fields.to.json": "true", "enums.as.ints": "true"}
+    [found_any] = texts(decoded(ENUMS % 2, payload, options=options), "any")
+    assert (found_any["e"], found_any["es"], found_any["m"]) == (7, [1, 7, 2, -3, 7], {"a": 2, "k": 7})
