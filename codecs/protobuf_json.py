@@ -18,6 +18,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 
 from distributary.codecs.protobuf_open_enums import OpenEnums
+from distributary.codecs.protobuf_strings import sorted_keys, valid
 
 # How deeply Any may be nested in Any; each holds a message that is parsed on its own.
 MAX_ANYS = 100
@@ -49,7 +50,7 @@ class JsonWriter:
         self._enum_numbers = enum_numbers
 
     def text(self, payload: bytes) -> str:
-        """The JSON text of a serialized message. Raises DecodeError, or ValueError for an impossible time."""
+        """The JSON text of a serialized message. Raises DecodeError, UnicodeError, or ValueError for an impossible time."""
         return json.dumps(
             self._value(self._class.FromString(payload), MAX_ANYS), separators=(",", ":"), ensure_ascii=False
         )
@@ -68,7 +69,7 @@ class JsonWriter:
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
             item = field.message_type.fields_by_name["value"]
             # Sorted, because a map comes in no particular order and equal records should give equal text.
-            return {_key(key): self._one(item, value[key], anys) for key in sorted(value)}
+            return {_key(key): self._one(item, value[key], anys) for key in sorted_keys(value)}
         if field.is_repeated:
             return [self._one(field, one, anys) for one in value]
         return self._one(field, value, anys)
@@ -80,8 +81,10 @@ class JsonWriter:
             return self._types.names(field).get(value, value)
         if field.cpp_type in _AS_TEXT:
             return str(value)
-        if isinstance(value, bytes):
+        if field.type == FieldDescriptor.TYPE_BYTES:
             return base64.b64encode(value).decode()
+        if field.type == FieldDescriptor.TYPE_STRING:
+            return valid(value)
         return _number(value) if isinstance(value, float) else value
 
     def _any(self, message: Message, anys: int) -> Any:

@@ -6,15 +6,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from distributary.codecs import reasons
 from distributary.codecs.bisect import Undecodable
 from distributary.codecs.protobuf_json import JsonWriter
+from distributary.codecs.protobuf_strings import sorted_keys, valid
 from distributary.codecs.protobuf_times import LIMITS, SECOND
 from distributary.codecs.protobuf_types import Column, Many, Shape, schema_of
 from distributary.codecs.protobuf_wire import wire_message
+
+_STRING = FieldDescriptor.TYPE_STRING
 
 
 class _OutOfRange(ValueError):
@@ -64,7 +68,7 @@ class UpbDecoder:
         if column.many is Many.LIST:
             return [self._one(column, one) for one in value]
         if column.many is Many.MAP:
-            return [(key, self._one(column, value[key])) for key in sorted(value)]
+            return [(key, self._one(column, value[key])) for key in sorted_keys(value)]
         if column.has_presence and not message.HasField(column.wire_name):
             value = column.default
             return value if value is None or column.shape is not Shape.ENUM else enum_text(column, value)
@@ -84,7 +88,7 @@ class UpbDecoder:
         return self._json[column.message].text(value.SerializeToString())
 
     _readers: Mapping[Shape, Callable[[UpbDecoder, Column, Any], Any]] = {
-        Shape.SCALAR: lambda _, __, value: value,
+        Shape.SCALAR: lambda _, column, value: valid(value) if column.scalar == _STRING else value,
         Shape.ENUM: lambda _, column, value: enum_text(column, value),
         Shape.TIMESTAMP: _time,
         Shape.DURATION: _time,

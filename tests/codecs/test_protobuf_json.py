@@ -89,3 +89,53 @@ def test_numbers_that_a_closed_enum_lacks_are_kept_with_sparks_options_as_in_its
     options = {"convert.any.fields.to.json": "true", "enums.as.ints": "true"}
     [found_any] = texts(decoded(ENUMS % 2, payload, options=options), "any")
     assert (found_any["e"], found_any["es"], found_any["m"]) == (7, [1, 7, 2, -3, 7], {"a": 2, "k": 7})
+
+
+STRINGS = """syntax = "proto2"; package p; import "google/protobuf/any.proto";
+message T { optional string s = 1; repeated string ss = 2; map<string, string> m = 3; map<string, T> mt = 4; optional T t = 5; optional bytes b = 6; }
+message M { optional T t = 1; optional google.protobuf.Any any = 2; optional string s = 3; map<string, string> m = 4; map<string, T> mt = 5; repeated string ss = 6; %s }"""
+GROUP = "optional group G = 7 { optional string s = 1; }"
+BAD = b"\xff\xfe"
+
+
+def pair(key: bytes, value: bytes) -> bytes:
+    return part(1, key) + part(2, value)
+
+
+BAD_STRINGS = {
+    "a field": part(1, BAD),
+    "one of many": part(2, b"x") + part(2, BAD),
+    "a map's value": part(3, pair(b"k", BAD)),
+    "a map's key": part(3, pair(BAD, b"v")),
+    "one of a map's keys": part(3, pair(b"k", b"v")) + part(3, pair(BAD, b"v")),
+    "the key of a message": part(4, pair(b"k", b"")) + part(4, pair(BAD, b"")),
+    "in a message": part(5, part(4, pair(b"k", part(1, BAD)))),
+}
+
+
+@pytest.mark.parametrize("body", BAD_STRINGS.values(), ids=BAD_STRINGS)
+def test_a_string_that_is_not_utf8_is_refused_as_in_a_column_and_its_neighbours_are_not(body: bytes) -> None:
+    good = part(1, part(1, b"x") + part(6, BAD))
+    found = decoded(STRINGS % "", good, part(1, body), part(2, packed("p.T", body)), good)
+    assert [(failure.row, failure.reason) for failure in found.failures] == [
+        (1, "invalid_utf8"),
+        (2, "invalid_utf8"),
+    ]
+    assert found.rows.column("t").to_pylist() == ['{"s":"x","b":"//4="}'] * 2
+
+
+BAD_COLUMNS = {
+    "a field": part(3, BAD),
+    "one of many": part(6, b"x") + part(6, BAD),
+    "a map's value": part(4, pair(b"k", BAD)),
+    "one of a map's keys": part(4, pair(b"k", b"v")) + part(4, pair(BAD, b"v")),
+    "the key of a message": part(5, pair(BAD, b"")),
+}
+
+
+@pytest.mark.parametrize("group", ["", GROUP], ids=["plain", "with a group"])
+@pytest.mark.parametrize("body", BAD_COLUMNS.values(), ids=BAD_COLUMNS)
+def test_a_string_that_is_not_utf8_is_refused_in_columns_beside_groups_too(body: bytes, group: str) -> None:
+    found = decoded(STRINGS % group, body, b"")
+    assert [(failure.row, failure.reason) for failure in found.failures] == [(0, "invalid_utf8")]
+    assert found.rows.num_rows == 1
