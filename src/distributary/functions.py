@@ -103,7 +103,8 @@ def from_avro(
 
     A registry is asked where `subject` and `schemaRegistryAddress` are given (or, in `options`, what they stand for);
     then records have Confluent's wire header, and each, written with whichever version, is read as the latest has it, by Avro's
-    rules: fields it lacks have their defaults. Otherwise this is PySpark's own function, which needs `jsonFormatSchema`.
+    rules: fields it lacks have their defaults. Our decoder reads them, in a Python worker; a
+    record with bytes left over behind it is a broken one. Otherwise this is PySpark's own function, which needs `jsonFormatSchema`.
 
     Parameters
     ----------
@@ -116,6 +117,7 @@ def from_avro(
         what a newer version brings, ``restart`` fails with UnknownFieldException on a record of one.
         ``avroSchema``: the same as `jsonFormatSchema`. ``recursiveFieldMaxDepth``: 1 to 15, how many times a record that
         can contain itself is columns within itself; default: JSON text.
+        ``distributary.engine``: ``spark`` for Spark's own function, which passes over what follows a record.
         ``mode``, ``distributary.headers`` and ``confluent.schema.registry.<option>`` as in :func:`from_protobuf`.
     subject, schemaRegistryAddress : str, optional
         The registry's subject and address.
@@ -129,9 +131,8 @@ def from_avro(
     """
     given = _with(options, subject, schemaRegistryAddress)
     if asks_a_registry(given):
-        return _column(
-            data, _with_reader(function_options("from_avro", given, "none"), jsonFormatSchema), "avro"
-        )
+        asked = _exactly(function_options("from_avro", given, "none"))
+        return _column(data, _with_reader(asked, jsonFormatSchema), "avro")
     from pyspark.sql.avro.functions import from_avro as spark_from_avro
 
     if jsonFormatSchema is None:
@@ -178,7 +179,9 @@ def from_json(
 
         return spark_from_json(col, schema, dict(options or {}))  # type: ignore[arg-type]
     if asks_a_registry(given):
-        return _column(col, _exactly(function_options("from_json", given, "restart")), "jsonschema")
+        asked = function_options("from_json", given, "restart")
+        # By options that say how text is read only Spark's function reads.
+        return _column(col, asked if asked.values else _exactly(asked), "jsonschema")
     if any(name.lower() == "schemalocation" for name in given):
         return _located(col, given)
     raise ConfigError(
@@ -278,8 +281,8 @@ def _with(options: Mapping[str, str] | None, subject: str | None, address: str |
 
 
 def _exactly(asked: FunctionOptions) -> FunctionOptions:
-    """The same by our own decoder, unless it is said otherwise: Spark's from_json alters values and takes broken records."""
-    return replace(asked, engine="python") if asked.engine == "auto" and not asked.values else asked
+    """The same by our own decoder, unless it is said otherwise: Spark's functions alter values and take broken records."""
+    return replace(asked, engine="python") if asked.engine == "auto" else asked
 
 
 def _refuse_ours(given: Mapping[str, str]) -> None:

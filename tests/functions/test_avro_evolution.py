@@ -95,7 +95,19 @@ def test_what_the_readers_schema_cannot_be_is_broken(
     assert rows(frame, lenient) == [None, {"level": "LOW"}]
     if engine == "spark":
         with pytest.raises(PySparkException, match="enum's symbol"):
-            rows(frame, subject.column(avroSchema=narrow))
+            rows(frame, subject.column(avroSchema=narrow, distributary__engine=engine))
+
+
+def test_without_an_engine_each_record_ends_where_its_payload_does(
+    spark: SparkSession, subject: Subject
+) -> None:
+    whole = subject.record(V2, NEW)
+    frame = frame_of(spark, whole, whole + b"junk")
+    assert rows(frame, subject.column(mode="PERMISSIVE")) == [NEW, None]
+    with pytest.raises(PySparkException, match="trailing_bytes"):
+        rows(frame, subject.column())
+    # Spark's own function takes them, for those who ask for it.
+    assert rows(frame, subject.column(distributary__engine="spark")) == [NEW, NEW]
 
 
 def test_a_record_of_another_subject_is_not_made_one_of_defaults(
