@@ -27,12 +27,12 @@ class MixedSchemas:
     """Asks the registry for what is registered, and the location for what is inferred.
 
     The first record that names no schema asks for `INFERRED`: that is the newest version, and where there is none yet
-    one without fields, which grows with what this record and its like bring. Topics that hold no such record are
-    therefore never read for a schema.
+    `first` (the types that hints give, or no fields), which grows with what this record and its like bring. Topics that
+    hold no such record are therefore never read for a schema.
     """
 
-    def __init__(self, registry: SchemaRegistry, location: SchemaLocation) -> None:
-        self._registry, self._location = registry, location
+    def __init__(self, registry: SchemaRegistry, location: SchemaLocation, first: str = NO_FIELDS) -> None:
+        self._registry, self._location, self._first = registry, location, first
 
     def by_ref(self, ref: SchemaRef, subject: str | None = None) -> Schema:
         """The schema of this reference. Raises SchemaNotFound or BadSchema."""
@@ -91,7 +91,7 @@ class MixedSchemas:
 
     def _newest(self) -> int:
         latest = self._location.latest()
-        return latest.id if latest else self._location.register(self._location.subject, NO_FIELDS)
+        return latest.id if latest else self._location.register(self._location.subject, self._first)
 
 
 def _negated(schemas: Mapping[str, Schema]) -> Mapping[str, Schema]:

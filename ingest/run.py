@@ -15,6 +15,7 @@ from distributary.ingest.infer_entities import infer_entities, keep
 from distributary.ingest.mixed_schemas import MixedSchemas
 from distributary.ingest.pipeline import open_pipeline
 from distributary.ingest.progress import Progress, Silent
+from distributary.ingest.schema_hints import hints_of
 from distributary.ingest.settings import Settings
 from distributary.ingest.spark_session import spark_session
 from distributary.ingest.supervisor import Outcome, Supervisor
@@ -58,7 +59,11 @@ def schemas_of(
             known = (
                 registry if cache is None else DiskCache(registry, cache, str(settings.registry.url), tell)
             )
-            yield MixedSchemas(known, location_of(settings)) if growing(codec) else known
+            if growing(codec) is None:
+                yield known
+                return
+            hints = hints_of(settings.decode.schema_hints)
+            yield MixedSchemas(known, location_of(settings), hints.json())
         return
     location = location_of(settings)
     if isinstance(location, EntitySchemas):

@@ -18,6 +18,7 @@ from distributary.ingest.progress import Silent
 from distributary.ingest.registry_wait import RegistryWait
 from distributary.ingest.schema_book import SchemaBook
 from distributary.ingest.schema_location import SchemaLocation
+from distributary.registry.base import Schema
 from distributary.registry.memory import MemoryRegistry
 
 OWN = "inferred:games"
@@ -45,6 +46,15 @@ def registry() -> MemoryRegistry:
     held = MemoryRegistry()
     held.register("moves", MOVE, "AVRO")
     return held
+
+
+def test_the_first_version_is_what_hints_give(tmp_path: Path, registry: MemoryRegistry) -> None:
+    location = SchemaLocation(tmp_path / "schemas", OWN)
+    answer = MixedSchemas(registry, location, struct("a")).by_refs([INFERRED])[INFERRED]
+    assert isinstance(answer, Schema)
+    assert json.loads(answer.text) == json.loads(struct("a"))
+    later = MixedSchemas(registry, location, struct("b")).by_refs([INFERRED])[INFERRED]
+    assert later == answer
 
 
 def test_inferred_versions_have_numbers_that_no_registry_gives(
