@@ -1,8 +1,9 @@
 """Protobuf messages as JSON text: what becomes of Any, Struct and messages that can contain themselves.
 
 Protobuf's own JSON mapping (https://protobuf.dev/programming-guides/json/), with the fields' own names, and
-two additions, so that nothing is lost: an Any of an unknown type keeps its bytes, and numbers that JSON lacks
-(NaN, Infinity) are text inside of Struct too.
+some additions, so that nothing is lost: an Any of an unknown type keeps its bytes, numbers that JSON lacks (NaN,
+Infinity) are text inside of Struct too, and what the mapping has no text for has one: times whose nanoseconds are not
+between 0 and a second, FieldMasks whose camel case would not lead back to them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from google.protobuf import json_format
@@ -19,20 +21,13 @@ from google.protobuf.message import Message
 
 from distributary.codecs.protobuf_open_enums import OpenEnums
 from distributary.codecs.protobuf_strings import sorted_keys, valid
+from distributary.codecs.protobuf_times import duration_text, timestamp_text
+from distributary.codecs.protobuf_types import WRAPPERS
 
 # How deeply Any may be nested in Any; each holds a message that is parsed on its own.
 MAX_ANYS = 100
 
-_PLAIN = {
-    f"google.protobuf.{name}"
-    for name in (
-        *("Timestamp", "Duration", "FieldMask", "Empty"),
-        *(
-            f"{n}Value"
-            for n in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
-        ),
-    )
-}
+_PLAIN = {*WRAPPERS, "google.protobuf.Empty"}
 _DYNAMIC = {f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue")}
 _AS_TEXT = (FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT64)
 
@@ -50,7 +45,7 @@ class JsonWriter:
         self._enum_numbers = enum_numbers
 
     def text(self, payload: bytes) -> str:
-        """The JSON text of a serialized message. Raises DecodeError, UnicodeError, or ValueError for an impossible time."""
+        """The JSON text of a serialized message. Raises DecodeError, UnicodeError or OutOfRange."""
         return json.dumps(
             self._value(self._class.FromString(payload), MAX_ANYS), separators=(",", ":"), ensure_ascii=False
         )
@@ -63,6 +58,8 @@ class JsonWriter:
             return _dynamic(message)
         if name in _PLAIN:
             return json_format.MessageToDict(message)
+        if name in _WRITERS:
+            return _WRITERS[name](message)
         return {_name(field): self._field(field, value, anys) for field, value in message.ListFields()}
 
     def _field(self, field: FieldDescriptor, value: Any, anys: int) -> Any:
@@ -96,11 +93,7 @@ class JsonWriter:
         except KeyError:
             return {"@type": packed.type_url, "value": base64.b64encode(packed.value).decode()}
         value = self._value(self._types.message_class(inner).FromString(packed.value), anys - 1)
-        if (
-            inner.full_name in _PLAIN
-            or inner.full_name in _DYNAMIC
-            or inner.full_name == "google.protobuf.Any"
-        ):
+        if inner.full_name in _OF_THEIR_OWN:
             return {"@type": packed.type_url, "value": value}
         return {"@type": packed.type_url, **value}
 
@@ -118,6 +111,26 @@ def _dynamic(message: Any) -> Any:
     if kind == "number_value":
         return _number(message.number_value)
     return None if kind in (None, "null_value") else getattr(message, kind)
+
+
+def _mask(message: Any) -> str | list[str]:
+    """A FieldMask's paths in camel case, if they can be read back from it; otherwise as they are, one by one."""
+    paths, again = list(message.paths), type(message)()
+    try:
+        text: str = message.ToJsonString()
+        again.FromJsonString(text)
+    except ValueError:
+        return paths
+    return text if paths == list(again.paths) else paths
+
+
+_WRITERS: Mapping[str, Callable[[Any], Any]] = {
+    "google.protobuf.Timestamp": lambda message: timestamp_text(message.seconds, message.nanos),
+    "google.protobuf.Duration": lambda message: duration_text(message.seconds, message.nanos),
+    "google.protobuf.FieldMask": _mask,
+}
+# What an Any holds under the name "value", since it need not be an object.
+_OF_THEIR_OWN = {*_PLAIN, *_DYNAMIC, *_WRITERS, "google.protobuf.Any"}
 
 
 def _number(value: float) -> float | str:

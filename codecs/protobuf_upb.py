@@ -14,15 +14,11 @@ from distributary.codecs import reasons
 from distributary.codecs.bisect import Undecodable
 from distributary.codecs.protobuf_json import JsonWriter
 from distributary.codecs.protobuf_strings import sorted_keys, valid
-from distributary.codecs.protobuf_times import LIMITS, SECOND
+from distributary.codecs.protobuf_times import OutOfRange, micros
 from distributary.codecs.protobuf_types import Column, Many, Shape, schema_of
 from distributary.codecs.protobuf_wire import wire_message
 
 _STRING = FieldDescriptor.TYPE_STRING
-
-
-class _OutOfRange(ValueError):
-    """A time that Protobuf does not allow."""
 
 
 class UpbDecoder:
@@ -51,7 +47,7 @@ class UpbDecoder:
         """One payload as what pyarrow makes a row of. Raises Undecodable."""
         try:
             return self._struct(self._columns, self._class.FromString(payload))
-        except _OutOfRange:
+        except OutOfRange:
             raise _undecodable(reasons.OUT_OF_RANGE) from None
         except UnicodeError:
             raise _undecodable(reasons.INVALID_UTF8) from None
@@ -78,11 +74,7 @@ class UpbDecoder:
         return self._readers[column.shape](self, column, value)
 
     def _time(self, column: Column, value: Any) -> int:
-        micros = value.f1 * SECOND + int(value.f2 / 1_000)
-        low, high = LIMITS[column.shape]
-        if not low <= micros <= high:
-            raise _OutOfRange
-        return int(micros)
+        return micros(column.shape, value.f1, value.f2)
 
     def _text(self, column: Column, value: Any) -> str:
         return self._json[column.message].text(value.SerializeToString())

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from operator import add
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.codecs.protobuf_samples import descriptor, part, schema, varint
 
 from distributary.codecs.base import Decoded
@@ -139,3 +144,92 @@ def test_a_string_that_is_not_utf8_is_refused_in_columns_beside_groups_too(body:
     found = decoded(STRINGS % group, body, b"")
     assert [(failure.row, failure.reason) for failure in found.failures] == [(0, "invalid_utf8")]
     assert found.rows.num_rows == 1
+
+
+KNOWN = """syntax = "proto3"; package p; import "google/protobuf/any.proto"; import "google/protobuf/field_mask.proto";
+import "google/protobuf/timestamp.proto"; import "google/protobuf/duration.proto";
+message N { N n = 1; google.protobuf.FieldMask fm = 2; google.protobuf.Timestamp ts = 3; google.protobuf.Duration du = 4; }
+message M { N n = 1; google.protobuf.Any any = 2; google.protobuf.Timestamp ts = 3; google.protobuf.Duration du = 4; }"""
+FIRST, LAST, LONGEST = -62_135_596_800, 253_402_300_799, 315_576_000_000
+
+
+def mask(*paths: str) -> bytes:
+    return b"".join(part(1, path.encode()) for path in paths)
+
+
+@pytest.mark.parametrize(
+    ("paths", "text"),
+    [
+        ((), ""),
+        (("user_name",), "userName"),
+        (("a.user_name", "b"), "a.userName,b"),
+        (("userName",), ["userName"]),
+        (("user_name", "userName"), ["user_name", "userName"]),
+        (("address_1",), ["address_1"]),
+        (("_", "a__b"), ["_", "a__b"]),
+        (("a,b",), ["a,b"]),
+        (("",), [""]),
+        (("stra_ße",), ["stra_ße"]),
+    ],
+)
+def test_a_field_mask_is_protobufs_text_where_that_can_be_read_back_and_otherwise_its_paths(
+    paths: tuple[str, ...], text: str | list[str]
+) -> None:
+    body = part(2, mask(*paths))
+    packed_mask = packed("google.protobuf.FieldMask", mask(*paths))
+    found = decoded(KNOWN, part(1, part(1, body)) + part(2, packed_mask))
+    assert texts(found, "n") == [{"n": {"fm": text}}]
+    assert texts(found, "any") == [{"@type": "x/google.protobuf.FieldMask", "value": text}]
+
+
+@pytest.mark.parametrize(
+    ("field", "seconds", "nanos", "text"),
+    [
+        (3, 5, -1, "1970-01-01T00:00:04.999999999Z"),
+        (3, 5, 2_000_000_000, "1970-01-01T00:00:07Z"),
+        (3, FIRST, 0, "0001-01-01T00:00:00Z"),
+        (3, FIRST, -1, "0000-12-31T23:59:59.999999999Z"),
+        (3, LAST, 999_999_999, "9999-12-31T23:59:59.999999999Z"),
+        (4, 1, -1, "0.999999999s"),
+        (4, -1, 500_000_000, "-0.500s"),
+        (4, 0, -1_500_000, "-0.001500s"),
+        (4, 1, 1_000_000_000, "2s"),
+    ],
+)
+def test_a_time_that_its_column_takes_is_written_whole(
+    field: int, seconds: int, nanos: int, text: str
+) -> None:
+    time = number(1, seconds) + number(2, nanos)
+    name = {3: "Timestamp", 4: "Duration"}[field]
+    payload = (
+        part(1, part(field, time)) + part(2, packed(f"google.protobuf.{name}", time)) + part(field, time)
+    )
+    found = decoded(KNOWN, payload)
+    assert texts(found, "n") == [{{3: "ts", 4: "du"}[field]: text}]
+    assert texts(found, "any")[0]["value"] == text
+
+
+@given(
+    field=st.sampled_from([3, 4]),
+    seconds=st.integers(-(2**63), 2**63 - 1)
+    | st.builds(add, st.sampled_from([FIRST, LAST, LONGEST, -LONGEST, 0]), st.integers(-3, 3)),
+    nanos=st.integers(-(2**31), 2**31 - 1) | st.integers(-1_001, 1_001) | st.integers(0, 999_999_999),
+)
+def test_times_are_taken_and_refused_as_in_columns_and_written_as_protobuf_does(
+    field: int, seconds: int, nanos: int
+) -> None:
+    time = number(1, seconds) + number(2, nanos)
+    name = {3: "Timestamp", 4: "Duration"}[field]
+    column = decoded(KNOWN, part(field, time))
+    within = decoded(KNOWN, part(1, part(field, time)))
+    in_any = decoded(KNOWN, part(2, packed(f"google.protobuf.{name}", time)))
+    reasons = [failure.reason for failure in column.failures]
+    assert reasons in ([], ["out_of_range"])
+    assert [failure.reason for failure in within.failures] == reasons
+    assert [failure.reason for failure in in_any.failures] == reasons
+    google: Any = {3: Timestamp, 4: Duration}[field](seconds=seconds, nanos=nanos)
+    try:
+        wanted = google.ToJsonString()
+    except ValueError:
+        return
+    assert texts(in_any, "any")[0]["value"] == wanted
