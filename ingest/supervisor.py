@@ -35,6 +35,7 @@ from distributary.ingest.evolution import RestartToEvolve
 from distributary.ingest.pipeline import Pipeline
 from distributary.ingest.progress import Progress, Summary
 from distributary.ingest.registry_wait import Stopped
+from distributary.ingest.table_changes import PlannedChange
 
 # Trying again cannot help: somebody has to decide or to mend something first.
 FATAL = (
@@ -217,11 +218,14 @@ class Supervisor:
 
 
 def _changes_in_place(done: Done) -> Sequence[str]:
-    return [
-        f"table {change.folder} gets {', '.join(column.column for column in change.added)}"
-        for change in done.changes
-        if not change.new
-    ]
+    return [f"table {change.folder} {_in_words(change)}" for change in done.changes if not change.new]
+
+
+def _in_words(change: PlannedChange) -> str:
+    wider = [column.column for column in change.added if column.kind == "widened"]
+    added = [column.column for column in change.added if column.kind != "widened"]
+    said = [f"gets {', '.join(added)}"] if added else []
+    return "; ".join([*said, f"has wider {', '.join(wider)}"] if wider else said)
 
 
 def _stop_quietly(query: StreamingQuery) -> None:

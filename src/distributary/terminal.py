@@ -84,8 +84,8 @@ class LineProgress:
     def evolution(self, changes: Sequence[str], met_at: float, decoding_at: float) -> None:
         """What changed, and what it cost."""
         gap = decoding_at - met_at
-        how = f"restarted within {gap:.1f} s" if gap > 0 else "taken in without a restart"
-        self._say(f"schema evolved, {how}: {_shortened(changes)}")
+        what = f"schema evolved, restarted within {gap:.1f} s" if gap > 0 else "tables evolved with the batch"
+        self._say(f"{what}: {_shortened(changes)}")
 
     def waiting(self, reason: str, seconds: float) -> None:
         """Why nothing goes on."""

@@ -62,7 +62,7 @@ def test_lines_tell_each_event() -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ([], "schema evolved, taken in without a restart: new schema versions, no new columns"),
+        ([], "tables evolved with the batch: new schema versions, no new columns"),
         ([f"c{n}" for n in range(10)], "c0, c1, c2, c3, c4, c5, c6, c7 and 2 more"),
     ],
 )

@@ -42,8 +42,15 @@ def test_only_tables_that_were_there_are_told_to_have_changed(tmp_path: Path) ->
     batch = settled(tmp_path, numbered([value(1, game_name="golf")]))
     manifest = decided(tmp_path, batch, {TOPIC: {0: (0, 1)}})
     added = (Change("a", "added", "bigint"), Change("b.c", "added", "string"))
+    wider = (Change("d", "widened", "bigint"),)
     changes = [
         PlannedChange("old", "OLD", False, added, 2, None),
         PlannedChange("new", "NEW", True, added, 2, None),
+        PlannedChange("wide", "WIDE", False, wider, 2, None),
+        PlannedChange("both", "BOTH", False, added + wider, 2, None),
     ]
-    assert _changes_in_place(Done(manifest, 1.0, False, changes)) == ["table old gets a, b.c"]
+    assert _changes_in_place(Done(manifest, 1.0, False, changes)) == [
+        "table old gets a, b.c",
+        "table wide has wider d",
+        "table both gets a, b.c; has wider d",
+    ]
