@@ -71,7 +71,12 @@ def same_record(before: RecordDescription, after: RecordDescription) -> bool:
 
     Several event types may share a table: from one of them to the next nothing changed.
     """
-    if before.format == after.format and (before.name == after.name or before.name in after.aliases):
+    if same_name(before, after):
         return True
     old, new = ({field.name for field in one.fields} for one in (before, after))
     return bool(old | new) and len(old & new) / len(old | new) > _ALIKE
+
+
+def same_name(before: RecordDescription, after: RecordDescription) -> bool:
+    """Whether two descriptions are of one record type at two times by what they are called, whatever became of its fields."""
+    return before.format == after.format and (before.name == after.name or before.name in after.aliases)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -18,7 +18,8 @@ from distributary.ingest.histories import Histories, History
 from distributary.ingest.kafka_columns import without_rescued
 from distributary.ingest.layout import source_of, spark_type
 from distributary.ingest.pins import PinnedRecord, PinnedTable, RecordKey
-from distributary.ingest.schema_steps import SchemaSteps
+from distributary.ingest.plan_steps import Step, TablePlan
+from distributary.ingest.schema_steps import SchemaSteps, same_name
 from distributary.ingest.table_fit import Rules
 from distributary.ingest.table_verdicts import (
     TableVerdict,
@@ -28,46 +29,7 @@ from distributary.ingest.table_verdicts import (
     verdicts,
     verdicts_of_table,
 )
-from distributary.registry.base import Schema
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What a schema means for some tables.
-
-    tables   their folders; none where it is for tables that are not there yet
-    record   the record type's name
-    before   the id that these tables met last; None where nobody knows
-    """
-
-    tables: tuple[str, ...]
-    record: str
-    before: int | None
-    candidate: Candidate
-    verdicts: tuple[TableVerdict, ...]
-
-    @property
-    def open(self) -> bool:
-        """Whether something needs a decision."""
-        return any(verdict.open for verdict in self.verdicts)
-
-
-@dataclass(frozen=True, slots=True)
-class TablePlan:
-    """All steps, those of the most tables first.
-
-    strangers  tables whose records' schemas are of no watched subject
-    unread     tables that nobody could look at, and why
-    """
-
-    steps: tuple[Step, ...]
-    strangers: tuple[str, ...]
-    unread: Mapping[str, str]
-
-    @property
-    def open(self) -> bool:
-        """Whether something needs a decision, which it does where nobody could look."""
-        return bool(self.unread) or any(step.open for step in self.steps)
+from distributary.registry.base import Schema, SchemaRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +48,8 @@ class Known:
 Told: TypeAlias = tuple[TableVerdict, ...]
 # One table's answer, before tables with the same answer are put together.
 _Answer = tuple[str, int | None, Candidate, Told]
+# As what tables met a record type last, where that matters.
+_Last = TypeVar("_Last")
 
 
 class Planner:
@@ -95,7 +59,7 @@ class Planner:
         self._codec, self._candidates, self._rules, self._known = codec, candidates, rules, known
         records = [PinnedRecord(key, schema) for key, schema in known.schemas.items()]
         self._steps = SchemaSteps(codec, records)
-        self._answers: dict[tuple[int, frozenset[str], History | None, str | None], list[_Answer]] = {}
+        self._answers: dict[tuple[int, frozenset[str], History, str | None], list[_Answer]] = {}
         self._nowhere: frozenset[tuple[str, ...]] | None = None
         # Alive as long as their ids are keys.
         self._layouts: list[pa.Schema] = []
@@ -103,25 +67,32 @@ class Planner:
     def plan(self) -> TablePlan:
         """Every table against the schemas that its records will come with."""
         grouped: dict[_Answer, list[str]] = {}
-        strangers = []
+        strangers, led_to = [], set[SchemaRef]()
         for folder, table in sorted(self._known.tables.items()):
-            answers = self._of_table(table, self._known.met.get(folder))
+            history = self._history(folder)
+            answers = self._of_table(table, history)
             for answer in answers:
                 grouped.setdefault(answer, []).append(folder)
+            if history:
+                led_to.update(candidate.ref for _, _, candidate, _ in answers)
             if not answers:
                 strangers.append(folder)
         steps = [Step(tuple(folders), *answer) for answer, folders in grouped.items()]
-        held = {step.candidate for step in steps}
-        steps += [self._of_new_tables(one) for one in self._candidates.newest if one not in held]
+        held = {step.candidate.ref for step in steps}
+        for one in self._candidates.newest:
+            if one.ref not in led_to:
+                steps += self._of_unmet(one, alone=one.ref not in held)
         ordered = sorted(steps, key=lambda step: -len(step.tables))
         return TablePlan(tuple(ordered), tuple(strangers), self._known.unread)
 
-    def _of_table(self, table: PinnedTable, history: History | None) -> list[_Answer]:
-        known = None if history is None else tuple(key for key in history if self._steps.knows(key))
+    def _history(self, folder: str) -> History:
+        """The record types that a table met, of those that are known."""
+        return tuple(key for key in self._known.met.get(folder, ()) if self._steps.knows(key))
+
+    def _of_table(self, table: PinnedTable, known: History) -> list[_Answer]:
         layout = table.layout
-        name = entity_name(table.entity, self._rules.route.fold_case)
-        own = name if name in self._candidates.of_entities else None
-        key = (id(layout), table.fixed, known or None, own)
+        own = self._own(table)
+        key = (id(layout), table.fixed, known, own)
         if key not in self._answers:
             self._layouts.append(layout)
             rules = replace(self._rules, fixed=table.fixed)
@@ -133,10 +104,14 @@ class Planner:
             self._answers[key] = list(found)
         return self._answers[key]
 
+    def _own(self, table: PinnedTable) -> str | None:
+        """What schemas of this table's entity alone say that they are for; None where there is no such schema."""
+        name = entity_name(table.entity, self._rules.route.fold_case)
+        return name if name in self._candidates.of_entities else None
+
     def _with_history(
         self, layout: pa.Schema, history: History, rules: Rules, own: str | None
     ) -> Iterator[_Answer]:
-        """`own` is what schemas of this table's entity alone say that they are for; None where there is no such schema."""
         for last in self._last_of_each_type(history):
             before = PinnedRecord(last, self._known.schemas[last])
             candidate = self._candidates.successor(before)
@@ -197,6 +172,79 @@ class Planner:
                 )
             name = self._name(key, candidate)
             yield name, None, candidate, self._routed(told, name, columns, new=True)
+
+    def _of_unmet(self, candidate: Candidate, *, alone: bool) -> Iterator[Step]:
+        """A schema that no table's history leads to, for those that met its record type, else for all it may reach.
+
+        `alone` is one that was not held against any table yet.
+        """
+        histories = {
+            folder: history
+            for folder, table in sorted(self._known.tables.items())
+            if candidate.schema.entity in (None, self._own(table)) and (history := self._history(folder))
+        }
+        met = {
+            folder: key for folder, history in histories.items() if (key := self._met_as(candidate, history))
+        }
+        if met:
+            yield from self._of_other_subject(candidate, met)
+            return
+        step = self._of_new_tables(candidate)
+        reached = histories if self._may_go_anywhere(candidate) else {}
+        if alone and (step.verdicts or not reached):
+            yield step
+        yield from self._of_reached(candidate, reached)
+
+    def _met_as(self, candidate: Candidate, history: History) -> RecordKey | None:
+        """The last in a history that has the name of the candidate's record type, whatever came after it."""
+        for key in reversed(history):
+            was = self._candidates.description(key, self._known.schemas[key])
+            now = self._candidates.description((candidate.ref, key[1]), candidate.schema)
+            if was and now and same_name(was, now):
+                return key
+        return None
+
+    def _of_other_subject(self, candidate: Candidate, met: Mapping[str, RecordKey]) -> Iterator[Step]:
+        """For tables that met the candidate's record type as these, and go on with another schema after it."""
+
+        def told(key: RecordKey, layout: pa.Schema, rules: Rules) -> Told:
+            before = PinnedRecord(key, self._known.schemas[key])
+            name = self._name((candidate.ref, key[1]), candidate)
+            columns = self._of_kind(before, candidate)
+            return self._routed(self._judged(layout, before, candidate, rules), name, columns)
+
+        for (key, verdicts_), folders in self._alike(met, told).items():
+            name = self._name((candidate.ref, key[1]), candidate)
+            yield Step(tuple(folders), name, self._known.schemas[key].id, candidate, verdicts_)
+
+    def _may_go_anywhere(self, candidate: Candidate) -> bool:
+        """Whether records of this schema may go to any table: they have an entity, and their name is not it."""
+        columns = self._columns(candidate)
+        return self._rules.route.by != "record" and columns is not None and not [*self._unrouted(columns, ())]
+
+    def _of_reached(self, candidate: Candidate, tables: Iterable[str]) -> Iterator[Step]:
+        columns = self._columns(candidate) or _NOTHING
+        name = self._name((candidate.ref, self._codec.default_path), candidate)
+
+        def told(_: None, layout: pa.Schema, rules: Rules) -> Told:
+            return verdicts_of_table(columns, layout, rules)
+
+        for (_, verdicts_), folders in self._alike(dict.fromkeys(tables), told).items():
+            yield Step(tuple(folders), name, None, candidate, verdicts_, unmet=True)
+
+    def _alike(
+        self, tables: Mapping[str, _Last], told: Callable[[_Last, pa.Schema, Rules], Told]
+    ) -> dict[tuple[_Last, Told], list[str]]:
+        """Tables by what is told of them, which is worked out once for those of the same columns."""
+        answers: dict[tuple[_Last, int, frozenset[str]], Told] = {}
+        grouped: dict[tuple[_Last, Told], list[str]] = {}
+        for folder, last in tables.items():
+            table = self._known.tables[folder]
+            key = (last, id(table.layout), table.fixed)
+            if key not in answers:
+                answers[key] = told(last, table.layout, replace(self._rules, fixed=table.fixed))
+            grouped.setdefault((last, answers[key]), []).append(folder)
+        return grouped
 
     def _of_new_tables(self, candidate: Candidate) -> Step:
         """A record type that no table has met: its tables fit it, as long as it can be read and routed."""

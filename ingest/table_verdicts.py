@@ -108,7 +108,15 @@ def verdicts_of_table(
         SchemaChange("widened" if one.before else "added", _dotted(one.source), one.before, one.type)
         for one in fit.added
     ]
-    troubled = [SchemaChange(_KINDS[one.kind], one.column, one.table, one.record) for one in fit.trouble]
+    troubled = [
+        SchemaChange(
+            _KINDS[one.kind],
+            one.column,
+            _type_at(fit.layout, parts(one.column)) or one.table,
+            _type_at(record, parts(one.column)) or one.record,
+        )
+        for one in fit.trouble
+    ]
     return _judged([*brought, *troubled], record, fit, rules)
 
 

@@ -11,7 +11,7 @@ from distributary.terminal import one_line
 
 if TYPE_CHECKING:
     from distributary.ingest.candidates import Candidate, Candidates
-    from distributary.ingest.table_plan import Step, TablePlan
+    from distributary.ingest.plan_steps import Step, TablePlan
     from distributary.ingest.table_verdicts import TableVerdict
     from distributary.offered_schema import Answered
     from distributary.registry.catalogue import Compatibility
@@ -114,8 +114,9 @@ class View:
         changes = sum(verdict.open for step in waiting for verdict in step.verdicts)
         parts = []
         if changes:
-            tables = sum(len(step.tables) for step in waiting)
-            parts.append(f"{_count(changes, 'change')} to {_count(tables, 'table')} to decide about")
+            tables = len({folder for step in waiting for folder in step.tables})
+            where = f" to {_count(tables, 'table')}" if tables else ""
+            parts.append(f"{_count(changes, 'change')}{where} to decide about")
         if refused:
             parts.append(f"the registry refuses the schema for {', '.join(refused)}")
         accepted = {one.subject: one for one in self.subjects if one.accepted}
@@ -194,6 +195,7 @@ def _step(step: Step) -> dict[str, Any]:
         "tables": list(step.tables),
         "subject": step.candidate.subject,
         "record": step.record,
+        "unmet": step.unmet,
         "from_id": step.before,
         "to_id": step.candidate.schema_id,
         "to_version": step.candidate.version,
@@ -220,7 +222,11 @@ def _step_lines(step: Step) -> Iterator[str]:
     new = "the schema offered" if step.candidate.schema_id is None else f"schema {step.candidate.schema_id}"
     what = f"{new} ({one_line(step.record)})" if step.record else new
     if not step.tables:
-        yield f"no table has met {what}: its tables are created"
+        yield f"no table has met {what}:{'' if step.open else ' its tables are created'}"
+    elif step.unmet:
+        yield f"no table has met {what}; if its records go to {_named(step.tables)}:"
+        if not step.verdicts:
+            yield "    nothing changes for them"
     elif step.before is None:
         yield f"{_named(step.tables)}: nobody knows what they met; held against {what}"
     elif step.before == step.candidate.schema_id:

@@ -179,6 +179,7 @@ def test_a_schema_is_planned_for_from_the_first_one_on(world: World, run: Run) -
         "tables": ["golf", "quest"],
         "subject": f"{world.topic}-value",
         "record": "games.Event",
+        "unmet": False,
         "from_id": first.id,
         "to_id": second.id,
         "to_version": 2,
@@ -349,6 +350,31 @@ def test_each_event_type_of_a_topic_goes_on_by_itself(world: World, run: Run) ->
     code, out, _ = run(world.file(registry={"subjects": subjects}))
     assert code == 0
     assert out.count("nobody knows what they met") == 3
+
+
+def test_a_second_record_type_that_the_tables_cannot_take_needs_a_decision(world: World, run: Run) -> None:
+    first = world.register(V1)
+    buy = event(0, GAME, one("string", "level"), one("long", "amount"), name="Purchase")
+    subjects = [f"{world.topic}-value", f"{world.topic}-purchases"]
+    second = world.register(buy, subjects[1])
+    watched = {"subjects": subjects}
+    world.ingest((first, {"game": "golf", "level": 1}))
+    code, out, err = run(world.file(registry=watched))
+    assert (code, " ".join(err.split())) == (3, "error: 1 change to 1 table to decide about")
+    told = f"no table has met schema {second.id} (games.Purchase); if its records go to 1 table (golf):"
+    lines = out.splitlines()
+    assert lines[lines.index(told) + 1].startswith("    added              amount bigint: ")
+    assert lines[lines.index(told) + 2].startswith("  ! changed            level int -> string: records")
+
+    offered = world.schema_file(event(0, one("int", "game")))
+    code, out, _ = run(world.file(registry=watched), "--schema", offered, "--subject", subjects[1])
+    assert code == 3
+    assert f"1 table (golf): schema {first.id} -> the schema offered (games.Event)" in out
+
+    by_record = {"by": "record", "field": None}
+    code, out, _ = run(world.file(registry=watched, route=by_record))
+    assert code == 0
+    assert f"no table has met schema {second.id} (games.Purchase): its tables are created" in out
 
 
 def test_what_cannot_be_planned_is_said_in_words(world: World, run: Run) -> None:

@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from distributary.ingest.candidates import Candidate
-from distributary.ingest.table_plan import Step, TablePlan
+from distributary.ingest.plan_steps import Step, TablePlan
 from distributary.ingest.table_verdicts import Action, TableVerdict
 from distributary.plan_views import View
 from distributary.registry.base import Schema
@@ -35,3 +35,21 @@ def test_many_tables_are_counted_and_only_some_named() -> None:
     text = view(verdict, tuple(f"t{n}" for n in range(1_234))).text()
     assert "1,234 tables (t0, t1, t2, t3, t4, and 1,229 more): schema 6" in text
     assert "\x1b" not in text
+
+
+def test_tables_that_a_new_record_type_may_go_into_are_named_and_counted_once() -> None:
+    verdict = TableVerdict("changed", "level", "int", "string", "int", "quarantine")
+    met = Step(("golf",), "games.Event", 6, CANDIDATE, (verdict,))
+    unmet = Step(("golf", "hop"), "games.Buy", None, CANDIDATE, (verdict,), unmet=True)
+    told = View("games", "lake", (), TablePlan((met, unmet), (), {}))
+    line = "no table has met schema 7 (games.Buy); if its records go to 2 tables (golf, hop):"
+    assert line in told.text().splitlines()
+    assert told.verdict() == "2 changes to 2 tables to decide about"
+    assert [step["unmet"] for step in told.as_dict()["steps"]] == [False, True]
+
+
+def test_a_change_that_is_for_no_table_is_not_counted_for_any() -> None:
+    verdict = TableVerdict("dropped", "game", "", "", "", "quarantine")
+    told = view(verdict, ())
+    assert told.verdict() == "1 change to decide about"
+    assert "no table has met schema 7 (games.Event):" in told.text().splitlines()

@@ -17,8 +17,9 @@ from distributary.ingest.candidates import Candidates
 from distributary.ingest.expression_fit import ReadExpression
 from distributary.ingest.expression_tree import Call, Field, Literal, Node, evaluate
 from distributary.ingest.pins import PinnedTable, RecordKey
+from distributary.ingest.plan_steps import Step
 from distributary.ingest.table_fit import rules_of
-from distributary.ingest.table_plan import Known, Planner, Step
+from distributary.ingest.table_plan import Known, Planner
 from distributary.registry.base import Schema
 from distributary.registry.memory import MemoryRegistry
 

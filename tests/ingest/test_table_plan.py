@@ -15,9 +15,10 @@ from distributary.ingest.candidates import Candidates
 from distributary.ingest.histories import Histories
 from distributary.ingest.layout import extend
 from distributary.ingest.pins import PinnedTable, RecordKey
+from distributary.ingest.plan_steps import TablePlan
 from distributary.ingest.schema_location import SchemaLocation
 from distributary.ingest.table_fit import rules_of
-from distributary.ingest.table_plan import Known, Planner, TablePlan
+from distributary.ingest.table_plan import Known, Planner
 from distributary.registry.base import Schema, SchemaRegistry
 from distributary.registry.memory import MemoryRegistry
 
