@@ -6,6 +6,7 @@ Whatever is heavy (Spark, Delta) is imported inside the commands, so that `--hel
 
 from __future__ import annotations
 
+import logging
 import sys
 import traceback
 from typing import Annotated, NoReturn
@@ -26,6 +27,9 @@ from distributary import (
 )
 from distributary.errors import DistributaryError
 from distributary.terminal import console, printable
+
+# PySpark logs an error of a query with its stack traces, in one line of JSON, before it raises the same error.
+_SPARKS_OWN = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 app = typer.Typer(
     name="distributary",
@@ -50,6 +54,9 @@ app.command()(commands_demo.demo)
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Runs the command line and ends the process with its exit code."""
     given = sys.argv[1:] if arguments is None else arguments
+    if "--debug" not in given:
+        for name in _SPARKS_OWN:
+            logging.getLogger(name).disabled = True
     try:
         app(given, prog_name="distributary")
     except DistributaryError as error:

@@ -5,6 +5,8 @@ import subprocess
 import sys
 
 import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
 
 from distributary import __version__, cli
 from distributary.errors import CheckFailed, ConfigError, DistributaryError, LeaseHeld
@@ -111,3 +113,13 @@ def test_a_closed_pipe_is_no_stack_trace() -> None:
 
 def test_main_ends_with_0_when_all_went_well() -> None:
     assert exit_code("--version") == 0
+
+
+@pytest.mark.spark
+def test_an_error_of_a_query_is_not_logged_by_pyspark_beside_what_we_say(
+    spark: SparkSession, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code("--version") == 0
+    with pytest.raises(AnalysisException):
+        spark.sql("SELECT nowhere")
+    assert "stacktrace" not in capfd.readouterr().err
