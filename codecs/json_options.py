@@ -7,7 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from distributary.codecs.option_values import text_of
 from distributary.errors import ConfigError, DecoderUnavailable
+
+# Databricks' name for one column more, which takes as JSON text what no other takes.
+RESCUE = "rescuedDataColumn"
+# The codecs that have anything to put into it.
+RESCUING = ("json", "jsonschema")
 
 NAMES = (
     "allowBackslashEscapingAnyCharacter",
@@ -39,6 +45,13 @@ def json_options(options: Mapping[str, str]) -> Options:
             f"read there are: {', '.join(NAMES)}; docs/how-to/move-a-databricks-notebook.md lists the others"
         )
     return tuple(sorted((_KNOWN[name.lower()], str(value)) for name, value in options.items()))
+
+
+def rescued_column(options: Mapping[str, str]) -> tuple[str | None, dict[str, str]]:
+    """The column that takes what no other does, None where none is named, and the other options. Raises ConfigError."""
+    named = [value for name, value in options.items() if name.lower() == RESCUE.lower()]
+    others = {name: value for name, value in options.items() if name.lower() != RESCUE.lower()}
+    return (text_of(RESCUE, named[-1]) if named else None), others
 
 
 def refuse_decoding(options: Options) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import BinaryType, BooleanType, StringType, StructField, StructType
 
+from distributary.codecs.json_options import RESCUING
 from distributary.codecs.record_headers import schema_header
 from distributary.codecs.row_shape import Mask
 from distributary.codecs.spark_functions import spark_type
@@ -44,6 +45,7 @@ def decoded_frame(frame: DataFrame, plan: SubjectPlan, shape: Shape) -> DataFram
     """The frame with its payloads replaced by what is in them. Raises ConfigError."""
     column, into, mode = shape.column, shape.into, shape.mode
     _check_column(frame, column)
+    _check_options(plan)
     kept = [field for field in frame.schema if field.name != column]
     rows = spark_type(plan.columns)
     fields = [*kept, *([StructField(into, rows)] if into else rows)]
@@ -112,6 +114,14 @@ def _check_column(frame: DataFrame, column: str) -> None:
     if not isinstance(frame.schema[column].dataType, BinaryType):
         kind = frame.schema[column].dataType.simpleString()
         raise ConfigError(f"column {column!r} is {kind}; payloads are binary, as Kafka's source gives them")
+
+
+def _check_options(plan: SubjectPlan) -> None:
+    if plan.codec in RESCUING and plan.options:
+        names = ", ".join(plan.options)
+        raise ConfigError(
+            f"decode: {names}: only Spark's own from_json reads by these options; leave them out, or call from_json"
+        )
 
 
 def _check_names(names: list[str]) -> None:

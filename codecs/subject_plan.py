@@ -11,6 +11,7 @@ import pyarrow as pa
 from distributary.codecs.auto import CODECS
 from distributary.codecs.base import Codec, RecordReader, codec_for, codec_knowing
 from distributary.codecs.function_protocols import ResolvingCodec, SparkCodec
+from distributary.codecs.json_options import RESCUE
 from distributary.codecs.record_names import RecordType, record_type
 from distributary.codecs.row_shape import union
 from distributary.errors import BadSchema, ConfigError, UnknownFieldException
@@ -56,6 +57,8 @@ class SubjectPlan:
     rescued    the column, one more, that takes what no other does, as JSON text; with None a value that does not fit its
                column spoils its record, and a field that the schema lacks is left out
     growing    what a field does that an inferred schema lacks: None where it is left out, or rescued
+    by_latest  whether all records are read with the latest version's schema, whichever they name, which suits a format that
+               has its fields' names in each record: then whatever that schema lacks is rescued, and nothing left out
     """
 
     codec: str
@@ -70,6 +73,7 @@ class SubjectPlan:
     lookup: Lookup | None = None
     rescued: str | None = None
     growing: Growing | None = None
+    by_latest: bool = False
 
     def loaded(self) -> Codec:
         """The codec, as the options have it. Raises ConfigError."""
@@ -88,9 +92,18 @@ class SubjectPlan:
 
     def reader_of(self, codec: Codec, kind: RecordType) -> RecordReader:
         """What decodes records of this type. Raises BadSchema."""
+        if self.by_latest:
+            return codec.reader(self.pinned[-1], codec.default_path)
         if self.reader is None:
             return kind.reader(codec)
         return cast("ResolvingCodec", codec).resolving(kind.schema, self.reader, self.recursion)
+
+
+def rescuing(plan: SubjectPlan, name: str) -> SubjectPlan:
+    """The plan with one column more, for what no other takes. Raises ConfigError where there is one of that name."""
+    if name.lower() in (other.lower() for other in plan.columns.names):
+        raise ConfigError(f"{RESCUE} is {name!r}, which the schema has a field of already; give another name")
+    return replace(plan, rescued=name, columns=plan.columns.append(pa.field(name, pa.string())))
 
 
 def codec_of(name: str, options: Mapping[str, str] | None, schemas: Sequence[Schema]) -> Codec:

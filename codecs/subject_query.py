@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from distributary.codecs.json_options import RESCUING, rescued_column
 from distributary.codecs.subject_plan import (
     Evolution,
     SubjectPlan,
@@ -15,6 +16,7 @@ from distributary.codecs.subject_plan import (
     columns_read,
     full_name,
     read_as,
+    rescuing,
 )
 from distributary.registry.base import SchemaRegistry
 from distributary.registry.confluent import ConfluentRegistry
@@ -32,7 +34,8 @@ class Wanted:
     evolution  what a record does that was written with a version that came later
     reader     the schema that all records are read as, in place of the latest version
     recursion  how many times a record is columns within itself; 0 for JSON text
-    options    those of Spark's function whose columns and values are wanted; None for this project's own
+    options    those of Spark's function whose columns and values are wanted; None for this project's own. For JSON one may be
+               rescuedDataColumn, which takes what no other column does
     """
 
     codec: str | None
@@ -53,7 +56,7 @@ def subject_plan(
     """
     if wanted.codec is not None:
         # What is wrong with the call is said before anybody is asked.
-        codec_of(wanted.codec, wanted.options, ())
+        codec_of(wanted.codec, _parted(wanted.codec, wanted.options)[1], ())
     if isinstance(registry, str):
         registry = RegistryOptions(url=registry)
     if isinstance(registry, RegistryOptions):
@@ -64,7 +67,8 @@ def subject_plan(
         options = registry.options if isinstance(registry, ConfluentRegistry) else None
         schemas = subject_schemas(registry, subject)
     name = wanted.codec or codec_name(schemas)
-    codec = codec_of(name, wanted.options, schemas)
+    rescued, values = _parted(name, wanted.options)
+    codec = codec_of(name, values, schemas)
     record = full_name(codec, schemas[-1], wanted.message)
     as_one = wanted.version == "latest" or wanted.reader is not None
     reader = read_as(codec, schemas[-1], wanted.reader) if as_one else None
@@ -73,10 +77,10 @@ def subject_plan(
         if reader is None
         else columns_read(codec, reader, wanted.recursion)
     )
-    return SubjectPlan(
+    plan = SubjectPlan(
         codec=name,
         subject=subject,
-        options=wanted.options,
+        options=values,
         pinned=tuple(schemas),
         columns=columns,
         message=record,
@@ -85,4 +89,13 @@ def subject_plan(
         recursion=wanted.recursion,
         # Only this kind of registry can be asked from other processes.
         lookup=None if options is None else RegistryLookup(options, subject),
+        by_latest=rescued is not None and wanted.version == "latest",
     )
+    return plan if rescued is None else rescuing(plan, rescued)
+
+
+def _parted(codec: str, options: Mapping[str, str] | None) -> tuple[str | None, Mapping[str, str] | None]:
+    """The column that takes what no other does, where the format can fill one, and the other options."""
+    if options is None or codec not in RESCUING:
+        return None, options
+    return rescued_column(options)

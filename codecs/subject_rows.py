@@ -17,6 +17,7 @@ from distributary.codecs.base import (
     RecordPath,
     RecordReader,
 )
+from distributary.codecs.json_options import RESCUE, RESCUING
 from distributary.codecs.row_shape import Mask, empty_rows, fit
 from distributary.codecs.subject_plan import SubjectPlan, type_in
 from distributary.codecs.wire_header import Frames, bodies
@@ -31,6 +32,8 @@ NO_SCHEMA = "no_schema"
 MISFIT = "misfit"
 TOO_MANY_FIELDS = "too_many_fields"
 _TOO_MANY = "the record has more fields that the schema lacks than it may grow by; with schemaEvolutionMode=rescue they are rescued"
+# Only where it is to be had.
+_KEEP = f"; name a column to keep such values in, by the option {RESCUE}"
 # A stream of bytes that are no records names a schema in each; known ones need no asking.
 MOST_ASKED = 1_000
 
@@ -139,7 +142,8 @@ class SubjectRows:
         """The same where a value that its column does not take spoils the record, if nothing else takes the value."""
         if self.plan.rescued is not None or not decoded.misfits:
             return decoded
-        spoilt = [Failure(row, MISFIT, _misfit(name)) for row, name in sorted(decoded.misfits.items())]
+        hint = _KEEP if self.plan.codec in RESCUING else ""
+        spoilt = [Failure(row, MISFIT, _misfit(name) + hint) for row, name in sorted(decoded.misfits.items())]
         kept = decoded.without(np.array([failure.row for failure in spoilt]))
         return replace(kept, failures=[*decoded.failures, *spoilt])
 
@@ -217,7 +221,7 @@ def _with_rescued(decoded: Decoded, name: str | None) -> pa.RecordBatch:
 
 
 def _misfit(name: str) -> str:
-    return f"field {name!r} has a value that its column cannot hold; name a rescuedDataColumn to keep such values"
+    return f"field {name!r} has a value that its column cannot hold"
 
 
 def raise_first(failures: Sequence[Failure]) -> None:

@@ -13,8 +13,8 @@ from pyspark.sql.types import StructType
 
 from distributary.codecs.function_options import ENGINE, MODE, Engine, location_options
 from distributary.codecs.json_inferred import JsonCodec
-from distributary.codecs.json_options import json_options
-from distributary.codecs.subject_plan import Mode, SubjectPlan
+from distributary.codecs.json_options import RESCUE, json_options
+from distributary.codecs.subject_plan import Mode, SubjectPlan, rescuing
 from distributary.codecs.subject_query import Wanted, subject_plan
 from distributary.errors import ConfigError, SchemaNotFound, UnknownFieldException
 from distributary.ingest.checkpoint import numbered
@@ -23,7 +23,7 @@ from distributary.ingest.schema_location import SUFFIX, SchemaLocation
 from distributary.registry.base import Schema
 
 LOCATION, KEY = "schemaLocation", "schemaLocationKey"
-EVOLUTION, HINTS, RESCUE = "schemaEvolutionMode", "schemaHints", "rescuedDataColumn"
+EVOLUTION, HINTS = "schemaEvolutionMode", "schemaHints"
 _KNOWN = {name.lower(): name for name in (LOCATION, KEY, EVOLUTION, HINTS, RESCUE, MODE, ENGINE)}
 
 NewFields = Literal["addNewColumns", "rescue", "failOnNewColumns", "none"]
@@ -101,10 +101,7 @@ def located_plan(asked: LocatedOptions) -> SubjectPlan:
     if asked.hints is not None:
         plan = _with_hints(plan, asked.hints)
     if asked.rescued is not None:
-        _check_free(asked.rescued, plan.columns)
-        plan = replace(
-            plan, rescued=asked.rescued, columns=plan.columns.append(pa.field(asked.rescued, pa.string()))
-        )
+        plan = rescuing(plan, asked.rescued)
     if asked.new_fields in ("none", "rescue"):
         return plan
     return replace(
@@ -166,8 +163,3 @@ class GrowingLocation:
         if latest is None:
             raise SchemaNotFound(f"{self.folder} holds no schema any more; `distributary infer` writes one")
         return JsonCodec().reader(latest, ()).grown(payloads, MOST_FIELDS).text
-
-
-def _check_free(name: str, columns: pa.Schema) -> None:
-    if name.lower() in (other.lower() for other in columns.names):
-        raise ConfigError(f"{RESCUE} is {name!r}, which the schema has a field of already; give another name")

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Literal
 
 from distributary.codecs.function_options import (
     ADDRESS,
+    ENGINE,
     SUBJECT,
     FunctionOptions,
     asks_a_registry,
     function_options,
 )
+from distributary.codecs.json_options import RESCUE, json_options, rescued_column
 from distributary.codecs.option_values import text_of
 from distributary.codecs.subject_plan import Evolution, Mode
 from distributary.codecs.subject_query import Wanted, subject_plan
@@ -160,9 +162,9 @@ def from_json(
         ``schemaLocationKey``: which of several below that folder. ``schemaHints``: types that win, as Spark's DDL.
         ``schemaEvolutionMode``: what fields do that the schema lacks: ``addNewColumns`` (default) adds a version that has
         them and fails with UnknownFieldException, ``failOnNewColumns`` only fails, ``rescue`` rescues them, ``none`` leaves
-        them out. ``rescuedDataColumn``: the field, one more, that takes what no other does, as JSON text.
+        them out. ``rescuedDataColumn``: the field, one more, that takes what no other does, as JSON text; with a registry too.
         ``dateFormat``, ``allowComments`` and the others that say how text is read: as in PySpark, by its function alone.
-        With a registry as in :func:`from_protobuf`; otherwise those of PySpark.
+        With a registry as in :func:`from_protobuf` too; otherwise those of PySpark.
     subject, schemaRegistryAddress : str, optional
         The registry's subject and address.
 
@@ -179,9 +181,7 @@ def from_json(
 
         return spark_from_json(col, schema, dict(options or {}))  # type: ignore[arg-type]
     if asks_a_registry(given):
-        asked = function_options("from_json", given, "restart")
-        # By options that say how text is read only Spark's function reads.
-        return _column(col, asked if asked.values else _exactly(asked), "jsonschema")
+        return _column(col, _reading_json(function_options("from_json", given, "restart")), "jsonschema")
     if any(name.lower() == "schemalocation" for name in given):
         return _located(col, given)
     raise ConfigError(
@@ -243,6 +243,7 @@ def decode(
     options : dict, optional
         Those of Spark's function for the format that say what values become, such as ``enums.as.ints``: columns and
         values are then that function's; ``{}`` for its defaults. Default: this project's own, those of its tables.
+        For JSON ``rescuedDataColumn``: the column, one more, that takes what no other does, as JSON text.
 
     Returns
     -------
@@ -283,6 +284,20 @@ def _with(options: Mapping[str, str] | None, subject: str | None, address: str |
 def _exactly(asked: FunctionOptions) -> FunctionOptions:
     """The same by our own decoder, unless it is said otherwise: Spark's functions alter values and take broken records."""
     return replace(asked, engine="python") if asked.engine == "auto" else asked
+
+
+def _reading_json(asked: FunctionOptions) -> FunctionOptions:
+    """The same by the engine that can do it: Spark's alone reads by options that say how, ours alone rescues. Raises ConfigError."""
+    rescued, others = rescued_column(asked.values)
+    json_options(others)
+    if rescued is None:
+        return asked if others else _exactly(asked)
+    if others or asked.engine == "spark":
+        what = " and ".join([*([ENGINE] if asked.engine == "spark" else []), *others])
+        raise ConfigError(
+            f"from_json: {what} asks for Spark's own function, which rescues nothing; give either that or {RESCUE}"
+        )
+    return _exactly(asked)
 
 
 def _refuse_ours(given: Mapping[str, str]) -> None:
