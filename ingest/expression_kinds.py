@@ -82,7 +82,7 @@ def of_one_kind(arrays: Sequence[pa.Array], what: str) -> list[pa.Array]:
 def beyond(what: str) -> ConfigError:
     """What an expression asks for that only Spark does."""
     return ConfigError(
-        f"route.expression: {what}, which is not done natively; write it otherwise, or decode.engine: spark"
+        f"route.expression: {what}, which is not done natively; write it otherwise, or try decode.engine: spark"
     )
 
 
