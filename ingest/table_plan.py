@@ -181,7 +181,7 @@ class Planner:
         histories = {
             folder: history
             for folder, table in sorted(self._known.tables.items())
-            if candidate.schema.entity in (None, self._own(table)) and (history := self._history(folder))
+            if self._is_for(candidate, table) and (history := self._history(folder))
         }
         met = {
             folder: key for folder, history in histories.items() if (key := self._met_as(candidate, history))
@@ -195,10 +195,20 @@ class Planner:
             yield step
         yield from self._of_reached(candidate, reached)
 
+    def _is_for(self, candidate: Candidate, table: PinnedTable) -> bool:
+        """Whether a table may get records of this schema: those without one come by that of their entity, if it has one."""
+        own, schema = self._own(table), candidate.schema
+        return schema.entity == own if schema.inferred else schema.entity in (None, own)
+
     def _met_as(self, candidate: Candidate, history: History) -> RecordKey | None:
         """The last in a history that has the name of the candidate's record type, whatever came after it."""
         for key in reversed(history):
-            was = self._candidates.description(key, self._known.schemas[key])
+            schema = self._known.schemas[key]
+            was = (
+                self._candidates.description(key, schema)
+                if schema.entity == candidate.schema.entity
+                else None
+            )
             now = self._candidates.description((candidate.ref, key[1]), candidate.schema)
             if was and now and same_name(was, now):
                 return key
