@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["decode", "from_avro", "from_json", "from_protobuf"]
 
+_CODECS = {"from_protobuf": "protobuf", "from_avro": "avro", "from_json": "jsonschema"}
+
 
 def from_protobuf(
     data: Column | str,
@@ -86,7 +88,7 @@ def from_protobuf(
                 "from_protobuf: give either a registry or a message with its descriptor; the message of a registry's "
                 "schema is named by schema.registry.protobuf.name"
             )
-        return _column(data, function_options("from_protobuf", options or {}, "restart"), "protobuf")
+        return _column(data, "from_protobuf", function_options("from_protobuf", options or {}, "restart"))
     from pyspark.sql.protobuf.functions import from_protobuf as spark_from_protobuf
 
     if messageName is None:
@@ -134,7 +136,7 @@ def from_avro(
     given = _with(options, subject, schemaRegistryAddress)
     if asks_a_registry(given):
         asked = _exactly(function_options("from_avro", given, "none"))
-        return _column(data, _with_reader(asked, jsonFormatSchema), "avro")
+        return _column(data, "from_avro", _with_reader(asked, jsonFormatSchema))
     from pyspark.sql.avro.functions import from_avro as spark_from_avro
 
     if jsonFormatSchema is None:
@@ -181,7 +183,7 @@ def from_json(
 
         return spark_from_json(col, schema, dict(options or {}))  # type: ignore[arg-type]
     if asks_a_registry(given):
-        return _column(col, _reading_json(function_options("from_json", given, "restart")), "jsonschema")
+        return _column(col, "from_json", _reading_json(function_options("from_json", given, "restart")))
     if any(name.lower() == "schemalocation" for name in given):
         return _located(col, given)
     raise ConfigError(
@@ -325,14 +327,22 @@ def _with_reader(asked: FunctionOptions, text: str | None) -> FunctionOptions:
     )
 
 
-def _column(data: Column | str, asked: FunctionOptions, codec: str) -> Column:
+def _column(data: Column | str, function: str, asked: FunctionOptions) -> Column:
+    from distributary.codecs.binary_payloads import binary_only
     from distributary.codecs.spark_functions import Payloads, struct_column
 
     wanted = Wanted(
-        codec, asked.message, "latest", asked.evolution, asked.reader, asked.recursion, asked.values
+        _CODECS[function],
+        asked.message,
+        "latest",
+        asked.evolution,
+        asked.reader,
+        asked.recursion,
+        asked.values,
     )
     plan = subject_plan(asked.registry, asked.subject, wanted)
     payloads = Payloads.of(data, asked.headers, asked.payload)
+    payloads = replace(payloads, value=binary_only(function, payloads.value))
     row = struct_column(payloads, plan, asked.mode, asked.engine)
     return row[plan.columns.names[0]] if plan.is_bare() else row
 
