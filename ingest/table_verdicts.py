@@ -96,6 +96,8 @@ def verdicts(
     switched = [change for change in found if change.kind == "format_switched"]
     if switched and not rules.any_format:
         return tuple(_undecodable(change, rules) for change in switched)
+    # A table that the records leave is not concerned by what else became of them.
+    found = [change for change in found if _leaves(change, rules)] or found
     return _judged(found, record, table_fit(record, before, rules, after), rules)
 
 
@@ -229,7 +231,7 @@ def _dropped(plain: TableVerdict, path: Path, fit: TableFit, rules: Rules) -> Ta
 
 
 def _record_renamed(plain: TableVerdict, path: Path, fit: TableFit, rules: Rules) -> TableVerdict:
-    if rules.route.by != "record":
+    if not _leaves(SchemaChange(plain.kind, "", plain.before, plain.after), rules):
         return plain
     policy = rules.policies.new_entity
     action: Action = "other_table" if policy == "create" else policy
@@ -239,6 +241,13 @@ def _record_renamed(plain: TableVerdict, path: Path, fit: TableFit, rules: Rules
         setting="route.by" if policy == "create" else "policies.new_entity",
         detail="records are routed by the name of their record",
     )
+
+
+def _leaves(change: SchemaChange, rules: Rules) -> bool:
+    """Whether records go to another table after this change, for another name."""
+    if change.kind != "record_renamed" or rules.route.by != "record":
+        return False
+    return not rules.route.fold_case or change.before.casefold() != change.after.casefold()
 
 
 def _format_switched(plain: TableVerdict, path: Path, fit: TableFit, rules: Rules) -> TableVerdict:

@@ -19,6 +19,7 @@ from distributary.producer_sim.expected import Placer
 from distributary.producer_sim.formats import load_format
 from distributary.producer_sim.routes import GAME
 from distributary.producer_sim.simulation import Simulation
+from distributary.producer_sim.stages import Stage
 from distributary.producer_sim.truth import Group, Sent
 from distributary.producer_sim.versions import RECORD
 
@@ -98,7 +99,7 @@ class Traffic:
     def _group(self, kind: Kind, key: tuple[Any, ...]) -> Group:
         game, *told = key
         stage = self._settings.stages[kind.version - 1]
-        record = self._formats[kind.version].record_name(stage.schemas[kind.record])
+        record = self._name(stage, kind)
         names = (each.name for each in self._told)
         return Group(game, self._ids[kind], record, tuple(zip(names, told, strict=True)))
 
@@ -141,13 +142,21 @@ class Traffic:
         ]
 
     def _placer(self, kind: Kind) -> Placer:
-        """What becomes of this kind in tables that met all kinds before it."""
-        before = self._settings.stages[: kind.version]
+        """What becomes of this kind in tables that met all kinds before it, of those that go there."""
+        stages = self._settings.stages[: kind.version]
+        if self._settings.route.by == "record":
+            stages = tuple(
+                stage for stage in stages if self._name(stage, kind) == self._name(stages[-1], kind)
+            )
         return Placer.after(
-            (columns(stage.schemas[kind.record], self._formats[stage.number].types) for stage in before),
+            (columns(stage.schemas[kind.record], self._formats[stage.number].types) for stage in stages),
             infers=self._formats[kind.version].infers,
             widens=self._settings.widens,
         )
+
+    def _name(self, stage: Stage, kind: Kind) -> str:
+        """What readers call the records of a kind's type at a stage."""
+        return self._formats[stage.number].record_name(stage.schemas[kind.record])
 
     def _placed(self, kind: Kind, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[str | None]]:
         """The rows as their tables have them, and of each why no table takes it, if none does."""

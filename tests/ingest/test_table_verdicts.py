@@ -174,6 +174,31 @@ def test_what_is_told_of_a_change_is_what_becomes_of_its_records(name: str, tmp_
     assert verdict.open is asks
 
 
+def test_what_changed_beside_its_name_does_not_concern_the_table_that_a_record_leaves(tmp_path: Path) -> None:
+    before, after = event(1, one("int", "a")), event(2, one("string", "a"), name="Other")
+    found = classify(describe(AVRO, before, ()), describe(AVRO, after, ()))
+    elsewhere, here = (
+        [
+            (told.kind, told.action)
+            for told in _verdicts(found, before, after, settings(tmp_path, route=route))
+        ]
+        for route in ({"by": "record", "field": None}, {"by": "key", "field": None})
+    )
+    assert elsewhere == [("record_renamed", "other_table")]
+    assert here == [("record_renamed", "fit"), ("changed", "quarantine")]
+
+
+def test_a_name_that_only_its_case_changed_of_leads_to_the_same_table(tmp_path: Path) -> None:
+    before, after = event(1, one("int", "a")), event(2, one("string", "a"), name="EVENT")
+    found = classify(describe(AVRO, before, ()), describe(AVRO, after, ()))
+    for fold_case, told in (
+        (True, [("record_renamed", "fit"), ("changed", "quarantine")]),
+        (False, [("record_renamed", "other_table")]),
+    ):
+        chosen = settings(tmp_path, route={"by": "record", "field": None, "fold_case": fold_case})
+        assert [(one_.kind, one_.action) for one_ in _verdicts(found, before, after, chosen)] == told
+
+
 PROTO = 'syntax = "proto3"; message E { string game = 1; oneof pick { string a = 2; %s } }'
 
 

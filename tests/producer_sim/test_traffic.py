@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from distributary.codecs.base import load_codec
+from distributary.codecs.schema_changes import ChangeClass
 from distributary.producer_sim.checksum import GroupSums, row_hashes
 from distributary.producer_sim.events import EventMaker
 from distributary.producer_sim.formats import FORMATS, corrupt_kinds
@@ -177,3 +178,23 @@ def test_a_value_of_another_type_routes_only_where_a_schema_says_its_type(name: 
     assert set(refused) == ({"incompatible_type"} if name == "protobuf" else set())
     assert not any(value for group in traffic.sent() for _, value in group.told)
     assert sum(sent.rows for sent in traffic.sent().values()) == 400 - len(refused)
+
+
+@pytest.mark.parametrize("name", ["avro", "protobuf", "jsonschema"])
+def test_a_renamed_record_is_held_against_its_own_table_where_records_are_routed_by_name(name: str) -> None:
+    """By its game it stands in a table whose columns have the types from before the change."""
+    changes: tuple[ChangeClass, ...] = ("changed", "record_renamed", "widened")
+    refused = {}
+    for route in (Routed(), Routed("record", "")):
+        chosen = settings(
+            format=name, changes=changes, route=route, event_types=2, old_producers=0.5, events=400
+        )
+        traffic, versions = Traffic(chosen), set[int]()
+        for version in range(1, chosen.last_version + 1):
+            for number, record in enumerate(chosen.records):
+                traffic.introduce(version, 10 * version + number, record)
+            for sent in (sent for chunk in traffic.stage(version) for sent in chunk):
+                if sent.corruption == "incompatible_type" and sent.value is not None:
+                    versions.add(int.from_bytes(sent.value[1:5], "big") // 10)
+        refused[route.by] = versions
+    assert refused == {"field": {2, 3, 4}, "record": {2}}
