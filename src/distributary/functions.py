@@ -11,15 +11,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from distributary.codecs.function_engine import exactly, reading_json
 from distributary.codecs.function_options import (
     ADDRESS,
-    ENGINE,
     SUBJECT,
     FunctionOptions,
     asks_a_registry,
     function_options,
 )
-from distributary.codecs.json_options import RESCUE, json_options, rescued_column
 from distributary.codecs.option_values import text_of
 from distributary.codecs.subject_plan import Evolution, Mode
 from distributary.codecs.subject_query import Wanted, subject_plan
@@ -135,7 +134,7 @@ def from_avro(
     """
     given = _with(options, subject, schemaRegistryAddress)
     if asks_a_registry(given):
-        asked = _exactly(function_options("from_avro", given, "none"))
+        asked = exactly(function_options("from_avro", given, "none"))
         return _column(data, "from_avro", _with_reader(asked, jsonFormatSchema))
     from pyspark.sql.avro.functions import from_avro as spark_from_avro
 
@@ -183,7 +182,7 @@ def from_json(
 
         return spark_from_json(col, schema, dict(options or {}))  # type: ignore[arg-type]
     if asks_a_registry(given):
-        return _column(col, "from_json", _reading_json(function_options("from_json", given, "restart")))
+        return _column(col, "from_json", reading_json(function_options("from_json", given, "restart")))
     if any(name.lower() == "schemalocation" for name in given):
         return _located(col, given)
     raise ConfigError(
@@ -281,25 +280,6 @@ def decode(
 def _with(options: Mapping[str, str] | None, subject: str | None, address: str | None) -> dict[str, str]:
     named = {SUBJECT: subject, ADDRESS: address}
     return {**(options or {}), **{name: value for name, value in named.items() if value is not None}}
-
-
-def _exactly(asked: FunctionOptions) -> FunctionOptions:
-    """The same by our own decoder, unless it is said otherwise: Spark's functions alter values and take broken records."""
-    return replace(asked, engine="python") if asked.engine == "auto" else asked
-
-
-def _reading_json(asked: FunctionOptions) -> FunctionOptions:
-    """The same by the engine that can do it: Spark's alone reads by options that say how, ours alone rescues. Raises ConfigError."""
-    rescued, others = rescued_column(asked.values)
-    json_options(others)
-    if rescued is None:
-        return asked if others else _exactly(asked)
-    if others or asked.engine == "spark":
-        what = " and ".join([*([ENGINE] if asked.engine == "spark" else []), *others])
-        raise ConfigError(
-            f"from_json: {what} asks for Spark's own function, which rescues nothing; give either that or {RESCUE}"
-        )
-    return _exactly(asked)
 
 
 def _refuse_ours(given: Mapping[str, str]) -> None:
