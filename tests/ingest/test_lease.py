@@ -34,11 +34,15 @@ if sys.argv[2] == "spark":
     jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
 with Lease(Checkpoint(Path(sys.argv[1])), spark, "holder", wait_seconds=0.2):
     if sys.argv[3] == "fork":
+        ready, told = os.pipe()
         child = os.fork()
         if child == 0:
             os.setsid()
+            os.write(told, b".")
             os.execvp("sleep", ["sleep", "300"]) if sys.argv[4] == "exec" else sys.stdin.read()
             os._exit(0)
+        # A child gives up what it inherits before its fork returns, which may be long after its parent's did.
+        os.read(ready, 1)
     if sys.argv[3] == "jvm-child":
         command = spark.sparkContext._gateway.new_array(spark.sparkContext._jvm.java.lang.String, 2)
         command[0], command[1] = "sleep", "300"
@@ -145,8 +149,7 @@ def test_a_child_does_not_keep_it_for_the_dead(checkpoint: Checkpoint, hold: Hol
     process, said = hold("alone", "fork", way)
     process.kill()
     process.wait()
-    # A child that has just been forked gives up what it inherits as its first step: that may take it a moment.
-    with Lease(checkpoint, None, wait_seconds=20) as lease:
+    with Lease(checkpoint, None) as lease:
         lease.confirm()
     assert psutil.pid_exists(said["child"])
 
