@@ -23,6 +23,7 @@ from distributary.errors import TablesOfAnotherRun
 from distributary.ingest.generation import Start
 from distributary.ingest.ledger import BATCHES_TABLE
 from distributary.ingest.offset_log import Offsets, Positions, ends, offsets_from_json, starts
+from distributary.ingest.table_folder import table_folder
 
 GENERATION, LINEAGE = "distributary.generation", "distributary.lineage"
 BATCH, OFFSETS = "distributary.batch_id", "distributary.offsets"
@@ -84,7 +85,8 @@ def _complete_batches(
     if not DeltaTable.is_deltatable(path):
         return set(), None
     columns = ["generation", "batch_id", "offsets"]
-    every = DeltaTable(path).to_pyarrow_table(columns=columns).to_pylist()
+    ledger = DeltaTable(path)
+    every = ledger.to_pyarrow_table(columns=columns, filesystem=table_folder(ledger)).to_pylist()
     rows = [row for row in every if row["generation"] in generations]
     reached = [ends(offsets_from_json(json.loads(row["offsets"]))) for row in rows]
     return {(row["generation"], row["batch_id"]) for row in rows}, _highest(reached) if reached else None

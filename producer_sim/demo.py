@@ -15,6 +15,7 @@ from distributary.ingest.ledger import QUARANTINE_TABLE
 from distributary.ingest.progress import Progress, Summary
 from distributary.ingest.settings import Settings, load
 from distributary.ingest.supervisor import Restart
+from distributary.ingest.table_folder import table_folder
 from distributary.producer_sim import truth as truth_file
 from distributary.producer_sim.background_run import BackgroundRun
 from distributary.producer_sim.delivery import make_topic
@@ -155,5 +156,6 @@ def _quarantine(settings: Settings) -> dict[str, int]:
     path = settings.sink.root / QUARANTINE_TABLE
     if not DeltaTable.is_deltatable(str(path)):
         return {}
-    reasons = DeltaTable(path).to_pyarrow_table(columns=["reason"])["reason"]
+    table = DeltaTable(path)
+    reasons = table.to_pyarrow_table(columns=["reason"], filesystem=table_folder(table))["reason"]
     return {entry["values"]: entry["counts"] for entry in pc.value_counts(reasons).to_pylist()}

@@ -14,6 +14,7 @@ from pyarrow import dataset
 from distributary.ingest.names import RESERVED_TABLES, table_name
 from distributary.ingest.setting_groups import Columns, NamedTable
 from distributary.ingest.settings import Settings
+from distributary.ingest.table_folder import table_folder
 from distributary.producer_sim.routes import Routed
 
 # Together they bound what is read ahead of the one batch that is looked at.
@@ -76,7 +77,7 @@ def batches(table: DeltaTable, columns: Sequence[str] | None = None) -> Iterator
     """A table's rows, a bounded number at a time, in columns of its newest schema."""
     chosen = None if columns is None else list(columns)
     try:
-        found = table.to_pyarrow_dataset()
+        found = table.to_pyarrow_dataset(filesystem=table_folder(table))
     except DeltaProtocolError:
         if _unknown_features(table) == {"typeWidening"}:
             yield from _scanned(_files_as_wide_as_the_table(table), chosen)
@@ -104,4 +105,6 @@ def _files_as_wide_as_the_table(table: DeltaTable) -> dataset.Dataset:
 
     delta-rs reads the log of such a table, but not its files. A cast that would change a value raises.
     """
-    return dataset.dataset(table.file_uris(), schema=pa.schema(table.schema().to_arrow()), format="parquet")
+    names = pa.table(table.get_add_actions())["path"].to_pylist()
+    types = pa.schema(table.schema().to_arrow())
+    return dataset.dataset(names, schema=types, format="parquet", filesystem=table_folder(table))
