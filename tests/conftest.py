@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import uuid
 from collections.abc import Callable, Iterator
@@ -31,8 +32,13 @@ FOREIGN_WARNINGS = (
 settings.register_profile("distributary", derandomize=True, deadline=None)
 settings.load_profile("distributary")
 
+# The tests' JVMs live for seconds: the second compiler and the parallel collector cost them more than they give.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 
 def pytest_configure(config: pytest.Config) -> None:
+    for variable in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
+        os.environ.setdefault(variable, SHORT_LIVED)
     for line in FOREIGN_WARNINGS:
         config.addinivalue_line("filterwarnings", line)
 

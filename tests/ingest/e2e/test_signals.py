@@ -27,7 +27,7 @@ def test_sigterm_ends_a_run_in_good_order_and_the_next_one_goes_on(
     send: Callable[[int], None], kit: PipelineKit
 ) -> None:
     kit.configured(trigger={"available_now": False}, limits={"batch_rows": 100})
-    kit.simulate(events=1_200)
+    kit.simulate(events=600)
     run = subprocess.Popen(
         kit.command(),
         env=kit.environment(),
