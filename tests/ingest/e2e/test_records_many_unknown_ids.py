@@ -24,7 +24,7 @@ FIRST_UNKNOWN = 1_000_000_000
 
 
 class Peak:
-    """The most bytes that Spark's Python workers held together."""
+    """The most bytes that Spark's Python workers took together, beside what those of earlier tests already held."""
 
     bytes = 0
 
@@ -32,11 +32,13 @@ class Peak:
 @contextmanager
 def watched_workers() -> Iterator[Peak]:
     """Looks at the memory of Spark's Python workers inside the `with` block."""
-    peak, over = Peak(), threading.Event()
+    peak, over, before = Peak(), threading.Event(), _held_by_workers()
 
     def watch() -> None:
         while not over.wait(0.2):
-            peak.bytes = max(peak.bytes, _held_by_workers())
+            held = _held_by_workers()
+            taken = sum(max(size - before.get(process, 0), 0) for process, size in held.items())
+            peak.bytes = max(peak.bytes, taken)
 
     thread = threading.Thread(target=watch)
     thread.start()
@@ -47,12 +49,13 @@ def watched_workers() -> Iterator[Peak]:
         thread.join()
 
 
-def _held_by_workers() -> int:
-    held = 0
+def _held_by_workers() -> dict[int, int]:
+    """How many bytes each process holds."""
+    held = {}
     for process in psutil.Process().children(recursive=True):
         try:
             if "pyspark.daemon" in process.cmdline():
-                held += process.memory_info().rss
+                held[process.pid] = process.memory_info().rss
         except psutil.Error:
             continue
     return held
