@@ -15,7 +15,7 @@ COMPILE := uv pip compile --universal --python-version 3.10 --generate-hashes --
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-compat lint types format bench bench-codecs stack-up stack-down build lock changelog clean
+.PHONY: help setup demo test test-heavy test-compat lint types format bench bench-codecs stack-up stack-down build lock changelog clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,7 +26,10 @@ demo: setup ## Run the pipeline on simulated, evolving games with a real broker 
 	$(BIN)/distributary demo $(ARGS)
 
 test: setup ## Run the tests (TESTS= names some, ARGS= adds pytest options)
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(TESTS) $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(if $(filter tests,$(TESTS)),-m "not heavy") $(TESTS) $(ARGS)
+
+test-heavy: setup ## Run those that `make test` leaves out unless TESTS names them: minutes, or gigabytes, each
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m heavy tests/ingest/e2e $(ARGS)
 
 test-compat: ## Run the codecs through the genuine functions of Spark 3.4.1, in .venv-compat (Python 3.10 or 3.11, Java 17)
 	@sh tools/test_compat.sh $(ARGS)

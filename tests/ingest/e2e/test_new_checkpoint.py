@@ -11,7 +11,7 @@ from tests.ingest.e2e.pipeline_kit import PipelineKit
 from distributary.errors import TablesOfAnotherRun
 from distributary.ingest.generation import read_generation
 
-pytestmark = [pytest.mark.spark, pytest.mark.stack]
+pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.heavy]
 
 ONE = "only one game"
 QUARANTINE = "only the quarantine"

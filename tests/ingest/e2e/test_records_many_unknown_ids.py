@@ -16,7 +16,7 @@ from tests.ingest.e2e.registry_proxy import registry_proxy
 from distributary.ingest.ledger import QUARANTINE_TABLE
 from distributary.producer_sim.stack import Stack
 
-pytestmark = [pytest.mark.spark, pytest.mark.stack]
+pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.heavy]
 
 HOSTILE = 1_000_000
 ASKED = 100

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
-pytestmark = [pytest.mark.spark, pytest.mark.stack]
+pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.heavy]
 
 
 def test_a_small_bound_on_bytes_makes_several_row_groups_and_every_value_is_right(kit: PipelineKit) -> None:

@@ -12,7 +12,7 @@ from tests.ingest.e2e.pipeline_kit import PipelineKit
 from distributary.ingest.data_file import owner
 from distributary.ingest.ledger import BATCHES_TABLE
 
-pytestmark = [pytest.mark.spark, pytest.mark.stack]
+pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.heavy]
 
 COLUMNS = "(game string, player string, level int)"
 # What each game's table is made with; the plain one is for comparison.
