@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import psutil
 import pytest
+from benchmarks.worker_memory import python_workers
 from confluent_kafka import Producer
 from tests.ingest.e2e.handmade import EVENT, header, registered, registered_beside
 from tests.ingest.e2e.pipeline_kit import PipelineKit
@@ -52,12 +53,9 @@ def watched_workers() -> Iterator[Peak]:
 def _held_by_workers() -> dict[int, int]:
     """How many bytes each process holds."""
     held = {}
-    for process in psutil.Process().children(recursive=True):
-        try:
-            if "pyspark.daemon" in process.cmdline():
-                held[process.pid] = process.memory_info().rss
-        except psutil.Error:
-            continue
+    for process in python_workers():
+        with suppress(psutil.Error):
+            held[process.pid] = process.memory_info().rss
     return held
 
 
