@@ -77,6 +77,6 @@ $(INSTALLED): requirements.lock pyproject.toml tools/setup.sh tools/venv.sh
 	@sh tools/setup.sh
 	@touch $@
 
-$(FETCHED): $(INSTALLED) $(wildcard ingest/*.lock producer_sim/*.lock)
+$(FETCHED): $(INSTALLED) $(wildcard ingest/spark/*.lock producer_sim/stack/*.lock)
 	@$(BIN)/distributary jars
 	@touch $@

@@ -29,7 +29,7 @@ from benchmarks.watching import Watch, watching
 from benchmarks.world import open_world
 
 from distributary.errors import CheckFailed, DistributaryError
-from distributary.terminal import console
+from distributary.views.terminal import console
 
 RESULTS = Path(__file__).resolve().parent / "results" / "codecs.json"
 RATE_EVENTS = 200_000

@@ -31,7 +31,7 @@ from benchmarks.watching import Watch, watching
 from benchmarks.world import DRIVER_MEMORY, World, open_world
 
 from distributary.errors import CheckFailed, ConfigError, DistributaryError
-from distributary.terminal import console
+from distributary.views.terminal import console
 
 RESULTS = Path(__file__).resolve().parent / "results" / "demux.json"
 PARTS = (*CONTENDERS, "restart", "tables", "memory")

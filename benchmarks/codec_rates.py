@@ -27,10 +27,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from distributary.codecs.base import RecordReader, load_codec
-from distributary.ingest.spark_session import spark_session
-from distributary.producer_sim.events import EventMaker, Population, game_names
-from distributary.producer_sim.formats import load_format
-from distributary.producer_sim.versions import event_schema
+from distributary.ingest.spark.session import spark_session
+from distributary.producer_sim.events.versions import event_schema
+from distributary.producer_sim.formats.base import load_format
+from distributary.producer_sim.traffic.events import EventMaker, Population, game_names
 from distributary.registry.base import Schema
 
 RUNS = 5

@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 from benchmarks.sizes import Sizes
 from deltalake import DeltaTable
 
-from distributary.ingest.data_file import DataFile, file_name
-from distributary.ingest.kafka_columns import table_schema
-from distributary.ingest.native_commit import NativeCommits
-from distributary.ingest.setting_groups import Columns
-from distributary.ingest.statistics import statistics as file_statistics
-from distributary.ingest.tables import create
-from distributary.producer_sim.versions import arrow_schema
+from distributary.ingest.kafka.columns import table_schema
+from distributary.ingest.parquet.data_file import DataFile, file_name
+from distributary.ingest.parquet.statistics import statistics as file_statistics
+from distributary.ingest.settings.groups import Columns
+from distributary.ingest.tables.change import create
+from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.producer_sim.events.versions import arrow_schema
 
 _ROWS = 100
 

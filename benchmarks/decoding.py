@@ -9,12 +9,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from distributary.codecs.base import INFERRED, load_codec
-from distributary.codecs.wire_header import bodies
-from distributary.ingest.client_options import ClientOptions
-from distributary.ingest.frames import raw_records, record_headers, worker_columns
-from distributary.ingest.kafka_columns import table_schema
-from distributary.ingest.kafka_source import read_stream
-from distributary.ingest.settings import Settings
+from distributary.codecs.wire.header import bodies
+from distributary.ingest.kafka.columns import table_schema
+from distributary.ingest.kafka.records import raw_records, record_headers, worker_columns
+from distributary.ingest.kafka.source import read_stream
+from distributary.ingest.settings.client_options import ClientOptions
+from distributary.ingest.settings.model import Settings
 from distributary.registry.base import Schema
 
 Batches = Iterable[pa.RecordBatch]

@@ -18,10 +18,10 @@ from pyspark.sql.protobuf.functions import from_protobuf
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[0:1] = [str(ROOT), str(ROOT / "src")]
 
-from distributary.ingest.artifact_list import read_artifact_list
-from distributary.ingest.artifacts import resolve
-from distributary.producer_sim.versions import schema_text
-from distributary.registry.protobuf_text import compile_text
+from distributary.ingest.spark.artifact_list import read_artifact_list
+from distributary.ingest.spark.artifacts import resolve
+from distributary.producer_sim.formats.protobuf import schema_text
+from distributary.registry.protobuf.text import compile_text
 
 
 def main(path: str, runs: int) -> list[float]:

@@ -8,11 +8,11 @@ from pathlib import Path
 from deltalake import DeltaTable
 
 from distributary.errors import CheckFailed
-from distributary.ingest.settings import Settings
+from distributary.ingest.settings.model import Settings
 from distributary.ingest.supervisor import Outcome
-from distributary.producer_sim.lake import Lake
-from distributary.producer_sim.truth import Truth
-from distributary.producer_sim.verify import verify
+from distributary.producer_sim.truth.sent import Truth
+from distributary.producer_sim.verify.comparison import verify
+from distributary.producer_sim.verify.lake import Lake
 
 # In place of a game's name, where a way does not tell games apart.
 ALL = "all games"

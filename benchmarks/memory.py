@@ -15,7 +15,7 @@ from benchmarks.world import World
 from deltalake import DeltaTable
 
 from distributary.errors import CheckFailed
-from distributary.producer_sim.lake import Lake
+from distributary.producer_sim.verify.lake import Lake
 
 MIB = 2**20
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from distributary.terminal import console
+from distributary.views.terminal import console
 
 
 def screen() -> Console:

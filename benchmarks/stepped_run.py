@@ -14,10 +14,10 @@ from benchmarks.world import World
 from distributary.errors import CheckFailed
 from distributary.ingest.progress import Silent
 from distributary.ingest.run import run
-from distributary.ingest.settings import Settings
+from distributary.ingest.settings.model import Settings
 from distributary.ingest.supervisor import Outcome
-from distributary.producer_sim.simulation import Simulation
-from distributary.producer_sim.truth import Truth
+from distributary.producer_sim.traffic.simulation import Simulation
+from distributary.producer_sim.truth.sent import Truth
 
 _LOOK_SECONDS = 0.5
 

@@ -13,7 +13,7 @@ from benchmarks.stepped_run import Batch, SteppedRun, stepped_run
 from benchmarks.world import World
 
 from distributary.errors import CheckFailed
-from distributary.producer_sim.events import game_names
+from distributary.producer_sim.traffic.events import game_names
 
 
 @dataclass(frozen=True, slots=True)

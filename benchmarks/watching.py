@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from distributary.terminal import console
+from distributary.views.terminal import console
 
 Move = Callable[[int], None]
 

@@ -15,8 +15,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from distributary.ingest.run import run
-from distributary.ingest.settings import Settings
-from distributary.producer_sim.lake import Lake
+from distributary.ingest.settings.model import Settings
+from distributary.producer_sim.verify.lake import Lake
 
 # Rows by game, or of all games together; asked for once the clock has stopped.
 Landed = Callable[[], Mapping[str, int]]

@@ -16,15 +16,15 @@ from benchmarks.watching import Watch
 from pyspark.sql import SparkSession
 
 from distributary.ingest.run import schemas_of, spark_conf
-from distributary.ingest.settings import Settings
-from distributary.ingest.spark_session import spark_session
-from distributary.producer_sim.simulate import Progress, simulate
-from distributary.producer_sim.simulation import Simulation
-from distributary.producer_sim.stack import Stack, local_stack
-from distributary.producer_sim.truth import Truth
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.spark.session import spark_session
+from distributary.producer_sim.sending.simulate import Progress, simulate
+from distributary.producer_sim.stack.local import Stack, local_stack
+from distributary.producer_sim.traffic.simulation import Simulation
+from distributary.producer_sim.truth.sent import Truth
 from distributary.registry.base import Schema
-from distributary.registry.confluent import ConfluentRegistry
-from distributary.registry.options import RegistryOptions
+from distributary.registry.confluent.options import RegistryOptions
+from distributary.registry.confluent.registry import ConfluentRegistry
 
 # The persisted batches of the ways to compare with must never be short of memory.
 DRIVER_MEMORY = "4g"

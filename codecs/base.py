@@ -16,22 +16,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from distributary.codecs.wire_header import Frames
+from distributary.codecs.changes.description import RecordDescription, described_columns
+from distributary.codecs.wire.header import Frames
 from distributary.errors import ConfigError, UnknownCodec
 from distributary.registry.base import Schema, SchemaRef, SchemaType
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-    from distributary.codecs.schema_description import RecordDescription
-
 # Named, not imported: choosing one format must not need the libraries of another.
 BUILT_IN: Mapping[str, str] = {
-    "auto": "distributary.codecs.auto:AutoCodec",
-    "avro": "distributary.codecs.avro:AvroCodec",
-    "json": "distributary.codecs.json_inferred:JsonCodec",
-    "jsonschema": "distributary.codecs.json_schema:JsonSchemaCodec",
-    "protobuf": "distributary.codecs.protobuf:ProtobufCodec",
+    "auto": "distributary.codecs.mixed.codec:AutoCodec",
+    "avro": "distributary.codecs.avro.codec:AvroCodec",
+    "json": "distributary.codecs.json.codec:JsonCodec",
+    "jsonschema": "distributary.codecs.jsonschema.codec:JsonSchemaCodec",
+    "protobuf": "distributary.codecs.protobuf.codec:ProtobufCodec",
 }
 
 # What records are taken to name that name no schema: the newest version of the one that was inferred for them.
@@ -289,3 +288,35 @@ def codec_knowing(name: str, types: Mapping[SchemaRef, SchemaType]) -> Codec:
     """The codec called `name`, told the types of schemas: one for every format splits records by them."""
     codec = load_codec(name)
     return codec.knowing(types) if isinstance(codec, AnyFormatCodec) else codec
+
+
+@runtime_checkable
+class ResolvingCodec(Codec, Protocol):
+    """A codec whose format has rules of its own for reading records of one schema as another has them."""
+
+    def resolving(self, writer: Schema, reader: Schema, recursion: int = 0) -> RecordReader:
+        """The reader for records of the writer's schema whose columns are the reader's. Raises BadSchema."""
+        ...
+
+
+@runtime_checkable
+class SparkCodec(Codec, Protocol):
+    """A codec that can give the very columns and values of Spark's own function for its format."""
+
+    def as_spark(self, options: Mapping[str, str]) -> Codec:
+        """The same codec where that function is called with these options. Raises ConfigError."""
+        ...
+
+
+def describe(codec: Codec, schema: Schema, path: RecordPath) -> RecordDescription:
+    """One record type of a schema. A codec that does not describe its schemas has told all by its reader's columns.
+
+    Raises BadSchema.
+    """
+    if isinstance(codec, DescribingCodec):
+        return codec.description(schema, path)
+    reader = codec.reader(schema, path)
+    return RecordDescription(schema.type, reader.name, described_columns(reader.schema))
+
+
+CODECS: Mapping[SchemaType, str] = {"PROTOBUF": "protobuf", "AVRO": "avro", "JSON": "jsonschema"}

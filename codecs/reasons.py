@@ -10,16 +10,27 @@ from types import MappingProxyType
 from typing import Final
 
 NO_HEADER: Final = "no_header"
+
 BAD_MAGIC: Final = "bad_magic"
+
 GLUE_HEADER: Final = "glue_header"
+
 TRUNCATED_HEADER: Final = "truncated_header"
+
 BAD_MESSAGE_INDEX: Final = "bad_message_index"
+
 MALFORMED: Final = "malformed"
+
 INVALID_UTF8: Final = "invalid_utf8"
+
 OUT_OF_RANGE: Final = "out_of_range"
+
 TOO_DEEP: Final = "too_deep"
+
 TRAILING_BYTES: Final = "trailing_bytes"
+
 TOO_MANY_ITEMS: Final = "too_many_items"
+
 INVALID: Final = "invalid"
 
 SENTENCES: Final[Mapping[str, str]] = MappingProxyType(

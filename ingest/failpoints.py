@@ -12,8 +12,11 @@ import signal
 VARIABLE = "DISTRIBUTARY_FAILPOINTS"
 
 BEFORE_MANIFEST = "before_manifest"
+
 AFTER_MANIFEST = "after_manifest"
+
 BETWEEN_COMMITS = "between_commits"
+
 BEFORE_SPARK_COMMIT = "before_spark_commit"
 
 _fired: set[str] = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
 import uuid
@@ -11,6 +12,15 @@ from errno import ENOTSUP, EPERM
 from pathlib import Path
 
 from distributary.errors import SetupError
+
+
+def numbered(folder: Path, suffix: str = "") -> list[int]:
+    """The numbers that are names of files in a folder, such as 0, 1, 2 or 0.json, ascending."""
+    if not folder.is_dir():
+        return []
+    stems = (file.name.removesuffix(suffix) for file in folder.iterdir() if file.name.endswith(suffix))
+    return sorted(int(stem) for stem in stems if stem.isascii() and stem.isdigit())
+
 
 # What link(2) answers on a file system that has no hard links.
 _NO_LINKS = (EPERM, ENOTSUP)
@@ -105,3 +115,15 @@ def _removed(file: Path, newest: float) -> bool:
             file.unlink()
             return True
     return False
+
+
+@contextmanager
+def file_lock(path: Path) -> Iterator[None]:
+    """Wait until nobody else holds `path`, and hold it inside the `with` block.
+
+    The file stays behind: deleting it would let two holders lock two files of one name.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

@@ -11,9 +11,17 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from distributary.codecs.base import INFERRED, RecordPath
-from distributary.ingest.expression_tree import Node
-from distributary.ingest.setting_groups import Columns, Policies, Route
+from distributary.ingest.routing.tree import Node
+from distributary.ingest.settings.groups import Columns, Policies, Route
 from distributary.registry.base import Schema, SchemaRef
+
+
+def describe(record: PinnedRecord) -> str:
+    """A record type by its schema's reference, and its place in the schema where it is not the first."""
+    ref, path = record.key
+    whose = "" if record.schema.entity is None else f" of {record.schema.entity}"
+    return f"{ref}{whose}" + (f" (message {'.'.join(map(str, path))})" if any(path) else "")
+
 
 # A record type of a schema, as its wire header names it.
 RecordKey = tuple[SchemaRef, RecordPath]
@@ -159,3 +167,36 @@ def for_workers(pins: Pins) -> Pins:
     newest = set(newest_of_entities(pins.records).values())
     kept = [one for number, one in enumerate(pins.records) if not one.schema.inferred or number in newest]
     return replace(pins, records=tuple(kept))
+
+
+TOMBSTONE = "tombstone"
+
+UNKNOWN_SCHEMA = "unknown_schema"
+
+UNUSABLE_SCHEMA = "unusable_schema"
+
+CONSTRAINT = "constraint"
+
+NO_ENTITY = Verdict("no_entity", "the routing field has no value")
+
+TABLE_LIMIT = Verdict("table_limit", "route.max_tables is reached, or the settings allow no new table")
+
+KILLED_WORKER = Verdict("killed_worker", "decoding this record ends the process that decodes it")
+
+
+def unknown_schema(ref: SchemaRef) -> Verdict:
+    """The registry knows no schema by this id or GUID."""
+    return Verdict(UNKNOWN_SCHEMA, f"the registry knows no schema {ref}")
+
+
+def unusable_schema(ref: SchemaRef, why: str) -> Verdict:
+    """The registry has the schema, but nothing can be decoded with it."""
+    return Verdict(UNUSABLE_SCHEMA, f"schema {ref} cannot be used: {why}")
+
+
+def unasked_schema(ref: SchemaRef) -> Verdict:
+    """Nobody asked the registry for it: the batch held more unknown schemas than are asked for at once."""
+    return Verdict(
+        "unasked_schema",
+        f"schema {ref} was not asked for: the batch holds more unknown ones than registry.max_unknown_ids",
+    )

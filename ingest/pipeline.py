@@ -14,29 +14,35 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from distributary.codecs.base import load_codec, validating
-from distributary.codecs.keys import KeyCodec
-from distributary.ingest.batch import BatchRunner, Done
-from distributary.ingest.checkpoint import Checkpoint
-from distributary.ingest.continuity import check_continuity
-from distributary.ingest.earlier_runs import earlier_commits, start_from
-from distributary.ingest.expression_parser import native_tree, parsed
-from distributary.ingest.expression_tree import Node
-from distributary.ingest.generation import Generation, World, born, check_same_world, read_generation
-from distributary.ingest.growth_limit import GrowthWarnings
-from distributary.ingest.kafka_source import KafkaCluster, lag, read_stream, topic_identity, warm_up
-from distributary.ingest.lease import Lease
-from distributary.ingest.manifest_store import ManifestStore
-from distributary.ingest.native_commit import NativeCommits
-from distributary.ingest.offset_log import ends
-from distributary.ingest.pins_store import PinsStore
+from distributary.codecs.mixed.keys import KeyCodec
+from distributary.ingest.batch.runner import BatchRunner, Done
+from distributary.ingest.batch.spark_decode import check_decoders
+from distributary.ingest.batch.sweep import sweep
+from distributary.ingest.checkpoint.continuity import check_continuity
+from distributary.ingest.checkpoint.earlier_runs import earlier_commits, start_from
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.generation import (
+    Generation,
+    World,
+    born,
+    check_same_world,
+    read_generation,
+)
+from distributary.ingest.checkpoint.lease import Lease
+from distributary.ingest.checkpoint.manifest_file import ManifestStore
+from distributary.ingest.kafka.cluster import KafkaCluster, lag, topic_identity
+from distributary.ingest.kafka.offsets import ends
+from distributary.ingest.kafka.source import read_stream, warm_up
 from distributary.ingest.progress import Progress
-from distributary.ingest.registry_wait import RegistryWait
-from distributary.ingest.schema_book import SchemaBook, same_columns
-from distributary.ingest.settings import Settings
-from distributary.ingest.spark_decode import check_decoders
-from distributary.ingest.sweep import sweep
-from distributary.ingest.table_book import TableBook
-from distributary.ingest.unknown_fields import UnknownFieldWarnings
+from distributary.ingest.routing.parser import native_tree, parsed
+from distributary.ingest.routing.tree import Node
+from distributary.ingest.schemas.book import SchemaBook, same_columns
+from distributary.ingest.schemas.registry_wait import RegistryWait
+from distributary.ingest.schemas.store import PinsStore
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.tables.book import TableBook
+from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.ingest.worker.sightings import GrowthWarnings, UnknownFieldWarnings
 from distributary.registry.base import SchemaRegistry
 
 
@@ -179,7 +185,7 @@ _warm: set[str] = set()
 
 def _warm_up_once(spark: SparkSession, settings: Settings) -> None:
     if spark.sparkContext.applicationId not in _warm:
-        warm_up(spark, settings, ["distributary.ingest.demux"])
+        warm_up(spark, settings, ["distributary.ingest.worker.demux"])
         _warm.add(spark.sparkContext.applicationId)
 
 

@@ -11,16 +11,15 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from distributary.errors import ConfigError
-from distributary.ingest.checkpoint import Checkpoint
-from distributary.ingest.kafka_columns import table_schema
-from distributary.ingest.lease import Lease
-from distributary.ingest.manifest import Manifest, TableFiles
-from distributary.ingest.manifest_store import ManifestStore
-from distributary.ingest.resolutions import Resolutions
-from distributary.ingest.settings import Settings
-from distributary.ingest.stuck import StuckCommits
-from distributary.ingest.table_book import ENTITY_PROPERTY
-from distributary.ingest.tables import create
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.lease import Lease
+from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
+from distributary.ingest.checkpoint.manifest_file import ManifestStore
+from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
+from distributary.ingest.kafka.columns import table_schema
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.tables.book import ENTITY_PROPERTY
+from distributary.ingest.tables.change import create
 
 Choice = Literal["recreate", "skip"]
 

@@ -9,19 +9,19 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from distributary.codecs.base import growing, load_codec
-from distributary.ingest.entity_schemas import EntitySchemas
-from distributary.ingest.infer import infer, location_of
-from distributary.ingest.infer_entities import infer_entities, keep
-from distributary.ingest.mixed_schemas import MixedSchemas
+from distributary.ingest.inference.entities import infer_entities, keep
+from distributary.ingest.inference.topic import infer
 from distributary.ingest.pipeline import open_pipeline
 from distributary.ingest.progress import Progress, Silent
-from distributary.ingest.schema_hints import hints_of
-from distributary.ingest.settings import Settings
-from distributary.ingest.spark_session import spark_session
+from distributary.ingest.schemas.entity_location import EntitySchemas, location_of
+from distributary.ingest.schemas.hints import hints_of
+from distributary.ingest.schemas.mixed import MixedSchemas
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.spark.session import spark_session
 from distributary.ingest.supervisor import Outcome, Supervisor
 from distributary.registry.base import SchemaRegistry
-from distributary.registry.confluent import ConfluentRegistry
-from distributary.registry.disk_cache import DiskCache, Notice, to_log
+from distributary.registry.confluent.registry import ConfluentRegistry
+from distributary.registry.disk.cache import DiskCache, Notice, to_log
 
 
 def run(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -29,13 +30,13 @@ from distributary.errors import (
     SumsDisagree,
     TablesOfAnotherRun,
 )
-from distributary.ingest.attempts import Spending
-from distributary.ingest.batch import BatchRunner, Done
-from distributary.ingest.evolution import RestartToEvolve
+from distributary.ingest.batch.judge import RestartToEvolve
+from distributary.ingest.batch.runner import BatchRunner, Done
 from distributary.ingest.pipeline import Pipeline
 from distributary.ingest.progress import Progress, Summary
-from distributary.ingest.registry_wait import Stopped
-from distributary.ingest.table_changes import PlannedChange
+from distributary.ingest.schemas.registry_wait import Stopped
+from distributary.ingest.settings.groups import Budget
+from distributary.ingest.tables.change import PlannedChange
 
 # Trying again cannot help: somebody has to decide or to mend something first.
 FATAL = (
@@ -239,3 +240,29 @@ def _sentence(error: BaseException) -> str:
     """An error's first line: stack traces and what Spark adds to them are for --debug."""
     text = str(error).strip() if isinstance(error, DistributaryError) else f"{type(error).__name__}: {error}"
     return text if isinstance(error, DistributaryError) else text.splitlines()[0][:500]
+
+
+# More would be too large for a float; no wait is that long.
+_MOST_DOUBLINGS = 100
+
+
+class Spending:
+    """One budget being spent. Failures and evolutions have one each, so that neither eats the other's."""
+
+    def __init__(self, budget: Budget, clock: Callable[[], float] = time.monotonic) -> None:
+        self._budget, self._clock = budget, clock
+        self._times: deque[float] = deque()
+
+    def spend(self) -> float | None:
+        """Count one more: the seconds to wait before going on, or None when the budget is spent."""
+        now = self._clock()
+        while self._times and now - self._times[0] > self._budget.window_seconds:
+            self._times.popleft()
+        self._times.append(now)
+        if len(self._times) > self._budget.max:
+            return None
+        doubled = self._budget.first_wait_seconds * 2.0 ** min(len(self._times) - 1, _MOST_DOUBLINGS)
+        return min(doubled, self._budget.longest_wait_seconds)
+
+    def __str__(self) -> str:
+        return f"{len(self._times)} within {self._budget.window_seconds:g} s, {self._budget.max} allowed"

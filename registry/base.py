@@ -10,6 +10,7 @@ from distributary.errors import BadSchema, SchemaNotFound
 
 # STRUCT is a Spark StructType as JSON, which no registry holds: schemas that were inferred are of it.
 SchemaType = Literal["AVRO", "PROTOBUF", "JSON", "STRUCT"]
+
 REGISTERED: tuple[SchemaType, ...] = ("AVRO", "PROTOBUF", "JSON")
 
 # A record names its schema by the registry's id (header 0x00) or by a GUID (header 0x01).
@@ -32,7 +33,7 @@ class Schema:
     `id` is 0 where the schema was asked for by GUID and the registry did not say which id that is.
     `imports` maps each import name, transitive ones too, to its text, dependencies before dependants.
     `text` and the imports of a Protobuf schema may be base64 FileDescriptorProtos: some registries hand back
-    what a serializer registered (`registry/protobuf_text.py` takes both).
+    what a serializer registered (`registry/protobuf/text.py` takes both).
     `rules` names the data rules the registry keeps beside the schema, such as `ENCRYPT`: fields that such a
     rule touches arrive transformed, and no decoder here undoes that.
     `entity` names the one entity whose records an inferred schema is for, by the name that is made from it; None: all.

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 from cachetools import LRUCache, TTLCache
 
 K = TypeVar("K", bound=Hashable)
+
 V = TypeVar("V")
 
 

@@ -9,7 +9,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from distributary.errors import BadSchema, RegistryUnavailable, SchemaNotFound
 from distributary.registry.base import Answer, Reference, Schema, SchemaRef, SchemaType, SubjectVersion
-from distributary.registry.protobuf_text import compile_text
+from distributary.registry.protobuf.text import compile_text
 from distributary.registry.references import resolve
 
 

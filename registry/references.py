@@ -9,6 +9,7 @@ from distributary.errors import BadSchema
 from distributary.registry.base import Reference
 
 MAX_IMPORTS = 500
+
 MAX_DEPTH = 64
 
 # What a subject and version hold: the text and its own, direct references.

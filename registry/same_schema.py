@@ -15,7 +15,7 @@ from google.protobuf.descriptor_pb2 import (
 
 from distributary.errors import BadSchema
 from distributary.registry.base import Schema
-from distributary.registry.protobuf_text import compile_text
+from distributary.registry.protobuf.text import compile_text
 
 
 def same_schema(left: Schema, right: Schema) -> bool:

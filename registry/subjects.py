@@ -12,6 +12,7 @@ from typing import Literal
 from distributary.errors import ConfigError
 
 Strategy = Literal["TopicName", "RecordName", "TopicRecordName"]
+
 Part = Literal["key", "value"]
 
 # https://docs.confluent.io/platform/current/schema-registry/schema-linking-cp.html#schema-contexts

@@ -14,8 +14,8 @@ from confluent_kafka.cimpl import NewTopic
 from hypothesis import settings
 from pyspark.sql import SparkSession
 
-from distributary.ingest.spark_session import spark_session
-from distributary.producer_sim.stack import Stack, local_stack
+from distributary.ingest.spark.session import spark_session
+from distributary.producer_sim.stack.local import Stack, local_stack
 
 # Warnings are errors (pyproject.toml), except for what PySpark and Py4J do in their own code.
 FOREIGN_WARNINGS = (

@@ -89,7 +89,7 @@ def test_no_branch_on_a_format_outside_codecs(folder: str, source: Path) -> None
         ("from distributary.cli import main", {"cli"}),
         ("import distributary.functions as f", {"functions"}),
         ("from distributary import codecs", {"codecs"}),
-        ("def f():\n    from distributary.ingest.tables import read_state", {"ingest"}),
+        ("def f():\n    from distributary.ingest.tables.state import read_state", {"ingest"}),
         ("from ..ingest import tables", {"..ingest.tables"}),
         ("import json", set()),
     ],

@@ -12,7 +12,7 @@ import typer.main
 import yaml
 
 from distributary.cli import app
-from distributary.ingest.settings import Settings, load
+from distributary.ingest.settings.model import Settings, load
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

@@ -13,7 +13,7 @@ FOLDERS = ("codecs", "ingest", "producer_sim", "registry")
 SOURCES = sorted(
     path
     for folder in (*FOLDERS, "src/distributary")
-    for path in (ROOT / folder).glob("*.py")
+    for path in (ROOT / folder).rglob("*.py")
     if path.is_file()
 )
 

@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from distributary.codecs import wire_header
-from distributary.codecs.avro_arrow import ArrowDecoder, can_read
-from distributary.codecs.avro_description import described
-from distributary.codecs.avro_members import named_by_type
-from distributary.codecs.avro_options import union_prefix
-from distributary.codecs.avro_read import ExactDecoder
-from distributary.codecs.avro_resolving import resolving_reader
-from distributary.codecs.avro_schema import parse_schema
-from distributary.codecs.avro_types import columns_of, schema_of
+from distributary.codecs.avro.decode.exact import ExactDecoder
+from distributary.codecs.avro.decode.fast import ArrowDecoder, can_read
+from distributary.codecs.avro.resolution.reader import resolving_reader
+from distributary.codecs.avro.types.columns import columns_of, schema_of
+from distributary.codecs.avro.types.description import described
+from distributary.codecs.avro.types.schema import parse_schema
+from distributary.codecs.avro.types.union_members import named_by_type, union_prefix
 from distributary.codecs.base import Decoded, RecordPath, RecordReader
 from distributary.codecs.bisect import decode_each
-from distributary.codecs.schema_description import RecordDescription
-from distributary.codecs.wire_header import Frames
+from distributary.codecs.changes.description import RecordDescription
+from distributary.codecs.wire import header as wire_header
+from distributary.codecs.wire.header import Frames
 from distributary.errors import BadSchema
 from distributary.registry.base import Schema
 
@@ -56,7 +55,7 @@ class AvroReader:
         without spark-avro on the class path, and for schemas that can contain themselves.
         """
         # Not at the top: workers decode without ever loading what the driver's side of PySpark needs.
-        from distributary.codecs.avro_spark import spark_column  # noqa: PLC0415
+        from distributary.codecs.avro.spark import spark_column  # noqa: PLC0415
 
         return spark_column(payload, self.name, self._columns, mode)
 
@@ -84,7 +83,7 @@ class AvroCodec:
         return _reader(schema.text, tuple(schema.imports.items()), self._prefix)
 
     def resolving(self, writer: Schema, reader: Schema, recursion: int = 0) -> RecordReader:
-        """The reader for records of the one schema whose columns are the other's: see avro_resolving.py. Raises BadSchema."""
+        """The reader for records of the one schema whose columns are the other's: see avro/resolution/reader.py. Raises BadSchema."""
         return resolving_reader(writer, reader, recursion, self._prefix)
 
     def description(self, schema: Schema, path: RecordPath) -> RecordDescription:

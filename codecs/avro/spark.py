@@ -14,8 +14,8 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DataType
 
 from distributary.codecs import reasons
-from distributary.codecs.avro_types import Column, Shape, has_json
-from distributary.codecs.avro_wire import is_in_a_record, spark_schema
+from distributary.codecs.avro.types.columns import Column, Shape, has_json
+from distributary.codecs.avro.types.plain_schema import is_in_a_record, spark_schema
 from distributary.errors import DecoderUnavailable
 
 Mode = Literal["FAILFAST", "PERMISSIVE"]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from distributary.codecs.field_matches import Fields, matches
-from distributary.codecs.field_paths import part
-from distributary.codecs.schema_description import FieldDescription, RecordDescription, TypeDescription
-from distributary.codecs.struct_type import type_name
-from distributary.codecs.type_fit import widens
+from distributary.codecs.changes.description import FieldDescription, RecordDescription, TypeDescription
+from distributary.codecs.types.fields import part
+from distributary.codecs.types.fit import widens
+from distributary.codecs.types.struct_type import type_name
 
 ChangeClass = Literal[
     "added",  # a field, at any depth
@@ -118,3 +117,75 @@ def _symbol_changes(old: tuple[str, ...], new: tuple[str, ...], column: str) -> 
     before, after = set(old), set(new)
     yield from (SchemaChange("enum_value_removed", column, before=one) for one in old if one not in after)
     yield from (SchemaChange("enum_value_added", column, after=one) for one in new if one not in before)
+
+
+class Fields(Protocol):
+    """A record's fields, be it the whole or one that becomes a struct."""
+
+    @property
+    def fields(self) -> tuple[FieldDescription, ...]:
+        """In the order of the schema."""
+
+    @property
+    def reserved_numbers(self) -> tuple[tuple[int, int], ...]:
+        """Numbers of fields that are gone, as (first, last)."""
+
+    @property
+    def reserved_names(self) -> tuple[str, ...]:
+        """Their names."""
+
+
+def matches(
+    before: Fields, after: Fields
+) -> Iterator[tuple[FieldDescription | None, FieldDescription | None]]:
+    """Each field as it was and as it is: the newer ones in their order, then those that are gone in theirs.
+
+    The name comes first, as it is what a table's column goes by, whatever number a field has got. Going back from the newer to
+    the older record matches the same fields.
+    """
+    earlier = {field.name: field for field in before.fields}
+    names = {field.name for field in after.fields}
+    gone = [field for field in before.fields if field.name not in names]
+    new = [field for field in after.fields if field.name not in earlier]
+    renamed = _renamed(before, gone, after, new)
+    for field in after.fields:
+        yield earlier.get(renamed.get(field.name, field.name)), field
+    left = set(renamed.values())
+    yield from ((field, None) for field in gone if field.name not in left)
+
+
+def _renamed(
+    before: Fields, gone: Sequence[FieldDescription], after: Fields, new: Sequence[FieldDescription]
+) -> dict[str, str]:
+    """The older name by the newer of each field that only has another name."""
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    # Aliases may leave a choice; made by the two names alone it is the same on the way back.
+    for was, now in sorted(_pairs(before, gone, after, new), key=sorted):
+        if now not in found and was not in taken:
+            found[now] = was
+            taken.add(was)
+    return found
+
+
+def _pairs(
+    before: Fields, gone: Sequence[FieldDescription], after: Fields, new: Sequence[FieldDescription]
+) -> Iterator[tuple[str, str]]:
+    """The older and the newer name of all that may be one field."""
+    numbers = {field.number: field for field in gone if field.number is not None}
+    names = {field.name for field in gone}
+    for field in new:
+        same = None if field.number is None else numbers.get(field.number)
+        # A number is no sign where either version says that the other's field is gone for good.
+        if same is not None and not _is_retired(same, after) and not _is_retired(field, before):
+            yield same.name, field.name
+        yield from ((alias, field.name) for alias in field.aliases if alias in names)
+    newer = {field.name for field in new}
+    yield from ((field.name, alias) for field in gone for alias in field.aliases if alias in newer)
+
+
+def _is_retired(field: FieldDescription, by: Fields) -> bool:
+    number = -1 if field.number is None else field.number
+    return field.name in by.reserved_names or any(
+        first <= number <= last for first, last in by.reserved_numbers
+    )

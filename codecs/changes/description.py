@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from distributary.codecs.type_fit import is_list
+from distributary.codecs.types.fit import is_list
 
 
 @dataclass(frozen=True, slots=True)

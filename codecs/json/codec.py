@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from distributary.codecs.base import INFERRED, Decoded, RecordPath
-from distributary.codecs.json_decode import JsonDecoder
-from distributary.codecs.json_inference import (
+from distributary.codecs.json.decode import JsonDecoder
+from distributary.codecs.json.inference import (
     MAX_LEAVES,
     Growth,
     beyond_record,
@@ -21,12 +22,11 @@ from distributary.codecs.json_inference import (
     merged_fields,
     within,
 )
-from distributary.codecs.json_joint import JointReader
-from distributary.codecs.json_options import Options, json_options, refuse_decoding
-from distributary.codecs.json_pick import picked
-from distributary.codecs.json_shape import JsonSurvey
-from distributary.codecs.struct_type import arrow_schema, struct_json
-from distributary.codecs.wire_header import TOMBSTONE, Frames
+from distributary.codecs.json.joint import JointReader
+from distributary.codecs.json.options import Options, json_options, refuse_decoding
+from distributary.codecs.json.survey import JsonSurvey
+from distributary.codecs.types.struct_type import arrow_schema, struct_json
+from distributary.codecs.wire.header import TOMBSTONE, Frames
 from distributary.registry.base import Schema
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class JsonReader:
         struct null. Fields that the schema lacks are dropped: only `decode` rescues them.
         """
         # Not at the top: workers decode without ever loading what the driver's side of PySpark needs.
-        from distributary.codecs.json_spark import spark_column  # noqa: PLC0415
+        from distributary.codecs.json.spark import spark_column  # noqa: PLC0415
 
         return spark_column(payload, self.schema, mode, self._options)
 
@@ -139,3 +139,32 @@ def merge(one: Schema, other: Schema) -> Schema:
 @lru_cache(maxsize=MAX_READERS)
 def _reader(id_: int, text: str, options: Options) -> JsonReader:
     return JsonReader(Schema(id_, "STRUCT", text), options)
+
+
+# Numbers keep the text that they are written with: 1e3 and 1000 are two values of a routing field.
+_READER = json.JSONDecoder(parse_float=str, parse_int=str)
+
+
+def picked(payloads: pa.BinaryArray, path: Sequence[str]) -> pa.StringArray:
+    """What each payload has at this path of names, as text; null for none, an object, a list, or what is no JSON."""
+    return pa.array([_picked(payload, path) for payload in payloads.to_pylist()], pa.string())
+
+
+def _picked(payload: bytes, path: Sequence[str]) -> str | None:
+    try:
+        value: Any = _READER.decode(payload.decode())
+        for name in path:
+            value = value.get(name) if isinstance(value, dict) else None
+        return _text(value)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str):
+        return None
+    # Half of a surrogate pair is no text. Raises UnicodeEncodeError, a ValueError.
+    value.encode()
+    return value

@@ -15,19 +15,22 @@ import pyarrow as pa
 
 from distributary.codecs.base import Decoded, Failure
 from distributary.codecs.bisect import Undecodable
-from distributary.codecs.field_paths import parts
-from distributary.codecs.json_exact import ExactReader
-from distributary.codecs.json_fitting import Refused
-from distributary.codecs.json_native import NativeReader, can_read, too_deep, unsuitable
+from distributary.codecs.json.exact import ExactReader
+from distributary.codecs.json.fast import NativeReader, can_read, too_deep, unsuitable
+from distributary.codecs.json.fitting import Refused
+from distributary.codecs.types.fields import parts
 
 Rows = npt.NDArray[np.int64]
 
 # The native reader's text of one call, which holds more than the payloads, must stay below 2 GiB.
 _MOST_BYTES = 64 << 20
+
 # Reading fields that the schema lacks costs memory for rows times fields; a field needs some bytes in its row.
 _FEW_ROWS, _FEW_BYTES = 256, 256 << 10
+
 # A batch that was refused is read in portions: each bad row costs reading its portion again.
 _SOME_ROWS = 512
+
 # Below this the native reader's cost for a call is more than the exact way's for the rows.
 _TOO_FEW = 8
 

@@ -15,10 +15,9 @@ import pyarrow.types as kinds
 
 from distributary.codecs import reasons
 from distributary.codecs.bisect import Undecodable
-from distributary.codecs.field_paths import part as path_part
-from distributary.codecs.json_inference import says_type
-from distributary.codecs.json_leaves import MISFIT, Leaf, leaf
-from distributary.codecs.json_text import (
+from distributary.codecs.json.inference import says_type
+from distributary.codecs.json.leaves import MISFIT, Leaf, leaf
+from distributary.codecs.json.text import (
     BROKEN,
     END,
     NotJson,
@@ -32,6 +31,7 @@ from distributary.codecs.json_text import (
     text_of,
     value_at,
 )
+from distributary.codecs.types.fields import part as path_part
 from distributary.errors import BadSchema
 
 

@@ -1,7 +1,7 @@
 """The fast way: Arrow's own JSON reader on a whole batch, which coerces nothing, and a proof that rows stayed apart.
 
 It fails as a whole where one value does not fit its column (`Refused`), and it is asked for columns that it reads
-as Spark does: a time comes as text, and json_fitting.py turns it into one. A row about which the result leaves a doubt is
+as Spark does: a time comes as text, and fitting.py turns it into one. A row about which the result leaves a doubt is
 named, for the exact way to read.
 """
 
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -17,21 +19,25 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 import pyarrow.types as kinds
 
-from distributary.codecs.binary_rows import BinaryRows, Longs, Mask
-from distributary.codecs.json_fitting import Refused, asked, fitted, is_valid
-from distributary.codecs.json_maps import MOST_KEYS, has_map, keys_of, may_be_null, with_keys
-from distributary.codecs.json_misfits import misfit_pattern
-from distributary.codecs.json_text import MAX_DEPTH
+from distributary.codecs.json.fitting import Refused, asked, fitted, is_valid
+from distributary.codecs.json.maps import MOST_KEYS, has_map, keys_of, may_be_null, with_keys
+from distributary.codecs.json.text import MAX_DEPTH
+from distributary.codecs.wire.binary_rows import BinaryRows, Longs, Mask
 
 # A `null` at the end of more white space than this is not looked for: such a payload is left to the exact way.
 _MOST_SPACE = 64
+
 _IS_SPACE = np.zeros(256, bool)
+
 _IS_SPACE[[ord(space) for space in " \t\n\r"]] = True
+
 # Still white space after so many steps, or the beginning of a null.
 _AFTER_BRACE = _IS_SPACE.copy()
+
 _AFTER_BRACE[ord("n")] = True
 
 _CULPRIT = re.compile(r"in row (\d+)$")
+
 _UNKNOWN = "unexpected field"
 
 
@@ -219,3 +225,55 @@ def _known(of: pa.DataType) -> bool:
 def _levels(of: pa.DataType) -> int:
     """How many objects and lists are one inside the other."""
     return 1 + max((_levels(of.field(place).type) for place in range(of.num_fields)), default=0)
+
+
+# Beyond so many the pattern would take longer than what it saves.
+_MOST_NAMES = 1_000
+
+_FRACTION = r"-?\d*(?:\.|[eE]|\d{19})"
+
+_PLAIN_NAME = re.compile(r"\w+", re.ASCII)
+
+
+def misfit_pattern(schema: pa.Schema) -> str | None:
+    """A regular expression (RE2's) for a name and the beginning of a value that its column cannot have; None for no guess.
+
+    Names of more than one field are left out. Where there are maps, whose keys may be anything, only whole numbers are told
+    from others.
+    """
+    fields = [one for one in _fields(schema) if _PLAIN_NAME.fullmatch(one.name)]
+    if len(fields) > _MOST_NAMES:
+        return None
+    maps, counts = any(has_map(one.type) for one in schema), Counter(one.name for one in fields)
+    names = defaultdict(list)
+    for one in fields:
+        if counts[one.name] == 1 and (kinds.is_integer(one.type) or not maps):
+            names[_FRACTION if maps else _wrong(one.type)].append(one.name)
+    found = [rf'"(?:{"|".join(those)})"\s*:\s*(?:{wrong})' for wrong, those in names.items()]
+    return "|".join(found) or None
+
+
+def _wrong(of: pa.DataType) -> str:
+    """How a value begins that is neither null nor of this type's kind in JSON."""
+    if kinds.is_integer(of):
+        return rf"[^-\dn\s]|{_FRACTION}"
+    if kinds.is_floating(of):
+        return r"[^-\dn\s]"
+    if kinds.is_decimal(of):
+        return r"[^-\dn\s\"]"
+    if kinds.is_boolean(of):
+        return r"[^tfn\s]"
+    if kinds.is_struct(of):
+        return r"[^{n\s]"
+    return r"[^\[n\s]" if kinds.is_list(of) else r"[^\"n\s]"
+
+
+def _fields(of: Iterable[pa.Field]) -> list[pa.Field]:
+    """All fields that have a name in the payload, nested ones too."""
+    return [field for one in of for field in (one, *_inside(one.type))]
+
+
+def _inside(of: pa.DataType) -> list[pa.Field]:
+    if kinds.is_struct(of):
+        return _fields(of)
+    return _inside(of.value_type) if kinds.is_list(of) else []

@@ -11,16 +11,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from distributary.codecs.binary_rows import Mask
-from distributary.codecs.json_leaves import CLOCK, DATE, EXACT_IN_FLOAT, MISFIT, leaf
+from distributary.codecs.json.leaves import CLOCK, DATE, EXACT_IN_FLOAT, MISFIT, leaf
+from distributary.codecs.wire.binary_rows import Mask
 
 _LOCAL = rf"^{DATE}[T ]{CLOCK}(\.\d{{1,6}})?$"
+
 _ZONED = rf"^{DATE}[T ]{CLOCK}(\.\d{{1,6}})?(Z|[+-](0\d|1[0-7]):[0-5]\d)$"
+
 # Days and microseconds of the years 1 to 9999: what datetime holds.
 _DAYS = (-719_162, 2_932_896)
+
 _MICROSECONDS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 
 Fitted = tuple[pa.Array, Mask | None]
+
 Limit = TypeVar("Limit", int, Decimal)
 
 
@@ -39,7 +43,7 @@ class Refused(Exception):
 def asked(of: pa.DataType) -> pa.DataType:
     """The type that the native reader is asked for: text where JSON has text and Spark has its own way of reading it.
 
-    A map becomes an object without fields: what those are called only the records say (json_maps.py).
+    A map becomes an object without fields: what those are called only the records say (maps.py).
     """
     if kinds.is_struct(of):
         return pa.struct([pa.field(one.name, asked(one.type)) for one in of])

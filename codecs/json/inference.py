@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from distributary.codecs.bisect import Undecodable
-from distributary.codecs.field_count import Path, fields_in, new_paths
-from distributary.codecs.json_text import (
+from distributary.codecs.json.text import (
     BROKEN,
     END,
     Number,
@@ -25,15 +24,19 @@ from distributary.codecs.json_text import (
     text_of,
     value_at,
 )
-from distributary.codecs.struct_type import list_of
+from distributary.codecs.types.fields import Path, fields_in, new_paths
+from distributary.codecs.types.struct_type import list_of
 
 # A few records with names made of data describe more columns than any table can hold; more are not added.
 MAX_LEAVES = 5_000
+
 # Below this level a value is a string column's: its JSON text.
 MAX_LEVELS = 64
 
 NOTHING = pa.null()
+
 _LARGEST_PRECISION = 38
+
 _LONG_AS_DECIMAL = pa.decimal128(20, 0)
 
 

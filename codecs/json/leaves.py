@@ -17,7 +17,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from distributary.codecs.json_text import Number, Whole, is_unicode
+from distributary.codecs.json.text import Number, Whole, is_unicode
 
 MISFIT: Final = object()
 
@@ -28,16 +28,26 @@ Leaf = Callable[[Any, str], Any]
 EXACT_IN_FLOAT = {32: 2**24, 64: 2**53}
 
 DATE = r"\d{4}-\d\d-\d\d"
+
 CLOCK = r"\d\d:\d\d:\d\d"
+
 ZONE = r"Z|[+-]\d\d:\d\d"
+
 _LOCAL = re.compile(rf"({DATE})[T ]({CLOCK})(?:\.(\d{{1,6}}))?", re.ASCII)
+
 _ZONED = re.compile(rf"({DATE})[T ]({CLOCK})(?:\.(\d{{1,6}}))?({ZONE})?", re.ASCII)
+
 _DATE = re.compile(DATE, re.ASCII)
+
 # Java's BigDecimal takes these, and so does Arrow.
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+
 _EPOCH = datetime(1970, 1, 1)
+
 _FIRST, _LAST = datetime.min - _EPOCH, datetime.max - _EPOCH
+
 _MICROSECOND = timedelta(microseconds=1)
+
 # Spark's own limit; no place on Earth is further off.
 _FURTHEST = timedelta(hours=18)
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from distributary.codecs.binary_rows import Mask
-from distributary.codecs.json_fitting import asked
+from distributary.codecs.json.fitting import asked
+from distributary.codecs.wire.binary_rows import Mask
 
 # So many different keys in all maps of a schema: a column is made for each, in every row.
 MOST_KEYS = 128

@@ -12,6 +12,7 @@ from distributary.errors import ConfigError, DecoderUnavailable
 
 # Databricks' name for one column more, which takes as JSON text what no other takes.
 RESCUE = "rescuedDataColumn"
+
 # The codecs that have anything to put into it.
 RESCUING = ("json", "jsonschema")
 
@@ -30,6 +31,7 @@ NAMES = (
     "timestampFormat",
     "timestampNTZFormat",
 )
+
 _KNOWN = {name.lower(): name for name in NAMES}
 
 

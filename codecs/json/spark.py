@@ -8,8 +8,8 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from distributary.codecs.json_options import Options
-from distributary.codecs.struct_type import struct_json
+from distributary.codecs.json.options import Options
+from distributary.codecs.types.struct_type import struct_json
 
 Mode = Literal["FAILFAST", "PERMISSIVE"]
 

@@ -13,12 +13,14 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from distributary.codecs.bisect import Undecodable
-from distributary.codecs.json_inference import says_type
-from distributary.codecs.json_text import BROKEN, END, after_space, text_of, value_at
+from distributary.codecs.json.inference import says_type
+from distributary.codecs.json.text import BROKEN, END, after_space, text_of, value_at
 
 # What is known of a field: an object's fields, a list's element, a plain value, or values that only a text column takes.
 _LEAF, _TEXT = "leaf", "text"
+
 _Known: TypeAlias = "dict[str, Any] | list[Any] | str | None"
+
 # A type that is known, as a tree of names: what is inside of it adds no field.
 _Typed: TypeAlias = "Mapping[str, Any]"
 

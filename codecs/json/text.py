@@ -23,9 +23,12 @@ MAX_DEPTH = 100
 END = "\0"
 
 _SPACE = " \t\n\r"
+
 _space = re.compile(r"[ \t\n\r]*").match
+
 # A name without escapes, its colon and the white space around that.
 _plain_name = re.compile(r'"([^"\\\x00-\x1f]*)"[ \t\n\r]*:[ \t\n\r]*').match
+
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from distributary.codecs import wire_header
 from distributary.codecs.base import Decoded, RecordPath
-from distributary.codecs.json_decode import JsonDecoder
-from distributary.codecs.json_options import Options, json_options, refuse_decoding
-from distributary.codecs.json_schema_types import columns_of, described
-from distributary.codecs.json_validation import Validator
-from distributary.codecs.schema_description import RecordDescription
-from distributary.codecs.wire_header import Frames
+from distributary.codecs.changes.description import RecordDescription
+from distributary.codecs.json.decode import JsonDecoder
+from distributary.codecs.json.options import Options, json_options, refuse_decoding
+from distributary.codecs.jsonschema.columns import columns_of, described
+from distributary.codecs.jsonschema.validation import Validator
+from distributary.codecs.wire import header as wire_header
+from distributary.codecs.wire.header import Frames
 from distributary.registry.base import Schema
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class JsonSchemaReader:
         struct null. Properties that the schema lacks are dropped: only `decode` rescues them.
         """
         # Not at the top: workers decode without ever loading what the driver's side of PySpark needs.
-        from distributary.codecs.json_spark import spark_column  # noqa: PLC0415
+        from distributary.codecs.json.spark import spark_column  # noqa: PLC0415
 
         return spark_column(payload, self.schema, mode, self._options)
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from distributary.codecs.json_inference import MAX_LEAVES, MAX_LEVELS
-from distributary.codecs.json_schema_references import Documents, Place
-from distributary.codecs.schema_description import (
+from distributary.codecs.changes.description import (
     FieldDescription,
     RecordDescription,
     TypeDescription,
     described_column,
 )
-from distributary.codecs.struct_type import MICROSECONDS, list_of
+from distributary.codecs.json.inference import MAX_LEAVES, MAX_LEVELS
+from distributary.codecs.jsonschema.references import Documents, Place
+from distributary.codecs.types.struct_type import MICROSECONDS, list_of
 from distributary.errors import BadSchema
 
 JSON_TEXT = TypeDescription(pa.string())
@@ -29,7 +29,9 @@ _PLAIN = {
     "number": TypeDescription(pa.float64()),
     "boolean": TypeDescription(pa.bool_()),
 }
+
 _FORMATS = {"date": TypeDescription(pa.date32()), "date-time": TypeDescription(MICROSECONDS)}
+
 _TYPE_WORDS = (
     "type",
     "properties",

@@ -13,34 +13,34 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from distributary.codecs import wire_header
 from distributary.codecs.base import (
+    CODECS,
     INFERRED,
     Codec,
     JointReader,
     RecordPath,
     RecordReader,
+    ResolvingCodec,
     ValidatingCodec,
+    describe,
     load_codec,
 )
-from distributary.codecs.binary_rows import BinaryRows, Mask
-from distributary.codecs.describe import describe
-from distributary.codecs.function_protocols import ResolvingCodec
-from distributary.codecs.json_inferred import JsonCodec
-from distributary.codecs.json_shape import JsonSurvey
-from distributary.codecs.schema_description import RecordDescription
-from distributary.codecs.wire_header import Frames, Kind
+from distributary.codecs.changes.description import RecordDescription
+from distributary.codecs.json.codec import JsonCodec
+from distributary.codecs.json.survey import JsonSurvey
+from distributary.codecs.wire import header as wire_header
+from distributary.codecs.wire.binary_rows import BinaryRows, Mask
+from distributary.codecs.wire.header import Frames, Kind
 from distributary.errors import BadSchema
 from distributary.registry.base import Schema, SchemaRef, SchemaType
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-CODECS: Mapping[SchemaType, str] = {"PROTOBUF": "protobuf", "AVRO": "avro", "JSON": "jsonschema"}
-
 # What JSON text of an object or a list begins with, white space before it included (RFC 8259, section 2); no wire
 # header begins so. A number, a word or a string by itself is no record, and counts as a header that nobody knows.
 RAW_JSON = b"{[ \t\n\r"
+
 _RAW_JSON = np.frombuffer(RAW_JSON, np.uint8)
 
 

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from distributary.codecs import reasons, wire_header
-from distributary.codecs.auto import AutoCodec
-from distributary.codecs.avro_schema import Kind, parse_schema
+from distributary.codecs import reasons
+from distributary.codecs.avro.types.schema import Kind, parse_schema
 from distributary.codecs.base import Decoded, Failure, RecordPath, RecordReader
-from distributary.codecs.wire_header import Frames
+from distributary.codecs.mixed.codec import AutoCodec
+from distributary.codecs.wire import header as wire_header
+from distributary.codecs.wire.header import Frames
 from distributary.errors import DecoderUnavailable
 from distributary.registry.base import Schema, SchemaRef, SchemaType
 

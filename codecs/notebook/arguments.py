@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
+from distributary.codecs.notebook.frame import Shape
+from distributary.codecs.notebook.query import Wanted
 from distributary.codecs.option_values import mode_of, one_of, text_of
-from distributary.codecs.subject_frame import Shape
-from distributary.codecs.subject_query import Wanted
 from distributary.errors import ConfigError
 from distributary.registry.base import SchemaRegistry
-from distributary.registry.options import RegistryOptions
+from distributary.registry.confluent.options import RegistryOptions
 
 
 @dataclass(frozen=True, slots=True)

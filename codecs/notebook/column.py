@@ -20,12 +20,12 @@ from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from pyspark.sql.types import BooleanType, DataType, LongType, StructField, StructType
 
 from distributary.codecs.base import RecordPath, RecordReader
-from distributary.codecs.function_options import Engine
-from distributary.codecs.record_headers import schema_header
-from distributary.codecs.record_names import RecordType
-from distributary.codecs.row_shape import fits
-from distributary.codecs.subject_plan import Mode, SubjectPlan
-from distributary.codecs.subject_rows import SubjectRows, raise_first
+from distributary.codecs.notebook.options import Engine
+from distributary.codecs.notebook.plan import Mode, SubjectPlan
+from distributary.codecs.notebook.record_names import RecordType
+from distributary.codecs.notebook.rows import SubjectRows, raise_first
+from distributary.codecs.types.row_shape import fits
+from distributary.codecs.wire.record_headers import schema_header
 from distributary.errors import BadSchema, DecoderUnavailable
 
 _OK = "ok"
@@ -221,3 +221,19 @@ def _zigzag(number: int) -> bytes:
         out.append(number & 0x7F | 0x80)
         number >>= 7
     return bytes([*out, number])
+
+
+def binary_only(function: str, value: Column) -> Column:
+    """The column, if it is binary; of any other type it fails the query, in a sentence that names the function and the type."""
+    given = F.typeof(value)
+    refused = F.concat(
+        F.lit(f"{function}: the column is "),
+        given,
+        F.lit(
+            "; payloads are binary, as Kafka's source gives them: leave out what turns them into another type"
+        ),
+    )
+    # A null without a type is one of any type. Once the type is known nothing is left of this but the column.
+    return F.when(given.isin("binary", "void"), value.cast("binary")).otherwise(
+        F.raise_error(refused).cast("binary")
+    )

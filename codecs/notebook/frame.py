@@ -10,12 +10,12 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import BinaryType, BooleanType, StringType, StructField, StructType
 
-from distributary.codecs.json_options import RESCUING
-from distributary.codecs.record_headers import schema_header
-from distributary.codecs.row_shape import Mask
-from distributary.codecs.spark_functions import spark_type
-from distributary.codecs.subject_plan import Mode, SubjectPlan
-from distributary.codecs.subject_rows import DecodedColumn, SubjectRows, raise_first
+from distributary.codecs.json.options import RESCUING
+from distributary.codecs.notebook.column import spark_type
+from distributary.codecs.notebook.plan import Mode, SubjectPlan
+from distributary.codecs.notebook.rows import DecodedColumn, SubjectRows, raise_first
+from distributary.codecs.types.row_shape import Mask
+from distributary.codecs.wire.record_headers import schema_header
 from distributary.errors import ConfigError
 
 ERROR, CORRUPT = "_decode_error", "_corrupt_record"

@@ -6,37 +6,49 @@ As in Spark, capitals in their names do not matter. Options that say what values
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
+from distributary.codecs.json.options import RESCUE, json_options, rescued_column
+from distributary.codecs.notebook.plan import Evolution, Mode
 from distributary.codecs.option_values import depth, mode_of, one_of, text_of
-from distributary.codecs.subject_plan import Evolution, Mode
 from distributary.errors import ConfigError
-from distributary.registry.client_names import PREFIX, registry_options
-from distributary.registry.options import RegistryOptions
+from distributary.registry.confluent.options import PREFIX, RegistryOptions, registry_options
 
 SUBJECT, ADDRESS = "schema.registry.subject", "schema.registry.address"
+
 NAME = "schema.registry.protobuf.name"
+
 EVOLUTION = "schema.registry.schema.evolution.mode"
+
 AVRO_EVOLUTION = "avroSchemaEvolutionMode"
+
 MODE = "mode"
+
 AVRO_SCHEMA = "avroSchema"
+
 AVRO_DEPTH = "recursiveFieldMaxDepth"
 
 Engine = Literal["auto", "spark", "python"]
+
 # Ours: which decoder to use, where newer serializers' record headers are, and which of those count. The others are
 # Databricks' or Spark's.
 ENGINE = "distributary.engine"
+
 HEADERS = "distributary.headers"
+
 PAYLOAD = "distributary.payload"
 
 _KNOWN = {
     name.lower(): name
     for name in (SUBJECT, ADDRESS, NAME, EVOLUTION, AVRO_EVOLUTION, MODE, ENGINE, HEADERS, PAYLOAD)
 }
+
 # Their values are taken as they are; those of the others are looked at where they are read.
 _TEXTS = {SUBJECT, ADDRESS, NAME, HEADERS, AVRO_SCHEMA}
+
 _OF_AVRO = {name.lower(): name for name in (AVRO_SCHEMA, AVRO_DEPTH)}
+
 # Spark lets none be deeper: 1 is a record without itself.
 _MAX_AVRO_DEPTH = 15
 
@@ -109,3 +121,22 @@ def location_options(options: Mapping[str, str]) -> tuple[Mode, Engine]:
     mode = mode_of(MODE, options.get(MODE, "FAILFAST"))
     engine = one_of(ENGINE, options.get(ENGINE, "auto"), ("auto", "spark", "python"))
     return mode, cast("Engine", engine)
+
+
+def exactly(asked: FunctionOptions) -> FunctionOptions:
+    """The same by our own decoder, unless it is said otherwise: Spark's functions alter values and take broken records."""
+    return replace(asked, engine="python") if asked.engine == "auto" else asked
+
+
+def reading_json(asked: FunctionOptions) -> FunctionOptions:
+    """The same by the engine that can do it: Spark's alone reads by options that say how, ours alone rescues. Raises ConfigError."""
+    rescued, others = rescued_column(asked.values)
+    json_options(others)
+    if rescued is None:
+        return asked if others else exactly(asked)
+    if others or asked.engine == "spark":
+        what = " and ".join([*([ENGINE] if asked.engine == "spark" else []), *others])
+        raise ConfigError(
+            f"from_json: {what} asks for Spark's own function, which rescues nothing; give either that or {RESCUE}"
+        )
+    return exactly(asked)

@@ -8,16 +8,23 @@ from typing import Literal, Protocol, cast
 
 import pyarrow as pa
 
-from distributary.codecs.auto import CODECS
-from distributary.codecs.base import Codec, RecordReader, codec_for, codec_knowing
-from distributary.codecs.function_protocols import ResolvingCodec, SparkCodec
-from distributary.codecs.json_options import RESCUE
-from distributary.codecs.record_names import RecordType, record_type
-from distributary.codecs.row_shape import union
+from distributary.codecs.base import (
+    CODECS,
+    Codec,
+    RecordReader,
+    ResolvingCodec,
+    SparkCodec,
+    codec_for,
+    codec_knowing,
+)
+from distributary.codecs.json.options import RESCUE
+from distributary.codecs.notebook.record_names import RecordType, record_type
+from distributary.codecs.types.row_shape import union
 from distributary.errors import BadSchema, ConfigError, UnknownFieldException
 from distributary.registry.base import Answer, Schema, SchemaRef
 
 Evolution = Literal["restart", "none"]
+
 Mode = Literal["FAILFAST", "PERMISSIVE"]
 
 

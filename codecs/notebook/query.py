@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from distributary.codecs.json_options import RESCUING, rescued_column
-from distributary.codecs.subject_plan import (
+from distributary.codecs.json.options import RESCUING, rescued_column
+from distributary.codecs.notebook.plan import (
     Evolution,
     SubjectPlan,
     codec_name,
@@ -19,9 +19,9 @@ from distributary.codecs.subject_plan import (
     rescuing,
 )
 from distributary.registry.base import SchemaRegistry
-from distributary.registry.confluent import ConfluentRegistry
-from distributary.registry.options import RegistryOptions
-from distributary.registry.subject_lookup import RegistryLookup, subject_schemas
+from distributary.registry.confluent.lookup import RegistryLookup, subject_schemas
+from distributary.registry.confluent.options import RegistryOptions
+from distributary.registry.confluent.registry import ConfluentRegistry
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto,
 from distributary.codecs.base import Codec, RecordPath, RecordReader
 from distributary.errors import ConfigError
 from distributary.registry.base import Schema
-from distributary.registry.protobuf_text import compile_text
+from distributary.registry.protobuf.text import compile_text
 
 
 @dataclass(frozen=True, slots=True)

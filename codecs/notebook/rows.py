@@ -17,23 +17,31 @@ from distributary.codecs.base import (
     RecordPath,
     RecordReader,
 )
-from distributary.codecs.json_options import RESCUE, RESCUING
-from distributary.codecs.row_shape import Mask, empty_rows, fit
-from distributary.codecs.subject_plan import SubjectPlan, type_in
-from distributary.codecs.wire_header import Frames, bodies
+from distributary.codecs.json.options import RESCUE, RESCUING
+from distributary.codecs.notebook.plan import SubjectPlan, type_in
+from distributary.codecs.types.row_shape import Mask, empty_rows, fit
+from distributary.codecs.wire.header import Frames, bodies
 from distributary.errors import BadRecord, BadSchema, ConfigError, SchemaNotFound, UnknownFieldException
 from distributary.registry.base import Answer, Schema, SchemaRef
 from distributary.registry.same_schema import same_schema
 
 UNKNOWN_SCHEMA = "unknown_schema"
+
 OTHER_RECORD = "other_record"
+
 OTHER_TYPE = "other_type"
+
 NO_SCHEMA = "no_schema"
+
 MISFIT = "misfit"
+
 TOO_MANY_FIELDS = "too_many_fields"
+
 _TOO_MANY = "the record has more fields that the schema lacks than it may grow by; with schemaEvolutionMode=rescue they are rescued"
+
 # Only where it is to be had.
 _KEEP = f"; name a column to keep such values in, by the option {RESCUE}"
+
 # A stream of bytes that are no records names a schema in each; known ones need no asking.
 MOST_ASKED = 1_000
 

@@ -12,23 +12,22 @@ from google.protobuf.descriptor import Descriptor, FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from distributary.codecs import wire_header
 from distributary.codecs.base import Decoded, RecordPath
 from distributary.codecs.bisect import decode_each
-from distributary.codecs.protobuf_arrow import ArrowDecoder
-from distributary.codecs.protobuf_description import described
-from distributary.codecs.protobuf_json import JsonWriter
-from distributary.codecs.protobuf_options import ProtobufOptions, protobuf_options
-from distributary.codecs.protobuf_spark_types import spark_columns
-from distributary.codecs.protobuf_types import Column, Shape, columns_of, schema_of
-from distributary.codecs.protobuf_unknown import UnknownFields
-from distributary.codecs.protobuf_upb import UpbDecoder
-from distributary.codecs.protobuf_wire import has_groups, wire_message
-from distributary.codecs.schema_description import RecordDescription
-from distributary.codecs.wire_header import Frames
+from distributary.codecs.changes.description import RecordDescription
+from distributary.codecs.protobuf.columns import Column, Shape, columns_of, schema_of
+from distributary.codecs.protobuf.description import described
+from distributary.codecs.protobuf.exact import UpbDecoder
+from distributary.codecs.protobuf.fast import ArrowDecoder
+from distributary.codecs.protobuf.json_text import JsonWriter
+from distributary.codecs.protobuf.plain_type import has_groups, wire_message
+from distributary.codecs.protobuf.spark_columns import ProtobufOptions, protobuf_options, spark_columns
+from distributary.codecs.protobuf.unknown import UnknownFields
+from distributary.codecs.wire import header as wire_header
+from distributary.codecs.wire.header import Frames
 from distributary.errors import BadSchema
 from distributary.registry.base import Schema
-from distributary.registry.protobuf_text import compile_text
+from distributary.registry.protobuf.text import compile_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -75,7 +74,7 @@ class ProtobufReader:
         without spark-protobuf on the class path, and for fields that become JSON text.
         """
         # Not at the top: workers decode without ever loading what the driver's side of PySpark needs.
-        from distributary.codecs.protobuf_spark import spark_column  # noqa: PLC0415
+        from distributary.codecs.protobuf.spark import spark_column  # noqa: PLC0415
 
         return spark_column(payload, self.name, self._columns, mode, zeros=self._zeros)
 

@@ -17,11 +17,14 @@ from distributary.errors import BadSchema
 
 # A few types that name each other many times describe more columns than any table can hold.
 MAX_FIELDS = 5_000
+
 MAX_DEPTH = 64
 
 # What Spark puts into a struct that would have no field.
 DUMMY = pa.struct([("__dummy_field_in_empty_struct", pa.string())])
+
 MICROSECONDS = pa.timestamp("us", tz="UTC")
+
 UNSIGNED = pa.decimal128(20, 0)
 
 
@@ -84,7 +87,7 @@ class Column:
 
     @property
     def wire_name(self) -> str:
-        """The field's name in the plainer type of protobuf_wire.py."""
+        """The field's name in the plainer type of plain_type.py."""
         return f"f{self.number}"
 
     @property
@@ -112,13 +115,18 @@ _SCALARS: dict[int, pa.DataType] = {
     FieldDescriptor.TYPE_STRING: pa.string(),
     FieldDescriptor.TYPE_BYTES: pa.binary(),
 }
+
 _MESSAGE_TYPES = (FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_GROUP)
+
 WRAPPERS = frozenset(
     f"google.protobuf.{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
+
 _AS_JSON = {f"google.protobuf.{name}" for name in ("Any", "Struct", "Value", "ListValue")}
+
 _TIMES = {"google.protobuf.Timestamp": Shape.TIMESTAMP, "google.protobuf.Duration": Shape.DURATION}
+
 _FIXED_TYPES = {
     Shape.ENUM: pa.string(),
     Shape.TIMESTAMP: MICROSECONDS,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import DescriptorProto
 
-from distributary.codecs.protobuf_types import Column, Many, Shape, fields_of, name_of
-from distributary.codecs.schema_description import FieldDescription, RecordDescription, TypeDescription
+from distributary.codecs.changes.description import FieldDescription, RecordDescription, TypeDescription
+from distributary.codecs.protobuf.columns import Column, Many, Shape, fields_of, name_of
 
 
 def described(message: Descriptor, columns: tuple[Column, ...]) -> RecordDescription:

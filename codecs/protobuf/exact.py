@@ -12,11 +12,10 @@ from google.protobuf.message_factory import GetMessageClass
 
 from distributary.codecs import reasons
 from distributary.codecs.bisect import Undecodable
-from distributary.codecs.protobuf_json import JsonWriter
-from distributary.codecs.protobuf_strings import sorted_keys, valid
-from distributary.codecs.protobuf_times import OutOfRange, micros
-from distributary.codecs.protobuf_types import Column, Many, Shape, schema_of
-from distributary.codecs.protobuf_wire import wire_message
+from distributary.codecs.protobuf.columns import Column, Many, Shape, schema_of
+from distributary.codecs.protobuf.json_text import JsonWriter
+from distributary.codecs.protobuf.plain_type import wire_message
+from distributary.codecs.protobuf.text import OutOfRange, micros, sorted_keys, valid
 
 _STRING = FieldDescriptor.TYPE_STRING
 

@@ -15,15 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from google.protobuf.descriptor import Descriptor
 
-from distributary.codecs.map_keys import has_a_key_twice
-from distributary.codecs.protobuf_json import JsonWriter
-from distributary.codecs.protobuf_times import LIMITS, SECOND
-from distributary.codecs.protobuf_types import Column, Many, Shape, schema_of
-from distributary.codecs.protobuf_upb import enum_text
+from distributary.codecs.protobuf.columns import Column, Many, Shape, schema_of
+from distributary.codecs.protobuf.exact import enum_text
+from distributary.codecs.protobuf.json_text import JsonWriter
+from distributary.codecs.protobuf.text import LIMITS, SECOND
+from distributary.codecs.types.map_keys import has_a_key_twice
 
 # ptars walks into groups that it does not know with the stack of the process, which holds a hundred thousand of them; each
 # takes a byte that could be such a tag.
 _MOST_GROUPS = 20_000
+
 _START_GROUP, _WIRE_TYPE = 3, 7
 
 
@@ -32,7 +33,7 @@ class Suspect(Exception):
 
 
 class ArrowDecoder:
-    """Decodes batches of records of these columns; `wire` is the plainer type of protobuf_wire.py."""
+    """Decodes batches of records of these columns; `wire` is the plainer type of plain_type.py."""
 
     def __init__(self, columns: tuple[Column, ...], wire: Descriptor, json: Mapping[str, JsonWriter]) -> None:
         self._columns = columns

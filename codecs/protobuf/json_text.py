@@ -19,16 +19,17 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 
-from distributary.codecs.protobuf_open_enums import OpenEnums
-from distributary.codecs.protobuf_strings import sorted_keys, valid
-from distributary.codecs.protobuf_times import duration_text, timestamp_text
-from distributary.codecs.protobuf_types import WRAPPERS
+from distributary.codecs.protobuf.columns import WRAPPERS
+from distributary.codecs.protobuf.open_enums import OpenEnums
+from distributary.codecs.protobuf.text import duration_text, sorted_keys, timestamp_text, valid
 
 # How deeply Any may be nested in Any; each holds a message that is parsed on its own.
 MAX_ANYS = 100
 
 _PLAIN = {*WRAPPERS, "google.protobuf.Empty"}
+
 _DYNAMIC = {f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue")}
+
 _AS_TEXT = (FieldDescriptor.CPPTYPE_INT64, FieldDescriptor.CPPTYPE_UINT64)
 
 
@@ -129,6 +130,7 @@ _WRITERS: Mapping[str, Callable[[Any], Any]] = {
     "google.protobuf.Duration": lambda message: duration_text(message.seconds, message.nanos),
     "google.protobuf.FieldMask": _mask,
 }
+
 # What an Any holds under the name "value", since it need not be an object.
 _OF_THEIR_OWN = {*_PLAIN, *_DYNAMIC, *_WRITERS, "google.protobuf.Any"}
 

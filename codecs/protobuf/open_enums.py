@@ -11,7 +11,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from distributary.codecs.protobuf_types import fields_of
+from distributary.codecs.protobuf.columns import fields_of
 
 
 class OpenEnums:

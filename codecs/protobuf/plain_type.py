@@ -10,9 +10,10 @@ from __future__ import annotations
 from google.protobuf import descriptor_pb2, descriptor_pool
 from google.protobuf.descriptor import Descriptor
 
-from distributary.codecs.protobuf_types import Column, Many, Shape
+from distributary.codecs.protobuf.columns import Column, Many, Shape
 
 _PACKAGE = "distributary.wire"
+
 _Field = descriptor_pb2.FieldDescriptorProto
 
 

@@ -1,6 +1,6 @@
 """The other decoder: Spark's own `from_protobuf`, giving the same columns, types and values.
 
-It is handed the plainer type of protobuf_wire.py, so that what becomes of enums, times, wrappers and defaults is said
+It is handed the plainer type of plain_type.py, so that what becomes of enums, times, wrappers and defaults is said
 here, in Spark SQL, and does not depend on which options a version of spark-protobuf knows.
 """
 
@@ -19,17 +19,19 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.protobuf.functions import from_protobuf
 
 from distributary.codecs import reasons
-from distributary.codecs.protobuf_times import LIMITS, SECOND
-from distributary.codecs.protobuf_types import Column, Many, Shape
-from distributary.codecs.protobuf_wire import wire_message
+from distributary.codecs.protobuf.columns import Column, Many, Shape
+from distributary.codecs.protobuf.plain_type import wire_message
+from distributary.codecs.protobuf.text import LIMITS, SECOND
 from distributary.errors import DecoderUnavailable
 
 Mode = Literal["FAILFAST", "PERMISSIVE"]
 
 # The function's front is part of Spark 4; what does the work comes with spark-protobuf.
 _EXPRESSION = "org.apache.spark.sql.protobuf.ProtobufDataToCatalyst"
+
 # Unsigned numbers do not turn negative, empty messages stay.
 _OPTIONS = {"upcast.unsigned.ints": "true", "retain.empty.message.types": "true"}
+
 ZEROS = "emit.default.values"
 
 

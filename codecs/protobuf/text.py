@@ -5,18 +5,21 @@ Seconds and nanoseconds of either sign and any size are added up, in columns and
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 import numpy as np
 
-from distributary.codecs.protobuf_types import Shape
+from distributary.codecs.protobuf.columns import Shape
 
 SECOND: Final = 1_000_000
+
 # 0001-01-01T00:00:00Z to the last microsecond of 9999, and ten thousand years either way.
 LIMITS: Final = {
     Shape.TIMESTAMP: (-62_135_596_800 * SECOND, 253_402_300_800 * SECOND - 1),
     Shape.DURATION: (-315_576_000_000 * SECOND - SECOND + 1, 315_576_000_000 * SECOND + SECOND - 1),
 }
+
 _NANOS: Final = 1_000_000_000
 
 
@@ -55,3 +58,13 @@ def _fraction(nanos: int) -> str:
         return ""
     digits = f"{nanos:09}"
     return "." + digits.removesuffix("000").removesuffix("000")
+
+
+def valid(value: str | bytes) -> str:
+    """The value of a string field. Raises UnicodeError for one that is not UTF-8."""
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def sorted_keys(keys: Iterable[Any]) -> list[Any]:
+    """A map's keys in order, none of which is ever of type bytes. Raises UnicodeError for a text that is not UTF-8."""
+    return sorted(valid(key) if isinstance(key, bytes) else key for key in keys)

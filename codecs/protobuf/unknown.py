@@ -20,14 +20,17 @@ from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from distributary.codecs.base import UnknownField
-from distributary.codecs.field_paths import part
-from distributary.codecs.protobuf_types import fields_of, name_of
+from distributary.codecs.protobuf.columns import fields_of, name_of
+from distributary.codecs.types.fields import part
 
 # One record of so many is looked at, within these bounds: about three per cent of what decoding costs.
 ONE_OF = 256
+
 LEAST, MOST = 8, 64
+
 # What a hostile record may cost: larger ones are left out, and more fields than these are not told apart.
 MAX_BYTES = 64 * 1024
+
 MAX_FIELDS = 100
 
 _VARINT, _DELIMITED = 0, 2

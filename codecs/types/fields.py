@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from distributary.codecs.type_fit import is_list
+from distributary.codecs.types.fit import is_list
 
 Path = tuple[str, ...]
 
@@ -38,3 +39,19 @@ def new_paths(known: pa.DataType | None, more: pa.DataType, at: Path = ()) -> It
             yield from new_paths(there.get(field.name), field.type, path)
     elif (inner := held_in(more)) is not None:
         yield from new_paths(None if known is None else held_in(known), inner, at)
+
+
+# A name as `part` writes it: in backticks, which are doubled within, or plain.
+_PART = re.compile(r"(`(?:[^`]|``)*`)|([^.`]+)")
+
+
+def part(name: str) -> str:
+    """A field's name as a part of a dotted path, in backticks where it would be mistaken for several."""
+    plain = name and "." not in name and "`" not in name
+    return name if plain else "`{}`".format(name.replace("`", "``"))
+
+
+def parts(path: str) -> tuple[str, ...]:
+    """A dotted path as the names it is made of; the other way round than `part`."""
+    found = _PART.findall(path)
+    return tuple(quoted[1:-1].replace("``", "`") if quoted else plain for quoted, plain in found)

@@ -8,8 +8,10 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 _DELTA_PRECISION = 38
+
 # Whole numbers up to here are exact in a float of that many bits.
 _EXACT_IN_FLOAT = {16: 2**11, 32: 2**24, 64: 2**53}
+
 _SIGNED_FOR_UNSIGNED = {8: pa.int16(), 16: pa.int32(), 32: pa.int64(), 64: pa.decimal128(20, 0)}
 
 

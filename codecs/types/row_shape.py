@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from distributary.codecs import type_fit
-from distributary.codecs.type_fit import Fit
+from distributary.codecs.types import fit as type_fit
+from distributary.codecs.types.fit import Fit
 
 Mask = npt.NDArray[np.bool_]
 

@@ -14,6 +14,7 @@ from distributary.errors import BadSchema
 MICROSECONDS = pa.timestamp("us", tz="UTC")
 
 _DECIMAL = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)")
+
 _BY_NAME: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
     "byte": pa.int8(),
@@ -28,6 +29,7 @@ _BY_NAME: dict[str, pa.DataType] = {
     "timestamp": MICROSECONDS,
     "timestamp_ntz": pa.timestamp("us"),
 }
+
 _NAMES = {of: name for name, of in _BY_NAME.items()}
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 Longs = npt.NDArray[np.int64]
+
 Mask = npt.NDArray[np.bool_]
 
 

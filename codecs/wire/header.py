@@ -15,11 +15,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from distributary.codecs import reasons
-from distributary.codecs.binary_rows import BinaryRows, Longs, Mask
-from distributary.codecs.message_index import read_message_indexes
+from distributary.codecs.wire.binary_rows import BinaryRows, Longs, Mask
+from distributary.codecs.wire.message_index import read_message_indexes
 from distributary.registry.base import SchemaRef
 
 NO_USABLE_HEADER = -1
+
 TOMBSTONE = -2
 
 Kind = tuple[SchemaRef, tuple[int, ...]]
@@ -33,7 +34,9 @@ _REASONS = (
     reasons.TRUNCATED_HEADER,
     reasons.BAD_MESSAGE_INDEX,
 )
+
 _NO_HEADER, _BAD_MAGIC, _GLUE, _TRUNCATED, _BAD_INDEX = range(1, 6)
+
 # Ids are unsigned 32-bit numbers; a batch's GUIDs are numbered from here on.
 _IDS = 2**32
 

@@ -13,12 +13,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from distributary.codecs.binary_rows import BinaryRows, Longs, Mask
+from distributary.codecs.wire.binary_rows import BinaryRows, Longs, Mask
 
 # protoc itself refuses messages nested more deeply than this.
 MAX_DEPTH = 32
+
 # Java's readVarint, which reads these headers too, knows 32 bits in at most five bytes.
 _MAX_VARINT = 5
+
 _FIRST = (0,)
 
 

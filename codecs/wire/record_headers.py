@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 # https://docs.confluent.io: the record headers in which newer serialisers put the schema's GUID.
 VALUE_HEADER: Final = "__value_schema_id"
+
 KEY_HEADER: Final = "__key_schema_id"
 
 

@@ -12,13 +12,32 @@ from importlib.metadata import PackageNotFoundError, version
 import pyarrow as pa
 
 from distributary.codecs.base import load_codec
-from distributary.ingest import decisions
-from distributary.ingest.change_rows import ChangeRows, made_before, planned
-from distributary.ingest.changes import LoggedChange
-from distributary.ingest.data_file import DataFile
-from distributary.ingest.generation import Generation
-from distributary.ingest.histories import Histories, carried_on
-from distributary.ingest.ledger import (
+from distributary.ingest.batch.passes import Settled
+from distributary.ingest.checkpoint import manifest_pins as decisions
+from distributary.ingest.checkpoint.change_log import LoggedChange
+from distributary.ingest.checkpoint.generation import Generation
+from distributary.ingest.checkpoint.histories import Histories, carried_on
+from distributary.ingest.checkpoint.manifest import (
+    BatchPins,
+    Counts,
+    Manifest,
+    Role,
+    SpanRead,
+    TableFiles,
+    check_sums,
+)
+from distributary.ingest.evolution.change_rows import ChangeRows, made_before, planned
+from distributary.ingest.evolution.meetings import Meetings
+from distributary.ingest.evolution.rules import rules_of
+from distributary.ingest.evolution.transitions import SchemaSteps
+from distributary.ingest.kafka.offsets import Offsets
+from distributary.ingest.kafka.places import Spans
+from distributary.ingest.parquet.data_file import DataFile
+from distributary.ingest.pins import PinnedTable
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.tables.book import TableBook
+from distributary.ingest.tables.change import PlannedChange
+from distributary.ingest.tables.ledger import (
     BATCHES_SCHEMA,
     BATCHES_TABLE,
     CHANGES_SCHEMA,
@@ -30,18 +49,7 @@ from distributary.ingest.ledger import (
     batch_file,
     changes_file,
 )
-from distributary.ingest.manifest import BatchPins, Counts, Manifest, Role, SpanRead, TableFiles, check_sums
-from distributary.ingest.meetings import Meetings
-from distributary.ingest.offset_log import Offsets
-from distributary.ingest.pins import PinnedTable
-from distributary.ingest.schema_steps import SchemaSteps
-from distributary.ingest.settings import Settings
-from distributary.ingest.settle import Settled
-from distributary.ingest.spans import Spans
-from distributary.ingest.table_book import TableBook
-from distributary.ingest.table_changes import PlannedChange
-from distributary.ingest.table_fit import rules_of
-from distributary.ingest.unknown_fields import by_schema
+from distributary.ingest.worker.sightings import by_schema
 
 
 @dataclass(frozen=True, slots=True)

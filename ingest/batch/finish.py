@@ -9,17 +9,16 @@ from pyspark.sql import DataFrame
 
 from distributary.errors import CommitImpossible
 from distributary.ingest import failpoints
-from distributary.ingest.checkpoint import Checkpoint
-from distributary.ingest.commit import TableCommit, commit_tables
-from distributary.ingest.earlier_runs import BATCH, GENERATION, LINEAGE, OFFSETS
-from distributary.ingest.kafka_columns import table_schema
-from distributary.ingest.manifest import Manifest, TableFiles
-from distributary.ingest.native_commit import NativeCommits
-from distributary.ingest.offset_log import offsets_to_json
-from distributary.ingest.resolutions import Resolutions
-from distributary.ingest.settings import Settings
-from distributary.ingest.stuck import StuckCommits
-from distributary.ingest.table_book import TableBook
+from distributary.ingest.checkpoint.earlier_runs import BATCH, GENERATION, LINEAGE, OFFSETS
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
+from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
+from distributary.ingest.kafka.columns import table_schema
+from distributary.ingest.kafka.offsets import offsets_to_json
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.tables.book import TableBook
+from distributary.ingest.tables.commit import TableCommit, commit_tables
+from distributary.ingest.tables.log_commit import NativeCommits
 
 # Committed one after the other: the row in the batch ledger comes last and so says that all tables are complete.
 _ORDER = (("events", "quarantine"), ("changes",), ("batches",))

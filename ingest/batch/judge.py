@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import get_args
 
 import pyarrow as pa
 
+from distributary.codecs.base import RecordPath
 from distributary.errors import EvolutionStopped, PolicyStopped
-from distributary.ingest import reasons
-from distributary.ingest.entity_schemas import entity_name
-from distributary.ingest.evolution import RestartToEvolve, describe, tables_widen
-from distributary.ingest.fixed_columns import fixed_columns
-from distributary.ingest.kafka_columns import payload_layout
-from distributary.ingest.layout import changes, extend
-from distributary.ingest.misfits import Kind
-from distributary.ingest.names import table_name
-from distributary.ingest.pins import PinnedKeys, PinnedRecord, PinnedTable, Pins
-from distributary.ingest.report import TaskReport
-from distributary.ingest.schema_book import SchemaBook
-from distributary.ingest.settings import Settings
-from distributary.ingest.table_book import TableBook
-from distributary.ingest.table_schema import misfits
-from distributary.ingest.wishes import granted
+from distributary.ingest import pins as reasons
+from distributary.ingest.columns.differences import misfits
+from distributary.ingest.columns.layout import changes, extend
+from distributary.ingest.columns.names import table_name
+from distributary.ingest.columns.widening import widened
+from distributary.ingest.conform.misfits import Kind
+from distributary.ingest.evolution.rules import tables_widen
+from distributary.ingest.kafka.columns import payload_layout
+from distributary.ingest.pins import PinnedKeys, PinnedRecord, PinnedTable, Pins, describe
+from distributary.ingest.schemas.book import SchemaBook
+from distributary.ingest.schemas.entity_location import entity_name
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.tables.book import TableBook
+from distributary.ingest.tables.state import fixed_columns
+from distributary.ingest.worker.report import TaskReport, Wish
 
 # One object that stays: layouts are told apart by identity.
 _EMPTY = pa.schema([])
@@ -302,3 +303,38 @@ def _account(total: TaskReport) -> str:
 def _few(folders: Iterable[str]) -> str:
     names = sorted(folders)
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+_EMPTY = pa.schema([])
+
+
+def granted(
+    wishes: Sequence[Wish], tables: Mapping[str, PinnedTable], written: Mapping[str, pa.Schema]
+) -> dict[str, PinnedTable]:
+    """The tables with columns as wide as wished for; the oldest schema's wish counts where two do not go together.
+
+    `written` are the payload columns of those that were written to, new ones among them.
+    """
+    found = dict(tables)
+    # A thousand tables share a few layouts, which stay alive here, so that their ids tell them apart.
+    merged: dict[tuple[int, int, frozenset[str]], pa.Schema] = {}
+    for wish in sorted(wishes, key=_age):
+        was = found.get(wish.table) or PinnedTable(wish.entity, written.get(wish.table, _EMPTY))
+        key = (id(was.layout), id(wish.layout), was.fixed)
+        if key not in merged:
+            merged[key] = widened(extend(was.layout, wish.layout, frozenset()), wish.layout, was.fixed)
+        found[wish.table] = replace(was, layout=merged[key])
+    return found
+
+
+def _age(wish: Wish) -> tuple[str, str, RecordPath]:
+    ref, path = wish.key
+    return wish.table, str(ref).zfill(20), path
+
+
+class RestartToEvolve(Exception):
+    """The attempt is given up, nothing of it visible, so that the next one starts with the new schemas pinned."""
+
+    def __init__(self, changes: Sequence[str]) -> None:
+        super().__init__("; ".join(changes))
+        self.changes = tuple(changes)

@@ -13,15 +13,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from distributary.errors import PipelineError
-from distributary.ingest.constraints import offenders
-from distributary.ingest.demux import demultiplex
-from distributary.ingest.frames import worker_columns
-from distributary.ingest.judge import Judge
-from distributary.ingest.pins import Coordinates, Pins, Verdict, for_workers
-from distributary.ingest.reasons import CONSTRAINT
-from distributary.ingest.report import REPORT_DDL, TaskReport, total
-from distributary.ingest.spark_decode import spark_decoded
-from distributary.ingest.table_book import TableBook
+from distributary.ingest.batch.judge import Judge
+from distributary.ingest.batch.spark_decode import spark_decoded
+from distributary.ingest.columns.layout import Change, changes
+from distributary.ingest.kafka.records import worker_columns
+from distributary.ingest.pins import CONSTRAINT, Coordinates, PinnedTable, Pins, Verdict, for_workers
+from distributary.ingest.tables.book import TableBook
+from distributary.ingest.tables.change import PlannedChange
+from distributary.ingest.tables.rows import offenders
+from distributary.ingest.worker.demux import demultiplex
+from distributary.ingest.worker.report import REPORT_DDL, TaskReport, total
 
 # Each pass answers all questions of the one before; more are needed only where answers bring new questions.
 MOST_PASSES = 8
@@ -134,3 +135,32 @@ def discard(root: str, report: TaskReport, keep: Callable[[str], bool] = lambda 
         # Only a table that was not to be has nothing else in its folder, not even a log.
         with suppress(OSError):
             os.rmdir(f"{root}/{folder}")
+
+
+def planned_changes(settled: Settled, known: Mapping[str, PinnedTable]) -> list[PlannedChange]:
+    """What becomes of the tables that this batch writes to; nothing where every column is there already."""
+    entities = {
+        written.file.table: written.entity for written in settled.report.files if written.entity is not None
+    }
+    growths = {growth.table: growth for growth in settled.report.growths}
+    found = []
+    added: dict[tuple[int, int], tuple[Change, ...]] = {}
+    for folder, layout in settled.layouts.items():
+        before = known[folder].layout if folder in known else pa.schema([])
+        key = (id(before) if folder in known else 0, id(layout))
+        if key not in added:
+            added[key] = tuple(changes(before, layout))
+        if folder in known and not added[key]:
+            continue
+        growth = growths.get(folder)
+        found.append(
+            PlannedChange(
+                folder,
+                entities[folder],
+                folder not in known,
+                added[key],
+                growth.schema_id if growth else None,
+                growth.first if growth else None,
+            )
+        )
+    return found

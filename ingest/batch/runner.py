@@ -13,31 +13,31 @@ from pyspark.sql import DataFrame
 
 from distributary.errors import CheckpointMismatch
 from distributary.ingest import failpoints
-from distributary.ingest.changes import ChangeLog, TableChange
-from distributary.ingest.checkpoint import Checkpoint
-from distributary.ingest.continuity import check_manifest
-from distributary.ingest.decide import Decision, decide
-from distributary.ingest.evolution import tables_grow, tables_widen, worker_policies
-from distributary.ingest.expression_tree import Node
-from distributary.ingest.finish import Finisher
-from distributary.ingest.frames import record_headers
-from distributary.ingest.generation import Generation
-from distributary.ingest.growth_limit import GrowthWarnings
-from distributary.ingest.histories import Histories
-from distributary.ingest.judge import Judge
-from distributary.ingest.manifest import Manifest
-from distributary.ingest.manifest_store import ManifestStore
-from distributary.ingest.native_commit import NativeCommits
-from distributary.ingest.offset_log import Offsets, batch_offsets, ends, starts
+from distributary.ingest.batch.decide import Decision, decide
+from distributary.ingest.batch.finish import Finisher
+from distributary.ingest.batch.judge import Judge
+from distributary.ingest.batch.passes import Settled, Settling, planned_changes
+from distributary.ingest.batch.rewrite import Rewriter
+from distributary.ingest.batch.sweep import sweep_batch
+from distributary.ingest.checkpoint.change_log import ChangeLog, TableChange
+from distributary.ingest.checkpoint.continuity import check_manifest
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.generation import Generation
+from distributary.ingest.checkpoint.histories import Histories
+from distributary.ingest.checkpoint.manifest import Manifest
+from distributary.ingest.checkpoint.manifest_file import ManifestStore
+from distributary.ingest.checkpoint.spark_files import batch_offsets
+from distributary.ingest.evolution.rules import tables_grow, tables_widen, worker_policies
+from distributary.ingest.kafka.offsets import Offsets, ends, starts
+from distributary.ingest.kafka.records import record_headers
 from distributary.ingest.pins import PinnedKeys, PinnedTable, Pins
-from distributary.ingest.rewrite import Rewriter
-from distributary.ingest.schema_book import SchemaBook
-from distributary.ingest.settings import Settings
-from distributary.ingest.settle import Settled, Settling
-from distributary.ingest.sweep import sweep_batch
-from distributary.ingest.table_book import TableBook
-from distributary.ingest.table_changes import PlannedChange, TableChanger, planned_changes
-from distributary.ingest.unknown_fields import UnknownFieldWarnings
+from distributary.ingest.routing.tree import Node
+from distributary.ingest.schemas.book import SchemaBook
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.tables.book import TableBook
+from distributary.ingest.tables.change import PlannedChange, TableChanger
+from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.ingest.worker.sightings import GrowthWarnings, UnknownFieldWarnings
 
 # How many rows a Python worker is given at once.
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"

@@ -13,11 +13,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from distributary.codecs.base import Codec, RecordReader
 from distributary.errors import ConfigError
-from distributary.ingest.expression_fit import has_field
-from distributary.ingest.expression_parser import attributes, parsed
-from distributary.ingest.kafka_columns import RAW
+from distributary.ingest.kafka.records import RAW
 from distributary.ingest.pins import PinnedRecord, Pins
-from distributary.ingest.spark_rows import (
+from distributary.ingest.routing.ahead import has_field
+from distributary.ingest.routing.parser import attributes, parsed
+from distributary.ingest.worker.spark_rows import (
     BODY,
     DEADLY,
     RECORD,
@@ -29,7 +29,7 @@ from distributary.ingest.spark_rows import (
     of_columns,
     whole,
 )
-from distributary.ingest.task import codec_of
+from distributary.ingest.worker.task import codec_of
 
 
 def check_decoders(codec: Codec, records: Iterable[PinnedRecord]) -> None:

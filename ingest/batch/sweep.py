@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from distributary.ingest.data_file import generation_mark, owner
+from distributary.ingest.parquet.data_file import generation_mark, owner
 
 
 def sweep(root: str | os.PathLike[str], generation: str, decided: Container[int]) -> list[Path]:

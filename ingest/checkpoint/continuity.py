@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from distributary.errors import CheckpointMismatch
-from distributary.ingest.checkpoint import Checkpoint
-from distributary.ingest.generation import Generation
-from distributary.ingest.manifest import Manifest
-from distributary.ingest.manifest_store import ManifestStore
-from distributary.ingest.offset_log import Offsets, batch_end, batch_offsets, between, differences, starts
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.generation import Generation
+from distributary.ingest.checkpoint.manifest import Manifest
+from distributary.ingest.checkpoint.manifest_file import ManifestStore
+from distributary.ingest.checkpoint.spark_files import batch_end, batch_offsets, between
+from distributary.ingest.kafka.offsets import Offsets, differences, starts
 
 _REMEDY = "restore Spark's files, or go on with a new checkpoint and `start: from_tables`"
 

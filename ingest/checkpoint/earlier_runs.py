@@ -20,12 +20,13 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from distributary.errors import TablesOfAnotherRun
-from distributary.ingest.generation import Start
-from distributary.ingest.ledger import BATCHES_TABLE
-from distributary.ingest.offset_log import Offsets, Positions, ends, offsets_from_json, starts
-from distributary.ingest.table_folder import table_folder
+from distributary.ingest.checkpoint.generation import Start
+from distributary.ingest.kafka.offsets import Offsets, Positions, ends, offsets_from_json, starts
+from distributary.ingest.tables.ledger import BATCHES_TABLE
+from distributary.ingest.tables.state import table_folder
 
 GENERATION, LINEAGE = "distributary.generation", "distributary.lineage"
+
 BATCH, OFFSETS = "distributary.batch_id", "distributary.offsets"
 
 # Long enough to reach back over maintenance to the last commit of ours.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from distributary.errors import CheckpointMismatch
-from distributary.ingest.atomic_file import make_folder, sweep
+from distributary.ingest.files import make_folder, numbered, sweep
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +136,3 @@ def _without_file(folder: Path) -> list[Path]:
     """Checksums (`.7.crc`) of files (`7`) that are not there any more."""
     found = folder.glob(".*.crc")
     return [path for path in found if not path.with_name(path.name[1 : -len(".crc")]).exists()]
-
-
-def numbered(folder: Path, suffix: str = "") -> list[int]:
-    """The numbers that are names of files in a folder, such as 0, 1, 2 or 0.json, ascending."""
-    if not folder.is_dir():
-        return []
-    stems = (file.name.removesuffix(suffix) for file in folder.iterdir() if file.name.endswith(suffix))
-    return sorted(int(stem) for stem in stems if stem.isascii() and stem.isdigit())

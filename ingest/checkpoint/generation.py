@@ -10,16 +10,14 @@ from datetime import datetime, timezone
 from typing import Any, Literal, get_args
 
 from distributary.errors import CheckpointMismatch
-from distributary.ingest.atomic_file import write_once
-from distributary.ingest.checkpoint import Checkpoint
-from distributary.ingest.offset_log import Positions, positions_from_json, positions_to_json
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.files import write_once
+from distributary.ingest.kafka.cluster import UNKNOWN
+from distributary.ingest.kafka.offsets import Positions, positions_from_json, positions_to_json
 
 FORMAT = 1
 
 StartMode = Literal["resume", "from_tables", "again"]
-
-# A topic id of a broker that has none (before Kafka 2.8) is not compared.
-UNKNOWN = ""
 
 _NEW_CHECKPOINT = "give this pipeline a new checkpoint"
 

@@ -9,6 +9,7 @@ from distributary.ingest.pins import Coordinates, RecordKey
 
 # The newest last.
 History = tuple[RecordKey, ...]
+
 Histories = Mapping[str, History]
 
 # Per record type, the folders of tables that met it, and the first record of it that was on its way there.

@@ -9,12 +9,13 @@ from typing import Any, Literal, get_args
 import pyarrow as pa
 
 from distributary.errors import SumsDisagree
-from distributary.ingest.data_file import DataFile
-from distributary.ingest.histories import Histories
-from distributary.ingest.offset_log import Offsets
+from distributary.ingest.checkpoint.histories import Histories
+from distributary.ingest.kafka.offsets import Offsets
+from distributary.ingest.parquet.data_file import DataFile
 from distributary.registry.base import SchemaRef
 
 Role = Literal["events", "quarantine", "batches", "changes"]
+
 ROLES: tuple[Role, ...] = get_args(Role)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from distributary.ingest.manifest import Manifest
+from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.pins import PinnedKeys, PinnedTable, Pins, RecordKey, Verdict
 
 

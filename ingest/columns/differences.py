@@ -10,15 +10,18 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from distributary.errors import BadSchema
-from distributary.ingest.widening import delta_widens
+from distributary.ingest.columns.widening import delta_widens
 
 # https://github.com/delta-io/delta/blob/master/PROTOCOL.md#primitive-types, in the one Arrow spelling of each that
 # Spark reads. Unsigned integers and nanoseconds commit without an error through delta-rs and then cannot be read.
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+
 _TIMES = (pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC"))
+
 _PRIMITIVES = frozenset(
     {*_INTEGERS, *_TIMES, pa.float32(), pa.float64(), pa.bool_(), pa.string(), pa.binary()}
 )
+
 _REFUSED_IN_NAMES = re.compile(r"[ ,;{}()\n\t=]")
 
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from distributary.codecs.type_fit import Fit, fit, is_list, stored_leaf
+from distributary.codecs.types.fit import Fit, fit, is_list, stored_leaf
 from distributary.errors import BadSchema
-from distributary.ingest.names import RESERVED_COLUMNS, column_name, fold
+from distributary.ingest.columns.names import RESERVED_COLUMNS, column_name, fold
 
 SOURCE = b"distributary.source"
 

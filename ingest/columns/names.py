@@ -11,23 +11,34 @@ from itertools import count
 from distributary.errors import ConfigError
 
 ENTITY = "{entity}"
+
 RESERVED_TABLES = frozenset({"quarantine", "ledger_batches", "ledger_changes"})
+
 # Delta adds these itself to a table with a change data feed and then refuses columns called so.
 RESERVED_COLUMNS = frozenset({"_change_type", "_commit_version", "_commit_timestamp"})
 
 TABLE_NAME_LENGTH = 63
+
 COLUMN_NAME_LENGTH = 255
+
 _TABLE_DIGITS = 16
+
 _COLUMN_DIGITS = 8
+
 _SHORTEST_SLUG = 8
+
 _LONGEST_FRAME = TABLE_NAME_LENGTH - _SHORTEST_SLUG - _TABLE_DIGITS - 1
 
 _DEVICES = frozenset(
     {"con", "prn", "aux", "nul"} | {f"{port}{n}" for port in ("com", "lpt") for n in range(10)}
 )
+
 _TABLE = re.compile(r"[a-z0-9][a-z0-9_]*")
+
 _FRAME = re.compile(r"[a-z0-9_]*")
+
 _HASHED = re.compile(rf".*_[0-9a-f]{{{_TABLE_DIGITS}}}", re.DOTALL)
+
 # Delta's own list, and what makes a dotted path or a quoted name ambiguous.
 _UNSAFE_IN_COLUMNS = frozenset(" ,;{}()\n\t=.`")
 
@@ -122,3 +133,8 @@ def _is_unsafe(character: str) -> bool:
 
 def _digest(value: str, digits: int) -> str:
     return hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()[:digits]
+
+
+def words_of(text: str) -> set[str]:
+    """The words of an expression or a name, in small letters; what stands between them in a quoted name does not count."""
+    return set(re.findall(r"\w+", text.lower()))

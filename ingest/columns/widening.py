@@ -11,11 +11,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from distributary.codecs.type_fit import is_list, stored_leaf
-from distributary.ingest.layout import source_of
+from distributary.codecs.types.fit import is_list, stored_leaf
+from distributary.ingest.columns.layout import source_of
 
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+
 _TO_DOUBLE = frozenset({pa.float32(), *_INTEGERS[:3]})
+
 # Digits before the point that a decimal needs to take every value of an integer, by its bits.
 _DIGITS = {8: 10, 16: 10, 32: 10, 64: 20}
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from distributary.codecs.field_paths import part
-from distributary.codecs.type_fit import Fit, fit, is_list
-from distributary.ingest.conform_steps import Cast, Fields, Keep, Lists, Maps, Narrow, Step, Structs
-from distributary.ingest.fill import fill
-from distributary.ingest.layout import restrict, source_of
-from distributary.ingest.misfits import FitPolicies, Kind, Misfit, Trouble, trouble
-from distributary.ingest.rescued_json import json_text
+from distributary.codecs.types.fields import part
+from distributary.codecs.types.fit import Fit, fit, is_list
+from distributary.ingest.columns.layout import restrict, source_of
+from distributary.ingest.conform.converters import Cast, Fields, Keep, Lists, Maps, Narrow, Step, Structs
+from distributary.ingest.conform.misfits import FitPolicies, Kind, Misfit, Trouble, trouble
+from distributary.ingest.conform.nested import fill
+from distributary.ingest.conform.rescued import json_text
 
 __all__ = ["Conformed", "Plan", "Trouble", "fill", "plan"]
 

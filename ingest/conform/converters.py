@@ -8,11 +8,11 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from distributary.codecs.field_paths import part
-from distributary.ingest.exact_values import cast_exactly, cast_where_exact, is_valid
-from distributary.ingest.misfits import Misfit, Trouble, misfit
-from distributary.ingest.nested_arrays import Runs, list_like, map_like, plain_list, runs_of, struct_like
-from distributary.ingest.rescued_json import json_values, key_text
+from distributary.codecs.types.fields import part
+from distributary.ingest.conform.exact_values import cast_exactly, cast_where_exact, is_valid
+from distributary.ingest.conform.misfits import Misfit, Trouble, misfit
+from distributary.ingest.conform.nested import Runs, list_like, map_like, plain_list, runs_of, struct_like
+from distributary.ingest.conform.rescued import json_values, key_text
 
 Converted = tuple[pa.Array, list[Misfit]]
 

@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from distributary.codecs.type_fit import integer_range
+from distributary.codecs.types.fit import integer_range
 
 Mask = npt.NDArray[np.bool_]
 
 _DAY = 86_400_000_000
+
 # More digits than any value of a supported type has; anything longer is an error, never a rounding.
 _EXACT = Context(prec=1000, Emax=9999, Emin=-9999, traps=[Inexact, InvalidOperation])
 

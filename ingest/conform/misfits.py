@@ -10,13 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from distributary.codecs.field_paths import part
+from distributary.codecs.types.fields import part
 from distributary.errors import PolicyStopped
-from distributary.ingest.exact_values import Mask
-from distributary.ingest.rescued_json import json_values
+from distributary.ingest.conform.exact_values import Mask
+from distributary.ingest.conform.rescued import json_values
 
 Kind = Literal["new_field", "wider_type", "incompatible_type"]
+
 Done = Literal["rescued", "rejected", "ignored"]
+
 _DONE: dict[str, Done] = {
     "add": "rescued",
     "rescue": "rescued",
@@ -24,6 +26,7 @@ _DONE: dict[str, Done] = {
     "widen": "rescued",
     "quarantine": "rejected",
 }
+
 _LONGEST_TYPE = 120
 
 

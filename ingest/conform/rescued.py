@@ -10,12 +10,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from distributary.codecs.type_fit import is_list
-from distributary.ingest.layout import source_of
+from distributary.codecs.types.fit import is_list
+from distributary.ingest.columns.layout import source_of
 
 _EPOCH = datetime(1970, 1, 1)
+
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -107,3 +109,12 @@ def _iso_time(ticks: int | None, of: pa.TimestampType) -> str | int | None:
     digits = len(str(_PER_SECOND[of.unit])) - 1
     fraction = f".{rest:0{digits}d}".rstrip("0") if rest else ""
     return f"{whole}{fraction}{'Z' if of.tz else ''}"
+
+
+def joined(first: pa.StringArray | None, second: pa.StringArray | None) -> pa.StringArray | None:
+    """Per row the members of both objects, the first one's first; null where both are, None where all would be."""
+    present = [texts for texts in (first, second) if texts is not None and texts.null_count < len(texts)]
+    if len(present) < 2:
+        return present[0] if present else None
+    head, tail = pc.utf8_slice_codeunits(present[0], 0, -1), pc.utf8_slice_codeunits(present[1], 1)
+    return pc.coalesce(pc.binary_join_element_wise(head, tail, ","), *present)

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from distributary.codecs.base import Codec, RecordPath
-from distributary.codecs.describe import describe
-from distributary.codecs.schema_description import RecordDescription
+from distributary.codecs.base import Codec, RecordPath, describe
+from distributary.codecs.changes.description import RecordDescription
 from distributary.errors import BadSchema, SchemaNotFound
+from distributary.ingest.evolution.transitions import same_record
 from distributary.ingest.pins import PinnedRecord, RecordKey
-from distributary.ingest.schema_steps import same_record
 from distributary.registry.base import Schema, SchemaRef, SchemaRegistry
 
 # In the place of an id, which a schema has once it is registered.

@@ -7,19 +7,20 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from distributary.ingest.changes import LoggedChange, TableChange
-from distributary.ingest.histories import Histories
-from distributary.ingest.layout import type_at
-from distributary.ingest.ledger import ChangeRow
-from distributary.ingest.meetings import Meeting
+from distributary.ingest.checkpoint.change_log import LoggedChange, TableChange
+from distributary.ingest.checkpoint.histories import Histories
+from distributary.ingest.columns.layout import type_at
+from distributary.ingest.evolution.meetings import Meeting
+from distributary.ingest.evolution.transitions import SchemaSteps
+from distributary.ingest.evolution.verdicts import TableVerdict
 from distributary.ingest.pins import Coordinates
-from distributary.ingest.schema_steps import SchemaSteps
-from distributary.ingest.table_changes import PlannedChange
-from distributary.ingest.table_verdicts import TableVerdict
-from distributary.ingest.tables import TableState
+from distributary.ingest.tables.change import PlannedChange
+from distributary.ingest.tables.ledger import ChangeRow
+from distributary.ingest.tables.state import TableState
 
 # Kinds of changes that come with a column.
 CAME = frozenset({"added", "renamed", "oneof_arm_added"})
+
 # Those after which a column may become wider.
 WIDENED = frozenset({"widened", "changed"})
 

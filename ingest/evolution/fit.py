@@ -7,49 +7,15 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from distributary.codecs.base import decodes_any_format
-from distributary.codecs.field_paths import parts
-from distributary.ingest.conform import plan
-from distributary.ingest.evolution import tables_grow, tables_widen, worker_policies
-from distributary.ingest.expression_fit import ReadExpression
-from distributary.ingest.kafka_columns import without_rescued
-from distributary.ingest.layout import Change, changes, extend
-from distributary.ingest.misfits import Trouble
-from distributary.ingest.setting_groups import Columns, Policies, Route
-from distributary.ingest.settings import Settings
-from distributary.ingest.widening import widened
+from distributary.codecs.types.fields import parts
+from distributary.ingest.columns.layout import Change, changes
+from distributary.ingest.conform.conversion import plan
+from distributary.ingest.conform.misfits import Trouble
+from distributary.ingest.evolution.rules import Rules
+from distributary.ingest.kafka.columns import without_rescued
+from distributary.ingest.settings.groups import Policies
 
 Path = tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What the settings say of changes, as the workers and the driver apply it.
-
-    grow            whether known tables get columns
-    growth_stops    the setting that says `fail` to a table that would grow; empty where none does
-    leaves_columns  the setting because of which tables do not grow
-    any_format      whether records of every format can be decoded
-    widen           whether columns become wider
-    fixed           columns of the table at hand that cannot
-    expression      the routing expression as a run reads it; None where there is none, or nobody has read it
-    """
-
-    policies: Policies
-    columns: Columns
-    route: Route
-    grow: bool
-    growth_stops: str
-    leaves_columns: str
-    any_format: bool
-    widen: bool = False
-    fixed: frozenset[str] = frozenset()
-    expression: ReadExpression | None = None
-
-    def grown(self, before: pa.Schema, record: pa.Schema) -> pa.Schema:
-        """What a known table with the payload columns `before` becomes by records with these columns."""
-        wide = widened(before, record, self.fixed) if self.widen else before
-        return extend(wide, record, self.columns.reserved()) if self.grow else wide
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +38,6 @@ class TableFit:
     def trouble_at(self, path: Path) -> tuple[Trouble, ...]:
         """The trouble that a field has to do with."""
         return tuple(one for one in self.trouble if touching(parts(one.column), path))
-
-
-def rules_of(settings: Settings, expression: ReadExpression | None = None) -> Rules:
-    """The rules that a pipeline's settings make; with its routing expression, also what that makes of columns."""
-    evolution, policies = settings.decode.evolution, settings.policies
-    stops = "decode.evolution" if evolution == "fail" else "policies.new_field"
-    return Rules(
-        policies=worker_policies(settings),
-        columns=settings.sink.columns,
-        route=settings.route,
-        grow=tables_grow(settings),
-        growth_stops=stops if evolution == "fail" or policies.new_field == "fail" else "",
-        leaves_columns="decode.evolution"
-        if evolution == "ignore" and policies.new_field == "add"
-        else "policies.new_field",
-        any_format=decodes_any_format(settings.decode.format),
-        widen=tables_widen(settings),
-        expression=expression,
-    )
 
 
 def table_fit(record: pa.Schema, before: pa.Schema, rules: Rules, after: pa.Schema | None = None) -> TableFit:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from distributary.ingest.histories import Histories, Met, newly_met
-from distributary.ingest.layout import changes
+from distributary.ingest.checkpoint.histories import Histories, Met, newly_met
+from distributary.ingest.columns.layout import changes
+from distributary.ingest.evolution.rules import Rules
+from distributary.ingest.evolution.transitions import SchemaSteps
+from distributary.ingest.evolution.verdicts import TableVerdict, verdicts, verdicts_of_table
 from distributary.ingest.pins import Coordinates, PinnedTable, RecordKey
-from distributary.ingest.schema_steps import SchemaSteps
-from distributary.ingest.table_fit import Rules
-from distributary.ingest.table_verdicts import TableVerdict, verdicts, verdicts_of_table
 
 _EMPTY = pa.schema([])
 

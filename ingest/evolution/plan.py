@@ -9,19 +9,15 @@ from typing import TypeAlias, TypeVar
 import pyarrow as pa
 
 from distributary.codecs.base import Codec, RecordPath
-from distributary.codecs.field_paths import part
-from distributary.codecs.schema_changes import SchemaChange, classify
+from distributary.codecs.changes.classify import SchemaChange, classify
+from distributary.codecs.types.fields import part
 from distributary.errors import BadSchema
-from distributary.ingest.candidates import Candidate, Candidates
-from distributary.ingest.entity_schemas import entity_name
-from distributary.ingest.histories import Histories, History
-from distributary.ingest.kafka_columns import without_rescued
-from distributary.ingest.layout import source_of, spark_type
-from distributary.ingest.pins import PinnedRecord, PinnedTable, RecordKey
-from distributary.ingest.plan_steps import Step, TablePlan
-from distributary.ingest.schema_steps import SchemaSteps, same_name
-from distributary.ingest.table_fit import Rules
-from distributary.ingest.table_verdicts import (
+from distributary.ingest.checkpoint.histories import Histories, History
+from distributary.ingest.columns.layout import source_of, spark_type
+from distributary.ingest.evolution.candidates import Candidate, Candidates
+from distributary.ingest.evolution.rules import Rules
+from distributary.ingest.evolution.transitions import SchemaSteps, same_name
+from distributary.ingest.evolution.verdicts import (
     TableVerdict,
     absent,
     unreadable,
@@ -29,6 +25,9 @@ from distributary.ingest.table_verdicts import (
     verdicts,
     verdicts_of_table,
 )
+from distributary.ingest.kafka.columns import without_rescued
+from distributary.ingest.pins import PinnedRecord, PinnedTable, RecordKey
+from distributary.ingest.schemas.entity_location import entity_name
 from distributary.registry.base import Schema, SchemaRef
 
 
@@ -46,8 +45,10 @@ class Known:
 
 
 Told: TypeAlias = tuple[TableVerdict, ...]
+
 # One table's answer, before tables with the same answer are put together.
 _Answer = tuple[str, int | None, Candidate, Told]
+
 # As what tables met a record type last, where that matters.
 _Last = TypeVar("_Last")
 
@@ -339,3 +340,44 @@ def _has(columns: pa.Schema, path: Sequence[str]) -> bool:
             return False
         found = found.field(name).type
     return not pa.types.is_nested(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a schema means for some tables.
+
+    tables   their folders; none where it is for tables that are not there yet
+    record   the record type's name
+    before   the id that these tables met last; None where nobody knows, or there is none
+    unmet    whether no table has met this record type, and its records may go to these all the same
+    """
+
+    tables: tuple[str, ...]
+    record: str
+    before: int | None
+    candidate: Candidate
+    verdicts: tuple[TableVerdict, ...]
+    unmet: bool = False
+
+    @property
+    def open(self) -> bool:
+        """Whether something needs a decision."""
+        return any(verdict.open for verdict in self.verdicts)
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """All steps, those of the most tables first.
+
+    strangers  tables whose records' schemas are of no watched subject
+    unread     tables that nobody could look at, and why
+    """
+
+    steps: tuple[Step, ...]
+    strangers: tuple[str, ...]
+    unread: Mapping[str, str]
+
+    @property
+    def open(self) -> bool:
+        """Whether something needs a decision, which it does where nobody could look."""
+        return bool(self.unread) or any(step.open for step in self.steps)

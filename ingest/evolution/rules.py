@@ -2,19 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
-from distributary.ingest.pins import PinnedRecord
-from distributary.ingest.setting_groups import Policies
-from distributary.ingest.settings import Settings
+import pyarrow as pa
+
+from distributary.codecs.base import decodes_any_format
+from distributary.ingest.columns.layout import extend
+from distributary.ingest.columns.widening import widened
+from distributary.ingest.routing.ahead import ReadExpression
+from distributary.ingest.settings.groups import Columns, Policies, Route
+from distributary.ingest.settings.model import Settings
 
 
-class RestartToEvolve(Exception):
-    """The attempt is given up, nothing of it visible, so that the next one starts with the new schemas pinned."""
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the settings say of changes, as the workers and the driver apply it.
 
-    def __init__(self, changes: Sequence[str]) -> None:
-        super().__init__("; ".join(changes))
-        self.changes = tuple(changes)
+    grow            whether known tables get columns
+    growth_stops    the setting that says `fail` to a table that would grow; empty where none does
+    leaves_columns  the setting because of which tables do not grow
+    any_format      whether records of every format can be decoded
+    widen           whether columns become wider
+    fixed           columns of the table at hand that cannot
+    expression      the routing expression as a run reads it; None where there is none, or nobody has read it
+    """
+
+    policies: Policies
+    columns: Columns
+    route: Route
+    grow: bool
+    growth_stops: str
+    leaves_columns: str
+    any_format: bool
+    widen: bool = False
+    fixed: frozenset[str] = frozenset()
+    expression: ReadExpression | None = None
+
+    def grown(self, before: pa.Schema, record: pa.Schema) -> pa.Schema:
+        """What a known table with the payload columns `before` becomes by records with these columns."""
+        wide = widened(before, record, self.fixed) if self.widen else before
+        return extend(wide, record, self.columns.reserved()) if self.grow else wide
+
+
+def rules_of(settings: Settings, expression: ReadExpression | None = None) -> Rules:
+    """The rules that a pipeline's settings make; with its routing expression, also what that makes of columns."""
+    evolution, policies = settings.decode.evolution, settings.policies
+    stops = "decode.evolution" if evolution == "fail" else "policies.new_field"
+    return Rules(
+        policies=worker_policies(settings),
+        columns=settings.sink.columns,
+        route=settings.route,
+        grow=tables_grow(settings),
+        growth_stops=stops if evolution == "fail" or policies.new_field == "fail" else "",
+        leaves_columns="decode.evolution"
+        if evolution == "ignore" and policies.new_field == "add"
+        else "policies.new_field",
+        any_format=decodes_any_format(settings.decode.format),
+        widen=tables_widen(settings),
+        expression=expression,
+    )
 
 
 def tables_grow(settings: Settings) -> bool:
@@ -32,10 +78,3 @@ def worker_policies(settings: Settings) -> Policies:
     if settings.decode.evolution != "ignore" or settings.policies.new_field != "add":
         return settings.policies
     return settings.policies.model_copy(update={"new_field": "rescue"})
-
-
-def describe(record: PinnedRecord) -> str:
-    """A record type by its schema's reference, and its place in the schema where it is not the first."""
-    ref, path = record.key
-    whose = "" if record.schema.entity is None else f" of {record.schema.entity}"
-    return f"{ref}{whose}" + (f" (message {'.'.join(map(str, path))})" if any(path) else "")

@@ -7,10 +7,9 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from distributary.codecs.base import Codec
-from distributary.codecs.describe import describe
-from distributary.codecs.schema_changes import SchemaChange, classify
-from distributary.codecs.schema_description import RecordDescription, described_columns
+from distributary.codecs.base import Codec, describe
+from distributary.codecs.changes.classify import SchemaChange, classify
+from distributary.codecs.changes.description import RecordDescription, described_columns
 from distributary.errors import BadSchema
 from distributary.ingest.pins import PinnedRecord, RecordKey
 

@@ -8,13 +8,14 @@ from typing import Literal
 
 import pyarrow as pa
 
-from distributary.codecs.field_paths import part, parts
-from distributary.codecs.schema_changes import ChangeClass, SchemaChange
-from distributary.ingest.expression_words import reads
-from distributary.ingest.layout import column_path, type_at
-from distributary.ingest.misfits import Kind, Trouble
-from distributary.ingest.setting_groups import NamedTable
-from distributary.ingest.table_fit import Path, Rules, TableFit, table_fit
+from distributary.codecs.changes.classify import ChangeClass, SchemaChange
+from distributary.codecs.types.fields import part, parts
+from distributary.ingest.columns.layout import column_path, type_at
+from distributary.ingest.conform.misfits import Kind, Trouble
+from distributary.ingest.evolution.fit import Path, TableFit, table_fit
+from distributary.ingest.evolution.rules import Rules
+from distributary.ingest.routing.words import reads
+from distributary.ingest.settings.groups import NamedTable
 
 Action = Literal[
     "add",  # the table gets the column
@@ -31,18 +32,23 @@ Action = Literal[
 
 # From the gravest on: what is told of a field with several kinds of trouble.
 _GRAVITY: tuple[Action, ...] = ("fail", "quarantine", "rescue", "ignore")
+
 _TO_DECIDE: frozenset[Action] = frozenset({"rescue", "quarantine", "drop", "other_table", "fail"})
+
 _KINDS: Mapping[Kind, ChangeClass] = {
     "new_field": "added",
     "wider_type": "widened",
     "incompatible_type": "changed",
 }
+
 # Changes that no column notices: every column may be null, and the symbols of an enum are texts.
 _UNNOTICED: frozenset[ChangeClass] = frozenset(
     {"made_required", "made_optional", "enum_value_added", "enum_value_removed"}
 )
+
 # Changes after which a routing expression finds something else in a field, or nothing.
 _READ_OTHERWISE: frozenset[ChangeClass] = frozenset({"dropped", "renamed", "changed"})
+
 _MAY_MOVE = "the routing expression reads this field: records may go to other tables, or have no entity"
 
 

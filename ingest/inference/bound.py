@@ -12,16 +12,17 @@ import pyarrow.types as kinds
 from pyspark.accumulators import Accumulator
 
 from distributary.codecs.base import SurveyingCodec, load_codec
-from distributary.codecs.field_count import Path, fields_in, held_in
-from distributary.codecs.field_paths import part
-from distributary.codecs.struct_type import arrow_schema
-from distributary.codecs.type_fit import is_list
+from distributary.codecs.types.fields import Path, fields_in, held_in, part
+from distributary.codecs.types.fit import is_list
+from distributary.codecs.types.struct_type import arrow_schema
 from distributary.errors import ConfigError
 from distributary.registry.base import Schema
 
 # So many times the fields that a schema may have are counted before looking ends, so that somebody learns how many there are.
 _LEEWAY = 4
+
 _MOST_NAMED = 3
+
 # A few names inside of a field are no sign that they are made of data.
 _CROWD = 50
 

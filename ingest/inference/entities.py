@@ -16,24 +16,29 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from distributary.codecs.base import Codec, GrowingReader, PickingCodec, growing, load_codec
-from distributary.codecs.field_count import fields_in
-from distributary.codecs.record_headers import last_header
-from distributary.ingest.entity_schemas import NO_FIELDS, EntitySchemas, entity_name
-from distributary.ingest.infer import records_to_infer
-from distributary.ingest.infer_bound import Looked, check_bound, enough
-from distributary.ingest.routing import as_text
-from distributary.ingest.schema_hints import hints_of
-from distributary.ingest.setting_groups import Route
-from distributary.ingest.settings import Settings
+from distributary.codecs.types.fields import fields_in
+from distributary.codecs.wire.record_headers import last_header
+from distributary.ingest.inference.bound import Looked, check_bound, enough
+from distributary.ingest.inference.topic import records_to_infer
+from distributary.ingest.routing.routes import as_text
+from distributary.ingest.schemas.entity_location import NO_FIELDS, EntitySchemas, entity_name
+from distributary.ingest.schemas.hints import hints_of
+from distributary.ingest.settings.groups import Route
+from distributary.ingest.settings.model import Settings
 from distributary.registry.base import Schema
 
 _NOTHING = Schema(0, "STRUCT", NO_FIELDS)
+
 _NAMED_DDL = "topic string, key binary, timestamp timestamp, offset bigint, value binary, entity string"
+
 _FOUND_DDL = "entity string, text string, records bigint, cut_short boolean"
+
 # Names come from data: so many times the entities that may have tables are looked at in one task.
 _LEEWAY = 4
+
 # Texts that differ are put together now and then.
 _MOST_TEXTS = 32
+
 # So many records are looked at together: the fields of each are put into those of all before it.
 _TOGETHER = 256
 

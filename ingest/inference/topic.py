@@ -10,40 +10,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from distributary.codecs.base import GrowingCodec, SurveyingCodec, growing, load_codec
-from distributary.codecs.record_headers import VALUE_HEADER, last_header
-from distributary.errors import ConfigError
-from distributary.ingest.entity_schemas import EntitySchemas
-from distributary.ingest.infer_bound import Looked, bounded, check_bound
-from distributary.ingest.kafka_cluster import KafkaCluster
-from distributary.ingest.kafka_source import read_range
-from distributary.ingest.offset_log import Offsets
-from distributary.ingest.schema_hints import hinted, hints_of
-from distributary.ingest.schema_location import SchemaLocation
-from distributary.ingest.settings import Settings
+from distributary.codecs.base import SurveyingCodec
+from distributary.codecs.wire.record_headers import VALUE_HEADER, last_header
+from distributary.ingest.inference.bound import Looked, bounded, check_bound
+from distributary.ingest.kafka.cluster import KafkaCluster
+from distributary.ingest.kafka.offsets import Offsets
+from distributary.ingest.kafka.source import read_range
+from distributary.ingest.schemas.entity_location import growing_codec
+from distributary.ingest.schemas.hints import hinted, hints_of
+from distributary.ingest.settings.model import Settings
 from distributary.registry.base import Schema
 
 # Spark's JSON reader otherwise makes a column of strings from a field that was null in every record it saw.
 _OPTIONS = {"dropFieldIfAllNull": "true", "mode": "DROPMALFORMED"}
-
-
-def growing_codec(settings: Settings) -> GrowingCodec:
-    """The codec of the settings. Raises ConfigError for one whose schemas are all registered, none inferred."""
-    codec = growing(load_codec(settings.decode.format))
-    if codec is None:
-        raise ConfigError(
-            f"records in {settings.decode.format} name their schema in a registry; there is nothing to infer"
-        )
-    return codec
-
-
-def location_of(settings: Settings) -> SchemaLocation:
-    """Where the versions of the settings' inferred schema are. Raises ConfigError where none is inferred."""
-    growing_codec(settings)
-    folder, subject = settings.schema_folder(), settings.inferred_subject() or settings.name
-    if settings.decode.schema_per == "entity":
-        return EntitySchemas(folder, subject, settings.decode.schema_hints)
-    return SchemaLocation(folder, subject)
 
 
 def infer(spark: SparkSession, settings: Settings, sample: int | None = None) -> Schema:

@@ -14,19 +14,23 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from distributary.errors import BrokerUnavailable, ConfigError, PipelineError, SetupError
-from distributary.ingest.generation import UNKNOWN
-from distributary.ingest.librdkafka_options import librdkafka_options
-from distributary.ingest.offset_log import Positions
-from distributary.ingest.settings import Settings
+from distributary.ingest.kafka.librdkafka import librdkafka_options
+from distributary.ingest.kafka.offsets import Positions
+from distributary.ingest.settings.model import Settings
+
+# A topic id of a broker that has none (before Kafka 2.8) is not compared.
+UNKNOWN = ""
 
 TIMEOUT_SECONDS = 15.0
 
 _log = logging.getLogger(__name__)
+
 # What a client says over and over while it cannot connect is told once, by the error that is raised; without a handler
 # Python would print each line.
 _log.addHandler(logging.NullHandler())
 
 _SETTLE_SECONDS = 3.0
+
 _ASK_AGAIN_SECONDS = 0.1
 
 # A UUID of sixteen zero bytes: the broker is older than topic ids (Kafka 2.8).

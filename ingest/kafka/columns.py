@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from distributary.ingest.setting_groups import Columns
-
-# Of the frame that workers read, in this order; see `ingest/frames.py`.
-RAW = ("topic", "partition", "offset", "ts", "key", "value", "header_id", "route")
-
-TIMESTAMP = pa.timestamp("us", tz="UTC")
+from distributary.ingest.kafka.records import TIMESTAMP
+from distributary.ingest.settings.groups import Columns
 
 
 def kafka_fields(columns: Columns) -> list[pa.Field]:

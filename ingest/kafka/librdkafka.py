@@ -21,12 +21,14 @@ _SAME = {
     "ssl.key.password",
     "ssl.cipher.suites",
 }
+
 _RENAMED = {
     "sasl.mechanism": "sasl.mechanism",
     "ssl.truststore.certificates": "ssl.ca.pem",
     "ssl.keystore.certificate.chain": "ssl.certificate.pem",
     "ssl.keystore.key": "ssl.key.pem",
 }
+
 # Translated together with others, below.
 _TOGETHER = {
     "sasl.jaas.config",
@@ -39,18 +41,22 @@ _TOGETHER = {
     "ssl.keystore.password",
     "ssl.endpoint.identification.algorithm",
 }
+
 # How Java goes about it, not whom it trusts or who it is.
 _JAVA_ONLY = re.compile(
     r"sasl\.login\.(connect|read|refresh|retry)\..*"
     r"|sasl\.kerberos\.(kinit|min|ticket)\..*"
     r"|ssl\.(protocol|enabled\.protocols|provider|secure\.random\.implementation|(key|trust)manager\.algorithm)"
 )
+
 _DECIDES = ("security.", "sasl.", "ssl.")
+
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 _MODULE = re.compile(
     r"\s*(?P<module>[\w.$]+)\s+(?:required|requisite|sufficient|optional)\b(?P<options>.*)", re.DOTALL
 )
+
 _OPTION = re.compile(r"""([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""")
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 
@@ -40,3 +42,16 @@ def count_spans(raw: pa.RecordBatch, spans: Spans) -> None:
         mine = offsets[places == place]
         where = (topics.dictionary[int(place) >> 32].as_py(), int(place) & 0xFFFFFFFF)
         join_spans(spans, {where: Span(len(mine), int(mine.min()), int(mine.max()))})
+
+
+# Topic, partition, and the first offset that is not in the table.
+Ends = Mapping[str, Mapping[int, int]]
+
+
+def committed(raw: pa.RecordBatch, rows: npt.NDArray[np.int64], ends: Ends) -> npt.NDArray[np.bool_]:
+    """Whether each of these rows of the batch stands below the offset its partition has reached."""
+    topics = raw["topic"].to_pylist()
+    partitions, offsets = raw["partition"].to_numpy(), raw["offset"].to_numpy()
+    reached = [ends.get(topics[row], {}).get(int(partitions[row]), 0) for row in rows]
+    below: npt.NDArray[np.bool_] = offsets[rows] < np.array(reached, dtype=np.int64)
+    return below

@@ -8,9 +8,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
-from distributary.codecs.record_headers import VALUE_HEADER, last_header
-from distributary.ingest.kafka_columns import RAW, TIMESTAMP
-from distributary.ingest.settings import Settings
+from distributary.codecs.wire.record_headers import VALUE_HEADER, last_header
+from distributary.ingest.settings.model import Settings
+
+# Of the frame that workers read, in this order; see `ingest/kafka/records.py`.
+RAW = ("topic", "partition", "offset", "ts", "key", "value", "header_id", "route")
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 _TYPES = {
     "topic": pa.string(),
@@ -22,6 +26,7 @@ _TYPES = {
     "header_id": pa.binary(),
     "route": pa.binary(),
 }
+
 RAW_SCHEMA = pa.schema([pa.field(name, _TYPES[name]) for name in RAW])
 
 
@@ -68,3 +73,7 @@ def _absent(name: str, batch: pa.RecordBatch, topics: tuple[str, ...]) -> pa.Arr
         if name == "topic"
         else pa.nulls(batch.num_rows, _TYPES[name])
     )
+
+
+# The columns put beside RAW's: the key's text, and the same where it is one value, to route by.
+TEXT, ENTITY = "key_text", "key_entity"

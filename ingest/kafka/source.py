@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from distributary.ingest.kafka_cluster import KafkaCluster, lag, topic_identity
-from distributary.ingest.offset_log import Offsets, Positions, ends, positions_to_json, starts
-from distributary.ingest.settings import Settings
+from distributary.ingest.kafka.cluster import KafkaCluster, lag, topic_identity
+from distributary.ingest.kafka.offsets import Offsets, Positions, ends, positions_to_json, starts
+from distributary.ingest.settings.model import Settings
 
 __all__ = ["KafkaCluster", "complete", "lag", "read_range", "read_stream", "topic_identity", "warm_up"]
 

@@ -7,16 +7,19 @@ forgets it. A table's file stays open for its next row group while tables are fe
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from distributary.ingest.conform import fill
-from distributary.ingest.data_file import DataFile, file_name
-from distributary.ingest.parquet_encoding import dictionary_columns
-from distributary.ingest.statistics import statistics
+from distributary.ingest.conform.nested import fill
+from distributary.ingest.parquet.data_file import DataFile, file_name
+from distributary.ingest.parquet.statistics import statistics
 
 # More open files than this come too near to what a process may have open by default (1,024).
 MOST_OPEN_FILES = 200
@@ -132,3 +135,82 @@ class TableBuffers:
             return os.path.getsize(self._path(table, held))
         with open(self._path(table, held), "xb") as file:
             return file.write(held.memory.getvalue())
+
+
+_Part = tuple[pa.RecordBatch, npt.NDArray[np.int32]]
+
+
+class Chunk:
+    """Rows with their entities' numbers; `folders[number]` is the table they go to."""
+
+    def __init__(self, buffers: TableBuffers, folders: Sequence[str], limit_bytes: int) -> None:
+        self._buffers, self._folders, self._limit = buffers, folders, limit_bytes
+        self._parts: dict[pa.Schema, list[_Part]] = {}
+        self._bytes = 0
+
+    def add(self, rows: pa.RecordBatch, codes: npt.NDArray[np.int32]) -> None:
+        """Collect rows of one schema; hands everything on when it is enough."""
+        if not len(codes):
+            return
+        self._parts.setdefault(rows.schema, []).append((rows, codes))
+        self._bytes += rows.nbytes
+        if self._bytes > self._limit:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand everything on, each entity's rows in the order they came."""
+        for parts in self._parts.values():
+            self._split(parts)
+        self._parts.clear()
+        added, self._bytes = self._bytes, 0
+        self._buffers.grew(added)
+
+    def _split(self, parts: list[_Part]) -> None:
+        rows = pa.concat_batches([rows for rows, _ in parts])
+        codes = np.concatenate([codes for _, codes in parts])
+        parts.clear()  # before sorting makes another copy
+        if codes[0] != codes[-1] or (codes != codes[0]).any():
+            order = np.argsort(codes, kind="stable")
+            rows, codes = rows.take(pa.array(order)), codes[order]
+        edges = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)]
+        for start, end in pairwise(edges):
+            self._buffers.add(self._folders[codes[start]], rows.slice(start, end - start))
+
+
+SAMPLE_ROWS = 2_000
+
+# Distinct values among the sample above which a column gets no dictionary.
+MOST_DISTINCT = 0.5
+
+
+def dictionary_columns(rows: pa.Table) -> list[str]:
+    """The Parquet paths, such as `position.x` and `tags.list.element`, that get a dictionary."""
+    sample = rows.slice(0, SAMPLE_ROWS).combine_chunks()
+    return [
+        path
+        for field, column in zip(sample.schema, sample.columns, strict=True)
+        for path, values in _leaves(
+            field.name, column.chunk(0) if column.num_chunks else pa.array([], field.type)
+        )
+        if _repeats(values)
+    ]
+
+
+def _repeats(values: pa.Array) -> bool:
+    if pa.types.is_boolean(values.type):
+        return False  # a bit a value already
+    return not len(values) or pc.count_distinct(values).as_py() <= len(values) * MOST_DISTINCT
+
+
+def _leaves(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    """https://github.com/apache/parquet-format/blob/master/LogicalTypes.md#nested-types"""
+    if pa.types.is_struct(values.type):
+        for field, child in zip(values.type, values.flatten(), strict=True):
+            yield from _leaves(f"{path}.{field.name}", child)
+    elif pa.types.is_list(values.type):
+        yield from _leaves(f"{path}.list.element", values.flatten())
+    elif pa.types.is_map(values.type):
+        yield from _leaves(f"{path}.key_value.key", values.keys)
+        yield from _leaves(f"{path}.key_value.value", values.items)
+    else:
+        yield path, values

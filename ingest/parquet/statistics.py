@@ -23,11 +23,15 @@ import pyarrow.types as pat
 
 # As long as Spark's own.
 _PREFIX = 32
+
 _HIGHEST = "\U0010ffff"
+
 _EPOCH = datetime(1970, 1, 1)
+
 _EPOCH_DAY = date(1970, 1, 1)
 
 Path = tuple[str, ...]
+
 # A bound as JSON text, from Parquet's physical value and the column's type; None where it is not certain.
 Bound = Callable[[Any, pa.DataType], str | None]
 

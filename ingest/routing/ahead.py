@@ -5,20 +5,23 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway
 from pyspark import SparkContext
 
-from distributary.errors import SetupError
-from distributary.ingest.expression_fit import ReadExpression
-from distributary.ingest.expression_parser import attributes, native, parsed_by
-from distributary.ingest.java import find_java
-from distributary.ingest.settings import Settings
+from distributary.errors import ConfigError, SetupError
+from distributary.ingest.routing.parser import attributes, native, parsed_by
+from distributary.ingest.routing.tree import Node, evaluate
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.spark.java import find_java
 
 _JARS = Path(pyspark.__file__).parent / "jars"
+
 # A JVM that lives for one expression: what makes it good at long work would only cost it time.
 _SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
@@ -63,3 +66,43 @@ def _command() -> list[str]:
     java = str(find_java().path)
     server = ("py4j.GatewayServer", "--die-on-broken-pipe", "--enable-auth", "0")
     return [java, *_SHORT_LIVED, "-classpath", str(_JARS / "*"), *server]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadExpression:
+    """A routing expression that Spark's parser has read.
+
+    tree    what workers evaluate; None where Spark evaluates it
+    fields  the paths of the fields that it names
+    """
+
+    tree: Node | None
+    fields: tuple[tuple[str, ...], ...]
+
+    def refusal(self, columns: pa.Schema) -> str | None:
+        """What stops a run that meets records with these columns; None where they go with it, as far as is known."""
+        if self.tree is None:
+            return None
+        arrays = [pa.nulls(0, field.type) for field in columns]
+        try:
+            # Types alone decide about that, so that no row is needed.
+            evaluate(self.tree, pa.RecordBatch.from_arrays(arrays, schema=columns))
+        except ConfigError as error:
+            return str(error)
+        return None
+
+    def lacked_by(self, columns: pa.Schema) -> list[tuple[str, ...]]:
+        """The fields that records with these columns do not have, so that they are null."""
+        return [path for path in self.fields if not has_field(columns, path)]
+
+
+def has_field(columns: pa.Schema, path: tuple[str, ...]) -> bool:
+    """Whether an expression's field is there, whatever its case; what is within a map or a list counts as there."""
+    return _has(pa.struct(list(columns)), path)
+
+
+def _has(dtype: pa.DataType, path: tuple[str, ...]) -> bool:
+    if not path or not pa.types.is_struct(dtype):
+        return True
+    inner = [field.type for field in dtype if field.name.lower() == path[0].lower()]
+    return bool(inner) and _has(inner[0], path[1:])

@@ -11,9 +11,8 @@ from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
 from distributary.errors import ConfigError
-from distributary.ingest.expression_functions import AT_MOST, BY_NAME, FUNCTIONS
-from distributary.ingest.expression_kinds import beyond
-from distributary.ingest.expression_tree import Call, Field, Literal, Node
+from distributary.ingest.routing.functions import AT_MOST, BY_NAME, FUNCTIONS, beyond
+from distributary.ingest.routing.tree import Call, Field, Literal, Node
 
 # What Spark's parser makes of operators and of syntax of their own: the classes of its tree.
 _BY_CLASS: Mapping[str, str] = {
@@ -36,6 +35,7 @@ _BY_CLASS: Mapping[str, str] = {
     "IsNull": "is null",
     "IsNotNull": "is not null",
 }
+
 _LITERALS = ("string", "int", "bigint", "boolean", "void")
 
 

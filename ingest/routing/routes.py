@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from distributary.ingest.expression_tree import Node, evaluate
-from distributary.ingest.key_texts import ENTITY
-from distributary.ingest.setting_groups import Route
+from distributary.ingest.kafka.records import ENTITY
+from distributary.ingest.routing.tree import Node, evaluate
+from distributary.ingest.settings.groups import Route
 
 
 @dataclass(frozen=True, slots=True)

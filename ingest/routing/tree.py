@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distributary.errors import ConfigError
-from distributary.ingest.expression_functions import FUNCTIONS
-from distributary.ingest.expression_kinds import Kind, as_text, kind_of
+from distributary.ingest.routing.functions import FUNCTIONS, Kind, as_text, kind_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,26 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import pyarrow as pa
+import pyarrow.types as kinds
+
+from distributary.codecs.types.fit import is_list
 from distributary.errors import ConfigError
-from distributary.ingest.expression_functions import AT_MOST, BY_NAME, FUNCTIONS
-from distributary.ingest.expression_kinds import beyond
+from distributary.ingest.columns.layout import source_of
+from distributary.ingest.columns.names import words_of
+from distributary.ingest.routing.functions import AT_MOST, BY_NAME, FUNCTIONS, beyond
 
 _TOKENS = re.compile(
     r"""(?P<text>[rR]'[^']*'|[rR]"[^"]*"|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
     r"""|(?P<name>(?:`(?:[^`]|``)+`|\w+)(?:\s*\.\s*(?:`(?:[^`]|``)+`|[^\W\d]\w*))*)|(?P<comment>--|/\*)|(?P<sign>\S)""",
     re.DOTALL,
 )
+
 _CLOSES = {")": "(", "]": "["}
+
 # Signs that something must follow.
 _UNFINISHED = frozenset({",", "|", "="})
+
 # Words of the language that a bracket may follow.
 _WORDS = frozenset(
     [
@@ -64,6 +72,7 @@ _WORDS = frozenset(
         "within",
     ]
 )
+
 # With these, arguments are not told apart by commas.
 _SEPARATING = frozenset({"both", "distinct", "for", "from", "leading", "trailing"})
 
@@ -151,3 +160,45 @@ def _no_expression(why: str) -> ConfigError:
 
 def _at(found: re.Match[str]) -> str:
     return f"character {found.start() + 1}"
+
+
+_TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+
+_TEXTS = re.compile(_TEXT)
+
+# `at['game']` is the field `game` of a struct, or a map's value.
+_PLACES = re.compile(rf"\[\s*({_TEXT})\s*\]")
+
+# What a path goes through without a word of it in an expression, which says `tags[0].id`.
+_NAMELESS = frozenset({"element", "key", "value"})
+
+
+def reads(expression: str, path: tuple[str, ...], columns: pa.Schema) -> bool:
+    """Whether the expression names the field at this path in the payload's names, rather once too often than too seldom.
+
+    `columns` tell which of the path's steps are a list's elements or a map's keys and values.
+    """
+    words = words_of(_TEXTS.sub(" ", expression))
+    inside = words.union(*(words_of(text) for text in _PLACES.findall(expression)))
+    first, *others = _names(path, columns)
+    return bool(words) and words_of(first) <= words and all(words_of(name) <= inside for name in others)
+
+
+def _names(path: tuple[str, ...], columns: pa.Schema) -> Iterator[str]:
+    """The steps of a path that are names of fields; of types that `columns` do not have, those that must be."""
+    around: pa.DataType | None = pa.struct(list(columns))
+    for step in path:
+        nameless = step in _NAMELESS if around is None else not kinds.is_struct(around)
+        if not nameless:
+            yield step
+        around = None if around is None else _inside(around, step)
+
+
+def _inside(around: pa.DataType, step: str) -> pa.DataType | None:
+    if is_list(around):
+        return around.value_type
+    if kinds.is_map(around):
+        return around.key_type if step == "key" else around.item_type
+    if not kinds.is_struct(around):
+        return None
+    return next((field.type for field in around if source_of(field) == step), None)

@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from distributary.codecs.base import INFERRED, Codec, growing
-from distributary.codecs.field_count import fields_in
+from distributary.codecs.types.fields import fields_in
 from distributary.errors import BadSchema, SchemaNotFound
-from distributary.ingest import reasons
-from distributary.ingest.entity_schemas import NO_FIELDS, EntityVersions
-from distributary.ingest.layout import changes, extend
+from distributary.ingest import pins as reasons
+from distributary.ingest.columns.layout import changes, extend
+from distributary.ingest.columns.widening import widened
 from distributary.ingest.pins import PinnedRecord, RecordKey, Verdict, newest_of_entities
-from distributary.ingest.pins_store import PinsStore
-from distributary.ingest.registry_wait import RegistryWait
-from distributary.ingest.widening import widened
+from distributary.ingest.schemas.entity_location import NO_FIELDS, EntityVersions
+from distributary.ingest.schemas.registry_wait import RegistryWait
+from distributary.ingest.schemas.store import PinsStore
 from distributary.registry.base import Answer, Schema, SchemaRef, SchemaRegistry
 
 

@@ -1,6 +1,6 @@
 """A location with the versions of one inferred schema an entity: what is a number for one may be a text for another.
 
-`<folder>/<name>/<version>.json` holds nothing but Spark's StructType JSON, the name being the one that `names.py` makes from an
+`<folder>/<name>/<version>.json` holds nothing but Spark's StructType JSON, the name being the one that `columns/names.py` makes from an
 entity for tables. Versions are numbered over the whole location, so that a number by itself is one schema. An entity whose
 name is not its own is in `<folder>/_names/<name>.json`. Records without an entity have versions in `<folder>` itself.
 """
@@ -16,20 +16,41 @@ from typing import Protocol, runtime_checkable
 
 from pyspark.sql.types import StructType
 
-from distributary.codecs.base import INFERRED
-from distributary.errors import BadSchema, SchemaNotFound
-from distributary.ingest.atomic_file import make_folder, write_once
-from distributary.ingest.checkpoint import numbered
-from distributary.ingest.file_lock import file_lock
-from distributary.ingest.names import ENTITY, table_name
-from distributary.ingest.schema_hints import hinted, hints_of
-from distributary.ingest.schema_location import SUFFIX, SchemaLocation, file_text
+from distributary.codecs.base import INFERRED, GrowingCodec, growing, load_codec
+from distributary.errors import BadSchema, ConfigError, SchemaNotFound
+from distributary.ingest.columns.names import ENTITY, table_name
+from distributary.ingest.files import file_lock, make_folder, numbered, write_once
+from distributary.ingest.schemas.hints import hinted, hints_of
+from distributary.ingest.schemas.location import SUFFIX, SchemaLocation, file_text
+from distributary.ingest.settings.model import Settings
 from distributary.registry.base import Reference, Schema, SchemaRef, SchemaType, SubjectVersion
+
+
+def growing_codec(settings: Settings) -> GrowingCodec:
+    """The codec of the settings. Raises ConfigError for one whose schemas are all registered, none inferred."""
+    codec = growing(load_codec(settings.decode.format))
+    if codec is None:
+        raise ConfigError(
+            f"records in {settings.decode.format} name their schema in a registry; there is nothing to infer"
+        )
+    return codec
+
+
+def location_of(settings: Settings) -> SchemaLocation:
+    """Where the versions of the settings' inferred schema are. Raises ConfigError where none is inferred."""
+    growing_codec(settings)
+    folder, subject = settings.schema_folder(), settings.inferred_subject() or settings.name
+    if settings.decode.schema_per == "entity":
+        return EntitySchemas(folder, subject, settings.decode.schema_hints)
+    return SchemaLocation(folder, subject)
+
 
 NO_FIELDS = '{"type":"struct","fields":[]}'
 
 _NAMES = "_names"
+
 _LOCK = "_lock"
+
 # Writing a file durably is waiting for the disk.
 _WRITERS = 16
 

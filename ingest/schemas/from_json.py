@@ -11,26 +11,31 @@ from typing import Literal, cast
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from distributary.codecs.function_options import ENGINE, MODE, Engine, location_options
-from distributary.codecs.json_inferred import JsonCodec
-from distributary.codecs.json_options import RESCUE, json_options
-from distributary.codecs.subject_plan import Mode, SubjectPlan, rescuing
-from distributary.codecs.subject_query import Wanted, subject_plan
+from distributary.codecs.json.codec import JsonCodec
+from distributary.codecs.json.options import RESCUE, json_options
+from distributary.codecs.notebook.options import ENGINE, MODE, Engine, location_options
+from distributary.codecs.notebook.plan import Mode, SubjectPlan, rescuing
+from distributary.codecs.notebook.query import Wanted, subject_plan
 from distributary.errors import ConfigError, SchemaNotFound, UnknownFieldException
-from distributary.ingest.checkpoint import numbered
-from distributary.ingest.schema_hints import hinted, hints_of
-from distributary.ingest.schema_location import SUFFIX, SchemaLocation
+from distributary.ingest.files import numbered
+from distributary.ingest.schemas.hints import hinted, hints_of
+from distributary.ingest.schemas.location import SUFFIX, SchemaLocation
 from distributary.registry.base import Schema
 
 LOCATION, KEY = "schemaLocation", "schemaLocationKey"
+
 EVOLUTION, HINTS = "schemaEvolutionMode", "schemaHints"
+
 _KNOWN = {name.lower(): name for name in (LOCATION, KEY, EVOLUTION, HINTS, RESCUE, MODE, ENGINE)}
 
 NewFields = Literal["addNewColumns", "rescue", "failOnNewColumns", "none"]
+
 # As the column is called in this project's tables, and by Databricks.
 _RESCUED = "_rescued_data"
+
 # As many as a pipeline's schema grows to by itself (decode.max_fields).
 MOST_FIELDS = 1_000
+
 _MODES = ("addNewColumns", "rescue", "failOnNewColumns", "none")
 
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from distributary.codecs.base import INFERRED
 from distributary.errors import BadSchema
-from distributary.ingest.entity_schemas import NO_FIELDS, EntityVersions
-from distributary.ingest.schema_location import SchemaLocation
+from distributary.ingest.schemas.entity_location import NO_FIELDS, EntityVersions
+from distributary.ingest.schemas.location import SchemaLocation
 from distributary.registry.base import (
     Answer,
     Reference,

@@ -14,10 +14,13 @@ from distributary.ingest.progress import Progress
 T = TypeVar("T")
 
 FIRST_SECONDS, LONGEST_SECONDS = 1.0, 30.0
+
 # Longer than a registry's "no" has to last before it is believed, which is no silence.
 QUIET_SECONDS = 5.0
+
 # A run that is told to stop finishes its batch if the registry answers, but does not wait for one that may be down.
 _GRACE_SECONDS = 1.0
+
 _LOOK_SECONDS = 0.1
 
 

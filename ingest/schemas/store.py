@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from distributary.errors import CheckpointMismatch
-from distributary.ingest.atomic_file import write_once
-from distributary.ingest.checkpoint import Checkpoint
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.files import write_once
 from distributary.ingest.pins import RecordKey
 from distributary.registry.base import Schema
+from distributary.registry.disk.schema_file import from_document, to_document
 from distributary.registry.same_schema import same_schema
-from distributary.registry.schema_file import from_document, to_document
 
 FORMAT = 1
 

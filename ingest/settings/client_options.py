@@ -10,13 +10,16 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from distributary.ingest.setting_problems import Misfits
+from distributary.ingest.settings.problems import Misfits
 
 MASK = "**********"
+
 _SECRET = re.compile(
     r"secret|password|jaas|token|credential|access[._]?key|keystore\.key|user\.info", re.IGNORECASE
 )
+
 _SECRET_INSIDE = re.compile(r"password|secret|token", re.IGNORECASE)
+
 # Names that speak of a secret without holding one.
 _NOT_ITSELF = re.compile(
     r"(url|uri|class|provider|file|location|path|seconds|ms|enabled|type|claim\.name)$", re.IGNORECASE

@@ -1,4 +1,4 @@
-"""The groups of a pipeline's settings, each a frozen model that checks itself; `settings.py` puts them together."""
+"""The groups of a pipeline's settings, each a frozen model that checks itself; `model.py` puts them together."""
 
 from __future__ import annotations
 
@@ -10,13 +10,22 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Discriminator, Field, SecretStr, Tag, field_validator, model_validator
 
 from distributary.codecs.base import BUILT_IN
-from distributary.ingest import names
-from distributary.ingest.client_options import ClientOptions
-from distributary.ingest.kafka_options import check_kafka, check_spark, spark_options
-from distributary.ingest.quantities import Bytes, PositiveSeconds, Seconds
-from distributary.ingest.setting_problems import Misfits
-from distributary.ingest.setting_types import EmptyIsNone, Folder, Group, Name, OptionalFile, Secret
-from distributary.registry.options import RegistryOptions
+from distributary.ingest.columns import names
+from distributary.ingest.settings.client_options import ClientOptions
+from distributary.ingest.settings.kafka_options import check_kafka, check_spark, spark_options
+from distributary.ingest.settings.problems import Misfits
+from distributary.ingest.settings.values import (
+    Bytes,
+    EmptyIsNone,
+    Folder,
+    Group,
+    Name,
+    OptionalFile,
+    PositiveSeconds,
+    Seconds,
+    Secret,
+)
+from distributary.registry.confluent.options import RegistryOptions
 
 
 def _checked_topic(topic: str) -> str:

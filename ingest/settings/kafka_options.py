@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from distributary.ingest.client_options import ClientOptions, reject
+from distributary.ingest.settings.client_options import ClientOptions, reject
 
 _ISOLATION = "isolation.level"
+
 _DESERIALIZER = "Spark reads plain bytes and the codec decodes them; remove it"
+
 _REFUSED = {
     "enable.auto.commit": "Spark's checkpoint alone says what was read; remove it",
     "auto.offset.reset": "write source.starting_offsets instead",
@@ -25,6 +27,7 @@ _REFUSED = {
     "interceptor.classes": "an interceptor may change or drop records unseen; remove it",
     "allow.auto.create.topics": "a misspelt topic must fail, not come into being; remove it",
 }
+
 _LIBRDKAFKA = {
     "metadata.broker.list": "bootstrap.servers",
     "sasl.mechanisms": "sasl.mechanism",
@@ -34,6 +37,7 @@ _LIBRDKAFKA = {
     "ssl.certificate.location": "ssl.keystore.location with ssl.keystore.type: PEM",
     "ssl.key.location": "ssl.keystore.location with ssl.keystore.type: PEM",
 }
+
 _SPARK = {
     "subscribe": "write source.topics instead",
     "subscribePattern": "write source.topics instead",

@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from distributary.codecs.base import PickingCodec, ValidatingCodec, growing, load_codec
-from distributary.ingest import names
-from distributary.ingest.setting_groups import (
+from distributary.ingest.columns import names
+from distributary.ingest.settings.check import add_problems, refuse_literal_secrets
+from distributary.ingest.settings.groups import (
     Decode,
     Limits,
     NamedTable,
@@ -24,11 +25,10 @@ from distributary.ingest.setting_groups import (
     Supervisor,
     Trigger,
 )
-from distributary.ingest.setting_problems import Misfits, as_error
-from distributary.ingest.setting_types import Folder, Group
-from distributary.ingest.settings_check import add_problems, refuse_literal_secrets
-from distributary.ingest.settings_file import read
-from distributary.ingest.settings_schema import json_schema_of, page_of
+from distributary.ingest.settings.problems import Misfits, as_error
+from distributary.ingest.settings.reference import json_schema_of, page_of
+from distributary.ingest.settings.values import Folder, Group
+from distributary.ingest.settings.yaml_file import read
 
 KEY_TEXT = "kafka_key_text"
 

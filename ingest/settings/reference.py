@@ -8,10 +8,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from distributary.ingest.setting_problems import Keys, dotted
+from distributary.ingest.settings.problems import Keys, dotted
 
 _VARIABLE = {"type": "string", "pattern": r"\$\{", "description": "filled in from the environment"}
+
 _CLOSED = ("enum", "const", "pattern")
+
 _WORDS = {
     "path": "path",
     "password": "secret text",

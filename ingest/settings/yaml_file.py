@@ -11,9 +11,10 @@ from typing import Any
 import yaml
 
 from distributary.errors import ConfigError
-from distributary.ingest.setting_problems import Keys, Place, Problem, as_error
+from distributary.ingest.settings.problems import Keys, Place, Problem, as_error
 
 _TOP = Place(1, 1)
+
 _VARIABLE = re.compile(
     r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|(?P<broken>\$\{)"
 )

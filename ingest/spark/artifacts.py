@@ -13,15 +13,17 @@ from pathlib import Path
 import platformdirs
 
 from distributary.errors import SetupError
-from distributary.ingest.artifact_list import Artifact, ArtifactList, read_artifact_list
-from distributary.ingest.file_lock import file_lock
-from distributary.ingest.ivy import retrieve
+from distributary.ingest.files import file_lock
+from distributary.ingest.spark.artifact_list import Artifact, ArtifactList, read_artifact_list
+from distributary.ingest.spark.ivy import retrieve
 
 CACHE_VARIABLE = "DISTRIBUTARY_CACHE"
+
 SPARK_JARS = Path(__file__).with_name("spark_jars.lock")
 
 # What was checked once is known again by its size and time of change, instead of hashing it each time.
 _VERIFIED = "verified.json"
+
 Report = Callable[[str], None]
 
 
@@ -146,5 +148,5 @@ def _mark(folder: Path, artifact: Artifact) -> list[int | str] | str:
 
 
 if __name__ == "__main__":
-    # spark-submit --jars "$(python -m distributary.ingest.artifacts)" ...
+    # spark-submit --jars "$(python -m distributary.ingest.spark.artifacts)" ...
     print(",".join(str(path) for path in spark_jars()))

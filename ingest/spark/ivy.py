@@ -11,10 +11,11 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from distributary.errors import SetupError
-from distributary.ingest.artifact_list import Artifact
-from distributary.ingest.java import find_java
+from distributary.ingest.spark.artifact_list import Artifact
+from distributary.ingest.spark.java import find_java
 
 SETTINGS_VARIABLE = "DISTRIBUTARY_IVY_SETTINGS"
+
 _MAVEN = "http://ant.apache.org/ivy/maven"
 
 # No host is named: `ibiblio` is Ivy's word for its default public repository. Poms are ignored because the
@@ -27,9 +28,11 @@ _SETTINGS = """\
   </resolvers>
 </ivysettings>
 """
+
 _NO_NETWORK = re.compile(
     r"Host \S+ not found|UnknownHost|Connect(ion)? ?(Exception|timed out|refused)|SSLException"
 )
+
 _NO_DISK = re.compile(r"No space left on device|Disk quota exceeded")
 
 

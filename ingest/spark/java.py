@@ -14,6 +14,7 @@ from distributary.errors import SetupError
 
 # Spark 4.0 supports these two; the registry and the broker run on both.
 SUPPORTED = (17, 21)
+
 REMEDY = "install a Java 17 or 21 runtime and put it on PATH, or point JAVA_HOME at it"
 
 

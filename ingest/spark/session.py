@@ -13,9 +13,8 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from distributary.errors import SetupError
-from distributary.ingest.artifacts import spark_jars
-from distributary.ingest.java import find_java
-from distributary.ingest.spark_settings import (
+from distributary.ingest.spark.artifacts import spark_jars
+from distributary.ingest.spark.configuration import (
     DELTA_CATALOG,
     DELTA_EXTENSION,
     laid_over,
@@ -23,11 +22,14 @@ from distributary.ingest.spark_settings import (
     retrying,
     settings,
 )
-from distributary.ingest.spark_versions import check_installed, check_running
+from distributary.ingest.spark.java import find_java
+from distributary.ingest.spark.versions import check_installed, check_running
 
 KAFKA_SOURCE = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+
 _EXTENSIONS, _CATALOG = "spark.sql.extensions", "spark.sql.catalog.spark_catalog"
-_SUBMIT_WITH = 'spark-submit --jars "$(python -m distributary.ingest.artifacts)"'
+
+_SUBMIT_WITH = 'spark-submit --jars "$(python -m distributary.ingest.spark.artifacts)"'
 
 
 def spark_session(

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 
 from distributary.errors import SetupError
-from distributary.ingest.artifact_list import Artifact, read_artifact_list
-from distributary.ingest.artifacts import SPARK_JARS
+from distributary.ingest.spark.artifact_list import Artifact, read_artifact_list
+from distributary.ingest.spark.artifacts import SPARK_JARS
 
 _REMEDY = "pip install 'pyspark>=4.0.1,<4.1' 'delta-spark>=4.4.0,<4.5'"
 

@@ -11,13 +11,12 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyspark.sql import SparkSession
 
 from distributary.errors import PipelineError
-from distributary.ingest.delta_log import is_newest
-from distributary.ingest.fixed_columns import fixed_columns
-from distributary.ingest.kafka_columns import payload_layout
-from distributary.ingest.native_commit import NativeCommits
+from distributary.ingest.kafka.columns import payload_layout
 from distributary.ingest.pins import PinnedTable
-from distributary.ingest.setting_groups import Columns
-from distributary.ingest.tables import TableState, read_state
+from distributary.ingest.settings.groups import Columns
+from distributary.ingest.tables.log import is_newest
+from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.ingest.tables.state import TableState, fixed_columns, read_state
 
 # The table property that says which value of the routing field a table is for.
 ENTITY_PROPERTY = "distributary.entity"

@@ -10,7 +10,7 @@ import pyarrow as pa
 from deltalake import Schema as DeltaSchema
 from pyspark.sql.types import StructType
 
-from distributary.ingest.native_conditions import Definition
+from distributary.ingest.tables.conditions import Definition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
+import pyarrow.types as kinds
+from deltalake import CommitProperties, DeltaTable
+from deltalake import Schema as DeltaSchema
+from deltalake.exceptions import CommitFailedError, DeltaError
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sql
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
-from distributary.ingest.kafka_columns import kafka_fields, table_schema
-from distributary.ingest.layout import Change, changes
-from distributary.ingest.ledger import (
+from distributary.errors import CommitImpossible, PipelineError
+from distributary.ingest.columns.differences import Misfit, misfits, only_wider, retyped, storable
+from distributary.ingest.columns.layout import Change, spark_type
+from distributary.ingest.columns.widening import Widening, widenings
+from distributary.ingest.kafka.columns import kafka_fields, table_schema
+from distributary.ingest.pins import Coordinates
+from distributary.ingest.settings.groups import Columns
+from distributary.ingest.tables import by_spark as spark_tables
+from distributary.ingest.tables.book import ENTITY_PROPERTY, TableBook
+from distributary.ingest.tables.by_spark import definition, spark_schema
+from distributary.ingest.tables.conditions import quoted
+from distributary.ingest.tables.ledger import (
     BATCHES_SCHEMA,
     BATCHES_TABLE,
     CHANGES_SCHEMA,
@@ -19,12 +37,8 @@ from distributary.ingest.ledger import (
     QUARANTINE_SCHEMA,
     QUARANTINE_TABLE,
 )
-from distributary.ingest.pins import Coordinates, PinnedTable
-from distributary.ingest.setting_groups import Columns
-from distributary.ingest.settle import Settled
-from distributary.ingest.table_book import ENTITY_PROPERTY, TableBook
-from distributary.ingest.table_schema import misfits
-from distributary.ingest.tables import TableState, create, evolve
+from distributary.ingest.tables.log import create_actions, entry, put_entry
+from distributary.ingest.tables.state import Path, TableState, read_state, state_of
 
 OWN_TABLES: Mapping[str, pa.Schema] = {
     QUARANTINE_TABLE: QUARANTINE_SCHEMA,
@@ -48,35 +62,6 @@ class PlannedChange:
     def widens(self) -> bool:
         """Whether a column that was there becomes wider."""
         return any(change.kind == "widened" for change in self.added)
-
-
-def planned_changes(settled: Settled, known: Mapping[str, PinnedTable]) -> list[PlannedChange]:
-    """What becomes of the tables that this batch writes to; nothing where every column is there already."""
-    entities = {
-        written.file.table: written.entity for written in settled.report.files if written.entity is not None
-    }
-    growths = {growth.table: growth for growth in settled.report.growths}
-    found = []
-    added: dict[tuple[int, int], tuple[Change, ...]] = {}
-    for folder, layout in settled.layouts.items():
-        before = known[folder].layout if folder in known else pa.schema([])
-        key = (id(before) if folder in known else 0, id(layout))
-        if key not in added:
-            added[key] = tuple(changes(before, layout))
-        if folder in known and not added[key]:
-            continue
-        growth = growths.get(folder)
-        found.append(
-            PlannedChange(
-                folder,
-                entities[folder],
-                folder not in known,
-                added[key],
-                growth.schema_id if growth else None,
-                growth.first if growth else None,
-            )
-        )
-    return found
 
 
 class TableChanger:
@@ -140,3 +125,181 @@ class TableChanger:
 
         with ThreadPoolExecutor(self._threads) as pool:
             list(pool.map(make, wanted))
+
+
+def widen_columns(spark: SparkSession, path: str, layout: pa.Schema, wanted: pa.Schema) -> bool:
+    """Makes columns of a table, whose columns are `layout`, as wide as in `wanted`, in one commit; whether any was narrower.
+
+    The table gets Delta's feature for it first, if it has it not yet. Raises CommitImpossible where Delta refuses, and
+    where the table would not be readable any more.
+    """
+    wider = widenings(layout, wanted)
+    if not wider:
+        return False
+    _require_readable(spark, path, layout, wanted, wider)
+    table = f"delta.{quoted(path)}"
+    columns = ", ".join(f"{_named(one)} TYPE {spark_type(one.after)}" for one in wider)
+    try:
+        if lacking := _lacking_features(spark, path, wider):
+            spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({', '.join(lacking)})")
+        spark.sql(f"ALTER TABLE {table} ALTER COLUMN {columns}")
+    except AnalysisException as error:
+        raise _impossible(path, wider, str(error).partition("\n")[0]) from None
+    return True
+
+
+def _require_readable(
+    spark: SparkSession, path: str, layout: pa.Schema, wanted: pa.Schema, wider: Sequence[Widening]
+) -> None:
+    """Delta changes no file and looks into none, and one with a date after the year 294246 cannot be read as timestamps."""
+    dates = [one for one in wider if kinds.is_date(one.before)]
+    if not dates:
+        return
+    tops = dict.fromkeys(one.path[0] for one in dates)
+    as_wide = pa.schema([(name, retyped(layout.field(name).type, wanted.field(name).type)) for name in tops])
+    casts = [sql.col(quoted(field.name)).cast(field.dataType) for field in spark_schema(as_wide)]
+    try:
+        spark.read.format("delta").load(path).select(casts).write.format("noop").mode("overwrite").save()
+    except (PySparkException, Py4JError) as error:
+        if "overflow" not in str(error):
+            raise
+        raise _impossible(path, dates, "it holds a date after the year 294246") from None
+
+
+def _lacking_features(spark: SparkSession, path: str, wider: Sequence[Widening]) -> list[str]:
+    _, now = definition(spark, path)
+    wanted = []
+    if now.configuration.get("delta.enableTypeWidening") != "true":
+        wanted.append("'delta.enableTypeWidening' = 'true'")
+    if any(kinds.is_timestamp(one.after) for one in wider) and "timestampNtz" not in now.features:
+        wanted.append("'delta.feature.timestampNtz' = 'supported'")
+    return wanted
+
+
+def _impossible(path: str, wider: Sequence[Widening], why: str) -> CommitImpossible:
+    names = ", ".join(".".join(one.path) for one in wider)
+    return CommitImpossible(
+        f"table {path}: Delta does not let {names} become wider ({why}). Put that right in the table, or set "
+        "policies.wider_type to `rescue`"
+    )
+
+
+def _named(one: Widening) -> str:
+    return ".".join(map(quoted, one.path))
+
+
+# delta-rs checkpoints every 100 commits by default; opening a table then costs 15 ms after 100 commits instead of 3.
+_CREATED_WITH = {"delta.checkpointInterval": "25"}
+
+_ATTEMPTS = 20
+
+
+def create(
+    path: Path, schema: pa.Schema, properties: Mapping[str, str], like: TableState | None = None
+) -> TableState | None:
+    """A table with these columns, all nullable, and this configuration; one that is there gets the columns it lacks.
+
+    `like` is a table just made with the same columns: a copy of its beginning costs a fraction. Gives the new table's
+    state, None for one that was there. Raises BadSchema where Delta cannot store the schema, CommitImpossible where
+    the table there contradicts it.
+    """
+    configuration = {**_CREATED_WITH, **properties}
+    if not DeltaTable.is_deltatable(os.fspath(path)):
+        made = _created(path, schema, configuration) if like is None else _copied(path, like, configuration)
+        if made is not None:
+            return made
+    evolve(path, schema)
+    return None
+
+
+def _created(path: Path, schema: pa.Schema, configuration: Mapping[str, str]) -> TableState | None:
+    try:
+        handle = DeltaTable.create(
+            os.fspath(path),
+            storable(schema),
+            configuration=configuration,
+            # Keys of ours are unknown to Delta, which refuses them unless told otherwise.
+            raise_if_key_not_exists=False,
+            # Tried again after a rival's, it would be version 1 and replace the rival's columns without an error.
+            commit_properties=CommitProperties(max_commit_retries=0),
+        )
+    except DeltaError:  # one that appeared meanwhile is as good as ours
+        if not DeltaTable.is_deltatable(os.fspath(path)):
+            raise
+        return None
+    return state_of(handle, path)
+
+
+def _copied(path: Path, like: TableState, configuration: Mapping[str, str]) -> TableState | None:
+    os.makedirs(os.path.join(path, "_delta_log"), exist_ok=True)
+    if not put_entry(path, 0, create_actions(entry(like.path, 0), configuration)):
+        return None
+    return replace(like, path=os.fspath(path), properties=configuration)
+
+
+@retry(
+    retry=retry_if_exception_type(CommitFailedError),
+    stop=stop_after_attempt(_ATTEMPTS),
+    wait=wait_random(0, 0.05),
+    reraise=True,
+)
+def evolve(
+    path: Path, schema: pa.Schema, spark: SparkSession | None = None, *, widen: bool = False
+) -> tuple[str, ...]:
+    """Adds what `schema` has and the table lacks, in structs, list elements and map values too.
+
+    Returns the dotted paths added; nothing is done where nothing lacks, and nothing is ever removed. Changed is only
+    with `widen` the type of a column that Delta can make as wide as `schema` has it, which takes Spark.
+    Raises CommitImpossible where a column of the table has another type than in `schema`, or the table is gone.
+    """
+    state = read_state(path, spark)
+    if state is None:
+        raise CommitImpossible(
+            f"table {path} is gone, so no column can be added; run again to have it made anew"
+        )
+    if widen:
+        state = _with_wider_columns(state, schema, spark)
+    lacking = _lacking(state, schema)
+    if not lacking:
+        return ()
+    tops = {misfit.top for misfit in lacking}
+    # Only these: names that Delta refuses elsewhere are fine in a table with column mapping.
+    new = storable(pa.schema([field for field in schema if field.name in tops]))
+    merged = pa.unify_schemas([state.layout, new], promote_options="permissive")
+    if state.native:
+        columns = pa.schema([merged.field(name) for name in new.names])
+        DeltaTable(path).alter.add_columns(DeltaSchema.from_arrow(columns).fields)
+    elif spark is not None:
+        spark_tables.add_columns(spark, state.path, merged, state.identity)
+    else:
+        raise PipelineError(
+            f"table {path} needs Spark to take the columns {_paths(lacking)}: {state.why_not}"
+        )
+    return tuple(misfit.path for misfit in lacking)
+
+
+def _with_wider_columns(state: TableState, wanted: pa.Schema, spark: SparkSession | None) -> TableState:
+    if spark is None:
+        raise PipelineError(f"table {state.path} needs Spark to have wider columns")
+    if not widen_columns(spark, state.path, state.layout, wanted):
+        return state
+    after = read_state(state.path, spark)
+    if after is None:
+        raise CommitImpossible(f"table {state.path} is gone; run again to have it made anew")
+    return after
+
+
+def _lacking(state: TableState, wanted: pa.Schema) -> list[Misfit]:
+    found = list(misfits(state.layout, wanted))
+    if contradictions := [
+        str(misfit) for misfit in found if misfit.have is not None and not only_wider(misfit)
+    ]:
+        raise CommitImpossible(
+            f"table {state.path} cannot take the columns wanted: {'; '.join(contradictions)}; it was altered by "
+            "another hand. Change it back, or move the table away to have it made anew"
+        )
+    return [misfit for misfit in found if misfit.have is None]
+
+
+def _paths(lacking: list[Misfit]) -> str:
+    return ", ".join(misfit.path for misfit in lacking)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from distributary.errors import CommitImpossible
-from distributary.ingest.data_file import DataFile
-from distributary.ingest.native_commit import NativeCommits
-from distributary.ingest.writer_commit import commit_by_writer
+from distributary.ingest.parquet.data_file import DataFile
+from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.ingest.tables.spark_commit import commit_by_writer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 DeltaType = str | Mapping[str, Any]
+
 """A type as Delta's schema JSON spells it: https://github.com/delta-io/delta/blob/master/PROTOCOL.md#schema-serialization-format"""
 
 # Harmless to an append, or in force only where the schema or the configuration says so, which is looked at below.
@@ -19,10 +20,15 @@ _HARMLESS_FEATURES = frozenset(
     {"appendOnly", "changeDataFeed", "deletionVectors", "timestampNtz", "v2Checkpoint"}
     | {"invariants", "checkConstraints", "generatedColumns", "columnMapping"}
 )
+
 _CONSTRAINT = "delta.constraints."
+
 _GENERATED = "delta.generationExpression"
+
 _INVARIANT = "delta.invariants"
+
 _CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
+
 # Writer version 6 implies identity columns, which delta-rs refuses to write.
 _NEWEST_HARMLESS_VERSION = 5
 

@@ -13,11 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from distributary.ingest.data_file import DataFile, file_name
-from distributary.ingest.statistics import statistics
+from distributary.ingest.parquet.data_file import DataFile, file_name
+from distributary.ingest.parquet.statistics import statistics
 
 BATCHES_TABLE = "ledger_batches"
+
 CHANGES_TABLE = "ledger_changes"
+
 QUARANTINE_TABLE = "quarantine"
 
 _INSTANT = pa.timestamp("us", "UTC")
@@ -47,6 +49,7 @@ BATCHES_SCHEMA = pa.schema(
         ("unknown_fields", pa.string()),
     ]
 )
+
 """One row a batch; `rows_by_reason`, `offsets`, `gaps`, `schema_ids` and `unknown_fields` are JSON text."""
 
 CHANGES_SCHEMA = pa.schema(
@@ -72,6 +75,7 @@ CHANGES_SCHEMA = pa.schema(
         ("after", pa.string()),
     ]
 )
+
 """One row a change that a schema meant for a table; the Kafka columns are the first record that brought it, where known."""
 
 QUARANTINE_SCHEMA = pa.schema(
@@ -92,6 +96,7 @@ QUARANTINE_SCHEMA = pa.schema(
         ("generation", pa.string()),
     ]
 )
+
 """One row a record that has no place in an entity's table: its bytes as they came, and why."""
 
 
@@ -135,11 +140,11 @@ class ChangeRow:
     """What a schema changed for a table, as `ledger_changes` keeps it.
 
     schema_id      the schema that brought it; `old_schema_id` the one that the table's records came with before
-    kind           the change's class (`codecs/schema_changes.py`); "created" of a column that its table was made with
+    kind           the change's class (`codecs/changes/classify.py`); "created" of a column that its table was made with
     column         the table's column; where it has none, the field
     type           the column's type; empty where the table has none
     before, after  what changed in the schema: a type, a name, a symbol
-    decision       what was done about it (`ingest/table_verdicts.py`), such as "add" or "rescue"
+    decision       what was done about it (`ingest/evolution/verdicts.py`), such as "add" or "rescue"
     detail         more in words
     """
 

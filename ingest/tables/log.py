@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from distributary.ingest.atomic_file import without_links
-from distributary.ingest.data_file import DataFile
+from distributary.ingest.files import without_links
+from distributary.ingest.parquet.data_file import DataFile
 
 # What a log entry says of its author, beside the commit's own metadata.
 _ENGINE = "distributary"

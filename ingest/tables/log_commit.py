@@ -16,10 +16,10 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from distributary.errors import CommitImpossible, PipelineError
-from distributary.ingest.data_file import DataFile
-from distributary.ingest.delta_log import append_actions, entry_path, put_entry
-from distributary.ingest.table_schema import misfits
-from distributary.ingest.tables import Path, TableState, state_of
+from distributary.ingest.columns.differences import misfits
+from distributary.ingest.parquet.data_file import DataFile
+from distributary.ingest.tables.log import append_actions, entry_path, put_entry
+from distributary.ingest.tables.state import Path, TableState, state_of
 
 _log = logging.getLogger(__name__)
 

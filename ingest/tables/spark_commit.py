@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from distributary.errors import SumsDisagree
-from distributary.ingest import spark_tables
-from distributary.ingest.data_file import DataFile
-from distributary.ingest.native_commit import impossible, require_file
-from distributary.ingest.table_rows import rows_for_table
-from distributary.ingest.table_schema import misfits, only_wider
-from distributary.ingest.tables import Path, read_state
+from distributary.ingest.columns.differences import misfits, only_wider
+from distributary.ingest.parquet.data_file import DataFile
+from distributary.ingest.tables import by_spark as spark_tables
+from distributary.ingest.tables.log_commit import impossible, require_file
+from distributary.ingest.tables.rows import rows_for_table
+from distributary.ingest.tables.state import Path, read_state
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

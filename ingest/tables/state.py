@@ -7,33 +7,29 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable
+from deltalake import DeltaTable
 from deltalake import Schema as DeltaSchema
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
+from deltalake.exceptions import DeltaError, TableNotFoundError
+from pyarrow import fs
 
-from distributary.errors import CommitImpossible, PipelineError
-from distributary.ingest import native_conditions, spark_tables
-from distributary.ingest.delta_log import create_actions, entry, put_entry
-from distributary.ingest.native_conditions import Definition
-from distributary.ingest.table_schema import Misfit, misfits, only_wider, storable
-from distributary.ingest.wider_columns import widen_columns
+from distributary.errors import PipelineError
+from distributary.ingest.columns.names import words_of
+from distributary.ingest.tables import by_spark as spark_tables
+from distributary.ingest.tables import conditions as native_conditions
+from distributary.ingest.tables.conditions import Definition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Path = str | os.PathLike[str]
 
-# delta-rs checkpoints every 100 commits by default; opening a table then costs 15 ms after 100 commits instead of 3.
-_CREATED_WITH = {"delta.checkpointInterval": "25"}
 # Key of the Delta field metadata that holds the payload's own name of a renamed column.
 _SOURCE = "distributary.source"
-_ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,112 +127,34 @@ def _without_foreign_metadata(part: Any) -> Any:
     return {key: value for key, value in kept.items() if value is not None}
 
 
-def create(
-    path: Path, schema: pa.Schema, properties: Mapping[str, str], like: TableState | None = None
-) -> TableState | None:
-    """A table with these columns, all nullable, and this configuration; one that is there gets the columns it lacks.
+_CONSTRAINT = "delta.constraints."
 
-    `like` is a table just made with the same columns: a copy of its beginning costs a fraction. Gives the new table's
-    state, None for one that was there. Raises BadSchema where Delta cannot store the schema, CommitImpossible where
-    the table there contradicts it.
+# What Delta keeps readable for Iceberg, whose types grow by other rules.
+_ICEBERG = ("delta.enableIcebergCompatV1", "delta.enableIcebergCompatV2")
+
+
+def fixed_columns(state: TableState) -> frozenset[str]:
+    """Top-level columns that must keep their types: those that constraints and generated columns name, and generated ones.
+
+    By the words of the expressions, so that rather one too many is fixed than one too few.
     """
-    configuration = {**_CREATED_WITH, **properties}
-    if not DeltaTable.is_deltatable(os.fspath(path)):
-        made = _created(path, schema, configuration) if like is None else _copied(path, like, configuration)
-        if made is not None:
-            return made
-    evolve(path, schema)
-    return None
+    if any(state.properties.get(name, "").lower() == "true" for name in _ICEBERG):
+        return frozenset(state.layout.names)
+    words = {word for expression in _expressions(state) for word in words_of(expression)}
+    named = {name for name in state.layout.names if words and words_of(name) <= words}
+    return frozenset({*named, *state.generated, *state.identity})
 
 
-def _created(path: Path, schema: pa.Schema, configuration: Mapping[str, str]) -> TableState | None:
-    try:
-        handle = DeltaTable.create(
-            os.fspath(path),
-            storable(schema),
-            configuration=configuration,
-            # Keys of ours are unknown to Delta, which refuses them unless told otherwise.
-            raise_if_key_not_exists=False,
-            # Tried again after a rival's, it would be version 1 and replace the rival's columns without an error.
-            commit_properties=CommitProperties(max_commit_retries=0),
-        )
-    except DeltaError:  # one that appeared meanwhile is as good as ours
-        if not DeltaTable.is_deltatable(os.fspath(path)):
-            raise
-        return None
-    return state_of(handle, path)
+def _expressions(state: TableState) -> Iterator[str]:
+    yield from (text for key, text in state.properties.items() if key.startswith(_CONSTRAINT))
+    yield from state.generated.values()
 
 
-def _copied(path: Path, like: TableState, configuration: Mapping[str, str]) -> TableState | None:
-    os.makedirs(os.path.join(path, "_delta_log"), exist_ok=True)
-    if not put_entry(path, 0, create_actions(entry(like.path, 0), configuration)):
-        return None
-    return replace(like, path=os.fspath(path), properties=configuration)
+def table_folder(table: DeltaTable) -> fs.FileSystem:
+    """Where a table's files are, for `to_pyarrow_dataset`, `to_pyarrow_table` and Arrow's own datasets.
 
-
-@retry(
-    retry=retry_if_exception_type(CommitFailedError),
-    stop=stop_after_attempt(_ATTEMPTS),
-    wait=wait_random(0, 0.05),
-    reraise=True,
-)
-def evolve(
-    path: Path, schema: pa.Schema, spark: SparkSession | None = None, *, widen: bool = False
-) -> tuple[str, ...]:
-    """Adds what `schema` has and the table lacks, in structs, list elements and map values too.
-
-    Returns the dotted paths added; nothing is done where nothing lacks, and nothing is ever removed. Changed is only
-    with `widen` the type of a column that Delta can make as wide as `schema` has it, which takes Spark.
-    Raises CommitImpossible where a column of the table has another type than in `schema`, or the table is gone.
+    Left to itself, delta-rs has Arrow's threads call Python for each read. Those that read ahead of somebody who stops
+    early are then without an interpreter when the process ends, and hang it or abort it.
     """
-    state = read_state(path, spark)
-    if state is None:
-        raise CommitImpossible(
-            f"table {path} is gone, so no column can be added; run again to have it made anew"
-        )
-    if widen:
-        state = _with_wider_columns(state, schema, spark)
-    lacking = _lacking(state, schema)
-    if not lacking:
-        return ()
-    tops = {misfit.top for misfit in lacking}
-    # Only these: names that Delta refuses elsewhere are fine in a table with column mapping.
-    new = storable(pa.schema([field for field in schema if field.name in tops]))
-    merged = pa.unify_schemas([state.layout, new], promote_options="permissive")
-    if state.native:
-        columns = pa.schema([merged.field(name) for name in new.names])
-        DeltaTable(path).alter.add_columns(DeltaSchema.from_arrow(columns).fields)
-    elif spark is not None:
-        spark_tables.add_columns(spark, state.path, merged, state.identity)
-    else:
-        raise PipelineError(
-            f"table {path} needs Spark to take the columns {_paths(lacking)}: {state.why_not}"
-        )
-    return tuple(misfit.path for misfit in lacking)
-
-
-def _with_wider_columns(state: TableState, wanted: pa.Schema, spark: SparkSession | None) -> TableState:
-    if spark is None:
-        raise PipelineError(f"table {state.path} needs Spark to have wider columns")
-    if not widen_columns(spark, state.path, state.layout, wanted):
-        return state
-    after = read_state(state.path, spark)
-    if after is None:
-        raise CommitImpossible(f"table {state.path} is gone; run again to have it made anew")
-    return after
-
-
-def _lacking(state: TableState, wanted: pa.Schema) -> list[Misfit]:
-    found = list(misfits(state.layout, wanted))
-    if contradictions := [
-        str(misfit) for misfit in found if misfit.have is not None and not only_wider(misfit)
-    ]:
-        raise CommitImpossible(
-            f"table {state.path} cannot take the columns wanted: {'; '.join(contradictions)}; it was altered by "
-            "another hand. Change it back, or move the table away to have it made anew"
-        )
-    return [misfit for misfit in found if misfit.have is None]
-
-
-def _paths(lacking: list[Misfit]) -> str:
-    return ", ".join(misfit.path for misfit in lacking)
+    root, path = fs.FileSystem.from_uri(table.table_uri)
+    return fs.SubTreeFileSystem(path, root)

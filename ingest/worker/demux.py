@@ -8,17 +8,17 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from distributary.codecs.wire_header import NO_USABLE_HEADER, TOMBSTONE, Frames
-from distributary.ingest import reasons
-from distributary.ingest.entity_demux import EntityDemux
-from distributary.ingest.frames import raw_records
-from distributary.ingest.key_texts import Keys, LookedAt
+from distributary.codecs.wire.header import NO_USABLE_HEADER, TOMBSTONE, Frames
+from distributary.ingest import pins as reasons
+from distributary.ingest.kafka.places import count_spans
+from distributary.ingest.kafka.records import raw_records
 from distributary.ingest.pins import Pins, RecordKey, Verdict, numbers_of_records
-from distributary.ingest.placement import Placement
-from distributary.ingest.report import TaskReport, to_batch
-from distributary.ingest.spans import count_spans
-from distributary.ingest.spark_rows import SparkRows
-from distributary.ingest.task import Rows, Task, tally
+from distributary.ingest.worker.keys import Keys, LookedAt
+from distributary.ingest.worker.per_entity import EntityDemux
+from distributary.ingest.worker.placement import Placement
+from distributary.ingest.worker.report import TaskReport, to_batch
+from distributary.ingest.worker.spark_rows import SparkRows
+from distributary.ingest.worker.task import Rows, Task, tally
 
 # Instead of a pinned record's number.
 _REFUSED, _UNKNOWN = -1, -2

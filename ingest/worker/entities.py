@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from distributary.ingest.conform import Plan, plan
-from distributary.ingest.kafka_columns import with_rescued, without_rescued
-from distributary.ingest.layout import extend
-from distributary.ingest.names import table_name
+from distributary.ingest.columns.layout import extend
+from distributary.ingest.columns.names import table_name
+from distributary.ingest.columns.widening import widened
+from distributary.ingest.conform.conversion import Plan, plan
+from distributary.ingest.kafka.columns import with_rescued, without_rescued
 from distributary.ingest.pins import Pins
-from distributary.ingest.widening import widened
 
 # Instead of an entity's number, in the numbers that `codes` gives.
 NONE, DENIED, WAITING = -1, -2, -3

@@ -9,15 +9,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from distributary.codecs.keys import KeyCodec, KeyReader, has_header
-from distributary.codecs.wire_header import Frames, bodies
-from distributary.ingest.guard import deadly
+from distributary.codecs.mixed.keys import KeyCodec, KeyReader, has_header
+from distributary.codecs.wire.header import Frames, bodies
+from distributary.ingest.kafka.records import ENTITY, TEXT
 from distributary.ingest.pins import PinnedKeys, RecordKey, numbers_of_records
+from distributary.ingest.worker.guard import deadly
 
 Rows = npt.NDArray[np.int64]
-
-# The columns put beside RAW's: the key's text, and the same where it is one value, to route by.
-TEXT, ENTITY = "key_text", "key_entity"
 
 
 @dataclass(frozen=True, slots=True)

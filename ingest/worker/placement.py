@@ -10,23 +10,22 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from distributary.codecs.base import Decoded, GrowingReader
-from distributary.codecs.field_count import fields_in
-from distributary.codecs.wire_header import Frames, bodies
+from distributary.codecs.types.fields import fields_in
+from distributary.codecs.wire.header import Frames, bodies
 from distributary.errors import ConfigError, PolicyStopped
-from distributary.ingest import reasons
-from distributary.ingest.already import committed
-from distributary.ingest.entity_book import DENIED, NONE, WAITING
-from distributary.ingest.growth_limit import note as note_outgrown
-from distributary.ingest.guard import deadly
-from distributary.ingest.kafka_columns import kafka_fields
-from distributary.ingest.key_texts import TEXT
+from distributary.ingest import pins as reasons
+from distributary.ingest.conform.rescued import joined
+from distributary.ingest.kafka.columns import kafka_fields
+from distributary.ingest.kafka.places import committed
+from distributary.ingest.kafka.records import TEXT
 from distributary.ingest.pins import PinnedRecord, Verdict
-from distributary.ingest.report import Growth, Wish
-from distributary.ingest.rescued import joined
-from distributary.ingest.routing import Records, entities
-from distributary.ingest.spark_rows import SparkRows
-from distributary.ingest.task import Rows, Task, tally
-from distributary.ingest.unknown_fields import note
+from distributary.ingest.routing.routes import Records, entities
+from distributary.ingest.worker.entities import DENIED, NONE, WAITING
+from distributary.ingest.worker.guard import deadly
+from distributary.ingest.worker.report import Growth, Wish
+from distributary.ingest.worker.sightings import note, note_outgrown
+from distributary.ingest.worker.spark_rows import SparkRows
+from distributary.ingest.worker.task import Rows, Task, tally
 
 Codes = npt.NDArray[np.int32]
 

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from distributary.ingest.already import committed
-from distributary.ingest.ledger import QUARANTINE_SCHEMA, QUARANTINE_TABLE
+from distributary.ingest.kafka.places import committed
+from distributary.ingest.parquet.buffers import TableBuffers
 from distributary.ingest.pins import Pins, Verdict
-from distributary.ingest.report import TaskReport
-from distributary.ingest.table_buffers import TableBuffers
+from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA, QUARANTINE_TABLE
+from distributary.ingest.worker.report import TaskReport
 from distributary.registry.base import SchemaRef
 
 Rows = npt.NDArray[np.int64]

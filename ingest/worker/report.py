@@ -9,13 +9,11 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from distributary.ingest.data_file import DataFile
-from distributary.ingest.growth_limit import Outgrown
-from distributary.ingest.growth_limit import join as join_outgrown
-from distributary.ingest.histories import join_met
+from distributary.ingest.checkpoint.histories import join_met
+from distributary.ingest.kafka.places import Spans, join_spans
+from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.pins import Coordinates, RecordKey
-from distributary.ingest.spans import Spans, join_spans
-from distributary.ingest.unknown_fields import Sightings, join
+from distributary.ingest.worker.sightings import Outgrown, Sightings, join, join_outgrown
 
 # One binary column, one row a task.
 REPORT_DDL = "report binary"

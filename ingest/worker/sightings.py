@@ -20,6 +20,7 @@ _log = logging.getLogger(__name__)
 
 # They come from data: a producer that sends random bytes shall fill neither a report nor a log.
 _MOST_KEPT = 1_000
+
 _MOST_TOLD = 100
 
 
@@ -93,4 +94,52 @@ class UnknownFieldWarnings:
                 "records of schema %s (%s) have a field that it lacks, %s: in %s of those looked at, first at %s. Its values are in no "
                 "column; the producer should register the schema that it writes with. The records are still in Kafka",
                 *(lacked.schema_id, lacked.record, lacked.path, sighting.records, "/".join(map(str, sighting.first))),
+            )  # fmt: skip
+
+
+# Entities come from data: a producer that makes them up shall fill neither a report nor a log.
+_MOST_ENTITIES_KEPT = 1_000
+
+_MOST_ENTITIES_TOLD = 100
+
+# By the entity that the schema is for (as its folder is called); None for the one of all records.
+Outgrown = dict[str | None, Sighting]
+
+
+def note_outgrown(seen: Outgrown, entity: str | None, raw: pa.RecordBatch, rows: list[int]) -> None:
+    """Add rows of a batch that have more than their schema may take; `rows` are their places in `raw`, ascending."""
+    if rows:
+        topic, partition, offset = (raw[name][rows[0]].as_py() for name in ("topic", "partition", "offset"))
+        join_outgrown(seen, {entity: Sighting(len(rows), (topic, partition, offset))})
+
+
+def join_outgrown(seen: Outgrown, others: Outgrown) -> None:
+    """Take other sightings into these, up to a bound."""
+    for entity, other in others.items():
+        known = seen.get(entity)
+        if known is not None:
+            seen[entity] = Sighting(known.records + other.records, min(known.first, other.first))
+        elif len(seen) < _MOST_ENTITIES_KEPT:
+            seen[entity] = other
+
+
+class GrowthWarnings:
+    """Warns once in a run of each schema that stays behind its records."""
+
+    def __init__(self) -> None:
+        self._told: set[str | None] = set()
+
+    def warn(self, seen: Outgrown, max_fields: int) -> None:
+        """Tell of those that nobody was told of."""
+        for entity in sorted(seen, key=lambda one: one or ""):
+            if entity in self._told or len(self._told) == _MOST_ENTITIES_TOLD:
+                continue
+            self._told.add(entity)
+            _log.warning(
+                "the inferred schema%s would grow beyond decode.max_fields (%s) by fields of %s records of this batch, first at %s: what "
+                "it has no column for is in the rescued column. If names are made of data, give that field a type in "
+                "decode.schema_hints, such as map<string, string>, and run `distributary infer --refresh`; otherwise raise "
+                "decode.max_fields",
+                *("" if entity is None else f" of {entity}", max_fields, seen[entity].records),
+                "/".join(map(str, seen[entity].first)),
             )  # fmt: skip

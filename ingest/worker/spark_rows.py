@@ -16,17 +16,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distributary.codecs.base import Decoded, RecordReader, UnknownField
-from distributary.codecs.wire_header import Frames, bodies
-from distributary.ingest.frames import RAW_SCHEMA, raw_records
-from distributary.ingest.guard import deadly
+from distributary.codecs.wire.header import Frames, bodies
+from distributary.ingest.kafka.records import RAW_SCHEMA, raw_records
 from distributary.ingest.pins import Pins, numbers_of_records
-from distributary.ingest.task import Rows, codec_of
+from distributary.ingest.worker.guard import deadly
+from distributary.ingest.worker.task import Rows, codec_of
 
 # The columns beside RAW's: which pinned record type it is (null: none), and the body for Spark to decode.
 RECORD, BODY = "record", "body"
+
 # What the native decoder has said already: that a record kills it, and which fields a schema lacks, by the number of
 # the records looked at that have them; these stand at the first of those.
 DEADLY, UNKNOWN = "deadly", "unknown"
+
 _BY_PATH = pa.map_(pa.string(), pa.int64())
 
 

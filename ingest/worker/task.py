@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import uuid
 from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import TypeVar
@@ -9,19 +11,19 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from distributary.codecs.base import Codec, RecordReader, codec_knowing, validating
-from distributary.ingest.aside import AsideFile
-from distributary.ingest.chunk import Chunk
-from distributary.ingest.entity_book import EntityBook
-from distributary.ingest.kafka_columns import table_schema
-from distributary.ingest.ledger import QUARANTINE_SCHEMA, QUARANTINE_TABLE
+from distributary.ingest.kafka.columns import table_schema
+from distributary.ingest.parquet.buffers import Chunk, TableBuffers
 from distributary.ingest.pins import Pins
-from distributary.ingest.quarantine import Quarantine
-from distributary.ingest.report import TaskReport, WrittenFile
-from distributary.ingest.table_buffers import TableBuffers
+from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA, QUARANTINE_TABLE
+from distributary.ingest.worker.entities import EntityBook
+from distributary.ingest.worker.quarantine import Quarantine
+from distributary.ingest.worker.report import TaskReport, WrittenFile
 
 Rows = npt.NDArray[np.int64]
+
 Codes = npt.NDArray[np.int32]
 
 # Kept beyond the number that will be asked, so that the most frequent ones are among them; a hostile million is not.
@@ -120,3 +122,25 @@ def tally(counts: Counter[T], names: Sequence[T], found: Sequence[int]) -> None:
         kept = counts.most_common(_MOST_QUESTIONS_KEPT)
         counts.clear()
         counts.update(dict(kept))
+
+
+class AsideFile:
+    """A Parquet file of raw records in the batch's own folder, made only if there is something to set aside."""
+
+    def __init__(self, folder: str) -> None:
+        self._path = f"{folder}/{uuid.uuid4().hex}.parquet"
+        self._writer: pq.ParquetWriter | None = None
+
+    def add(self, records: pa.RecordBatch) -> None:
+        """Set these records aside."""
+        if self._writer is None:
+            os.makedirs(os.path.dirname(self._path), exist_ok=True)
+            self._writer = pq.ParquetWriter(self._path, records.schema, compression="zstd")
+        self._writer.write_batch(records)
+
+    def close(self) -> list[str]:
+        """The file's path, or nothing where nothing was set aside."""
+        if self._writer is None:
+            return []
+        self._writer.close()
+        return [self._path]

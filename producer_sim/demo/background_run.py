@@ -12,7 +12,7 @@ from typing_extensions import Self
 from distributary.errors import PipelineError
 from distributary.ingest.progress import Progress, Silent, Summary
 from distributary.ingest.run import run
-from distributary.ingest.settings import Settings
+from distributary.ingest.settings.model import Settings
 from distributary.ingest.supervisor import Outcome
 
 # Far longer than a start or a batch takes on a slow machine: without any sign of life for so long, waiting ends with an

@@ -11,22 +11,22 @@ import yaml
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from distributary.ingest.ledger import QUARANTINE_TABLE
 from distributary.ingest.progress import Progress, Summary
-from distributary.ingest.settings import Settings, load
+from distributary.ingest.settings.model import Settings, load
 from distributary.ingest.supervisor import Restart
-from distributary.ingest.table_folder import table_folder
-from distributary.producer_sim import truth as truth_file
-from distributary.producer_sim.background_run import BackgroundRun
-from distributary.producer_sim.delivery import make_topic
-from distributary.producer_sim.lake import Lake
-from distributary.producer_sim.simulate import simulate
-from distributary.producer_sim.simulation import Simulation
-from distributary.producer_sim.stack import Stack
-from distributary.producer_sim.truth import Truth
-from distributary.producer_sim.verdict import Verdict
-from distributary.producer_sim.verify import verify
-from distributary.registry.confluent import ConfluentRegistry
+from distributary.ingest.tables.ledger import QUARANTINE_TABLE
+from distributary.ingest.tables.state import table_folder
+from distributary.producer_sim.demo.background_run import BackgroundRun
+from distributary.producer_sim.sending.delivery import make_topic
+from distributary.producer_sim.sending.simulate import simulate
+from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.traffic.simulation import Simulation
+from distributary.producer_sim.truth import sent as truth_file
+from distributary.producer_sim.truth.sent import Truth
+from distributary.producer_sim.verify.comparison import verify
+from distributary.producer_sim.verify.lake import Lake
+from distributary.producer_sim.verify.verdict import Verdict
+from distributary.registry.confluent.registry import ConfluentRegistry
 
 TOPIC = "game-events"
 

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 PACKAGE = "games"
+
 TIMESTAMP = "google.protobuf.Timestamp"
 
 ARROW_TYPES: dict[str, pa.DataType] = {

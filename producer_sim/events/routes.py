@@ -11,14 +11,16 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from distributary.errors import ConfigError
-from distributary.ingest.setting_groups import Route
-from distributary.producer_sim.event_values import fields_of, is_plain
+from distributary.ingest.settings.groups import Route
+from distributary.producer_sim.events.values import fields_of, is_plain
 
 # The field that tells the simulator's games apart; every type of event has it, with a value.
 GAME = "game_name"
+
 KEY, HEADER, FIELD = "key", "header:", "field:"
 
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
+
 _NAME = re.compile(r"[^\W\d]\w*(?:\s*\.\s*[^\W\d]\w*)*(?!\w|\s*\()")
 
 

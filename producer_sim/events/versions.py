@@ -13,12 +13,12 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from distributary.producer_sim.event_model import TIMESTAMP, EventSchema, Field, columns
-from distributary.producer_sim.event_proto_text import proto_text
+from distributary.producer_sim.events.model import TIMESTAMP, EventSchema, Field, columns
 
 RECORD = "GameEvent"
 
 PLAIN_KINDS = ("int64", "string", "double", "bool", "bytes", "uint32", "float")
+
 NESTED_KINDS = ("message", "repeated", "map", "enum", "oneof", "timestamp")
 
 
@@ -30,6 +30,7 @@ EVENT_TYPES: Mapping[str, tuple[Field, ...]] = {
     "ChatEvent": (Field("channel", "string"), Field("words", "string", "repeated")),
     "MatchEvent": (Field("map_name", "string"), Field("points", "map<string, int64>")),
 }
+
 # The messages that only some types of event have.
 OWN_MESSAGES: Mapping[str, tuple[Field, ...]] = {
     "Receipt": (Field("store", "string"), Field("discount", "double")),
@@ -48,11 +49,6 @@ def event_schema(version: int, record: str = RECORD) -> EventSchema:
             fields[known:] = [replace(field, since=number) for field in fields[known:]]
     named = {record if name == RECORD else name: _numbered(fields) for name, fields in messages.items()}
     return EventSchema(version, record, named, enums)
-
-
-def schema_text(version: int) -> str:
-    """The .proto text of this version; the same text for the same version, always."""
-    return proto_text(event_schema(version))
 
 
 def arrow_schema(version: int) -> pa.Schema:

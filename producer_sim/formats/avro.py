@@ -5,6 +5,7 @@ https://avro.apache.org/docs/1.12.0/specification/#binary-encoding
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from typing import Any
@@ -14,13 +15,20 @@ import numpy.typing as npt
 import pyarrow as pa
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
 
-from distributary.producer_sim.corruption import HEADER, HEADER_CORRUPTIONS, truncated_body
-from distributary.producer_sim.event_avro_schema import avro_schema, avro_text, full_name, part_text
-from distributary.producer_sim.event_model import ARROW_TYPES, EventSchema, Field, typed_column
-from distributary.producer_sim.formats import Corruption, OwnColumns
+from distributary.producer_sim.events.model import (
+    ARROW_TYPES,
+    PACKAGE,
+    TIMESTAMP,
+    EventSchema,
+    Field,
+    typed_column,
+)
+from distributary.producer_sim.formats.base import Corruption, OwnColumns
+from distributary.producer_sim.formats.corruption import HEADER, HEADER_CORRUPTIONS, truncated_body
 from distributary.registry.base import SchemaType
 
 NULL_BRANCH = b"\x00"  # null is the first branch of each union
+
 LONGEST_VARINT = 10
 
 
@@ -160,3 +168,74 @@ def _written(schema: Any, value: Any) -> bytes:
     target = BytesIO()
     schemaless_writer(target, schema, value)
     return target.getvalue()
+
+
+SCALARS: dict[str, Any] = {
+    "string": "string",
+    "bytes": "bytes",
+    "bool": "boolean",
+    "int32": "int",
+    "int64": "long",
+    "uint32": "long",  # Avro has no unsigned types
+    "float": "float",
+    "double": "double",
+    TIMESTAMP: {"type": "long", "logicalType": "timestamp-micros"},
+}
+
+
+def avro_schema(schema: EventSchema, imported: bool = False) -> dict[str, Any]:
+    """The record, as JSON has it; with `imported` its parts are named only."""
+    aliases = {"aliases": list(schema.former)} if schema.former else {}
+    return {**_record(schema.record, schema, imported), "namespace": PACKAGE, **aliases}
+
+
+def avro_text(schema: EventSchema, imported: bool = False) -> str:
+    """The schema's text; the same for the same schema, always."""
+    return json.dumps(avro_schema(schema, imported))
+
+
+def part_text(part: str, schema: EventSchema) -> str:
+    """The text of a schema of one of the record's parts alone."""
+    return json.dumps({**_record(part, schema), "namespace": PACKAGE})
+
+
+def full_name(part: str) -> str:
+    """By which name a part is referred to."""
+    return f"{PACKAGE}.{part}"
+
+
+def _is_nullable(field: Field, schema: EventSchema) -> bool:
+    if field.label == "required":
+        return False
+    may_be_absent = field.label == "optional" or bool(field.oneof) or field.type in schema.messages
+    return field.since > 1 or (may_be_absent and field.label != "repeated")
+
+
+def _record(name: str, schema: EventSchema, imported: bool = False) -> dict[str, Any]:
+    fields = [_field(field, schema, imported) for field in schema.messages[name]]
+    return {"type": "record", "name": name, "fields": fields}
+
+
+def _field(field: Field, schema: EventSchema, imported: bool) -> dict[str, Any]:
+    kind = _type(field, schema, imported)
+    aliases = {"aliases": [field.alias]} if field.alias else {}
+    if _is_nullable(field, schema):
+        return {"name": field.name, "type": ["null", kind], "default": None, **aliases}
+    return {"name": field.name, "type": kind, **aliases}
+
+
+def _type(field: Field, schema: EventSchema, imported: bool) -> Any:
+    if field.is_map:
+        return {"type": "map", "values": _single_type(field.value_type, schema, imported)}
+    found = _single_type(field.type, schema, imported)
+    return {"type": "array", "items": found} if field.label == "repeated" else found
+
+
+def _single_type(name: str, schema: EventSchema, imported: bool) -> Any:
+    """Each message and each enum has one field of its type, so it is defined right there, unless it is imported."""
+    if name in schema.messages:
+        return full_name(name) if imported else _record(name, schema)
+    if name in schema.enums:
+        symbols = schema.enums[name]
+        return {"type": "enum", "name": name, "symbols": list(symbols), "default": symbols[0]}
+    return SCALARS[name]

@@ -12,16 +12,16 @@ from typing import Any, Protocol, cast
 import numpy as np
 import pyarrow as pa
 
-from distributary.producer_sim.corruption import NO_ENTITY
-from distributary.producer_sim.event_model import EventSchema, Field
+from distributary.producer_sim.events.model import EventSchema, Field
+from distributary.producer_sim.formats.corruption import NO_ENTITY
 from distributary.registry.base import SchemaType
 
 # Named, not imported: sending one format must not need the libraries of another.
 FORMATS: Mapping[str, str] = {
-    "protobuf": "distributary.producer_sim.encode_protobuf:ProtobufFormat",
-    "avro": "distributary.producer_sim.encode_avro:AvroFormat",
-    "jsonschema": "distributary.producer_sim.encode_json_schema:JsonSchemaFormat",
-    "json": "distributary.producer_sim.encode_json:JsonFormat",
+    "protobuf": "distributary.producer_sim.formats.protobuf:ProtobufFormat",
+    "avro": "distributary.producer_sim.formats.avro:AvroFormat",
+    "jsonschema": "distributary.producer_sim.formats.jsonschema:JsonSchemaFormat",
+    "json": "distributary.producer_sim.formats.json:JsonFormat",
 }
 
 # A good record's header and body to the bytes of a broken one.

@@ -8,6 +8,7 @@ from hashlib import blake2b
 import numpy as np
 
 HEADER = struct.Struct(">bI")
+
 MESSAGE_INDEX = b"\x00"  # the short form of [0]: the first message of the schema
 
 # Far above what a registry hands out, and few: how many distinct unknown ids are asked is capped.

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from distributary.producer_sim.corruption import HEADER, UNKNOWN_IDS, truncated_body
-from distributary.producer_sim.event_model import ARROW_TYPES, TIMESTAMP, EventSchema, Field
-from distributary.producer_sim.formats import Corruption, OwnColumns
+from distributary.producer_sim.events.model import ARROW_TYPES, TIMESTAMP, EventSchema, Field
+from distributary.producer_sim.formats.base import Corruption, OwnColumns
+from distributary.producer_sim.formats.corruption import HEADER, UNKNOWN_IDS, truncated_body
 from distributary.registry.base import SchemaType
 
 # Numbers have no widths, and what JSON cannot say is text.
@@ -28,8 +28,11 @@ TYPES: Mapping[str, pa.DataType] = {
     "float": pa.float64(),
     TIMESTAMP: pa.string(),
 }
+
 ENDINGS = (b"}", b"{}", b',"level":1}', b"\x00")
+
 NO_JSON = (b"game over", b"{'level': 1}", b"<event/>", b'{"level":}', b"{level:1}")
+
 NO_OBJECT = (b"[]", b'"event"', b"42", b"true", b'[{"level":1}]')
 
 

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import Message
 
-from distributary.producer_sim.corruption import HEADER, HEADER_CORRUPTIONS, framed
-from distributary.producer_sim.event_class import record_class
-from distributary.producer_sim.event_model import ARROW_TYPES, PACKAGE, EventSchema, Field, typed_column
-from distributary.producer_sim.event_proto_text import import_name, part_text, proto_text
-from distributary.producer_sim.formats import Corruption, OwnColumns
+from distributary.producer_sim.events.model import (
+    ARROW_TYPES,
+    PACKAGE,
+    TIMESTAMP,
+    EventSchema,
+    Field,
+    typed_column,
+)
+from distributary.producer_sim.events.versions import event_schema
+from distributary.producer_sim.formats.base import Corruption, OwnColumns
+from distributary.producer_sim.formats.corruption import HEADER, HEADER_CORRUPTIONS, framed
 from distributary.registry.base import SchemaType
+from distributary.registry.protobuf.text import compile_text
+
+
+def schema_text(version: int) -> str:
+    """The .proto text of this version; the same text for the same version, always."""
+    return proto_text(event_schema(version))
+
 
 # A tag with the wire type 7, which does not exist; and a varint of more bytes than 64 bits can take.
 # https://protobuf.dev/programming-guides/encoding/#structure
@@ -101,3 +118,73 @@ class ProtobufEncoder:
             make(**dict(zip(names, row, strict=True))).SerializeToString()
             for row in zip(*columns, strict=True)
         ]
+
+
+TIMESTAMP_FILE = "google/protobuf/timestamp.proto"
+
+
+def proto_text(schema: EventSchema, imported: bool = False) -> str:
+    """The text of a schema; with `imported` its parts are imported instead of being in it."""
+    messages = [schema.record] if imported else [*schema.messages]
+    imports = [import_name(part) for part in schema.parts] if imported else []
+    lines = _beginning(schema, messages, imports)
+    for name in messages:
+        lines += _message(name, schema)
+    for name, symbols in schema.enums.items():
+        lines += [f"enum {name} {{", *(f"  {symbol} = {i};" for i, symbol in enumerate(symbols)), "}", ""]
+    return "\n".join(lines)
+
+
+def part_text(part: str, schema: EventSchema) -> str:
+    """The text of a file with one of the record's parts."""
+    return "\n".join([*_beginning(schema, [part], []), *_message(part, schema)])
+
+
+def import_name(part: str) -> str:
+    """By which name a part's file is imported."""
+    return f"{PACKAGE}/{part.lower()}.proto"
+
+
+def _beginning(schema: EventSchema, messages: Sequence[str], imports: list[str]) -> list[str]:
+    uses_timestamp = any(field.type == TIMESTAMP for name in messages for field in schema.messages[name])
+    wanted = [TIMESTAMP_FILE, *imports] if uses_timestamp else imports
+    lines = [f'import "{name}";' for name in wanted]
+    return ['syntax = "proto3";', "", f"package {PACKAGE};", "", *lines, *([""] if lines else [])]
+
+
+def _message(name: str, schema: EventSchema) -> list[str]:
+    gone = schema.gone.get(name, ())
+    reserved = [f'  reserved {field.number};\n  reserved "{field.name}";' for field in gone]
+    return [f"message {name} {{", *reserved, *_declarations(schema.messages[name]), "}", ""]
+
+
+def _declarations(fields: tuple[Field, ...]) -> Iterator[str]:
+    """The lines of a message's body; the members of a oneof are neighbours."""
+    for oneof, members in groupby(fields, key=lambda field: field.oneof):
+        indent = "    " if oneof else "  "
+        if oneof:
+            yield f"  oneof {oneof} {{"
+        for field in members:
+            # proto3 knows no `required`: a field without a label always has a value.
+            label = f"{field.label} " if field.label in ("optional", "repeated") else ""
+            yield f"{indent}{label}{field.type} {field.name} = {field.number};"
+        if oneof:
+            yield "  }"
+
+
+def event_class(version: int) -> type[Message]:
+    """The message class of the event at this version."""
+    return record_class(event_schema(version))
+
+
+def record_class(schema: EventSchema) -> type[Message]:
+    """The message class of a schema's record."""
+    return _compiled(proto_text(schema), f"{PACKAGE}.{schema.record}")
+
+
+@lru_cache(maxsize=256)
+def _compiled(text: str, record: str) -> type[Message]:
+    pool = descriptor_pool.DescriptorPool()
+    for file in descriptor_pb2.FileDescriptorSet.FromString(compile_text(text)).file:
+        pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(record))

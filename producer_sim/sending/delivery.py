@@ -12,16 +12,18 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from distributary.errors import SetupError
-from distributary.producer_sim.corruption import value_digest
-from distributary.producer_sim.envelopes import Headers
-from distributary.producer_sim.simulation import Simulation
-from distributary.producer_sim.truth import Corrupt, Place, joined
+from distributary.producer_sim.formats.corruption import value_digest
+from distributary.producer_sim.traffic.envelopes import Headers
+from distributary.producer_sim.traffic.simulation import Simulation
+from distributary.producer_sim.truth.sent import Corrupt, Place, joined
 
 log = logging.getLogger(__name__)
+
 # What a client says while it tries again is told by the error in the end; without a handler Python prints each line.
 log.addHandler(logging.NullHandler())
 
 ANSWER_SECONDS = 15.0
+
 TOPIC_EXISTS = "TOPIC_ALREADY_EXISTS"
 
 

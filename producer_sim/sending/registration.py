@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
 from distributary.errors import BadSchema
-from distributary.producer_sim.event_model import EventSchema
-from distributary.producer_sim.formats import load_format
-from distributary.producer_sim.simulation import Simulation
-from distributary.producer_sim.stages import Stage
+from distributary.producer_sim.events.model import EventSchema
+from distributary.producer_sim.formats.base import load_format
+from distributary.producer_sim.traffic.simulation import Simulation
+from distributary.producer_sim.traffic.stages import Stage
 from distributary.registry.base import Reference, SchemaRegistry, SchemaType
-from distributary.registry.compatibility_level import registry_at_none, subject_at_none
-from distributary.registry.confluent import ConfluentRegistry
-from distributary.registry.connection import Connection
+from distributary.registry.confluent.compatibility_level import registry_at_none, subject_at_none
+from distributary.registry.confluent.connection import Connection
+from distributary.registry.confluent.registry import ConfluentRegistry
 
 # What is set to NONE, and for how long.
 Relaxation = tuple[str, Callable[[], AbstractContextManager[None]]]

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from distributary.producer_sim.delivery import Delivery, make_topic
-from distributary.producer_sim.registration import Registration
-from distributary.producer_sim.simulation import Simulation
-from distributary.producer_sim.traffic import Record, Traffic
-from distributary.producer_sim.truth import Truth
+from distributary.errors import ConfigError
+from distributary.producer_sim.sending.delivery import Delivery, make_topic
+from distributary.producer_sim.sending.registration import Registration
+from distributary.producer_sim.traffic.records import Record, Traffic
+from distributary.producer_sim.traffic.simulation import Simulation
+from distributary.producer_sim.truth.sent import Truth
 from distributary.registry.base import SchemaRegistry
 
 PACES_A_SECOND = 20
+
 RECORDS_A_POLL = 1_000
 
 
@@ -106,3 +109,26 @@ class _Pace:
         self._count += count
         if self._rate is not None:
             time.sleep(max(0.0, self._began + self._count / self._rate - time.monotonic()))
+
+
+def check_order(before: Truth, settings: Simulation) -> None:
+    """Raises ConfigError for a truth of another topic, and for a change to versions that this truth was never told of.
+
+    A table has a field in the type in which it first came, and the truth expects the one that the field began with.
+    Versions that only grow change no type: the last of them stands for all.
+    """
+    before.check_topic(settings.topic)
+    sent = {version for run in before.runs for version in _versions(run)}
+    missing = [n for n in range(settings.versions, settings.first_version) if n not in sent]
+    if missing:
+        what, were = ("version", "was") if len(missing) == 1 else ("versions", "were")
+        raise ConfigError(
+            f"{what} {', '.join(map(str, missing))} of {settings.topic} {were} never sent, so that tables would not have "
+            f"the types that the truth expects; send in order, with --first-version {missing[0]}"
+        )
+
+
+def _versions(run: Mapping[str, Any]) -> range:
+    """What a simulation sent, by the settings that the truth has kept; the oldest truths know of no changes."""
+    last = run.get("versions", 1) + len(run.get("changes", ()))
+    return range(run.get("first_version", 1), last + 1)

@@ -10,14 +10,15 @@ from contextlib import closing
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-from distributary.ingest.artifact_list import read_artifact_list
-from distributary.ingest.artifacts import Report, resolve, to_stderr
-from distributary.ingest.file_lock import file_lock
-from distributary.ingest.java import find_java
-from distributary.producer_sim.ports import LOOPBACK
-from distributary.producer_sim.service import Service
+from distributary.ingest.files import file_lock
+from distributary.ingest.spark.artifact_list import read_artifact_list
+from distributary.ingest.spark.artifacts import Report, resolve, to_stderr
+from distributary.ingest.spark.java import find_java
+from distributary.producer_sim.stack.ports import LOOPBACK
+from distributary.producer_sim.stack.service import Service
 
 REGISTRY_ARCHIVE = Path(__file__).with_name("registry_archive.lock")
+
 CONFLUENT_API = "/apis/ccompat/v7"
 
 

@@ -13,13 +13,14 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from distributary.errors import SetupError
-from distributary.ingest.artifact_list import read_artifact_list
-from distributary.ingest.artifacts import Report, resolve, to_stderr
-from distributary.ingest.java import find_java
-from distributary.producer_sim.ports import LOOPBACK, is_open
-from distributary.producer_sim.service import Service
+from distributary.ingest.spark.artifact_list import read_artifact_list
+from distributary.ingest.spark.artifacts import Report, resolve, to_stderr
+from distributary.ingest.spark.java import find_java
+from distributary.producer_sim.stack.ports import LOOPBACK, is_open
+from distributary.producer_sim.stack.service import Service
 
 BROKER_JARS = Path(__file__).with_name("broker_jars.lock")
+
 LOG_SETTINGS = Path(__file__).with_name("broker_log4j2.xml")
 
 # Nothing expires, so that what a test or a demo sent can be counted again at any later time. Topics are made

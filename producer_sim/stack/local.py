@@ -11,11 +11,11 @@ from pathlib import Path
 import platformdirs
 
 from distributary.errors import SetupError
-from distributary.ingest.artifacts import Report, to_stderr
-from distributary.ingest.file_lock import file_lock
-from distributary.producer_sim.apicurio import ApicurioRegistry
-from distributary.producer_sim.kafka_broker import KafkaBroker
-from distributary.producer_sim.service import ServiceStatus
+from distributary.ingest.files import file_lock
+from distributary.ingest.spark.artifacts import Report, to_stderr
+from distributary.producer_sim.stack.apicurio import ApicurioRegistry
+from distributary.producer_sim.stack.kafka_broker import KafkaBroker
+from distributary.producer_sim.stack.service import ServiceStatus
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from distributary.errors import SetupError
-from distributary.producer_sim.ports import free_port, require_free
-from distributary.producer_sim.processes import (
+from distributary.producer_sim.stack.ports import free_port, require_free
+from distributary.producer_sim.stack.processes import (
     ProcessId,
     alive,
     find_process,

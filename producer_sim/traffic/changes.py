@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import get_args
 
-from distributary.codecs.schema_changes import ChangeClass
+from distributary.codecs.changes.classify import ChangeClass
 from distributary.errors import ConfigError
-from distributary.producer_sim.event_model import EventSchema, Field
-from distributary.producer_sim.formats import load_format
+from distributary.producer_sim.events.model import EventSchema, Field
+from distributary.producer_sim.formats.base import load_format
 
 CHANGES: tuple[ChangeClass, ...] = get_args(ChangeClass)
 
@@ -27,6 +27,7 @@ WIDER: Mapping[str, tuple[str, str]] = {
     "jsonschema": ("int32", "double"),
     "json": ("int32", "double"),
 }
+
 NARROWER: Mapping[str, tuple[tuple[str, str], ...]] = {
     "protobuf": (("int64", "int32"), ("double", "float")),
     "avro": (("int64", "int32"), ("double", "float")),
@@ -35,10 +36,15 @@ NARROWER: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 # Which fields change, by message; the record itself has no name here, for it may be called anything.
 RECORD = ""
+
 WIDENED = {RECORD: ("level", "inventory"), "Guild": ("members",), "Base": ("height",)}
+
 NARROWED = {RECORD: ("score", "duration_s", "wallet"), "Position": ("y",)}
+
 DROPPED = {RECORD: ("device",), "Position": ("z",)}
+
 RENAMED = {RECORD: {"tags": "badges"}, "Position": {"x": "east"}}
+
 OPTIONAL = "event_type"
 
 # What is visible in records that name no schema.
@@ -52,6 +58,7 @@ JSON_CHANGES: tuple[ChangeClass, ...] = (
 )
 
 _NO_ONEOF = "only Protobuf has a oneof; choose --change added"
+
 # What a format cannot say, and what to choose instead.
 CANNOT: Mapping[str, Mapping[ChangeClass, str]] = {
     "protobuf": dict.fromkeys(

@@ -7,10 +7,11 @@ from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from distributary.producer_sim.event_values import text_column
-from distributary.producer_sim.events import Events
+from distributary.producer_sim.events.values import text_column
+from distributary.producer_sim.traffic.events import Events
 
 Headers: TypeAlias = tuple[tuple[str, bytes], ...]
+
 GAMER = "gamer_id"
 
 

@@ -14,12 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from distributary.producer_sim.event_model import EventSchema, Field
-from distributary.producer_sim.field_pools import POOL_SIZE, pool, pool_of
-from distributary.producer_sim.formats import load_format
-from distributary.producer_sim.versions import EVENT_TYPES, RECORD, event_schema
+from distributary.producer_sim.events.model import EventSchema, Field
+from distributary.producer_sim.events.versions import EVENT_TYPES, RECORD, event_schema
+from distributary.producer_sim.formats.base import load_format
+from distributary.producer_sim.traffic.pools import POOL_SIZE, pool, pool_of
 
 FIRST_EVENT_MS = 1_735_689_600_000  # 2025-01-01T00:00:00Z
+
 # The fields that hardly repeat, as long as they have these types.
 OWN_TYPES: Mapping[str, str] = {
     "event_id": "string",
@@ -29,13 +30,16 @@ OWN_TYPES: Mapping[str, str] = {
     "duration_s": "double",
     "premium": "bool",
 }
+
 # Whose values are the population's.
 GIVEN = ("game_name", "gamer_id")
+
 STAGE_MS = 30 * 24 * 3600 * 1000
 
 Picks = npt.NDArray[np.int64]
 
 GAME_ADJECTIVES = ("star", "pixel", "dragon", "turbo", "shadow", "frost", "neon", "iron", "lucky", "wild")
+
 GAME_NOUNS = (
     "harvest",
     "racer",

@@ -16,9 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from distributary.producer_sim.rescued_text import RESCUED, canonical_text
+from distributary.producer_sim.truth.rescued_text import RESCUED, canonical_text
 
 Rescued = dict[str, Any]
+
 # What events' types may become, of what Delta can make wider.
 _WIDER = {("int32", "int64"), ("int32", "double"), ("float", "double")}
 

@@ -11,11 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from distributary.producer_sim.event_model import TIMESTAMP, EventSchema, Field
-from distributary.producer_sim.formats import Encoder
+from distributary.producer_sim.events.model import TIMESTAMP, EventSchema, Field
+from distributary.producer_sim.formats.base import Encoder
 
 POOL_SIZE = 512
+
 ABSENT_SHARE, RARE_ABSENT_SHARE = 0.25, 0.9
+
 EPOCH = datetime(2024, 1, 1, tzinfo=timezone.utc)
 
 WORDS: dict[str, Sequence[str]] = {
@@ -30,6 +32,7 @@ WORDS: dict[str, Sequence[str]] = {
     "wallet": ("coins", "gems", "tickets", "кредиты"),
     "item": ("sword", "shield", "potion", "mapa do tesouro", ""),
 }
+
 ANY_WORD: Sequence[str] = (
     "alpha",
     "beta",

@@ -9,21 +9,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from distributary.producer_sim.checksum import GroupSums, Sum, row_hashes
-from distributary.producer_sim.corruption import NO_ENTITY, value_digest
-from distributary.producer_sim.envelopes import Envelope, Headers, envelopes
-from distributary.producer_sim.event_model import columns
-from distributary.producer_sim.event_values import plain_column, text_column
-from distributary.producer_sim.events import EventMaker, Events
-from distributary.producer_sim.expected import Placer
-from distributary.producer_sim.formats import load_format
-from distributary.producer_sim.routes import GAME
-from distributary.producer_sim.simulation import Simulation
-from distributary.producer_sim.stages import Stage
-from distributary.producer_sim.truth import Group, Sent
-from distributary.producer_sim.versions import RECORD
+from distributary.producer_sim.events.model import columns
+from distributary.producer_sim.events.routes import GAME
+from distributary.producer_sim.events.values import plain_column, text_column
+from distributary.producer_sim.events.versions import RECORD
+from distributary.producer_sim.formats.base import load_format
+from distributary.producer_sim.formats.corruption import NO_ENTITY, value_digest
+from distributary.producer_sim.traffic.envelopes import Envelope, Headers, envelopes
+from distributary.producer_sim.traffic.events import EventMaker, Events
+from distributary.producer_sim.traffic.placed import Placer
+from distributary.producer_sim.traffic.simulation import Simulation
+from distributary.producer_sim.traffic.stages import Stage
+from distributary.producer_sim.truth.checksum import GroupSums, Sum, row_hashes
+from distributary.producer_sim.truth.sent import Group, Sent
 
 CHUNK = 10_000
+
 GOOD, CORRUPT, TOMBSTONE = 0, 1, 2
 
 

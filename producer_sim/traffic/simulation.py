@@ -8,17 +8,17 @@ from typing import Any, cast, get_args
 
 import pyarrow as pa
 
-from distributary.codecs.schema_changes import ChangeClass
+from distributary.codecs.changes.classify import ChangeClass
 from distributary.errors import ConfigError
-from distributary.producer_sim.corruption import NO_ENTITY
-from distributary.producer_sim.envelopes import GAMER
-from distributary.producer_sim.event_model import PACKAGE, columns
-from distributary.producer_sim.events import Population, game_names
-from distributary.producer_sim.formats import FORMATS, corrupt_kinds, load_format
-from distributary.producer_sim.routes import Routed, Told, check_source, told_of
-from distributary.producer_sim.schema_steps import CHANGES
-from distributary.producer_sim.stages import Stage, staged
-from distributary.producer_sim.versions import EVENT_TYPES
+from distributary.producer_sim.events.model import PACKAGE, columns
+from distributary.producer_sim.events.routes import Routed, Told, check_source, told_of
+from distributary.producer_sim.events.versions import EVENT_TYPES
+from distributary.producer_sim.formats.base import FORMATS, corrupt_kinds, load_format
+from distributary.producer_sim.formats.corruption import NO_ENTITY
+from distributary.producer_sim.traffic.changes import CHANGES
+from distributary.producer_sim.traffic.envelopes import GAMER
+from distributary.producer_sim.traffic.events import Population, game_names
+from distributary.producer_sim.traffic.stages import Stage, staged
 from distributary.registry.subjects import Strategy, subject_name
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")

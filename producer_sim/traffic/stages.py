@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from distributary.codecs.schema_changes import ChangeClass
-from distributary.producer_sim.event_model import EventSchema
-from distributary.producer_sim.schema_steps import SWITCHED, changed_schema
-from distributary.producer_sim.versions import event_schema
+from distributary.codecs.changes.classify import ChangeClass
+from distributary.producer_sim.events.model import EventSchema
+from distributary.producer_sim.events.versions import event_schema
+from distributary.producer_sim.traffic.changes import SWITCHED, changed_schema
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,12 @@ import pyarrow.compute as pc
 Hashes = npt.NDArray[np.uint64]
 
 MASK = (1 << 64) - 1
+
 SOURCE_NAME = b"distributary.source"
 
 # splitmix64: https://prng.di.unimi.it/splitmix64.c
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
 FIRST_FACTOR, SECOND_FACTOR = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from distributary.errors import ConfigError
-from distributary.ingest.atomic_file import replace
-from distributary.producer_sim.checksum import MASK
-from distributary.producer_sim.event_values import Plain
+from distributary.ingest.files import replace
+from distributary.producer_sim.events.values import Plain
+from distributary.producer_sim.truth.checksum import MASK
 
 FORMAT = 3
+
 # Earlier ones say less, nothing else: 1 has neither reasons nor rescued values, 2 tells events apart by their games only.
 READABLE = (1, 2, 3)
 

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from distributary.ingest.ledger import BATCHES_TABLE, QUARANTINE_TABLE
-from distributary.producer_sim.coverage import Coverage
-from distributary.producer_sim.lake import READ_ERRORS, Lake
-from distributary.producer_sim.ledger_check import Batch, Held, check_ledger, read_ledger
-from distributary.producer_sim.quarantine_survey import QuarantineSurvey, survey_quarantine
-from distributary.producer_sim.table_survey import Survey, holders, survey_table
-from distributary.producer_sim.truth import Truth
-from distributary.producer_sim.truth_check import against_truth
-from distributary.producer_sim.verdict import EXAMPLES, Difference, Verdict, listed, named
+from distributary.ingest.tables.ledger import BATCHES_TABLE, QUARANTINE_TABLE
+from distributary.producer_sim.truth.sent import Truth
+from distributary.producer_sim.verify.coverage import Coverage
+from distributary.producer_sim.verify.lake import READ_ERRORS, Lake
+from distributary.producer_sim.verify.ledger_check import Batch, Held, check_ledger, read_ledger
+from distributary.producer_sim.verify.quarantine_survey import QuarantineSurvey, survey_quarantine
+from distributary.producer_sim.verify.table_survey import Survey, holders, survey_table
+from distributary.producer_sim.verify.truth_check import against_truth
+from distributary.producer_sim.verify.verdict import EXAMPLES, Difference, Verdict, listed, named
 
 Read = TypeVar("Read")
 

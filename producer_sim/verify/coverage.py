@@ -8,11 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 Counts = npt.NDArray[np.uint8]
+
 Offsets = npt.NDArray[np.int64]
+
 Partition = tuple[str, int]
 
 BLOCK = 1 << 16
+
 MOST = 255
+
 NONE: Counts = np.zeros(BLOCK, np.uint8)
 
 

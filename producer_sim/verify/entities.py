@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from distributary.errors import ConfigError
-from distributary.producer_sim.checksum import Sum
-from distributary.producer_sim.event_values import Plain, as_text
-from distributary.producer_sim.expression_by_spark import texts_by_spark
-from distributary.producer_sim.lake import Lake
-from distributary.producer_sim.routes import FIELD, HEADER, KEY
-from distributary.producer_sim.truth import Group, Sent, Truth
+from distributary.producer_sim.events.routes import FIELD, HEADER, KEY
+from distributary.producer_sim.events.values import Plain, as_text
+from distributary.producer_sim.truth.checksum import Sum
+from distributary.producer_sim.truth.sent import Group, Sent, Truth
+from distributary.producer_sim.verify.expression_by_spark import texts_by_spark
+from distributary.producer_sim.verify.lake import Lake
 
 
 class Part(NamedTuple):

@@ -13,12 +13,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import BooleanType, DataType, LongType, StringType, StructField, StructType
 
 from distributary.errors import ConfigError
-from distributary.ingest.spark_session import spark_session
-from distributary.producer_sim.event_values import Plain
+from distributary.ingest.spark.session import spark_session
+from distributary.producer_sim.events.values import Plain
 
 Fields: TypeAlias = Mapping[str, Plain]
+
 # The type of each value; what has none is text.
 Signature: TypeAlias = tuple[tuple[str, type], ...]
+
 _TYPES: Mapping[type, DataType] = {str: StringType(), int: LongType(), bool: BooleanType()}
 
 

@@ -11,14 +11,15 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, DeltaProtocolError
 from pyarrow import dataset
 
-from distributary.ingest.names import RESERVED_TABLES, table_name
-from distributary.ingest.setting_groups import Columns, NamedTable
-from distributary.ingest.settings import Settings
-from distributary.ingest.table_folder import table_folder
-from distributary.producer_sim.routes import Routed
+from distributary.ingest.columns.names import RESERVED_TABLES, table_name
+from distributary.ingest.settings.groups import Columns, NamedTable
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.tables.state import table_folder
+from distributary.producer_sim.events.routes import Routed
 
 # Together they bound what is read ahead of the one batch that is looked at.
 BATCH_ROWS = 50_000
+
 BATCHES_AHEAD = 2
 
 # What reading a broken table may raise.

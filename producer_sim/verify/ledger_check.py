@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from distributary.ingest.ledger import BATCHES_TABLE, CHANGES_TABLE
-from distributary.producer_sim.coverage import Coverage, Partition
-from distributary.producer_sim.lake import Lake, batches
-from distributary.producer_sim.truth import joined
-from distributary.producer_sim.verdict import Difference, named
+from distributary.ingest.tables.ledger import BATCHES_TABLE, CHANGES_TABLE
+from distributary.producer_sim.truth.sent import joined
+from distributary.producer_sim.verify.coverage import Coverage, Partition
+from distributary.producer_sim.verify.lake import Lake, batches
+from distributary.producer_sim.verify.verdict import Difference, named
 
 # Generation and batch id.
 BatchKey = tuple[str, int]

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from distributary.ingest.ledger import QUARANTINE_TABLE
-from distributary.ingest.reasons import NO_ENTITY
-from distributary.producer_sim.checksum import Sum
-from distributary.producer_sim.corruption import value_digest
-from distributary.producer_sim.coverage import Coverage
-from distributary.producer_sim.lake import Lake, batches
-from distributary.producer_sim.table_survey import count_offsets
-from distributary.producer_sim.truth import Place, Truth
-from distributary.producer_sim.verdict import EXAMPLES
+from distributary.ingest.pins import NO_ENTITY
+from distributary.ingest.tables.ledger import QUARANTINE_TABLE
+from distributary.producer_sim.formats.corruption import value_digest
+from distributary.producer_sim.truth.checksum import Sum
+from distributary.producer_sim.truth.sent import Place, Truth
+from distributary.producer_sim.verify.coverage import Coverage
+from distributary.producer_sim.verify.lake import Lake, batches
+from distributary.producer_sim.verify.table_survey import count_offsets
+from distributary.producer_sim.verify.verdict import EXAMPLES
 
 COORDINATES = ("kafka_topic", "kafka_partition", "kafka_offset")
 

@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from distributary.ingest.ledger import QUARANTINE_TABLE
-from distributary.ingest.setting_groups import Columns
-from distributary.producer_sim.checksum import SOURCE_NAME, GroupSums, Hashes, Sum, row_hashes
-from distributary.producer_sim.coverage import Coverage, Partition
-from distributary.producer_sim.lake import READ_ERRORS, Lake, batches
-from distributary.producer_sim.rescued_text import RESCUED, with_canonical_rescued
-from distributary.producer_sim.routes import GAME
-from distributary.producer_sim.verdict import Difference, TableCount
+from distributary.ingest.settings.groups import Columns
+from distributary.ingest.tables.ledger import QUARANTINE_TABLE
+from distributary.producer_sim.events.routes import GAME
+from distributary.producer_sim.truth.checksum import SOURCE_NAME, GroupSums, Hashes, Sum, row_hashes
+from distributary.producer_sim.truth.rescued_text import RESCUED, with_canonical_rescued
+from distributary.producer_sim.verify.coverage import Coverage, Partition
+from distributary.producer_sim.verify.lake import READ_ERRORS, Lake, batches
+from distributary.producer_sim.verify.verdict import Difference, TableCount
 
 # Table, topic, game, schema id.
 GroupKey = tuple[str, str, str | None, int | None]

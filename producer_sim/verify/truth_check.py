@@ -7,16 +7,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from distributary.ingest.ledger import QUARANTINE_TABLE
-from distributary.ingest.reasons import NO_ENTITY
-from distributary.producer_sim.checksum import Sum
-from distributary.producer_sim.coverage import Coverage, Offsets
-from distributary.producer_sim.entities import Expected, expected
-from distributary.producer_sim.lake import Lake
-from distributary.producer_sim.quarantine_survey import QuarantineSurvey
-from distributary.producer_sim.table_survey import GroupKey, Survey
-from distributary.producer_sim.truth import Place, Truth
-from distributary.producer_sim.verdict import EXAMPLES, Difference, Kind, listed, named
+from distributary.ingest.pins import NO_ENTITY
+from distributary.ingest.tables.ledger import QUARANTINE_TABLE
+from distributary.producer_sim.truth.checksum import Sum
+from distributary.producer_sim.truth.sent import Place, Truth
+from distributary.producer_sim.verify.coverage import Coverage, Offsets
+from distributary.producer_sim.verify.entities import Expected, expected
+from distributary.producer_sim.verify.lake import Lake
+from distributary.producer_sim.verify.quarantine_survey import QuarantineSurvey
+from distributary.producer_sim.verify.table_survey import GroupKey, Survey
+from distributary.producer_sim.verify.verdict import EXAMPLES, Difference, Kind, listed, named
 
 
 def against_truth(

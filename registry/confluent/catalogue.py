@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from distributary.errors import NotOffered, RegistryUnavailable, SchemaNotFound
 from distributary.registry.base import Reference, SchemaType
-from distributary.registry.connection import Connection
+from distributary.registry.confluent.connection import Connection
 
 T = TypeVar("T")
 

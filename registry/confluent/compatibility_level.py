@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from urllib.parse import quote
 
 from distributary.errors import RegistryUnavailable, SchemaNotFound
-from distributary.registry.catalogue import Catalogue
-from distributary.registry.connection import Connection
+from distributary.registry.confluent.catalogue import Catalogue
+from distributary.registry.confluent.connection import Connection
 
 NONE = "NONE"
 

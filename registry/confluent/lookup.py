@@ -8,8 +8,8 @@ from functools import lru_cache
 
 from distributary.errors import BadSchema, SchemaNotFound
 from distributary.registry.base import Answer, Schema, SchemaRef, SchemaRegistry
-from distributary.registry.confluent import ConfluentRegistry
-from distributary.registry.options import RegistryOptions
+from distributary.registry.confluent.options import RegistryOptions
+from distributary.registry.confluent.registry import ConfluentRegistry
 from distributary.registry.same_schema import same_schema
 
 

@@ -13,6 +13,7 @@ from tenacity import RetryCallState, Retrying, retry_if_result, wait_exponential
 from distributary.errors import BadSchema, RegistryUnavailable, SchemaNotFound
 
 K = TypeVar("K", bound=Hashable)
+
 V = TypeVar("V")
 
 THREADS = 8

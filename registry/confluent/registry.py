@@ -21,9 +21,9 @@ from distributary.registry.base import (
     SubjectVersion,
 )
 from distributary.registry.bounded_cache import BoundedCache
-from distributary.registry.connection import Connection
-from distributary.registry.options import RegistryOptions
-from distributary.registry.patience import Patience
+from distributary.registry.confluent.connection import Connection
+from distributary.registry.confluent.options import RegistryOptions
+from distributary.registry.confluent.patience import Patience
 from distributary.registry.references import resolve
 from distributary.registry.subjects import beside
 

@@ -21,8 +21,8 @@ from distributary.registry.base import (
     SchemaType,
     SubjectVersion,
 )
+from distributary.registry.disk.folder import SchemaFolder
 from distributary.registry.same_schema import same_schema
-from distributary.registry.schema_folder import SchemaFolder
 
 # How many kept schemas are held against the registry when it first answers: the lowest ids, since a registry that
 # was emptied hands those out again first.

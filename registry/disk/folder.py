@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from distributary.errors import SetupError
 from distributary.registry.base import Schema, SchemaRef, SubjectVersion
-from distributary.registry.schema_file import from_document, sealed, to_document, unsealed
+from distributary.registry.disk.schema_file import from_document, sealed, to_document, unsealed
 
 _PLAIN_NAME = re.compile(r"[a-zA-Z0-9.-]{1,60}")
 

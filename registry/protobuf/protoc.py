@@ -27,6 +27,7 @@ _one_at_a_time = Lock()
 _SECONDS = 60
 
 _SPACE_OR_COMMENT = r"(?:\s|//[^\n]*(?:\n|$)|/\*(?:[^*]|\*(?!/))*\*/)*"
+
 _NAMES_ITS_SYNTAX = re.compile(_SPACE_OR_COMMENT + r"(?:syntax|edition)\b")
 
 # Imports that Confluent's registry knows without a reference; confluent-kafka ships their descriptors.

@@ -5,17 +5,17 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 
-from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError
 
 from distributary.errors import BadSchema
-from distributary.registry import map_entries, protoc
 from distributary.registry.bounded_cache import BoundedCache
-from distributary.registry.import_names import checked_import_name
+from distributary.registry.protobuf import protoc
+from distributary.registry.protobuf import text as map_entries
 from distributary.registry.references import MAX_IMPORTS
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -132,3 +132,63 @@ def _digest(text: str, imports: Mapping[str, str]) -> bytes:
         encoded = part.encode("utf-8", "surrogatepass")
         digest.update(b"%d:" % len(encoded) + encoded)
     return digest.digest()
+
+
+_OPTION = re.compile(r"\boption\s+map_entry\s*=\s*true\s*;")
+
+# Stands for the option until protoc is done; an empty message is allowed in every syntax, and changes nothing else.
+_MARK = "DistributaryMarksMapEntry"
+
+
+def marked(text: str) -> str:
+    """The text in a form that protoc takes."""
+    return _OPTION.sub(f"message {_MARK} {{}}", text) if "map_entry" in text else text
+
+
+def restore(files: FileDescriptorSet) -> None:
+    """Make map entries of what `marked` has marked."""
+    for file in files.file:
+        _restore(file.message_type)
+
+
+def _restore(messages: Iterable[DescriptorProto]) -> None:
+    for message in messages:
+        mark = next((place for place, one in enumerate(message.nested_type) if one.name == _MARK), None)
+        if mark is not None:
+            del message.nested_type[mark]
+            message.options.map_entry = True
+        _restore(message.nested_type)
+
+
+_LONGEST_NAME = 1024
+
+_LONGEST_PART = 255
+
+_MOST_PARTS = 32
+
+
+def checked_import_name(name: str) -> str:
+    """The name itself, if it is a plain relative path with forward slashes; raises BadSchema otherwise.
+
+    protoc takes no other names either, so nothing that compiles elsewhere is refused here.
+    """
+    trouble = _trouble(name)
+    if trouble:
+        raise BadSchema(f"import name {name[:100]!r} {trouble}; an import must be a plain relative path")
+    return name
+
+
+def _trouble(name: str) -> str:
+    parts = name.split("/")
+    if not name.isprintable() or "\\" in name:
+        return "holds a backslash or an unprintable character"
+    if "" in parts:
+        return "is empty, absolute, or has an empty part"
+    if "." in parts or ".." in parts:
+        return "has a part '.' or '..'"
+    if ":" in parts[0]:
+        return "looks like a drive or an address"
+    encoded = [len(part.encode()) for part in parts]
+    if max(encoded) > _LONGEST_PART or sum(encoded) > _LONGEST_NAME or len(parts) > _MOST_PARTS:
+        return "is too long"
+    return ""

@@ -13,20 +13,18 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from distributary import (
-    __version__,
-    commands_demo,
-    commands_infer,
-    commands_plan,
-    commands_run,
-    commands_schema,
-    commands_settings,
-    commands_simulate,
-    commands_stack,
-    commands_verify,
-)
+from distributary import __version__
+from distributary.commands import demo as commands_demo
+from distributary.commands import infer as commands_infer
+from distributary.commands import plan as commands_plan
+from distributary.commands import run as commands_run
+from distributary.commands import schema as commands_schema
+from distributary.commands import settings as commands_settings
+from distributary.commands import simulate as commands_simulate
+from distributary.commands import stack as commands_stack
+from distributary.commands import verify as commands_verify
 from distributary.errors import DistributaryError
-from distributary.terminal import console, printable
+from distributary.views.terminal import console, printable
 
 # PySpark logs an error of a query with its stack traces, in one line of JSON, before it raises the same error.
 _SPARKS_OWN = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
@@ -39,15 +37,25 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
 app.command()(commands_run.run)
+
 app.command()(commands_run.resolve)
+
 app.command()(commands_infer.infer)
+
 app.command()(commands_plan.plan)
+
 app.add_typer(commands_stack.app, name="stack")
+
 app.add_typer(commands_settings.app, name="settings")
+
 app.add_typer(commands_schema.app, name="schema")
+
 app.command()(commands_simulate.simulate)
+
 app.command()(commands_verify.verify)
+
 app.command()(commands_demo.demo)
 
 
@@ -87,11 +95,11 @@ def options(
 @app.command()
 def jars() -> None:
     """Fetch what Spark, the broker and the registry need into the user's cache."""
-    from distributary.ingest.artifact_list import read_artifact_list
-    from distributary.ingest.artifacts import resolve, spark_jars
-    from distributary.ingest.java import find_java
-    from distributary.producer_sim.apicurio import REGISTRY_ARCHIVE
-    from distributary.producer_sim.kafka_broker import BROKER_JARS
+    from distributary.ingest.spark.artifact_list import read_artifact_list
+    from distributary.ingest.spark.artifacts import resolve, spark_jars
+    from distributary.ingest.spark.java import find_java
+    from distributary.producer_sim.stack.apicurio import REGISTRY_ARCHIVE
+    from distributary.producer_sim.stack.kafka_broker import BROKER_JARS
 
     find_java()
     spark_jars()

@@ -11,20 +11,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from distributary.codecs.function_engine import exactly, reading_json
-from distributary.codecs.function_options import (
+from distributary.codecs.notebook.options import (
     ADDRESS,
     SUBJECT,
     FunctionOptions,
     asks_a_registry,
+    exactly,
     function_options,
+    reading_json,
 )
+from distributary.codecs.notebook.plan import Evolution, Mode
+from distributary.codecs.notebook.query import Wanted, subject_plan
 from distributary.codecs.option_values import text_of
-from distributary.codecs.subject_plan import Evolution, Mode
-from distributary.codecs.subject_query import Wanted, subject_plan
 from distributary.errors import ConfigError
 from distributary.registry.base import SchemaRegistry
-from distributary.registry.options import RegistryOptions
+from distributary.registry.confluent.options import RegistryOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -256,8 +257,8 @@ def decode(
         At once: for an argument that is not what it may be, and when the registry is asked for the subject.
 
     """
-    from distributary.codecs.subject_arguments import decode_arguments
-    from distributary.codecs.subject_frame import decoded_frame
+    from distributary.codecs.notebook.arguments import decode_arguments
+    from distributary.codecs.notebook.frame import decoded_frame
 
     asked = decode_arguments(
         column=column,
@@ -308,8 +309,7 @@ def _with_reader(asked: FunctionOptions, text: str | None) -> FunctionOptions:
 
 
 def _column(data: Column | str, function: str, asked: FunctionOptions) -> Column:
-    from distributary.codecs.binary_payloads import binary_only
-    from distributary.codecs.spark_functions import Payloads, struct_column
+    from distributary.codecs.notebook.column import Payloads, binary_only, struct_column
 
     wanted = Wanted(
         _CODECS[function],
@@ -328,8 +328,8 @@ def _column(data: Column | str, function: str, asked: FunctionOptions) -> Column
 
 
 def _located(data: Column | str, given: Mapping[str, str]) -> Column:
-    from distributary.codecs.spark_functions import Payloads, struct_column
-    from distributary.ingest.located_json import located_options, located_plan
+    from distributary.codecs.notebook.column import Payloads, struct_column
+    from distributary.ingest.schemas.from_json import located_options, located_plan
 
     asked = located_options(given)
     return struct_column(Payloads.of(data), located_plan(asked), asked.mode, asked.engine)

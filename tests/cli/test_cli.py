@@ -24,7 +24,7 @@ def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def fail() -> None:
         raise error
 
-    monkeypatch.setattr("distributary.ingest.java.find_java", fail)
+    monkeypatch.setattr("distributary.ingest.spark.java.find_java", fail)
 
 
 def exit_code(*arguments: str) -> object:

@@ -7,10 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from distributary.codecs.base import RecordPath, load_codec
-from distributary.codecs.describe import describe
-from distributary.codecs.schema_description import RecordDescription
-from distributary.codecs.struct_type import struct_json
+from distributary.codecs.base import RecordPath, describe, load_codec
+from distributary.codecs.changes.description import RecordDescription
+from distributary.codecs.types.struct_type import struct_json
 from distributary.registry.base import Schema
 
 

@@ -14,7 +14,7 @@ from google.protobuf import text_format
 from google.protobuf.descriptor import Descriptor
 from tests.codecs.protobuf_samples import descriptor, message_class, schema
 
-from distributary.codecs.protobuf import ProtobufCodec, ProtobufReader
+from distributary.codecs.protobuf.codec import ProtobufCodec, ProtobufReader
 
 # Options of from_protobuf that came after Spark 3.4, by what a record needs them for.
 ZEROS = "zeros are NULL without emit.default.values, which came with Spark 3.5"

@@ -17,7 +17,7 @@ from google.protobuf.message_factory import GetMessageClass
 from hypothesis import strategies as st
 
 from distributary.registry.base import Schema
-from distributary.registry.protobuf_text import compile_text
+from distributary.registry.protobuf.text import compile_text
 
 WELL_KNOWN = "".join(
     f'import "google/protobuf/{name}.proto";'

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from tests.codecs.described import avro, avro_record, inferred, json_schema, message, protobuf, record
 
-from distributary.codecs.schema_description import RecordDescription
-from distributary.codecs.struct_type import list_of
+from distributary.codecs.changes.description import RecordDescription
+from distributary.codecs.types.struct_type import list_of
 
 Told = Sequence[tuple[str, str, str, str]]
 

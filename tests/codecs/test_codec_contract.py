@@ -42,7 +42,7 @@ from tests.codecs.contract_shapes import (
 from tests.codecs.protobuf_samples import message_class
 
 from distributary.codecs.base import BUILT_IN, INFERRED, Codec, RecordPath, RecordReader, codec_knowing
-from distributary.codecs.wire_header import NO_USABLE_HEADER, TOMBSTONE, bodies
+from distributary.codecs.wire.header import NO_USABLE_HEADER, TOMBSTONE, bodies
 from distributary.errors import BadSchema
 from distributary.registry.base import Schema
 

@@ -13,8 +13,8 @@ from hypothesis import settings
 from pyspark.sql import SparkSession
 from tests.compat import spark_fronts
 
-from distributary.ingest.artifact_list import read_artifact_list
-from distributary.ingest.artifacts import resolve
+from distributary.ingest.spark.artifact_list import read_artifact_list
+from distributary.ingest.spark.artifacts import resolve
 
 SPARK = "3.4.1"
 JARS = Path(__file__).with_name("compat_jars.lock")

@@ -17,7 +17,7 @@ from tests.compat import spark_fronts
 
 from distributary.registry.base import Schema
 
-avro = pytest.importorskip("distributary.codecs.avro")
+avro = pytest.importorskip("distributary.codecs.avro.codec")
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=timezone.utc)
 

@@ -12,7 +12,7 @@ from tests.compat import spark_fronts
 
 from distributary.registry.base import Schema
 
-inferred = pytest.importorskip("distributary.codecs.json_inferred")
+inferred = pytest.importorskip("distributary.codecs.json.codec")
 
 TYPE = (
     "b boolean, i bigint, d double, s string, l array<bigint>, p struct<x: bigint, y: double>, "

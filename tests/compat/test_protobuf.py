@@ -18,7 +18,7 @@ from tests.codecs.protobuf_golden import EMPTY, FILE, GOLDEN, JSON, UNSIGNED, ZE
 from tests.codecs.protobuf_samples import descriptor, message_class, messages, schema
 from tests.compat import spark_fronts
 
-from distributary.codecs.protobuf import ProtobufCodec, ProtobufReader
+from distributary.codecs.protobuf.codec import ProtobufCodec, ProtobufReader
 
 # Random records that need no newer option: what has no presence is in lists and maps. Times are not among them: their
 # two parts have no presence, and so are NULL where they are zero; the golden records have times.

@@ -21,8 +21,8 @@ from tests.codecs.protobuf_golden import FILE, FILE2, FILE3, GOLDEN, Golden, pat
 from tests.codecs.protobuf_samples import descriptor, message_class, messages, schema
 from tests.compat import spark_fronts
 
-from distributary.codecs.protobuf import ProtobufCodec, ProtobufReader
-from distributary.registry.protobuf_text import compile_text
+from distributary.codecs.protobuf.codec import ProtobufCodec, ProtobufReader
+from distributary.registry.protobuf.text import compile_text
 
 LEFT_OUT = {
     "an enum's number that the schema lacks": "UNKNOWN_ENUM_VALUE_Colour_99 there, 99 here",

@@ -17,10 +17,10 @@ from tests.functions.test_functions import frame_of, rows
 
 from distributary import functions
 from distributary.errors import BadSchema, ConfigError
-from distributary.producer_sim.stack import Stack
-from distributary.registry.confluent import ConfluentRegistry
+from distributary.producer_sim.stack.local import Stack
+from distributary.registry.confluent.options import RegistryOptions
+from distributary.registry.confluent.registry import ConfluentRegistry
 from distributary.registry.memory import MemoryRegistry
-from distributary.registry.options import RegistryOptions
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 

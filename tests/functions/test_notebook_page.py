@@ -11,9 +11,9 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from tests.codecs.protobuf_samples import message_class
 
-from distributary.producer_sim.stack import Stack
-from distributary.registry.confluent import ConfluentRegistry
-from distributary.registry.options import RegistryOptions
+from distributary.producer_sim.stack.local import Stack
+from distributary.registry.confluent.options import RegistryOptions
+from distributary.registry.confluent.registry import ConfluentRegistry
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 

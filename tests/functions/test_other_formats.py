@@ -17,10 +17,10 @@ from pyspark.sql import functions as F
 
 from distributary import functions
 from distributary.errors import ConfigError
-from distributary.ingest.schema_location import SchemaLocation
-from distributary.producer_sim.stack import Stack
-from distributary.registry.confluent import ConfluentRegistry
-from distributary.registry.options import RegistryOptions
+from distributary.ingest.schemas.location import SchemaLocation
+from distributary.producer_sim.stack.local import Stack
+from distributary.registry.confluent.options import RegistryOptions
+from distributary.registry.confluent.registry import ConfluentRegistry
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from tests.functions.test_avro_evolution import V1
 
 from distributary import functions
-from distributary.producer_sim.stack import Stack
-from distributary.registry.confluent import ConfluentRegistry
-from distributary.registry.options import RegistryOptions
+from distributary.producer_sim.stack.local import Stack
+from distributary.registry.confluent.options import RegistryOptions
+from distributary.registry.confluent.registry import ConfluentRegistry
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 

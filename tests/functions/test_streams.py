@@ -19,10 +19,10 @@ from tests.codecs.protobuf_samples import message_class
 from tests.functions.test_avro_evolution import event, field
 
 from distributary import functions
-from distributary.producer_sim.stack import Stack
+from distributary.producer_sim.stack.local import Stack
 from distributary.registry.base import SchemaType
-from distributary.registry.confluent import ConfluentRegistry
-from distributary.registry.options import RegistryOptions
+from distributary.registry.confluent.options import RegistryOptions
+from distributary.registry.confluent.registry import ConfluentRegistry
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 

@@ -9,7 +9,7 @@ from typing import Any
 from fastavro import parse_schema, schemaless_writer
 
 from distributary.ingest.pins import PinnedRecord
-from distributary.producer_sim.corruption import HEADER
+from distributary.producer_sim.formats.corruption import HEADER
 from distributary.registry.base import Schema
 
 GAME = {"name": "game", "type": "string"}

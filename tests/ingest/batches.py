@@ -10,18 +10,18 @@ from typing import Any
 from tests.ingest.kafka_records import TOPIC, Sent, batch, pins
 from tests.ingest.pipelines import checkpoint, registry, schema_book, settings, table_book
 
-from distributary.ingest.decide import Decision, decide
-from distributary.ingest.demux import Demultiplexer
-from distributary.ingest.generation import Generation, World, born, read_generation
-from distributary.ingest.judge import Judge
-from distributary.ingest.manifest import Manifest
-from distributary.ingest.offset_log import Offsets
+from distributary.ingest.batch.decide import Decision, decide
+from distributary.ingest.batch.judge import Judge
+from distributary.ingest.batch.passes import Settled, planned_changes
+from distributary.ingest.checkpoint.generation import Generation, World, born, read_generation
+from distributary.ingest.checkpoint.manifest import Manifest
+from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.pins import PinnedTable, Pins
-from distributary.ingest.report import TaskReport
-from distributary.ingest.setting_groups import Columns
-from distributary.ingest.settings import Settings
-from distributary.ingest.settle import Settled
-from distributary.ingest.table_changes import PlannedChange, TableChanger, planned_changes
+from distributary.ingest.settings.groups import Columns
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.tables.change import PlannedChange, TableChanger
+from distributary.ingest.worker.demux import Demultiplexer
+from distributary.ingest.worker.report import TaskReport
 
 
 def generation(root: Path) -> Generation:

@@ -12,14 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distributary.codecs.base import load_codec
-from distributary.ingest.frames import RAW_SCHEMA
-from distributary.ingest.names import table_name
+from distributary.ingest.columns.names import table_name
+from distributary.ingest.kafka.records import RAW_SCHEMA
 from distributary.ingest.pins import PinnedRecord, Pins
-from distributary.ingest.report import TaskReport
-from distributary.ingest.setting_groups import Columns, Policies, Route
-from distributary.producer_sim.corruption import framed
-from distributary.producer_sim.event_class import event_class
-from distributary.producer_sim.versions import schema_text
+from distributary.ingest.settings.groups import Columns, Policies, Route
+from distributary.ingest.worker.report import TaskReport
+from distributary.producer_sim.formats.corruption import framed
+from distributary.producer_sim.formats.protobuf import event_class, schema_text
 from distributary.registry.base import Schema
 
 TOPIC = "game-events"

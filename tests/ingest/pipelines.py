@@ -10,20 +10,20 @@ import pyarrow as pa
 from tests.ingest.kafka_records import GENERATION, TEMPLATE, TOPIC
 
 from distributary.codecs.base import load_codec
-from distributary.ingest.checkpoint import Checkpoint
-from distributary.ingest.data_file import DataFile, file_name
-from distributary.ingest.kafka_columns import table_schema
-from distributary.ingest.native_commit import NativeCommits
-from distributary.ingest.pins_store import PinsStore
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.kafka.columns import table_schema
+from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.progress import Silent
-from distributary.ingest.registry_wait import RegistryWait
-from distributary.ingest.report import WrittenFile
-from distributary.ingest.schema_book import SchemaBook
-from distributary.ingest.setting_groups import Columns
-from distributary.ingest.settings import Settings
-from distributary.ingest.table_book import ENTITY_PROPERTY, TableBook
-from distributary.ingest.tables import create
-from distributary.producer_sim.versions import schema_text
+from distributary.ingest.schemas.book import SchemaBook
+from distributary.ingest.schemas.registry_wait import RegistryWait
+from distributary.ingest.schemas.store import PinsStore
+from distributary.ingest.settings.groups import Columns
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.tables.book import ENTITY_PROPERTY, TableBook
+from distributary.ingest.tables.change import create
+from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.ingest.worker.report import WrittenFile
+from distributary.producer_sim.formats.protobuf import schema_text
 from distributary.registry.memory import MemoryRegistry
 
 SUBJECT = f"{TOPIC}-value"

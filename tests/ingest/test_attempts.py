@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distributary.ingest.attempts import Spending
-from distributary.ingest.setting_groups import Budget
+from distributary.ingest.settings.groups import Budget
+from distributary.ingest.supervisor import Spending
 
 
 def budget(most: int, window: float = 60.0, first: float = 1.0, longest: float = 8.0) -> Budget:

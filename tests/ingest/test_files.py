@@ -14,8 +14,8 @@ from threading import Barrier, Event
 import pytest
 
 from distributary.errors import SetupError
-from distributary.ingest import atomic_file
-from distributary.ingest.atomic_file import make_folder, replace, sweep, write_once
+from distributary.ingest import files as atomic_file
+from distributary.ingest.files import make_folder, replace, sweep, write_once
 
 
 def names(folder: Path) -> list[str]:
@@ -56,7 +56,7 @@ def test_of_many_threads_exactly_one_wins(tmp_path: Path) -> None:
 RACER = """
 import sys
 from pathlib import Path
-from distributary.ingest.atomic_file import write_once
+from distributary.ingest.files import write_once
 print("ready", flush=True)
 sys.stdin.readline()
 print(write_once(Path(sys.argv[1]), sys.argv[2].encode() * 10_000))

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from distributary.codecs import reasons as codec_reasons
-from distributary.ingest import reasons
+from distributary.ingest import pins as reasons
 
 
 def test_no_reason_of_the_pipeline_is_one_of_a_codecs() -> None:

@@ -10,14 +10,13 @@ from tests.ingest.kafka_records import TOPIC, folder, numbered, value
 from tests.ingest.pipelines import checkpoint, settings
 
 from distributary.errors import ConfigError, LeaseHeld
-from distributary.ingest.lease import Lease
-from distributary.ingest.manifest import Manifest
-from distributary.ingest.manifest_store import ManifestStore
-from distributary.ingest.native_commit import impossible
-from distributary.ingest.resolutions import Resolutions
+from distributary.ingest.checkpoint.lease import Lease
+from distributary.ingest.checkpoint.manifest import Manifest
+from distributary.ingest.checkpoint.manifest_file import ManifestStore
+from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.resolve import resolve, stuck_tables
-from distributary.ingest.stuck import StuckCommits
-from distributary.ingest.table_book import ENTITY_PROPERTY
+from distributary.ingest.tables.book import ENTITY_PROPERTY
+from distributary.ingest.tables.log_commit import impossible
 
 GOLF, QUEST = folder("golf"), folder("quest")
 

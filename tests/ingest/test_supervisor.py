@@ -6,12 +6,11 @@ from tests.ingest.batches import decided, settled
 from tests.ingest.kafka_records import TOPIC, numbered, value
 
 from distributary.errors import CommitImpossible, DistributaryError, RegistryUnavailable
-from distributary.ingest.attempts import Spending
-from distributary.ingest.batch import Done
-from distributary.ingest.layout import Change
-from distributary.ingest.setting_groups import Evolutions, Failures
-from distributary.ingest.supervisor import FATAL, Restart, _changes_in_place, _sentence
-from distributary.ingest.table_changes import PlannedChange
+from distributary.ingest.batch.runner import Done
+from distributary.ingest.columns.layout import Change
+from distributary.ingest.settings.groups import Evolutions, Failures
+from distributary.ingest.supervisor import FATAL, Restart, Spending, _changes_in_place, _sentence
+from distributary.ingest.tables.change import PlannedChange
 
 
 def test_an_errors_own_sentence_is_told_whole_and_a_foreign_one_by_its_first_line() -> None:

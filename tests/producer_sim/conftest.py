@@ -15,13 +15,13 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from distributary.ingest.ledger import BATCHES_SCHEMA, QUARANTINE_SCHEMA
-from distributary.producer_sim.checksum import GroupSums, row_hashes
-from distributary.producer_sim.corruption import framed, value_digest
-from distributary.producer_sim.events import EventMaker, Population
-from distributary.producer_sim.formats import corrupt_kinds
-from distributary.producer_sim.lake import Lake
-from distributary.producer_sim.truth import Corrupt, Group, Place, Sent, Truth
+from distributary.ingest.tables.ledger import BATCHES_SCHEMA, QUARANTINE_SCHEMA
+from distributary.producer_sim.formats.base import corrupt_kinds
+from distributary.producer_sim.formats.corruption import framed, value_digest
+from distributary.producer_sim.traffic.events import EventMaker, Population
+from distributary.producer_sim.truth.checksum import GroupSums, row_hashes
+from distributary.producer_sim.truth.sent import Corrupt, Group, Place, Sent, Truth
+from distributary.producer_sim.verify.lake import Lake
 
 TOPIC = "game-events"
 KINDS = corrupt_kinds("protobuf")

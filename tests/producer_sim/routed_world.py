@@ -11,15 +11,15 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from distributary.codecs.base import load_codec
-from distributary.ingest.ledger import BATCHES_SCHEMA, QUARANTINE_SCHEMA
-from distributary.ingest.names import table_name
-from distributary.ingest.setting_groups import NamedTable
-from distributary.producer_sim.formats import load_format
-from distributary.producer_sim.lake import Lake
-from distributary.producer_sim.routes import Routed
-from distributary.producer_sim.simulation import Simulation
-from distributary.producer_sim.traffic import Record, Traffic
-from distributary.producer_sim.truth import Truth
+from distributary.ingest.columns.names import table_name
+from distributary.ingest.settings.groups import NamedTable
+from distributary.ingest.tables.ledger import BATCHES_SCHEMA, QUARANTINE_SCHEMA
+from distributary.producer_sim.events.routes import Routed
+from distributary.producer_sim.formats.base import load_format
+from distributary.producer_sim.traffic.records import Record, Traffic
+from distributary.producer_sim.traffic.simulation import Simulation
+from distributary.producer_sim.truth.sent import Truth
+from distributary.producer_sim.verify.lake import Lake
 from distributary.registry.base import Schema
 
 TOPIC = "games"

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 import pytest
 
-from distributary.registry.confluent import ConfluentRegistry
-from distributary.registry.options import RegistryOptions
+from distributary.registry.confluent.options import RegistryOptions
+from distributary.registry.confluent.registry import ConfluentRegistry
 
 
 @dataclass(frozen=True)

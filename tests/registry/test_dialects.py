@@ -10,7 +10,7 @@ import pytest
 
 from distributary.errors import BadSchema, ConfigError, RegistryUnavailable, SchemaNotFound
 from distributary.registry.base import Reference
-from distributary.registry.protobuf_text import compile_text
+from distributary.registry.protobuf.text import compile_text
 
 if TYPE_CHECKING:
     from tests.registry.conftest import AnswerServer, Connect

@@ -14,9 +14,9 @@ from tests.registry.conftest import AnswerServer, Reply
 
 from distributary.errors import NotOffered, SchemaNotFound
 from distributary.registry.base import Reference
-from distributary.registry.catalogue import Catalogue, Latest
-from distributary.registry.confluent import ConfluentRegistry
-from distributary.registry.protobuf_text import compile_text
+from distributary.registry.confluent.catalogue import Catalogue, Latest
+from distributary.registry.confluent.registry import ConfluentRegistry
+from distributary.registry.protobuf.text import compile_text
 
 if TYPE_CHECKING:
     from tests.registry.conftest import Connect

@@ -15,10 +15,10 @@ from google.protobuf.message_factory import GetMessages
 
 from distributary.errors import BadSchema, SchemaNotFound
 from distributary.registry.base import Reference, SchemaRegistry
-from distributary.registry.confluent import ConfluentRegistry
-from distributary.registry.disk_cache import DiskCache
+from distributary.registry.confluent.registry import ConfluentRegistry
+from distributary.registry.disk.cache import DiskCache
 from distributary.registry.memory import MemoryRegistry
-from distributary.registry.protobuf_text import compile_text
+from distributary.registry.protobuf.text import compile_text
 
 # Apicurio takes a JSON Schema only if it says that it is one.
 JSON_SCHEMA = '{"$schema":"http://json-schema.org/draft-07/schema#","type":"object"}'

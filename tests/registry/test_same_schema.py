@@ -6,7 +6,7 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from distributary.registry.base import Schema, SchemaType
-from distributary.registry.protobuf_text import compile_text
+from distributary.registry.protobuf.text import compile_text
 from distributary.registry.same_schema import same_schema
 
 HEAD = 'syntax = "proto3"; package p; '

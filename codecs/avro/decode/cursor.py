@@ -9,6 +9,7 @@ from distributary.codecs.bisect import Undecodable
 
 # How deeply values that contain themselves may nest, every record, array and map in them counted.
 MAX_NESTING: Final = 100
+
 # How many values that take no byte (of `array<null>` and its like) a payload may ask for.
 MAX_EMPTY_ITEMS: Final = 10_000
 

@@ -15,17 +15,19 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from distributary.codecs import reasons
-from distributary.codecs.avro_cursor import Cursor, refused
-from distributary.codecs.avro_json import json_text, json_value
-from distributary.codecs.avro_resolved_json import json_resolved
-from distributary.codecs.avro_schema import AvroType, Kind
-from distributary.codecs.avro_times import limits, micros_per_unit
-from distributary.codecs.avro_types import Column, JsonPair, Shape, columns_of, schema_of
+from distributary.codecs.avro.decode.cursor import Cursor, refused
+from distributary.codecs.avro.decode.json_text import json_text, json_value
+from distributary.codecs.avro.resolution.json_text import json_resolved
+from distributary.codecs.avro.types.columns import Column, JsonPair, Shape, columns_of, schema_of
+from distributary.codecs.avro.types.schema import AvroType, Kind
+from distributary.codecs.avro.types.times import limits, micros_per_unit
 
 Read: TypeAlias = Callable[[Cursor], Any]
 
 _INT = range(-(2**31), 2**31)
+
 _FLOAT = struct.Struct("<f")
+
 _DOUBLE = struct.Struct("<d")
 
 

@@ -20,13 +20,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from polars_avro._avro_rs import AvroSource
 
-from distributary.codecs.avro_decimals import decimals
-from distributary.codecs.avro_frame import container, container_head
-from distributary.codecs.avro_schema import Kind
-from distributary.codecs.avro_times import limits, micros_per_unit
-from distributary.codecs.avro_types import Column, Shape, schema_of
-from distributary.codecs.avro_wire import NONCE_SIZE, native_schema
-from distributary.codecs.map_keys import has_a_key_twice
+from distributary.codecs.avro.types.columns import Column, Shape, schema_of
+from distributary.codecs.avro.types.plain_schema import NONCE_SIZE, native_schema
+from distributary.codecs.avro.types.schema import Kind
+from distributary.codecs.avro.types.times import limits, micros_per_unit
+from distributary.codecs.types.map_keys import has_a_key_twice
+from distributary.codecs.wire.binary_rows import BinaryRows
 
 # Arrow numbers a union's branches in one signed byte; one branch is ours.
 _MAX_BRANCHES = 126
@@ -200,3 +199,62 @@ _BY_SHAPE: Mapping[Shape, Callable[[Column, Any], pa.Array]] = {
     Shape.WIDER: _wider,
     Shape.MEMBERS: _members,
 }
+
+# Ends a block. What a sync marker is good for, finding blocks again, nobody needs here.
+_SYNC = bytes(16)
+
+
+def container_head(schema: str) -> bytes:
+    """The header of a container of records of this schema."""
+    text = schema.encode()
+    entries = _long(2) + _bytes(b"avro.schema") + _bytes(text) + _bytes(b"avro.codec") + _bytes(b"null")
+    return b"Obj\x01" + entries + _long(0) + _SYNC
+
+
+def container(head: bytes, bodies: pa.BinaryArray, after_each: bytes) -> bytes:
+    """A container with these records in one block, `after_each` behind every one of them."""
+    joined = pc.binary_join_element_wise(
+        bodies, pa.scalar(after_each, pa.binary()), pa.scalar(b"", pa.binary())
+    )
+    _, offsets, data = joined.buffers()
+    first, last = joined.offset, joined.offset + len(joined)
+    edges = memoryview(offsets).cast("i")
+    block = memoryview(data)[edges[first] : edges[last]]
+    return b"".join((head, _long(len(joined)), _long(len(block)), block, _SYNC))
+
+
+def _bytes(raw: bytes) -> bytes:
+    return _long(len(raw)) + raw
+
+
+def _long(value: int) -> bytes:
+    """A number from 0 on as Avro writes it."""
+    value <<= 1
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+_WIDTH = 16
+
+
+def decimals(raw: pa.Array, kind: pa.Decimal128Type) -> pa.Array:
+    """The numbers in an array of bytes without nulls.
+
+    Raises ValueError for one that is empty, longer than 16 bytes or too large for its type.
+    """
+    rows = BinaryRows.of(raw)
+    size = rows.end - rows.begin
+    if len(size) and (size.min() < 1 or size.max() > _WIDTH):
+        raise ValueError("a decimal is empty or longer than 16 bytes")
+    # Arrow's are little-endian: byte k counts from the end; what is missing repeats the sign.
+    place = np.arange(_WIDTH)[None, :]
+    at = np.maximum(rows.end[:, None] - 1 - place, rows.begin[:, None])
+    filled = rows.data[at] if len(size) else np.zeros((0, _WIDTH), np.uint8)
+    sign = np.where(rows.data[rows.begin] >= 0x80, 0xFF, 0).astype(np.uint8) if len(size) else size
+    little = np.where(place < size[:, None], filled, sign[:, None]).astype(np.uint8)
+    found = pa.Array.from_buffers(kind, len(size), [None, pa.py_buffer(np.ascontiguousarray(little))])
+    found.validate(full=True)
+    return found

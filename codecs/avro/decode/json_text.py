@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from distributary.codecs.avro_types import Column, Shape
+from distributary.codecs.avro.types.columns import Column, Shape
 
 _EPOCH = datetime(1970, 1, 1)
 

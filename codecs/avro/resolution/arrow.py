@@ -1,4 +1,4 @@
-"""A plan of avro_resolve.py carried out on Arrow arrays, whole columns at once.
+"""A plan of plan.py carried out on Arrow arrays, whole columns at once.
 
 Null stays null, so that what is under a null struct or list is never looked at: `live` says which places count.
 """
@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distributary.codecs import reasons
-from distributary.codecs.avro_cursor import refused
-from distributary.codecs.avro_read import ExactDecoder
-from distributary.codecs.avro_steps import (
+from distributary.codecs.avro.decode.cursor import refused
+from distributary.codecs.avro.decode.exact import ExactDecoder
+from distributary.codecs.avro.resolution.steps import (
     NOT_THE_READERS,
     Branches,
     Cast,
@@ -30,9 +30,9 @@ from distributary.codecs.avro_steps import (
     Step,
     Symbols,
 )
-from distributary.codecs.avro_types import Column, Shape, only_column
+from distributary.codecs.avro.types.columns import Column, Shape, only_column
 from distributary.codecs.bisect import Undecodable
-from distributary.codecs.row_shape import Mask, valid
+from distributary.codecs.types.row_shape import Mask, valid
 
 
 def resolved(step: Step, array: pa.Array, live: Mask) -> pa.Array:

@@ -9,11 +9,13 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from distributary.codecs.avro_schema import AvroType, Kind
+from distributary.codecs.avro.types.schema import AvroType, Kind
 from distributary.errors import BadSchema
 
 _RANGES = {Kind.INT: 2**31, Kind.LONG: 2**63}
+
 _FLOATS = {Kind.FLOAT: "<f", Kind.DOUBLE: "<d"}
+
 # As Java's Avro takes them, where JSON has no number.
 _NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf", "INF": "inf", "-INF": "-inf"}
 

@@ -1,4 +1,4 @@
-"""A plan of avro_resolve.py carried out on values within JSON text: what records that contain themselves become."""
+"""A plan of plan.py carried out on values within JSON text: what records that contain themselves become."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from distributary.codecs import reasons
-from distributary.codecs.avro_cursor import refused
-from distributary.codecs.avro_schema import Kind, Logical
-from distributary.codecs.avro_steps import (
+from distributary.codecs.avro.decode.cursor import refused
+from distributary.codecs.avro.resolution.steps import (
     NOT_THE_READERS,
     Branches,
     Cast,
@@ -23,10 +22,12 @@ from distributary.codecs.avro_steps import (
     Step,
     Symbols,
 )
-from distributary.codecs.avro_types import Column, Shape
+from distributary.codecs.avro.types.columns import Column, Shape
+from distributary.codecs.avro.types.schema import Kind, Logical
 from distributary.codecs.bisect import Undecodable
 
 Convert: TypeAlias = Callable[[Any], Any]
+
 # A field's default, from its bytes, as JSON has it.
 Default: TypeAlias = Callable[[Column, bytes], Any]
 

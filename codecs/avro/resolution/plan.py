@@ -10,12 +10,10 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from distributary.codecs.avro_defaults import default_bytes
-from distributary.codecs.avro_leaves import leaf_step
-from distributary.codecs.avro_match import branch_for, matches, same
-from distributary.codecs.avro_read import ExactDecoder
-from distributary.codecs.avro_schema import AvroType, Extras, Kind
-from distributary.codecs.avro_steps import (
+from distributary.codecs.avro.decode.exact import ExactDecoder
+from distributary.codecs.avro.resolution.defaults import default_bytes
+from distributary.codecs.avro.resolution.matching import branch_for, leaf_step, matches, same
+from distributary.codecs.avro.resolution.steps import (
     Branches,
     Elements,
     Fields,
@@ -29,7 +27,7 @@ from distributary.codecs.avro_steps import (
     Unreadable,
     named,
 )
-from distributary.codecs.avro_types import (
+from distributary.codecs.avro.types.columns import (
     Column,
     Columns,
     JsonPair,
@@ -45,6 +43,7 @@ from distributary.codecs.avro_types import (
     optional_column,
     struct_of,
 )
+from distributary.codecs.avro.types.schema import AvroType, Extras, Kind
 from distributary.codecs.bisect import Undecodable
 from distributary.errors import BadSchema
 

@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from distributary.codecs.avro_arrow import ArrowDecoder, can_read
-from distributary.codecs.avro_members import named_by_type
-from distributary.codecs.avro_read import ExactDecoder
-from distributary.codecs.avro_resolve import resolve
-from distributary.codecs.avro_resolved_arrow import resolved
-from distributary.codecs.avro_schema import AvroType, Kind, parse_schema
-from distributary.codecs.avro_steps import Plan
-from distributary.codecs.avro_types import Column, Shape, columns_of, only_column, schema_of
-from distributary.codecs.avro_unroll import unrolled
+from distributary.codecs.avro.decode.exact import ExactDecoder
+from distributary.codecs.avro.decode.fast import ArrowDecoder, can_read
+from distributary.codecs.avro.resolution.arrow import resolved
+from distributary.codecs.avro.resolution.plan import resolve
+from distributary.codecs.avro.resolution.steps import Plan
+from distributary.codecs.avro.types.columns import Column, Shape, columns_of, only_column, schema_of
+from distributary.codecs.avro.types.schema import AvroType, Kind, parse_schema
+from distributary.codecs.avro.types.union_members import named_by_type
+from distributary.codecs.avro.types.unroll import unrolled
 from distributary.codecs.base import Decoded
 from distributary.codecs.bisect import decode_each
-from distributary.codecs.row_shape import empty_rows
+from distributary.codecs.types.row_shape import empty_rows
 from distributary.registry.base import Schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
 
-# As many as there are readers of one schema; see avro.py.
+# As many as there are readers of one schema; see avro/codec.py.
 MAX_READERS = 256
 
 # What decides about a schema's reader: its text and its imports.
@@ -61,7 +61,7 @@ class ResolvingReader:
         DecoderUnavailable as `AvroReader.column` does.
         """
         # Not at the top: workers decode without ever loading what the driver's side of PySpark needs.
-        from distributary.codecs.avro_resolved_spark import resolved_column  # noqa: PLC0415
+        from distributary.codecs.avro.resolution.resolved_spark import resolved_column  # noqa: PLC0415
 
         return resolved_column(payload, self.name, self._plan, mode)
 
@@ -96,7 +96,7 @@ def resolving_reader(
     """The reader for records written with the one schema whose columns are the other's, by Avro's rules.
 
     `recursion` says how many times a record that can contain itself is columns within itself; with 0 it is JSON text;
-    `prefix` what the names of wide unions' members begin with where they are called by type (avro_members.py). Raises
+    `prefix` what the names of wide unions' members begin with where they are called by type (avro/types/union_members.py). Raises
     BadSchema, naming the place, where no record of the one can be one of the other.
     """
     return _reader(_key(writer), _key(reader), recursion, prefix)

@@ -1,4 +1,4 @@
-"""A plan of avro_resolve.py carried out in Spark's expressions, on what `from_avro` reads by the writer's schema.
+"""A plan of plan.py carried out in Spark's expressions, on what `from_avro` reads by the writer's schema.
 
 Spark's own option `avroSchema` would hand the two schemas to Avro's Java library: by which milliseconds that become microseconds are a
 thousand times too small, and enums and fixed are told apart by namespaces. So it is not used, and both decoders agree.
@@ -14,17 +14,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from distributary.codecs.avro_schema import Kind
-from distributary.codecs.avro_spark import (
-    Mode,
-    element_of,
-    members_of,
-    raw_struct,
-    spark_column,
-    spark_type,
-    typed,
-)
-from distributary.codecs.avro_steps import (
+from distributary.codecs.avro.resolution.steps import (
     Branches,
     Cast,
     Elements,
@@ -38,7 +28,17 @@ from distributary.codecs.avro_steps import (
     Step,
     Symbols,
 )
-from distributary.codecs.avro_types import WIDER, Column, Shape, only_column
+from distributary.codecs.avro.spark import (
+    Mode,
+    element_of,
+    members_of,
+    raw_struct,
+    spark_column,
+    spark_type,
+    typed,
+)
+from distributary.codecs.avro.types.columns import WIDER, Column, Shape, only_column
+from distributary.codecs.avro.types.schema import Kind
 from distributary.errors import DecoderUnavailable
 
 

@@ -1,6 +1,6 @@
 """What a value read as the writer wrote it goes through to become the reader's: a plan, which two engines carry out.
 
-avro_resolve.py makes it; avro_resolved_arrow.py carries it out on Arrow arrays, avro_resolved_spark.py in Spark's expressions.
+plan.py makes it; arrow.py carries it out on Arrow arrays, resolved_spark.py in Spark's expressions.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from distributary.codecs.avro_schema import AvroType
-from distributary.codecs.avro_types import Column
+from distributary.codecs.avro.types.columns import Column
+from distributary.codecs.avro.types.schema import AvroType
 
 # The record is whole, but it has an enum's symbol or a union's branch that the reader's schema does not have.
 NOT_THE_READERS: Final = "not_the_readers"

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from distributary.codecs.avro_schema import MAX_DEPTH, AvroType, Kind, Logical
+from distributary.codecs.avro.types.schema import MAX_DEPTH, AvroType, Kind, Logical
 from distributary.errors import BadSchema
 
 if TYPE_CHECKING:
-    from distributary.codecs.avro_steps import Step
+    from distributary.codecs.avro.resolution.steps import Step
 
 # A few types that name each other many times describe more columns than any table can hold.
 MAX_FIELDS = 5_000
@@ -90,11 +90,13 @@ _SCALARS: dict[Kind, tuple[pa.DataType, int]] = {
     Kind.BYTES: (pa.binary(), 1),
     Kind.STRING: (pa.string(), 1),
 }
+
 # Unions of these kinds, with null or without, are one number.
 WIDER = {
     frozenset({Kind.INT, Kind.LONG}): pa.int64(),
     frozenset({Kind.FLOAT, Kind.DOUBLE}): pa.float64(),
 }
+
 _TIMESTAMPS = {
     Logical.TIMESTAMP_MILLIS: pa.timestamp("us", tz="UTC"),
     Logical.TIMESTAMP_MICROS: pa.timestamp("us", tz="UTC"),

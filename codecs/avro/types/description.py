@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from distributary.codecs.avro_schema import AvroType, Extras, Kind
-from distributary.codecs.avro_types import Column, Shape
-from distributary.codecs.schema_description import FieldDescription, RecordDescription, TypeDescription
+from distributary.codecs.avro.types.columns import Column, Shape
+from distributary.codecs.avro.types.schema import AvroType, Extras, Kind
+from distributary.codecs.changes.description import FieldDescription, RecordDescription, TypeDescription
 
 
 def described(top: AvroType, columns: Column) -> RecordDescription:

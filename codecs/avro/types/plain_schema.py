@@ -10,10 +10,10 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from distributary.codecs.avro_schema import Kind, Logical
-from distributary.codecs.avro_types import Column, Shape
+from distributary.codecs.avro.types.columns import Column, Shape
+from distributary.codecs.avro.types.schema import Kind, Logical
 
-# The field behind a framed record's own: see avro_arrow.py.
+# The field behind a framed record's own: see avro/decode/fast.py.
 NONCE_SIZE = 16
 
 

@@ -96,6 +96,7 @@ _PRIMITIVES = {
         *(Kind.NULL, Kind.BOOLEAN, Kind.INT, Kind.LONG, Kind.FLOAT, Kind.DOUBLE, Kind.BYTES, Kind.STRING),
     )
 }
+
 _LOGICALS = {
     (Kind.INT, "date"): Logical.DATE,
     **{
@@ -106,10 +107,12 @@ _LOGICALS = {
         )
     },
 }
+
 _COUNTS = {
     (Kind.INT, "time-millis"),
     *((Kind.LONG, name) for name in ("time-micros", "timestamp-nanos", "local-timestamp-nanos")),
 }
+
 # Spark's and Arrow's 128-bit decimals end here.
 MAX_PRECISION = 38
 

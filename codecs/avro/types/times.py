@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from distributary.codecs.avro_schema import AvroType, Logical
+from distributary.codecs.avro.types.schema import AvroType, Logical
 
 _DAY_ONE, _END = -719_162, 2_932_897
+
 _DAY: Final = 86_400
+
 # The first value and the one after the last.
 LIMITS: Final = {
     Logical.DATE: (_DAY_ONE, _END),

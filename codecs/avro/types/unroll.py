@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from distributary.codecs.avro_schema import AvroType, Kind
-from distributary.codecs.avro_types import Columns
+from distributary.codecs.avro.types.columns import Columns
+from distributary.codecs.avro.types.schema import AvroType, Kind
 
 
 def unrolled(top: AvroType, most: int) -> AvroType:

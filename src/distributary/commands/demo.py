@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.table import Table
 
 from distributary.errors import CheckFailed, ConfigError
-from distributary.terminal import printable, watching
+from distributary.views.terminal import printable, watching
 
 if TYPE_CHECKING:
-    from distributary.producer_sim.demo import Demo, Demonstration
+    from distributary.producer_sim.demo.scenario import Demo, Demonstration
 
 
 def demo(
@@ -33,7 +33,7 @@ def demo(
     ] = False,
 ) -> None:
     """Simulate games whose schema evolves in the middle of the stream, ingest them, and prove the result."""
-    from distributary.producer_sim.demo import Demo
+    from distributary.producer_sim.demo.scenario import Demo
 
     _empty(folder)
     settings = Demo(
@@ -71,9 +71,9 @@ def _empty(folder: Path) -> None:
 
 
 def _demonstrate(settings: Demo, silent: bool) -> Demonstration:
-    from distributary.ingest.spark_session import spark_session
-    from distributary.producer_sim.demo import demonstrate
-    from distributary.producer_sim.stack import local_stack
+    from distributary.ingest.spark.session import spark_session
+    from distributary.producer_sim.demo.scenario import demonstrate
+    from distributary.producer_sim.stack.local import local_stack
 
     with local_stack(settings.folder / "stack", broker_port=0, registry_port=0) as stack:
         spark = spark_session("distributary-demo")

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from distributary import infer_views as views
-from distributary.commands_run import File, session
-from distributary.schema_columns import changes_between
+from distributary.commands.run import File, session
+from distributary.views import infer as views
+from distributary.views.schema_columns import changes_between
 
 if TYPE_CHECKING:
-    from distributary.ingest.entity_schemas import EntitySchemas
-    from distributary.ingest.schema_location import SchemaLocation
-    from distributary.ingest.settings import Settings
+    from distributary.ingest.schemas.entity_location import EntitySchemas
+    from distributary.ingest.schemas.location import SchemaLocation
+    from distributary.ingest.settings.model import Settings
     from distributary.registry.base import Schema
 
 
@@ -35,9 +35,8 @@ def infer(
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
     """Infer the schema of a pipeline's JSON records from its topics, or one an entity, and keep it as the next version."""
-    from distributary.ingest.entity_schemas import EntitySchemas
-    from distributary.ingest.infer import location_of
-    from distributary.ingest.settings import load
+    from distributary.ingest.schemas.entity_location import EntitySchemas, location_of
+    from distributary.ingest.settings.model import load
 
     settings = load(file)
     location = location_of(settings)
@@ -65,8 +64,8 @@ class Look:
 
 
 def _of_topic(look: Look, location: SchemaLocation) -> views.Inferred:
-    from distributary.ingest.infer import growing_codec
-    from distributary.ingest.infer import infer as infer_schema
+    from distributary.ingest.inference.topic import infer as infer_schema
+    from distributary.ingest.schemas.entity_location import growing_codec
 
     codec = growing_codec(look.settings)
     before = location.latest()
@@ -79,8 +78,8 @@ def _of_topic(look: Look, location: SchemaLocation) -> views.Inferred:
 
 def _of_entities(look: Look, location: EntitySchemas) -> list[views.Inferred]:
     """Entities that are not met any more keep what they have."""
-    from distributary.ingest.infer import growing_codec
-    from distributary.ingest.infer_entities import infer_entities
+    from distributary.ingest.inference.entities import infer_entities
+    from distributary.ingest.schemas.entity_location import growing_codec
 
     codec = growing_codec(look.settings)
     before = location.newest(location.names())
@@ -101,7 +100,7 @@ def _of_entities(look: Look, location: EntitySchemas) -> list[views.Inferred]:
 
 def _there(look: Look, kept: Mapping[str | None, Schema]) -> list[views.Inferred]:
     """Versions that were kept before, by entity: no record is read, but what the hints say now is held against them."""
-    from distributary.ingest.infer import growing_codec
+    from distributary.ingest.schemas.entity_location import growing_codec
 
     codec = growing_codec(look.settings)
     changes = {entity: changes_between(None, schema, codec) for entity, schema in kept.items()}
@@ -123,7 +122,7 @@ def _hinted(settings: Settings, kept: Mapping[str | None, Schema]) -> dict[str |
     """The same with the types that the settings' hints give; empty where there are no hints."""
     from pyspark.sql.types import StructType
 
-    from distributary.ingest.schema_hints import hinted, hints_of
+    from distributary.ingest.schemas.hints import hinted, hints_of
 
     if settings.decode.schema_hints is None:
         return {}
@@ -136,8 +135,8 @@ def _hinted(settings: Settings, kept: Mapping[str | None, Schema]) -> dict[str |
 
 def _kept(location: SchemaLocation, found: Sequence[views.Inferred]) -> list[views.Inferred]:
     """The same, each schema that is not kept yet being the next version of its own."""
-    from distributary.ingest.entity_schemas import EntitySchemas
-    from distributary.ingest.infer_entities import keep
+    from distributary.ingest.inference.entities import keep
+    from distributary.ingest.schemas.entity_location import EntitySchemas
 
     if isinstance(location, EntitySchemas):
         new = {one.entity or "": one.schema for one in found if not one.schema.id}

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from distributary import plan_views as views
-from distributary.commands_run import File
+from distributary.commands.run import File
 from distributary.errors import CheckFailed, ConfigError, SetupError
-from distributary.offered_schema import Answered, Offer, offered
-from distributary.schema_versions import asking
+from distributary.lookup.offered import Answered, Offer, offered
+from distributary.lookup.versions import asking
+from distributary.views import plan as views
 
 if TYPE_CHECKING:
     from distributary.codecs.base import Codec
-    from distributary.ingest.candidates import Candidate, Candidates
-    from distributary.ingest.expression_fit import ReadExpression
-    from distributary.ingest.settings import Settings
-    from distributary.ingest.table_plan import Known
+    from distributary.ingest.evolution.candidates import Candidate, Candidates
+    from distributary.ingest.evolution.plan import Known
+    from distributary.ingest.routing.ahead import ReadExpression
+    from distributary.ingest.settings.model import Settings
 
 
 def plan(
@@ -47,9 +47,9 @@ def plan(
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
     """Show what the newest schemas would do to each table; exit code 3 if something needs a decision."""
-    from distributary.ingest.settings import load
-    from distributary.ingest.table_fit import rules_of
-    from distributary.ingest.table_plan import Planner
+    from distributary.ingest.evolution.plan import Planner
+    from distributary.ingest.evolution.rules import rules_of
+    from distributary.ingest.settings.model import load
 
     if schema is None and (subject or schema_type or references):
         raise ConfigError(
@@ -76,7 +76,7 @@ def _expression(settings: Settings) -> ReadExpression | None:
     """The routing expression as a run reads it; without Java, which only a run needs, its words must do."""
     if settings.route.expression is None:
         return None
-    from distributary.ingest.expression_ahead import read_ahead
+    from distributary.ingest.routing.ahead import read_ahead
 
     try:
         return read_ahead(settings)
@@ -89,8 +89,8 @@ def _expression(settings: Settings) -> ReadExpression | None:
 def _answered(file: Path, settings: Settings) -> Iterator[Answered]:
     """The settings' registry, the location of their inferred schema, or both; neither is written to."""
     from distributary.codecs.base import growing, load_codec
-    from distributary.ingest.infer import location_of
-    from distributary.ingest.mixed_schemas import MixedSchemas
+    from distributary.ingest.schemas.entity_location import location_of
+    from distributary.ingest.schemas.mixed import MixedSchemas
 
     codec = load_codec(settings.decode.format)
     if not codec.registered:
@@ -106,7 +106,7 @@ def _candidates(
     settings: Settings, answered: Answered, candidate: Candidate | None
 ) -> tuple[Codec, Candidates]:
     from distributary.codecs.base import codec_knowing, load_codec
-    from distributary.ingest.candidates import Candidates
+    from distributary.ingest.evolution.candidates import Candidates
 
     subjects = [*settings.subjects(), *_inferred_subjects(settings)]
     codec = load_codec(settings.decode.format)
@@ -116,8 +116,7 @@ def _candidates(
 
 def _inferred_subjects(settings: Settings) -> list[str]:
     """What the inferred schemas' versions are called by: one for all records, or one an entity."""
-    from distributary.ingest.entity_schemas import EntitySchemas
-    from distributary.ingest.infer import location_of
+    from distributary.ingest.schemas.entity_location import EntitySchemas, location_of
 
     inferred = settings.inferred_subject()
     if inferred is None:
@@ -128,11 +127,11 @@ def _inferred_subjects(settings: Settings) -> list[str]:
 
 def _known(settings: Settings) -> Known:
     """What checkpoint and tables tell of the past; a checkpoint that is not there tells nothing."""
-    from distributary.ingest.checkpoint import Checkpoint
-    from distributary.ingest.manifest_store import ManifestStore
-    from distributary.ingest.pins_store import PinsStore
-    from distributary.ingest.table_book import TableBook
-    from distributary.ingest.table_plan import Known
+    from distributary.ingest.checkpoint.folder import Checkpoint
+    from distributary.ingest.checkpoint.manifest_file import ManifestStore
+    from distributary.ingest.evolution.plan import Known
+    from distributary.ingest.schemas.store import PinsStore
+    from distributary.ingest.tables.book import TableBook
 
     checkpoint = Checkpoint(settings.checkpoint)
     last = ManifestStore(checkpoint).last()

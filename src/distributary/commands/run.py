@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from distributary.commands.interrupts import Interrupts, interrupts, left_to_us
 from distributary.errors import ConfigError, SetupError
-from distributary.interrupts import Interrupts, interrupts, left_to_us
-from distributary.terminal import watching
+from distributary.views.terminal import watching
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from distributary.ingest.resolve import Choice, StuckTable
-    from distributary.ingest.settings import Settings
+    from distributary.ingest.settings.model import Settings
     from distributary.ingest.supervisor import Outcome
 
 File = Annotated[Path, typer.Argument(help="The pipeline's settings (YAML).")]
@@ -37,7 +37,7 @@ def run(
 ) -> None:
     """Run a pipeline until it is done, stopped (Ctrl-C ends it in good order) or cannot go on."""
     from distributary.ingest.run import run as run_pipeline
-    from distributary.ingest.settings import load
+    from distributary.ingest.settings.model import load
 
     settings = load(file)
     if available_now:
@@ -68,7 +68,7 @@ def resolve(
     """Decide about tables that cannot take their rows any more, because they were dropped or altered by hand."""
     from distributary.ingest.resolve import resolve as decide
     from distributary.ingest.resolve import stuck_tables
-    from distributary.ingest.settings import load
+    from distributary.ingest.settings.model import load
 
     settings, choice = load(file), _choice(table, recreate, skip)
     if table is None or choice is None:
@@ -103,7 +103,7 @@ def session(settings: Settings) -> Iterator[SparkSession]:
 def _made(settings: Settings) -> tuple[SparkSession, Interrupts]:
     """The session, and whether the command was asked to end meanwhile: a JVM that is left while it starts never ends."""
     from distributary.ingest.run import spark_conf
-    from distributary.ingest.spark_session import spark_session
+    from distributary.ingest.spark.session import spark_session
 
     with interrupts() as asked:
         try:

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from distributary import schema_views as views
 from distributary.errors import BadSchema, CheckFailed, ConfigError, SchemaNotFound
-from distributary.offered_schema import text_of
-from distributary.registry_choice import Address, SettingsFile
-from distributary.schema_columns import changes_between
-from distributary.schema_syntax import check_syntax
-from distributary.schema_versions import (
+from distributary.lookup.offered import text_of
+from distributary.lookup.registry import Address, SettingsFile
+from distributary.lookup.syntax import check_syntax
+from distributary.lookup.versions import (
     Asked,
     asking,
     candidate,
@@ -26,15 +24,18 @@ from distributary.schema_versions import (
     schemas_of,
     type_of,
 )
-from distributary.terminal import bars
+from distributary.views import schema as views
+from distributary.views.schema_columns import changes_between
+from distributary.views.terminal import bars
 
 if TYPE_CHECKING:
     from distributary.registry.base import Schema
-    from distributary.registry.catalogue import Compatibility
+    from distributary.registry.confluent.catalogue import Compatibility
 
 app = typer.Typer(help="Look at a registry's schemas, and at the columns they give.", no_args_is_help=True)
 
 Subject = Annotated[str, typer.Argument(help="The subject, such as game-events-value.")]
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON, and no progress.")]
 
 _AT_ONCE = 8
@@ -202,7 +203,7 @@ def _row(asked: Asked, name: str, deleted: bool) -> views.Row | None:
 
 
 def _deleted_row(asked: Asked, name: str) -> views.Row | None:
-    from distributary.registry.catalogue import Latest
+    from distributary.registry.confluent.catalogue import Latest
 
     try:
         last = asked.registry.versions(name, deleted=True)[-1]

@@ -14,7 +14,7 @@ app = typer.Typer(help="Check settings files, and help editors to.", no_args_is_
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of the settings file, for editors."""
-    from distributary.ingest.settings import json_schema
+    from distributary.ingest.settings.model import json_schema
 
     typer.echo(json.dumps(json_schema(), indent=2))
 
@@ -27,8 +27,8 @@ def check(
     ] = False,
 ) -> None:
     """Say whether the settings can work; every problem is named with its line and remedy."""
-    from distributary.ingest.expression_text import check_text
-    from distributary.ingest.settings import load
+    from distributary.ingest.routing.words import check_text
+    from distributary.ingest.settings.model import load
 
     settings = load(file)
     if settings.route.expression is not None:

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from distributary.commands.interrupts import interrupts
 from distributary.errors import ConfigError
 from distributary.ingest.progress import Bars
-from distributary.interrupts import interrupts
-from distributary.registry_choice import local_stack, registry_options
-from distributary.terminal import bars
+from distributary.lookup.registry import local_stack, registry_options
+from distributary.views.terminal import bars
 
 if TYPE_CHECKING:
-    from distributary.ingest.settings import Settings
-    from distributary.producer_sim.simulate import Progress
-    from distributary.producer_sim.simulation import Simulation
-    from distributary.producer_sim.truth import Truth
+    from distributary.ingest.settings.model import Settings
+    from distributary.producer_sim.sending.simulate import Progress
+    from distributary.producer_sim.traffic.simulation import Simulation
+    from distributary.producer_sim.truth.sent import Truth
     from distributary.registry.base import SchemaRegistry
 
 
@@ -95,11 +95,11 @@ def simulate(
     ] = False,
 ) -> None:
     """Send game events whose schema evolves in the middle of the stream."""
-    from distributary.producer_sim.routes import Routed
-    from distributary.producer_sim.simulate import simulate as send
-    from distributary.producer_sim.simulation import Simulation
-    from distributary.producer_sim.truth import load, save
-    from distributary.producer_sim.version_order import check_order
+    from distributary.producer_sim.events.routes import Routed
+    from distributary.producer_sim.sending.simulate import check_order
+    from distributary.producer_sim.sending.simulate import simulate as send
+    from distributary.producer_sim.traffic.simulation import Simulation
+    from distributary.producer_sim.truth.sent import load, save
 
     pipeline = _pipeline(file)
     settings = Simulation(
@@ -152,7 +152,7 @@ def simulate(
 @contextmanager
 def _registry(settings: Simulation, address: str, file: Path | None) -> Iterator[SchemaRegistry]:
     """The registry that is meant; where no record names a schema none is asked, so that none has to be there."""
-    from distributary.registry.confluent import ConfluentRegistry
+    from distributary.registry.confluent.registry import ConfluentRegistry
     from distributary.registry.memory import MemoryRegistry
 
     if not settings.registered:
@@ -163,7 +163,7 @@ def _registry(settings: Simulation, address: str, file: Path | None) -> Iterator
 
 
 def _pipeline(file: Path | None) -> Settings | None:
-    from distributary.ingest.settings import load
+    from distributary.ingest.settings.model import load
 
     return load(file) if file else None
 

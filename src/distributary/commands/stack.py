@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from distributary.producer_sim.stack import StackStatus
+    from distributary.producer_sim.stack.local import StackStatus
 
 app = typer.Typer(help="A real Kafka broker and schema registry on this machine.", no_args_is_help=True)
 
@@ -18,6 +18,7 @@ Folder = Annotated[
     Path | None,
     typer.Option("--folder", help="Where topics, schemas and logs are kept (default: one a user)."),
 ]
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print the state as JSON.")]
 
 
@@ -34,7 +35,7 @@ def up(
     as_json: AsJson = False,
 ) -> None:
     """Start what does not run yet, and wait until both can be used."""
-    from distributary.producer_sim.stack import Stack
+    from distributary.producer_sim.stack.local import Stack
 
     _show(Stack(folder, broker_port, registry_port).up(), as_json)
 
@@ -46,7 +47,7 @@ def down(
     as_json: AsJson = False,
 ) -> None:
     """End both; what they hold stays for the next start."""
-    from distributary.producer_sim.stack import Stack
+    from distributary.producer_sim.stack.local import Stack
 
     _show(Stack(folder).down(wipe), as_json)
 
@@ -54,7 +55,7 @@ def down(
 @app.command()
 def status(folder: Folder = None, as_json: AsJson = False) -> None:
     """Say what runs, and where."""
-    from distributary.producer_sim.stack import Stack
+    from distributary.producer_sim.stack.local import Stack
 
     _show(Stack(folder).status(), as_json)
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from distributary.commands_run import session
+from distributary.commands.run import session
 from distributary.errors import CheckFailed
 from distributary.ingest.progress import Advance, Bars
-from distributary.terminal import bars
+from distributary.views.terminal import bars
 
 if TYPE_CHECKING:
-    from distributary.producer_sim.verdict import Verdict
-    from distributary.producer_sim.verify import Progress
+    from distributary.producer_sim.verify.comparison import Progress
+    from distributary.producer_sim.verify.verdict import Verdict
 
 
 def verify(
@@ -32,10 +32,10 @@ def verify(
     ] = False,
 ) -> None:
     """Compare tables, quarantine and ledger with what was sent; exit code 3 if they do not agree."""
-    from distributary.ingest.settings import load
-    from distributary.producer_sim import truth as truth_file
-    from distributary.producer_sim.lake import Lake
-    from distributary.producer_sim.verify import verify as compare
+    from distributary.ingest.settings.model import load
+    from distributary.producer_sim.truth import sent as truth_file
+    from distributary.producer_sim.verify.comparison import verify as compare
+    from distributary.producer_sim.verify.lake import Lake
 
     settings = load(file)
     told = truth_file.load(truth) if truth else None

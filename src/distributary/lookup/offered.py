@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from distributary.errors import ConfigError, SchemaNotFound
-from distributary.schema_syntax import check_syntax
-from distributary.schema_versions import find, reference, type_of
+from distributary.lookup.syntax import check_syntax
+from distributary.lookup.versions import find, reference, type_of
 
 if TYPE_CHECKING:
-    from distributary.ingest.candidates import Candidate
+    from distributary.ingest.evolution.candidates import Candidate
     from distributary.registry.base import Reference, Schema, SchemaRegistry
-    from distributary.registry.catalogue import Catalogue
+    from distributary.registry.confluent.catalogue import Catalogue
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Offer:
 
 def offered(offer: Offer, watched: Sequence[str], answered: Answered) -> Candidate:
     """The schema as the next version of its subject. Raises ConfigError, SchemaNotFound and BadSchema."""
-    from distributary.ingest.candidates import OFFERED, Candidate
+    from distributary.ingest.evolution.candidates import OFFERED, Candidate
     from distributary.registry.base import Schema
     from distributary.registry.references import resolve
 

@@ -11,15 +11,17 @@ import typer
 from distributary.errors import ConfigError, SetupError
 
 if TYPE_CHECKING:
-    from distributary.ingest.settings import Settings
-    from distributary.producer_sim.stack import Stack
-    from distributary.registry.options import RegistryOptions
+    from distributary.ingest.settings.model import Settings
+    from distributary.producer_sim.stack.local import Stack
+    from distributary.registry.confluent.options import RegistryOptions
 
 OTHERWISE = "--registry or --settings"
+
 Address = Annotated[
     str,
     typer.Option("--registry", metavar="URL", help="The registry's address (default: the local stack's)."),
 ]
+
 SettingsFile = Annotated[
     Path | None,
     typer.Option("--settings", metavar="FILE", help="A pipeline's settings: its registry is asked."),
@@ -46,8 +48,8 @@ def registry_options(address: str, settings: Path | None, otherwise: str = OTHER
 
     Raises SetupError where the stack does not run, ConfigError for a pipeline that has none.
     """
-    from distributary.ingest.settings import load
-    from distributary.registry.options import RegistryOptions
+    from distributary.ingest.settings.model import load
+    from distributary.registry.confluent.options import RegistryOptions
 
     if settings and not address:
         return _of_pipeline(load(settings), settings)
@@ -63,7 +65,7 @@ def _of_pipeline(pipeline: Settings, file: Path) -> RegistryOptions:
 
 def local_stack(otherwise: str) -> Stack:
     """The local stack, which runs. Raises SetupError, which says to give `otherwise`, if it does not."""
-    from distributary.producer_sim.stack import Stack
+    from distributary.producer_sim.stack.local import Stack
 
     stack = Stack()
     if not stack.status().running:

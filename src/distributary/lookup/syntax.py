@@ -24,8 +24,8 @@ def check_syntax(file: Path, schema: Schema) -> None:
 
 
 def _parse(schema: Schema) -> None:
-    from distributary.codecs.avro_schema import parse_schema
-    from distributary.registry.protobuf_text import compile_text
+    from distributary.codecs.avro.types.schema import parse_schema
+    from distributary.registry.protobuf.text import compile_text
 
     if schema.type == "AVRO":
         parse_schema(schema.text, schema.imports)

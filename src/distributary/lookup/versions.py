@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from distributary.errors import ConfigError, SchemaError, SchemaNotFound
-from distributary.registry_choice import chosen_registry
+from distributary.lookup.registry import chosen_registry
 
 if TYPE_CHECKING:
     from distributary.registry.base import Reference, Schema, SchemaType, SubjectVersion
-    from distributary.registry.catalogue import Catalogue
-    from distributary.registry.confluent import ConfluentRegistry
+    from distributary.registry.confluent.catalogue import Catalogue
+    from distributary.registry.confluent.registry import ConfluentRegistry
 
 _TYPES: dict[str, SchemaType] = {"AVRO": "AVRO", "PROTOBUF": "PROTOBUF", "JSON": "JSON"}
+
 _TYPE_OF_SUFFIX: dict[str, SchemaType] = {".avsc": "AVRO", ".proto": "PROTOBUF"}
 
 
@@ -31,8 +32,8 @@ class Asked:
 @contextmanager
 def asking(address: str, settings: Path | None) -> Iterator[Asked]:
     """The registry that is meant, for as long as the block lasts."""
-    from distributary.registry.catalogue import Catalogue
-    from distributary.registry.confluent import ConfluentRegistry
+    from distributary.registry.confluent.catalogue import Catalogue
+    from distributary.registry.confluent.registry import ConfluentRegistry
 
     with ConfluentRegistry(chosen_registry(address, settings)) as registry:
         yield Asked(registry, Catalogue(registry.connection))

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from distributary.schema_columns import Changes
-from distributary.schema_views import change_lines
-from distributary.terminal import one_line
+from distributary.views.schema import change_lines
+from distributary.views.schema_columns import Changes
+from distributary.views.terminal import one_line
 
 if TYPE_CHECKING:
     from distributary.registry.base import Schema

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from distributary.errors import BadSchema, NotOffered, RegistryUnavailable, SchemaNotFound
-from distributary.terminal import one_line
+from distributary.views.terminal import one_line
 
 if TYPE_CHECKING:
-    from distributary.ingest.candidates import Candidate, Candidates
-    from distributary.ingest.plan_steps import Step, TablePlan
-    from distributary.ingest.table_verdicts import TableVerdict
-    from distributary.offered_schema import Answered
-    from distributary.registry.catalogue import Compatibility
+    from distributary.ingest.evolution.candidates import Candidate, Candidates
+    from distributary.ingest.evolution.plan import Step, TablePlan
+    from distributary.ingest.evolution.verdicts import TableVerdict
+    from distributary.lookup.offered import Answered
+    from distributary.registry.confluent.catalogue import Compatibility
 
 _TABLES_NAMED = 5
+
 _ACTIONS: Mapping[str, str] = {
     "add": "the column is added",
     "widen": "the table's column becomes wider",
@@ -175,7 +176,7 @@ def _level(subject: str, answered: Answered) -> str | None:
 
 
 def _check(candidate: Candidate, answered: Answered) -> Compatibility | None:
-    from distributary.registry.catalogue import Compatibility
+    from distributary.registry.confluent.catalogue import Compatibility
 
     schema = candidate.schema
     if answered.catalogue is None:

@@ -8,14 +8,14 @@ from difflib import unified_diff
 from typing import TYPE_CHECKING, Any
 
 from distributary.registry.base import Schema
-from distributary.schema_columns import Changes, changes_between, columns_of
-from distributary.terminal import one_line, printable
+from distributary.views.schema_columns import Changes, changes_between, columns_of
+from distributary.views.terminal import one_line, printable
 
 if TYPE_CHECKING:
-    from distributary.codecs.schema_changes import SchemaChange
+    from distributary.codecs.changes.classify import SchemaChange
     from distributary.errors import SchemaError
     from distributary.registry.base import SubjectVersion
-    from distributary.registry.catalogue import Latest
+    from distributary.registry.confluent.catalogue import Latest
 
 # One subject of a list, as JSON values and in the order of a table's columns.
 Row = Mapping[str, Any]

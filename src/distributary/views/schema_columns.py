@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from distributary.codecs.base import Codec
-    from distributary.codecs.schema_changes import SchemaChange
+    from distributary.codecs.changes.classify import SchemaChange
     from distributary.registry.base import Schema
 
 # Whatever a registry holds, by the codec of its type.
@@ -63,9 +63,8 @@ def changes_between(before: Schema | None, after: Schema, codec: Codec | None = 
 
     `codec` is the one for both where a registry does not tell.
     """
-    from distributary.codecs.base import load_codec
-    from distributary.codecs.describe import describe
-    from distributary.codecs.schema_changes import classify
+    from distributary.codecs.base import describe, load_codec
+    from distributary.codecs.changes.classify import classify
 
     codec = load_codec(_CODEC) if codec is None else codec
     try:
@@ -79,7 +78,7 @@ def changes_between(before: Schema | None, after: Schema, codec: Codec | None = 
 def _of_table(payload: pa.Schema) -> tuple[tuple[str, str], ...]:
     import pyarrow as pa
 
-    from distributary.ingest.layout import extend, spark_type
+    from distributary.ingest.columns.layout import extend, spark_type
 
     table = extend(pa.schema([]), payload, frozenset())
     return tuple((column.name, spark_type(column.type)) for column in table)

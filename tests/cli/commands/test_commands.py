@@ -13,7 +13,7 @@ import psutil
 import pytest
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from distributary.producer_sim.stack import Stack
+from distributary.producer_sim.stack.local import Stack
 
 SETTINGS = """
 name: games

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from distributary.commands_demo import _as_dict, _empty, _print, _tables
+from distributary.commands.demo import _as_dict, _empty, _print, _tables
 from distributary.errors import ConfigError
 from distributary.ingest.progress import Summary
 from distributary.ingest.supervisor import Restart
-from distributary.producer_sim.demo import Demonstration, DemoTable
-from distributary.producer_sim.verdict import TableCount, Verdict
+from distributary.producer_sim.demo.scenario import Demonstration, DemoTable
+from distributary.producer_sim.verify.verdict import TableCount, Verdict
 
 OUTCOME = Demonstration(
     tables=(DemoTable("silver_golf_events", 12_345, 20, 23, (1, 2)),),

@@ -13,9 +13,10 @@ import yaml
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from distributary import cli, commands_infer
-from distributary.ingest.settings import Settings
-from distributary.producer_sim.stack import Stack
+from distributary import cli
+from distributary.commands import infer as commands_infer
+from distributary.ingest.settings.model import Settings
+from distributary.producer_sim.stack.local import Stack
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 

@@ -6,7 +6,7 @@ import signal
 import pytest
 import typer
 
-from distributary.interrupts import interrupts
+from distributary.commands.interrupts import interrupts
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

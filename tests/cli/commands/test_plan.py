@@ -21,16 +21,16 @@ from tests.ingest.pipelines import checkpoint, make_table, settings
 
 from distributary import cli
 from distributary.codecs.base import load_codec
-from distributary.ingest.layout import extend
-from distributary.ingest.ledger import CHANGES_TABLE
-from distributary.ingest.manifest import Manifest
-from distributary.ingest.manifest_store import ManifestStore
+from distributary.ingest.checkpoint.manifest import Manifest
+from distributary.ingest.checkpoint.manifest_file import ManifestStore
+from distributary.ingest.columns.layout import extend
 from distributary.ingest.pins import PinnedRecord, RecordKey
-from distributary.ingest.pins_store import PinsStore
-from distributary.producer_sim.stack import Stack
+from distributary.ingest.schemas.store import PinsStore
+from distributary.ingest.tables.ledger import CHANGES_TABLE
+from distributary.producer_sim.stack.local import Stack
 from distributary.registry.base import Schema
-from distributary.registry.confluent import ConfluentRegistry
-from distributary.registry.options import RegistryOptions
+from distributary.registry.confluent.options import RegistryOptions
+from distributary.registry.confluent.registry import ConfluentRegistry
 
 pytestmark = pytest.mark.stack
 

@@ -13,9 +13,9 @@ import pytest
 from tests.registry.conftest import AnswerServer, serving
 
 from distributary import cli
-from distributary.producer_sim.stack import Stack
-from distributary.registry.confluent import ConfluentRegistry
-from distributary.registry.options import RegistryOptions
+from distributary.producer_sim.stack.local import Stack
+from distributary.registry.confluent.options import RegistryOptions
+from distributary.registry.confluent.registry import ConfluentRegistry
 
 V1 = 'syntax = "proto3";\npackage p;\nmessage E {\n  int32 a = 1;\n  In in = 2;\n  message In { string x = 1; }\n}\n'
 V2 = V1.replace("int32 a = 1;", "int64 a = 1;\n  repeated string tags = 3;").replace(

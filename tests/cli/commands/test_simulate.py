@@ -10,8 +10,8 @@ import yaml
 from typer.testing import CliRunner
 
 from distributary.cli import app
-from distributary.producer_sim.stack import Stack
-from distributary.producer_sim.truth import load
+from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.truth.sent import load
 
 pytestmark = pytest.mark.stack
 

@@ -11,8 +11,8 @@ import pytest
 import yaml
 from tests.producer_sim.routed_world import TEMPLATE, TOPIC, Landed, world
 
-from distributary.producer_sim.routes import Routed
-from distributary.producer_sim.truth import save
+from distributary.producer_sim.events.routes import Routed
+from distributary.producer_sim.truth.sent import save
 
 # No number is made of a country: an error, unless the settings ask for Spark's old ways.
 EXPRESSION = "concat(game_name, cast(country as int) is null)"

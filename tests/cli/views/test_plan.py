@@ -5,13 +5,13 @@ from typing import get_args
 
 import pytest
 
-from distributary.ingest.candidates import Candidate
-from distributary.ingest.plan_steps import Step, TablePlan
-from distributary.ingest.table_verdicts import Action, TableVerdict
-from distributary.plan_views import View
+from distributary.ingest.evolution.candidates import Candidate
+from distributary.ingest.evolution.plan import Step, TablePlan
+from distributary.ingest.evolution.verdicts import Action, TableVerdict
 from distributary.registry.base import Schema
+from distributary.views.plan import View
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "plan-a-schema-change.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "plan-a-schema-change.md"
 CANDIDATE = Candidate("games-value", 2, 7, Schema(7, "AVRO", "{}"))
 
 

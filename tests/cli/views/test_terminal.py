@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from distributary import terminal
 from distributary.ingest.progress import Progress, Silent, Summary
-from distributary.terminal import BarProgress, LineBars, LineProgress, LiveBars, one_line, printable
+from distributary.views import terminal
+from distributary.views.terminal import BarProgress, LineBars, LineProgress, LiveBars, one_line, printable
 
 SUMMARY = Summary(
     batches=2,

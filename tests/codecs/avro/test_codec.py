@@ -28,7 +28,7 @@ from tests.codecs.avro_samples import (
     write,
 )
 
-from distributary.codecs.avro import AvroCodec, AvroReader
+from distributary.codecs.avro.codec import AvroCodec, AvroReader
 from distributary.errors import BadSchema
 
 slow = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

@@ -10,8 +10,8 @@ import pytest
 from tests.codecs.avro_samples import long, record, schema
 
 from distributary.codecs import reasons
-from distributary.codecs.avro import AvroCodec
-from distributary.codecs.avro_cursor import MAX_EMPTY_ITEMS, MAX_NESTING
+from distributary.codecs.avro.codec import AvroCodec
+from distributary.codecs.avro.decode.cursor import MAX_EMPTY_ITEMS, MAX_NESTING
 
 ENUM = {"type": "enum", "name": "E", "symbols": ["A", "B"]}
 LONGS = {"type": "array", "items": "long"}

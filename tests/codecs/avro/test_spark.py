@@ -10,10 +10,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from tests.codecs.avro.test_codec import CHAIN, TYPES, comparable
 from tests.codecs.avro_samples import by_fastavro, long, record, schema
-from tests.codecs.test_avro import CHAIN, TYPES, comparable
 
-from distributary.codecs.avro import AvroCodec, AvroReader
+from distributary.codecs.avro.codec import AvroCodec, AvroReader
 from distributary.errors import DecoderUnavailable
 
 pytestmark = pytest.mark.spark

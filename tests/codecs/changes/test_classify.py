@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.codecs.schema_change_cases import CASES, INT, STRING, Told
 
-from distributary.codecs.schema_changes import SchemaChange, classify
-from distributary.codecs.schema_description import FieldDescription, RecordDescription, TypeDescription
-from distributary.codecs.struct_type import list_of
+from distributary.codecs.changes.classify import SchemaChange, classify
+from distributary.codecs.changes.description import FieldDescription, RecordDescription, TypeDescription
+from distributary.codecs.types.struct_type import list_of
 
 REVERSE = {
     "added": "dropped",

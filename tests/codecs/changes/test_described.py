@@ -12,10 +12,9 @@ from tests.codecs import avro_samples, protobuf_samples
 from tests.codecs.avro_samples import schemas_with_values
 from tests.codecs.described import avro, avro_record, inferred, json_schema, message, protobuf, record
 
-from distributary.codecs.base import RecordPath, load_codec
-from distributary.codecs.describe import describe
-from distributary.codecs.schema_description import RecordDescription, TypeDescription
-from distributary.codecs.struct_type import list_of
+from distributary.codecs.base import RecordPath, describe, load_codec
+from distributary.codecs.changes.description import RecordDescription, TypeDescription
+from distributary.codecs.types.struct_type import list_of
 from distributary.errors import BadSchema
 from distributary.registry.base import Schema, SchemaType
 

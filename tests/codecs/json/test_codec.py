@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from tests.codecs.json_samples import ANYTHING, NAMES
 
 from distributary.codecs.base import INFERRED
-from distributary.codecs.field_count import fields_in
-from distributary.codecs.json_inference import MAX_LEAVES, merged
-from distributary.codecs.json_inferred import JsonCodec, JsonReader, merge
-from distributary.codecs.struct_type import arrow_schema, struct_json
-from distributary.codecs.wire_header import TOMBSTONE
+from distributary.codecs.json.codec import JsonCodec, JsonReader, merge
+from distributary.codecs.json.inference import MAX_LEAVES, merged
+from distributary.codecs.types.fields import fields_in
+from distributary.codecs.types.struct_type import arrow_schema, struct_json
+from distributary.codecs.wire.header import TOMBSTONE
 from distributary.errors import BadSchema
 from distributary.registry.base import Schema
 

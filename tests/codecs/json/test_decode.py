@@ -12,8 +12,8 @@ from tests.codecs.json_samples import EVENT, fitting, game_events, payloads, sch
 
 from distributary.codecs import reasons
 from distributary.codecs.base import Decoded
-from distributary.codecs.json_decode import JsonDecoder
-from distributary.codecs.struct_type import list_of
+from distributary.codecs.json.decode import JsonDecoder
+from distributary.codecs.types.struct_type import list_of
 from distributary.errors import BadSchema
 
 SMALL = pa.schema([("n", pa.int64()), ("s", pa.string()), ("d", pa.float64()), ("l", list_of(pa.int64()))])

@@ -13,10 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.codecs.json_samples import EVENT, fitting, game_events, schemas
 
-from distributary.codecs.json_decode import JsonDecoder
-from distributary.codecs.json_misfits import misfit_pattern
-from distributary.codecs.json_native import NativeReader
-from distributary.codecs.struct_type import list_of
+from distributary.codecs.json.decode import JsonDecoder
+from distributary.codecs.json.fast import NativeReader, misfit_pattern
+from distributary.codecs.types.struct_type import list_of
 
 TEXT, LONG = pa.string(), pa.int64()
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.codecs.json_samples import payloads, schemas
 
 from distributary.codecs.base import Decoded, JointCodec, load_codec
-from distributary.codecs.json_inferred import JsonReader
-from distributary.codecs.json_joint import MOST_COLUMNS, JointReader
-from distributary.codecs.json_native import NativeReader
-from distributary.codecs.struct_type import list_of, struct_json
+from distributary.codecs.json.codec import JsonReader
+from distributary.codecs.json.fast import NativeReader
+from distributary.codecs.json.joint import MOST_COLUMNS, JointReader
+from distributary.codecs.types.struct_type import list_of, struct_json
 from distributary.registry.base import Schema
 
 LONG, TEXT = pa.int64(), pa.string()

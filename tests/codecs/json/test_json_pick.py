@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.codecs.base import PickingCodec, load_codec
-from distributary.codecs.json_pick import picked
+from distributary.codecs.json.codec import picked
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from distributary.codecs.json_inferred import JsonCodec
-from distributary.codecs.struct_type import arrow_schema, list_of, struct_json
+from distributary.codecs.json.codec import JsonCodec
+from distributary.codecs.types.struct_type import arrow_schema, list_of, struct_json
 from distributary.registry.base import Schema
 
 pytestmark = pytest.mark.spark

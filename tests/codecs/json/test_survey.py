@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.codecs.json_samples import ANYTHING, NAMES
 
-from distributary.codecs.field_count import fields_in
-from distributary.codecs.json_inferred import JsonCodec
-from distributary.codecs.json_shape import JsonSurvey
-from distributary.codecs.struct_type import arrow_schema
+from distributary.codecs.json.codec import JsonCodec
+from distributary.codecs.json.survey import JsonSurvey
+from distributary.codecs.types.fields import fields_in
+from distributary.codecs.types.struct_type import arrow_schema
 from distributary.registry.base import Schema
 
 NOTHING = pa.schema([])

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from distributary.codecs import reasons
-from distributary.codecs.json_schema import JsonSchemaCodec, JsonSchemaReader
-from distributary.codecs.struct_type import list_of
+from distributary.codecs.jsonschema.codec import JsonSchemaCodec, JsonSchemaReader
+from distributary.codecs.types.struct_type import list_of
 from distributary.errors import BadSchema
 from distributary.registry.base import Schema
 

@@ -12,20 +12,20 @@ import pyarrow as pa
 import pytest
 
 from distributary.codecs import reasons
-from distributary.codecs.auto import AutoCodec
 from distributary.codecs.base import (
     BUILT_IN,
     INFERRED,
     GrowingReader,
     codec_knowing,
     decodes_any_format,
+    describe,
     growing,
     load_codec,
     validating,
 )
-from distributary.codecs.describe import describe
-from distributary.codecs.schema_changes import SchemaChange, classify
-from distributary.codecs.wire_header import NO_USABLE_HEADER, TOMBSTONE, bodies
+from distributary.codecs.changes.classify import SchemaChange, classify
+from distributary.codecs.mixed.codec import AutoCodec
+from distributary.codecs.wire.header import NO_USABLE_HEADER, TOMBSTONE, bodies
 from distributary.errors import BadSchema, ConfigError
 from distributary.registry.base import Schema, SchemaType
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.codecs.avro_samples import by_fastavro, long
 
-from distributary.codecs.keys import KeyCodec
+from distributary.codecs.mixed.keys import KeyCodec
 from distributary.errors import BadSchema, DecoderUnavailable
 from distributary.registry.base import Schema
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from distributary.codecs.protobuf import ProtobufCodec
-from distributary.codecs.record_names import record_type
+from distributary.codecs.notebook.record_names import record_type
+from distributary.codecs.protobuf.codec import ProtobufCodec
 from distributary.errors import ConfigError
 from distributary.registry.base import Schema
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from tests.codecs.protobuf_samples import message_class
 
-from distributary.codecs.subject_plan import SubjectPlan
-from distributary.codecs.subject_query import Wanted, subject_plan
-from distributary.codecs.subject_rows import MOST_ASKED, SubjectRows
+from distributary.codecs.notebook.plan import SubjectPlan
+from distributary.codecs.notebook.query import Wanted, subject_plan
+from distributary.codecs.notebook.rows import MOST_ASKED, SubjectRows
 from distributary.registry.base import Answer, Schema, SchemaRef
 from distributary.registry.memory import MemoryRegistry
 

@@ -24,7 +24,7 @@ from tests.codecs.protobuf_samples import (
 
 from distributary.codecs import reasons
 from distributary.codecs.base import Decoded
-from distributary.codecs.protobuf import ProtobufCodec, ProtobufReader
+from distributary.codecs.protobuf.codec import ProtobufCodec, ProtobufReader
 from distributary.errors import BadSchema
 
 RICH_TYPE = descriptor(RICH, "rich.Rich")

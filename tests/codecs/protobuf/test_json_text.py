@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.codecs.protobuf_samples import descriptor, part, schema, varint
 
 from distributary.codecs.base import Decoded
-from distributary.codecs.protobuf import ProtobufCodec
+from distributary.codecs.protobuf.codec import ProtobufCodec
 
 ENUMS = """syntax = "proto%d"; package p; import "google/protobuf/any.proto"; enum E { option allow_alias = true; Z = 0; A = 1; B = 2; ALSO_A = 1; }
 message T { optional E e = 1; repeated E es = 2; optional T t = 3; map<string, E> m = 4; oneof one { E of = 5; string s = 6; } optional int32 n = 7; }

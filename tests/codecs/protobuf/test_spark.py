@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from tests.codecs.protobuf_samples import message_class, schema
 
-from distributary.codecs.protobuf import ProtobufCodec
-from distributary.codecs.protobuf_spark import _check_columns, struct_of
+from distributary.codecs.protobuf.codec import ProtobufCodec
+from distributary.codecs.protobuf.spark import _check_columns, struct_of
 from distributary.errors import DecoderUnavailable
 
 pytestmark = pytest.mark.spark

@@ -13,8 +13,8 @@ from tests.codecs.from_protobuf_rules import from_protobuf_row, rows_are
 from tests.codecs.protobuf_golden import FILE, FILE2, path_of
 from tests.codecs.protobuf_samples import RICH, RICH_PATH, descriptor, message_class, messages, schema
 
-from distributary.codecs.protobuf import ProtobufCodec, ProtobufReader
-from distributary.codecs.protobuf_options import MAX_DEPTH, ProtobufOptions, protobuf_options
+from distributary.codecs.protobuf.codec import ProtobufCodec, ProtobufReader
+from distributary.codecs.protobuf.spark_columns import MAX_DEPTH, ProtobufOptions, protobuf_options
 from distributary.errors import ConfigError
 
 RICH_TYPE = descriptor(RICH, "rich.Rich")

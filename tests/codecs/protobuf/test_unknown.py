@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from tests.codecs.protobuf_samples import RICH, RICH_PATH, descriptor, messages, schema
 
 from distributary.codecs.base import UnknownField
-from distributary.codecs.protobuf import ProtobufCodec, ProtobufReader
-from distributary.codecs.protobuf_unknown import LEAST, MAX_BYTES, MAX_FIELDS, MOST, ONE_OF
+from distributary.codecs.protobuf.codec import ProtobufCodec, ProtobufReader
+from distributary.codecs.protobuf.unknown import LEAST, MAX_BYTES, MAX_FIELDS, MOST, ONE_OF
 
 FIELDS = """
   enum Size { SMALL = 0; LARGE = 1; }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.codecs.field_paths import part, parts
+from distributary.codecs.types.fields import part, parts
 
 NAMES = st.text(st.sampled_from("a`. \n") | st.characters(exclude_categories=["Cs"]), max_size=6)
 

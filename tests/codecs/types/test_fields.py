@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from distributary.codecs.field_count import fields_in, new_paths
+from distributary.codecs.types.fields import fields_in, new_paths
 
 IN = pa.struct([("a", pa.int64()), ("b", pa.string())])
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from distributary.codecs.row_shape import fit, fits, union
+from distributary.codecs.types.row_shape import fit, fits, union
 
 POINT = pa.struct([("x", pa.int32())])
 WIDE_POINT = pa.struct([("x", pa.int64()), ("y", pa.string())])

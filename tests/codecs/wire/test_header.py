@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distributary.codecs import reasons
-from distributary.codecs.message_index import MAX_DEPTH
-from distributary.codecs.wire_header import NO_USABLE_HEADER, TOMBSTONE, Frames, bodies, split
+from distributary.codecs.wire.header import NO_USABLE_HEADER, TOMBSTONE, Frames, bodies, split
+from distributary.codecs.wire.message_index import MAX_DEPTH
 
 Header = tuple[int | str, tuple[int, ...], int]
 

@@ -14,13 +14,12 @@ from tests.ingest.pipelines import checkpoint, settings, table_book
 
 from distributary.errors import CommitImpossible
 from distributary.ingest import failpoints
-from distributary.ingest.earlier_runs import earlier_commits
-from distributary.ingest.finish import Finisher, commit_metadata
-from distributary.ingest.ledger import BATCHES_TABLE
-from distributary.ingest.manifest import Manifest
-from distributary.ingest.native_commit import NativeCommits
-from distributary.ingest.resolutions import Resolutions
-from distributary.ingest.stuck import StuckCommits
+from distributary.ingest.batch.finish import Finisher, commit_metadata
+from distributary.ingest.checkpoint.earlier_runs import earlier_commits
+from distributary.ingest.checkpoint.manifest import Manifest
+from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
+from distributary.ingest.tables.ledger import BATCHES_TABLE
+from distributary.ingest.tables.log_commit import NativeCommits
 
 GOLF, QUEST = folder("golf"), folder("quest")
 # Asked for its session only, which native commits do without.

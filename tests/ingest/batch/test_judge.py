@@ -23,11 +23,10 @@ from tests.ingest.pipelines import (
 )
 
 from distributary.errors import EvolutionStopped, PolicyStopped
-from distributary.ingest.evolution import RestartToEvolve
-from distributary.ingest.judge import Judge
-from distributary.ingest.layout import changes
+from distributary.ingest.batch.judge import Judge, RestartToEvolve
+from distributary.ingest.columns.layout import changes
 from distributary.ingest.pins import PinnedTable, Verdict
-from distributary.ingest.report import Growth, TaskReport, Wish
+from distributary.ingest.worker.report import Growth, TaskReport, Wish
 
 A, B, AB, BA, UPPER = (
     pa.schema([(name, kind) for name, kind in columns])

@@ -20,16 +20,16 @@ from tests.codecs.avro_samples import long
 from tests.ingest.kafka_records import TOPIC, Sent, aside_rows, batch, numbered, pins, rows_of
 
 from distributary.codecs.base import load_codec
-from distributary.codecs.struct_type import struct_json
+from distributary.codecs.types.struct_type import struct_json
 from distributary.errors import ConfigError, DecoderUnavailable
-from distributary.ingest.entity_schemas import NO_FIELDS
-from distributary.ingest.expression_parser import native_tree
+from distributary.ingest.batch.passes import run_pass
+from distributary.ingest.batch.spark_decode import check_decoders, spark_decoded
 from distributary.ingest.pins import PinnedRecord, Pins
-from distributary.ingest.report import TaskReport
-from distributary.ingest.setting_groups import Route
-from distributary.ingest.settle import run_pass
-from distributary.ingest.spark_decode import check_decoders, spark_decoded
-from distributary.ingest.unknown_fields import LackedField, Sighting
+from distributary.ingest.routing.parser import native_tree
+from distributary.ingest.schemas.entity_location import NO_FIELDS
+from distributary.ingest.settings.groups import Route
+from distributary.ingest.worker.report import TaskReport
+from distributary.ingest.worker.sightings import LackedField, Sighting
 from distributary.registry.base import Schema
 
 pytestmark = pytest.mark.spark
@@ -285,7 +285,7 @@ from pathlib import Path
 
 from pyspark.sql import functions as sql
 
-from distributary.codecs.protobuf import ProtobufCodec
+from distributary.codecs.protobuf.codec import ProtobufCodec
 
 DEATHS = Path({deaths!r})
 

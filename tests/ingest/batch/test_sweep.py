@@ -5,10 +5,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from distributary.ingest.data_file import DataFile, file_name
-from distributary.ingest.native_commit import NativeCommits
-from distributary.ingest.sweep import sweep, sweep_batch
-from distributary.ingest.tables import create
+from distributary.ingest.batch.sweep import sweep, sweep_batch
+from distributary.ingest.parquet.data_file import DataFile, file_name
+from distributary.ingest.tables.change import create
+from distributary.ingest.tables.log_commit import NativeCommits
 
 GENERATION, OTHER = "a" * 32, "b" * 32
 SCHEMA = pa.schema([("n", pa.int64())])

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from distributary.errors import CheckpointMismatch
-from distributary.ingest.changes import ChangeLog, TableChange
-from distributary.ingest.checkpoint import Checkpoint
+from distributary.ingest.checkpoint.change_log import ChangeLog, TableChange
+from distributary.ingest.checkpoint.folder import Checkpoint
 
 CREATED = TableChange("silver_a", "created")
 ADDED = TableChange("silver_a", "added", "position.x", "double", "schema 7")

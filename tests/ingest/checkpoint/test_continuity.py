@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from distributary.errors import CheckpointMismatch
-from distributary.ingest.checkpoint import Checkpoint
-from distributary.ingest.continuity import check_continuity, check_manifest
-from distributary.ingest.generation import Generation, World, born
-from distributary.ingest.manifest import BatchPins, Counts, Manifest
-from distributary.ingest.manifest_store import ManifestStore
-from distributary.ingest.offset_log import batch_offsets
+from distributary.ingest.checkpoint.continuity import check_continuity, check_manifest
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.generation import Generation, World, born
+from distributary.ingest.checkpoint.manifest import BatchPins, Counts, Manifest
+from distributary.ingest.checkpoint.manifest_file import ManifestStore
+from distributary.ingest.checkpoint.spark_files import batch_offsets
 
 
 @pytest.fixture

@@ -13,11 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distributary.errors import TablesOfAnotherRun
-from distributary.ingest.earlier_runs import BATCH, GENERATION, LINEAGE, OFFSETS, earlier_commits, start_from
-from distributary.ingest.generation import Start
-from distributary.ingest.ledger import BATCHES_SCHEMA, BATCHES_TABLE
-from distributary.ingest.offset_log import Offsets, Positions, offsets_to_json
-from distributary.ingest.tables import create
+from distributary.ingest.checkpoint.earlier_runs import (
+    BATCH,
+    GENERATION,
+    LINEAGE,
+    OFFSETS,
+    earlier_commits,
+    start_from,
+)
+from distributary.ingest.checkpoint.generation import Start
+from distributary.ingest.kafka.offsets import Offsets, Positions, offsets_to_json
+from distributary.ingest.tables.change import create
+from distributary.ingest.tables.ledger import BATCHES_SCHEMA, BATCHES_TABLE
 
 TOPIC = "events"
 TABLES = ("a", "b", "quarantine")

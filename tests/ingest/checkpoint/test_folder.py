@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from distributary.errors import CheckpointMismatch
-from distributary.ingest.checkpoint import Checkpoint
+from distributary.ingest.checkpoint.folder import Checkpoint
 
 
 def test_a_new_one_knows_no_batch(tmp_path: Path) -> None:

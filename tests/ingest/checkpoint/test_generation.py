@@ -8,8 +8,15 @@ from pathlib import Path
 import pytest
 
 from distributary.errors import CheckpointMismatch
-from distributary.ingest.checkpoint import Checkpoint
-from distributary.ingest.generation import Generation, Start, World, born, check_same_world, read_generation
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.generation import (
+    Generation,
+    Start,
+    World,
+    born,
+    check_same_world,
+    read_generation,
+)
 
 TOPICS = {"events": "uuid-1", "more": "uuid-2"}
 FINGERPRINT = {

@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 from tests.ingest.batches import demuxed
 from tests.ingest.kafka_records import IDS, TOPIC, Sent, folder, pins, value
 
-from distributary.ingest.histories import History, carried_on, from_json, join_met, newly_met, to_json
+from distributary.ingest.checkpoint.histories import (
+    History,
+    carried_on,
+    from_json,
+    join_met,
+    newly_met,
+    to_json,
+)
 from distributary.ingest.pins import Coordinates, RecordKey
 
 ONE, TWO = (IDS[1], (0,)), (IDS[2], (0,))

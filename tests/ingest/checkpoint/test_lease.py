@@ -18,15 +18,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from distributary.errors import LeaseHeld
-from distributary.ingest.checkpoint import Checkpoint
-from distributary.ingest.lease import Lease
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.lease import Lease
 
 # Takes the lease, with Spark or without, says who it is, and holds it until its input ends.
 HOLDER = """
 import json, os, sys
 from pathlib import Path
-from distributary.ingest.checkpoint import Checkpoint
-from distributary.ingest.lease import Lease
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.lease import Lease
 spark, child, jvm = None, 0, 0
 if sys.argv[2] == "spark":
     from pyspark.sql import SparkSession

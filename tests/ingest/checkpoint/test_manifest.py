@@ -16,12 +16,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.errors import CheckpointMismatch, SumsDisagree
-from distributary.ingest.checkpoint import Checkpoint
-from distributary.ingest.data_file import DataFile
-from distributary.ingest.manifest import BatchPins, Counts, Manifest, Role, SpanRead, TableFiles, check_sums
-from distributary.ingest.manifest_store import KEPT, ManifestStore
-from distributary.ingest.manifest_text import from_bytes, to_bytes
-from distributary.ingest.offset_log import Offsets
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.manifest import (
+    BatchPins,
+    Counts,
+    Manifest,
+    Role,
+    SpanRead,
+    TableFiles,
+    check_sums,
+)
+from distributary.ingest.checkpoint.manifest_file import KEPT, ManifestStore, from_bytes, to_bytes
+from distributary.ingest.kafka.offsets import Offsets
+from distributary.ingest.parquet.data_file import DataFile
 
 LAYOUT = pa.schema(
     [

@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 from tests.ingest.batches import decided, demuxed, generation, settled
 from tests.ingest.kafka_records import PINNED, TOPIC, folder, numbered, pins, rows_of, value
 
-from distributary.ingest import decisions, reasons
-from distributary.ingest.ledger import QUARANTINE_TABLE
-from distributary.ingest.manifest import Manifest
-from distributary.ingest.manifest_text import from_bytes, to_bytes
+from distributary.ingest import pins as reasons
+from distributary.ingest.checkpoint import manifest_pins as decisions
+from distributary.ingest.checkpoint.manifest import Manifest
+from distributary.ingest.checkpoint.manifest_file import from_bytes, to_bytes
 from distributary.ingest.pins import Pins, RecordKey, Verdict
-from distributary.ingest.report import TaskReport
-from distributary.ingest.setting_groups import NamedTable, Policies
-from distributary.producer_sim.corruption import framed
+from distributary.ingest.settings.groups import NamedTable, Policies
+from distributary.ingest.tables.ledger import QUARANTINE_TABLE
+from distributary.ingest.worker.report import TaskReport
+from distributary.producer_sim.formats.corruption import framed
 
 VALUES = st.sampled_from(
     [

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.ingest.pipelines import checkpoint
 
-from distributary.ingest.resolutions import Resolutions
+from distributary.ingest.checkpoint.stuck import Resolutions
 
 
 def test_tables_are_skipped_for_their_batch_only_and_add_up(tmp_path: Path) -> None:

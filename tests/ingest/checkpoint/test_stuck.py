@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.ingest.pipelines import checkpoint
 
 from distributary.errors import CommitImpossible
-from distributary.ingest.stuck import StuckCommits
+from distributary.ingest.checkpoint.stuck import StuckCommits
 
 
 def test_a_stuck_batch_is_kept_with_its_newest_message_until_it_is_complete(tmp_path: Path) -> None:

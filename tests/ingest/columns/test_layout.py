@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.ingest.arrow_data import schemas
 
 from distributary.errors import BadSchema
-from distributary.ingest.layout import (
+from distributary.ingest.columns.layout import (
     SOURCE,
     Change,
     changes,
@@ -18,7 +18,7 @@ from distributary.ingest.layout import (
     source_of,
     spark_type,
 )
-from distributary.ingest.names import fold
+from distributary.ingest.columns.names import fold
 
 RESERVED = frozenset({"kafka_key", "_rescued_data"})
 EMPTY = pa.schema([])

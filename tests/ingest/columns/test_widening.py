@@ -14,14 +14,14 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from distributary.errors import CommitImpossible
-from distributary.ingest.data_file import DataFile, file_name
-from distributary.ingest.fixed_columns import fixed_columns
-from distributary.ingest.layout import changes
-from distributary.ingest.native_commit import NativeCommits
-from distributary.ingest.tables import create, evolve, read_state
-from distributary.ingest.widening import delta_widens, widened, widenings
-from distributary.ingest.writer_commit import commit_by_writer
-from distributary.producer_sim.lake import batches
+from distributary.ingest.columns.layout import changes
+from distributary.ingest.columns.widening import delta_widens, widened, widenings
+from distributary.ingest.parquet.data_file import DataFile, file_name
+from distributary.ingest.tables.change import create, evolve
+from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.ingest.tables.spark_commit import commit_by_writer
+from distributary.ingest.tables.state import fixed_columns, read_state
+from distributary.producer_sim.verify.lake import batches
 
 SOURCE = {b"distributary.source": b"a level"}
 DAY, NOON = datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, 12, 0)

@@ -12,11 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.ingest.arrow_data import LEAVES, batches, schemas, values
 
-from distributary.codecs.type_fit import Fit, fit
+from distributary.codecs.types.fit import Fit, fit
 from distributary.errors import PolicyStopped
-from distributary.ingest.conform import Conformed, fill, plan
-from distributary.ingest.layout import extend, restrict, source_of
-from distributary.ingest.rescued_json import json_values
+from distributary.ingest.columns.layout import extend, restrict, source_of
+from distributary.ingest.conform.conversion import Conformed, plan
+from distributary.ingest.conform.nested import fill
+from distributary.ingest.conform.rescued import json_values
 
 EMPTY = pa.schema([])
 NONE_RESERVED: frozenset[str] = frozenset()

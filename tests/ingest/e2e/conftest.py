@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
 from distributary.ingest import failpoints
-from distributary.producer_sim.stack import Stack
+from distributary.producer_sim.stack.local import Stack
 
 
 @pytest.fixture

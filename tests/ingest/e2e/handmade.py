@@ -13,10 +13,10 @@ from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
-from distributary.ingest.ledger import QUARANTINE_TABLE
-from distributary.producer_sim.verify import verify
-from distributary.registry.confluent import ConfluentRegistry
-from distributary.registry.protobuf_text import compile_text
+from distributary.ingest.tables.ledger import QUARANTINE_TABLE
+from distributary.producer_sim.verify.comparison import verify
+from distributary.registry.confluent.registry import ConfluentRegistry
+from distributary.registry.protobuf.text import compile_text
 
 EVENT = """
 syntax = "proto3";

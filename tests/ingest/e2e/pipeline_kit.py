@@ -16,27 +16,27 @@ from confluent_kafka import Producer
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from distributary.ingest.checkpoint import Checkpoint
-from distributary.ingest.data_file import owner
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.manifest_file import ManifestStore
 from distributary.ingest.failpoints import VARIABLE
-from distributary.ingest.manifest_store import ManifestStore
+from distributary.ingest.parquet.data_file import owner
 from distributary.ingest.progress import Progress
 from distributary.ingest.run import run
-from distributary.ingest.settings import Settings, load
+from distributary.ingest.settings.model import Settings, load
 from distributary.ingest.supervisor import Outcome
-from distributary.producer_sim.background_run import BackgroundRun
-from distributary.producer_sim.events import game_names
-from distributary.producer_sim.lake import Lake
-from distributary.producer_sim.routes import Routed
-from distributary.producer_sim.simulate import simulate
-from distributary.producer_sim.simulation import Simulation
-from distributary.producer_sim.stack import Stack
-from distributary.producer_sim.truth import Truth
-from distributary.producer_sim.verdict import Verdict
-from distributary.producer_sim.verify import verify
+from distributary.producer_sim.demo.background_run import BackgroundRun
+from distributary.producer_sim.events.routes import Routed
+from distributary.producer_sim.sending.simulate import simulate
+from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.traffic.events import game_names
+from distributary.producer_sim.traffic.simulation import Simulation
+from distributary.producer_sim.truth.sent import Truth
+from distributary.producer_sim.verify.comparison import verify
+from distributary.producer_sim.verify.lake import Lake
+from distributary.producer_sim.verify.verdict import Verdict
 from distributary.registry.base import SchemaType
-from distributary.registry.confluent import ConfluentRegistry
-from distributary.registry.options import RegistryOptions
+from distributary.registry.confluent.options import RegistryOptions
+from distributary.registry.confluent.registry import ConfluentRegistry
 
 # Far longer than any of these runs takes: a run that hangs fails instead.
 PATIENCE_SECONDS = 240.0

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
-from distributary.ingest.ledger import QUARANTINE_TABLE
-from distributary.producer_sim.truth import Truth
+from distributary.ingest.tables.ledger import QUARANTINE_TABLE
+from distributary.producer_sim.truth.sent import Truth
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 

@@ -11,8 +11,8 @@ from tests.ingest.e2e.pipeline_kit import PipelineKit
 
 from distributary.errors import BudgetSpent, CommitImpossible
 from distributary.ingest.resolve import resolve
-from distributary.producer_sim.events import game_names
-from distributary.producer_sim.versions import arrow_schema
+from distributary.producer_sim.events.versions import arrow_schema
+from distributary.producer_sim.traffic.events import game_names
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 

@@ -15,10 +15,10 @@ from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.e2e.registry_proxy import registry_proxy
 
 from distributary.errors import ConfigError, PolicyStopped
-from distributary.ingest.infer import infer
+from distributary.ingest.inference.topic import infer
 from distributary.ingest.progress import Silent
 from distributary.registry.base import SchemaType
-from distributary.registry.confluent import ConfluentRegistry
+from distributary.registry.confluent.registry import ConfluentRegistry
 from distributary.registry.subjects import Strategy, subject_name
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]

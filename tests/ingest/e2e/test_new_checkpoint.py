@@ -9,7 +9,7 @@ import pytest
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
 from distributary.errors import TablesOfAnotherRun
-from distributary.ingest.generation import read_generation
+from distributary.ingest.checkpoint.generation import read_generation
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.heavy]
 

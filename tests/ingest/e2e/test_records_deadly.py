@@ -22,7 +22,7 @@ CODEC = """
 import os
 import signal
 
-from distributary.codecs.protobuf import ProtobufCodec
+from distributary.codecs.protobuf.codec import ProtobufCodec
 
 
 class DeadlyReader:

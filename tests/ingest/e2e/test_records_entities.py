@@ -19,7 +19,7 @@ from tests.ingest.e2e.handmade import (
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
 from distributary.errors import PolicyStopped
-from distributary.ingest.names import RESERVED_TABLES, table_name
+from distributary.ingest.columns.names import RESERVED_TABLES, table_name
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 

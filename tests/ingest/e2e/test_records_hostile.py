@@ -24,8 +24,8 @@ from tests.ingest.e2e.handmade import (
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
 from distributary.errors import PolicyStopped
-from distributary.ingest.ledger import BATCHES_TABLE
 from distributary.ingest.run import run
+from distributary.ingest.tables.ledger import BATCHES_TABLE
 from distributary.registry.memory import MemoryRegistry
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
@@ -165,7 +165,7 @@ def test_a_producer_ahead_of_the_registry_is_told_of_once_and_its_records_are_de
 ) -> None:
     schema = registered(kit)
     ahead = schema.value(game="chess", player="a") + b"\xf8\x7f\x01"
-    with caplog.at_level(logging.WARNING, "distributary.ingest.unknown_fields"):
+    with caplog.at_level(logging.WARNING, "distributary.ingest.worker.sightings"):
         # Two batches of one run, each with a record that has field 2047.
         kit.configured(limits={"batch_rows": 2})
         kit.send([schema.value(game="chess", player="b"), ahead, ahead, ahead])

@@ -21,7 +21,7 @@ from tests.ingest.e2e.pipeline_kit import PATIENCE_SECONDS, PipelineKit
 from tests.ingest.e2e.registry_proxy import registry_proxy
 
 from distributary.ingest.progress import Silent
-from distributary.producer_sim.stack import Stack
+from distributary.producer_sim.stack.local import Stack
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
 from distributary.errors import CheckpointMismatch, LeaseHeld
-from distributary.ingest.checkpoint import Checkpoint
-from distributary.producer_sim.background_run import BackgroundRun
-from distributary.producer_sim.stack import Stack
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.producer_sim.demo.background_run import BackgroundRun
+from distributary.producer_sim.stack.local import Stack
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 

@@ -18,8 +18,8 @@ from tests.ingest.e2e.handmade import (
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
 from distributary.errors import BudgetSpent
-from distributary.ingest.changes import ChangeLog
-from distributary.ingest.ledger import CHANGES_TABLE
+from distributary.ingest.checkpoint.change_log import ChangeLog
+from distributary.ingest.tables.ledger import CHANGES_TABLE
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 

@@ -17,20 +17,20 @@ from tests.ingest.kafka_records import TOPIC, numbered
 from tests.ingest.pipelines import checkpoint, make_table, settings, table_book
 
 from distributary.codecs.base import load_codec
-from distributary.ingest.batch import logged_changes
-from distributary.ingest.change_rows import made_before
-from distributary.ingest.changes import ChangeLog, LoggedChange, TableChange
-from distributary.ingest.decide import Decision, decide
-from distributary.ingest.histories import Met
-from distributary.ingest.ledger import CHANGES_TABLE
-from distributary.ingest.manifest import Manifest
-from distributary.ingest.manifest_text import from_bytes, to_bytes
-from distributary.ingest.meetings import Meetings
+from distributary.ingest.batch.decide import Decision, decide
+from distributary.ingest.batch.passes import Settled
+from distributary.ingest.batch.runner import logged_changes
+from distributary.ingest.checkpoint.change_log import ChangeLog, LoggedChange, TableChange
+from distributary.ingest.checkpoint.histories import Met
+from distributary.ingest.checkpoint.manifest import Manifest
+from distributary.ingest.checkpoint.manifest_file import from_bytes, to_bytes
+from distributary.ingest.evolution.change_rows import made_before
+from distributary.ingest.evolution.meetings import Meetings
+from distributary.ingest.evolution.rules import rules_of
+from distributary.ingest.evolution.transitions import SchemaSteps
 from distributary.ingest.pins import PinnedRecord, PinnedTable
-from distributary.ingest.schema_steps import SchemaSteps
-from distributary.ingest.settings import Settings
-from distributary.ingest.settle import Settled
-from distributary.ingest.table_fit import rules_of
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.tables.ledger import CHANGES_TABLE
 from distributary.registry.base import Schema
 
 WIDE = 2**40

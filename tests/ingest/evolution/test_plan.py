@@ -11,14 +11,13 @@ from tests.ingest.avro_records import GAME, event, one
 from tests.ingest.pipelines import settings
 
 from distributary.codecs.base import Codec, load_codec
-from distributary.ingest.candidates import Candidates
-from distributary.ingest.histories import Histories
-from distributary.ingest.layout import extend
+from distributary.ingest.checkpoint.histories import Histories
+from distributary.ingest.columns.layout import extend
+from distributary.ingest.evolution.candidates import Candidates
+from distributary.ingest.evolution.plan import Known, Planner, TablePlan
+from distributary.ingest.evolution.rules import rules_of
 from distributary.ingest.pins import PinnedTable, RecordKey
-from distributary.ingest.plan_steps import TablePlan
-from distributary.ingest.schema_location import SchemaLocation
-from distributary.ingest.table_fit import rules_of
-from distributary.ingest.table_plan import Known, Planner
+from distributary.ingest.schemas.location import SchemaLocation
 from distributary.registry.base import Schema, SchemaRegistry
 from distributary.registry.memory import MemoryRegistry
 

@@ -13,13 +13,12 @@ from tests.ingest.pipelines import settings
 
 from distributary.codecs.base import load_codec
 from distributary.errors import ConfigError
-from distributary.ingest.candidates import Candidates
-from distributary.ingest.expression_fit import ReadExpression
-from distributary.ingest.expression_tree import Call, Field, Literal, Node, evaluate
+from distributary.ingest.evolution.candidates import Candidates
+from distributary.ingest.evolution.plan import Known, Planner, Step
+from distributary.ingest.evolution.rules import rules_of
 from distributary.ingest.pins import PinnedTable, RecordKey
-from distributary.ingest.plan_steps import Step
-from distributary.ingest.table_fit import rules_of
-from distributary.ingest.table_plan import Known, Planner
+from distributary.ingest.routing.ahead import ReadExpression
+from distributary.ingest.routing.tree import Call, Field, Literal, Node, evaluate
 from distributary.registry.base import Schema
 from distributary.registry.memory import MemoryRegistry
 

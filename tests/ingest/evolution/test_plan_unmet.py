@@ -10,11 +10,10 @@ from tests.ingest.avro_records import GAME, event, one
 from tests.ingest.pipelines import settings
 
 from distributary.codecs.base import load_codec
-from distributary.ingest.candidates import OFFERED, Candidate, Candidates
+from distributary.ingest.evolution.candidates import OFFERED, Candidate, Candidates
+from distributary.ingest.evolution.plan import Known, Planner, Step
+from distributary.ingest.evolution.rules import rules_of
 from distributary.ingest.pins import PinnedTable, RecordKey
-from distributary.ingest.plan_steps import Step
-from distributary.ingest.table_fit import rules_of
-from distributary.ingest.table_plan import Known, Planner
 from distributary.registry.base import Schema
 from distributary.registry.memory import MemoryRegistry
 

@@ -6,8 +6,9 @@ import pytest
 from tests.ingest.kafka_records import PINNED
 from tests.ingest.pipelines import settings
 
-from distributary.ingest.evolution import RestartToEvolve, describe, tables_grow, worker_policies
-from distributary.ingest.pins import PinnedRecord
+from distributary.ingest.batch.judge import RestartToEvolve
+from distributary.ingest.evolution.rules import tables_grow, worker_policies
+from distributary.ingest.pins import PinnedRecord, describe
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from tests.ingest.avro_records import GAME, event, one, pinned
 
 from distributary.codecs.base import load_codec
-from distributary.ingest.schema_steps import SchemaSteps
+from distributary.ingest.evolution.transitions import SchemaSteps
 from distributary.registry.base import Schema
 
 LOGIN = event(1, GAME, one("int", "a"), name="Login")

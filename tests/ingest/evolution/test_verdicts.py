@@ -15,22 +15,20 @@ from tests.ingest.avro_records import GAME, event, one, sent_as
 from tests.ingest.kafka_records import Sent, batch, pins, rows_of
 from tests.ingest.pipelines import settings
 
-from distributary.codecs.base import load_codec
-from distributary.codecs.describe import describe
-from distributary.codecs.field_paths import part
-from distributary.codecs.schema_changes import ChangeClass, SchemaChange, classify
-from distributary.codecs.schema_description import RecordDescription, described_columns
+from distributary.codecs.base import describe, load_codec
+from distributary.codecs.changes.classify import ChangeClass, SchemaChange, classify
+from distributary.codecs.changes.description import RecordDescription, described_columns
+from distributary.codecs.types.fields import part
 from distributary.errors import BadSchema
-from distributary.ingest.conform import plan
-from distributary.ingest.demux import Demultiplexer
-from distributary.ingest.evolution import tables_grow, tables_widen, worker_policies
-from distributary.ingest.layout import extend
-from distributary.ingest.names import table_name
+from distributary.ingest.columns.layout import extend
+from distributary.ingest.columns.names import table_name
+from distributary.ingest.conform.conversion import plan
+from distributary.ingest.evolution.rules import rules_of, tables_grow, tables_widen, worker_policies
+from distributary.ingest.evolution.verdicts import TableVerdict, verdicts, verdicts_of_table
 from distributary.ingest.pins import PinnedRecord, PinnedTable
-from distributary.ingest.settings import Settings
-from distributary.ingest.table_fit import rules_of
-from distributary.ingest.table_verdicts import TableVerdict, verdicts, verdicts_of_table
-from distributary.producer_sim.corruption import framed
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.worker.demux import Demultiplexer
+from distributary.producer_sim.formats.corruption import framed
 from distributary.registry.base import Schema
 
 AVRO = load_codec("avro")

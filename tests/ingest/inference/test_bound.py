@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from distributary.codecs.struct_type import struct_json
+from distributary.codecs.types.struct_type import struct_json
 from distributary.errors import ConfigError
-from distributary.ingest.infer_bound import Looked, check_bound
+from distributary.ingest.inference.bound import Looked, check_bound
 from distributary.registry.base import Schema
 
 CROWD = pa.struct([(f"k{number}", pa.int64()) for number in range(60)])

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from tests.ingest.pipelines import settings
 
-from distributary.ingest.entity_schemas import EntitySchemas
-from distributary.ingest.infer import location_of
+from distributary.ingest.schemas.entity_location import EntitySchemas, location_of
 
 PER_ENTITY = {"format": "json", "schema_per": "entity"}
 

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from distributary.errors import ConfigError
-from distributary.ingest.infer import infer
-from distributary.ingest.infer_entities import infer_entities
-from distributary.ingest.settings import Settings
-from distributary.producer_sim.stack import Stack
+from distributary.ingest.inference.entities import infer_entities
+from distributary.ingest.inference.topic import infer
+from distributary.ingest.settings.model import Settings
+from distributary.producer_sim.stack.local import Stack
 
 Record = tuple[bytes | None, bytes | None]
 

@@ -14,9 +14,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from distributary.errors import BrokerUnavailable, ConfigError, SetupError
-from distributary.ingest.kafka_cluster import KafkaCluster, lag, topic_identity
-from distributary.ingest.settings import Settings
-from distributary.producer_sim.stack import Stack
+from distributary.ingest.kafka.cluster import KafkaCluster, lag, topic_identity
+from distributary.ingest.settings.model import Settings
+from distributary.producer_sim.stack.local import Stack
 
 
 def settings(servers: str, topics: list[str], **kafka: str) -> Settings:

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from distributary.ingest.kafka_columns import (
+from distributary.ingest.kafka.columns import (
     kafka_fields,
     payload_layout,
     table_schema,
     with_rescued,
     without_rescued,
 )
-from distributary.ingest.setting_groups import Columns
+from distributary.ingest.settings.groups import Columns
 
 LAYOUT = pa.schema([("a", pa.int64()), pa.field("b_", pa.string(), metadata={"distributary.source": "b "})])
 OTHER_NAMES = Columns(kafka_topic="t", kafka_offset="o", rescued="r")

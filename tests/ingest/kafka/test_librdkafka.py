@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.errors import ConfigError
-from distributary.ingest.librdkafka_options import librdkafka_options
+from distributary.ingest.kafka.librdkafka import librdkafka_options
 
 SERVERS = {"bootstrap.servers": "127.0.0.1:1"}
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="s3cret";'

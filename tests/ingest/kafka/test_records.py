@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import Row
 from tests.ingest.kafka_records import INSTANT, batch, numbered
 
-from distributary.ingest.frames import RAW_SCHEMA, raw_records, worker_columns
+from distributary.ingest.kafka.records import RAW_SCHEMA, raw_records, worker_columns
 
 WHOLE = batch(numbered([b"a", None]))
 

@@ -10,11 +10,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 from pyspark.sql import DataFrame, SparkSession
 
-from distributary.ingest.checkpoint import Checkpoint
-from distributary.ingest.kafka_source import EARLIEST, complete, read_range, read_stream, warm_up
-from distributary.ingest.offset_log import Offsets, Positions, batch_offsets
-from distributary.ingest.settings import Settings
-from distributary.producer_sim.stack import Stack
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.spark_files import batch_offsets
+from distributary.ingest.kafka.offsets import Offsets, Positions
+from distributary.ingest.kafka.source import EARLIEST, complete, read_range, read_stream, warm_up
+from distributary.ingest.settings.model import Settings
+from distributary.producer_sim.stack.local import Stack
 
 
 def settings(stack: Stack, topics: list[str], batch_rows: int = 20, **source: object) -> Settings:

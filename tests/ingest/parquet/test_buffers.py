@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.ingest.kafka_records import GENERATION
 
-from distributary.ingest import table_buffers
-from distributary.ingest.data_file import owner
-from distributary.ingest.table_buffers import TableBuffers
+from distributary.ingest.parquet import buffers as table_buffers
+from distributary.ingest.parquet.buffers import TableBuffers
+from distributary.ingest.parquet.data_file import owner
 
 NARROW = pa.schema([("n", pa.int64())])
 WIDE = NARROW.append(pa.field("m", pa.int64()))

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.ingest.kafka_records import GENERATION
 
-from distributary.ingest.chunk import Chunk
-from distributary.ingest.table_buffers import TableBuffers
+from distributary.ingest.parquet.buffers import Chunk, TableBuffers
 
 FOLDERS = ["zero", "one", "two"]
 WHOLE = pa.schema([("n", pa.int64()), ("text", pa.string())])

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from distributary.ingest.data_file import file_name, generation_mark, owner
+from distributary.ingest.parquet.data_file import file_name, generation_mark, owner
 
 
 @pytest.mark.parametrize("batch_id", [0, 7, 12_345_678_901])

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from distributary.ingest.parquet_encoding import SAMPLE_ROWS, dictionary_columns
+from distributary.ingest.parquet.buffers import SAMPLE_ROWS, dictionary_columns
 
 ROWS = pa.table(
     {

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from distributary.ingest.data_file import DataFile, file_name
-from distributary.ingest.native_commit import NativeCommits
-from distributary.ingest.statistics import statistics
-from distributary.ingest.tables import create
+from distributary.ingest.parquet.data_file import DataFile, file_name
+from distributary.ingest.parquet.statistics import statistics
+from distributary.ingest.tables.change import create
+from distributary.ingest.tables.log_commit import NativeCommits
 
 
 def stats_of(table: pa.Table, rows_a_group: int = 1_000) -> dict[str, Any]:

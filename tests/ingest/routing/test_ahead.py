@@ -21,8 +21,8 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from distributary.errors import ConfigError
-from distributary.ingest.expression_ahead import read_ahead
-from distributary.ingest.settings import load
+from distributary.ingest.routing.ahead import read_ahead
+from distributary.ingest.settings.model import load
 for file in sys.argv[1:]:
     print(read_ahead(load(Path(file))))
 """

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from distributary.errors import ConfigError
-from distributary.ingest.expression_parser import native_tree
-from distributary.ingest.expression_tree import Node, evaluate
+from distributary.ingest.routing.parser import native_tree
+from distributary.ingest.routing.tree import Node, evaluate
 
 pytestmark = pytest.mark.spark
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.ingest.kafka_records import Sent, batch
 
-from distributary.ingest.expression_tree import Call, Field
-from distributary.ingest.routing import Records, entities
-from distributary.ingest.setting_groups import Route
+from distributary.ingest.routing.routes import Records, entities
+from distributary.ingest.routing.tree import Call, Field
+from distributary.ingest.settings.groups import Route
 
 
 def by_field(rows: pa.RecordBatch, field: str) -> pa.DictionaryArray:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.ingest.test_expression import EXPRESSIONS
+from tests.ingest.routing.test_expression import EXPRESSIONS
 
 from distributary import cli
 from distributary.errors import ConfigError
-from distributary.ingest.expression_text import check_text
+from distributary.ingest.routing.words import check_text
 
 SYNTAX = [
     ("concat(game_name, ", "the ( at character 7 is not closed"),

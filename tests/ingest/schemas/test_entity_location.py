@@ -10,9 +10,9 @@ import pytest
 
 from distributary.codecs.base import INFERRED
 from distributary.errors import BadSchema, SchemaNotFound
-from distributary.ingest.entity_schemas import EntitySchemas, entity_name
-from distributary.ingest.mixed_schemas import MixedSchemas
-from distributary.ingest.schema_location import SchemaLocation
+from distributary.ingest.schemas.entity_location import EntitySchemas, entity_name
+from distributary.ingest.schemas.location import SchemaLocation
+from distributary.ingest.schemas.mixed import MixedSchemas
 from distributary.registry.memory import MemoryRegistry
 
 SUBJECT = "inferred:games"

@@ -11,13 +11,13 @@ from tests.ingest.pipelines import checkpoint
 
 from distributary.codecs.base import INFERRED, load_codec
 from distributary.errors import RegistryUnavailable, SchemaNotFound
-from distributary.ingest.mixed_schemas import MixedSchemas
 from distributary.ingest.pins import newest_inferred
-from distributary.ingest.pins_store import PinsStore
 from distributary.ingest.progress import Silent
-from distributary.ingest.registry_wait import RegistryWait
-from distributary.ingest.schema_book import SchemaBook
-from distributary.ingest.schema_location import SchemaLocation
+from distributary.ingest.schemas.book import SchemaBook
+from distributary.ingest.schemas.location import SchemaLocation
+from distributary.ingest.schemas.mixed import MixedSchemas
+from distributary.ingest.schemas.registry_wait import RegistryWait
+from distributary.ingest.schemas.store import PinsStore
 from distributary.registry.base import Schema
 from distributary.registry.memory import MemoryRegistry
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from distributary.errors import RegistryUnavailable, SchemaNotFound
-from distributary.ingest import registry_wait
 from distributary.ingest.progress import Silent
-from distributary.ingest.registry_wait import RegistryWait, Stopped
+from distributary.ingest.schemas import registry_wait
+from distributary.ingest.schemas.registry_wait import RegistryWait, Stopped
 
 
 class Watcher(Silent):

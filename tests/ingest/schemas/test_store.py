@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from distributary.errors import CheckpointMismatch
-from distributary.ingest.checkpoint import Checkpoint
+from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.pins import RecordKey
-from distributary.ingest.pins_store import PinsStore
+from distributary.ingest.schemas.store import PinsStore
 from distributary.registry.base import Reference, Schema
 
 PROTOBUF = Schema(

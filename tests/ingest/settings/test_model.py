@@ -6,11 +6,11 @@ import pytest
 import yaml
 
 from distributary.errors import ConfigError
-from distributary.ingest.setting_problems import dotted
-from distributary.ingest.settings import Settings, json_schema, load, reference_page
-from distributary.ingest.settings_tree import settings_of
+from distributary.ingest.settings.check import settings_of
+from distributary.ingest.settings.model import Settings, json_schema, load, reference_page
+from distributary.ingest.settings.problems import dotted
 
-REPO = Path(__file__).resolve().parents[2]
+REPO = Path(__file__).resolve().parents[3]
 SECRET = "hunter2-or-so"  # noqa: S105
 SMALL = """\
 name: games

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.errors import ConfigError
-from distributary.ingest.quantities import bytes_of, seconds_of
-from distributary.ingest.setting_problems import Place
-from distributary.ingest.settings_file import Document, fill_in, read
+from distributary.ingest.settings.problems import Place
+from distributary.ingest.settings.values import bytes_of, seconds_of
+from distributary.ingest.settings.yaml_file import Document, fill_in, read
 
 
 def document(folder: Path, text: str, **environment: str) -> Document:

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from distributary.errors import SetupError
-from distributary.ingest.artifact_list import Artifact, ArtifactList, read_artifact_list
-from distributary.ingest.artifacts import SPARK_JARS, cache_folder, resolve, spark_jars
-from distributary.ingest.file_lock import file_lock
+from distributary.ingest.files import file_lock
+from distributary.ingest.spark.artifact_list import Artifact, ArtifactList, read_artifact_list
+from distributary.ingest.spark.artifacts import SPARK_JARS, cache_folder, resolve, spark_jars
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 LISTS = sorted([*(ROOT / "ingest").glob("*.lock"), *(ROOT / "producer_sim").glob("*.lock")])
 
 # A mirror as a user would name it, but on disk: real Ivy, no network.
@@ -192,8 +192,8 @@ def test_settings_that_are_not_there_are_named(publish: Publish, monkeypatch: py
 
 RESOLVE = """\
 import sys
-from distributary.ingest.artifact_list import Artifact, ArtifactList
-from distributary.ingest.artifacts import resolve
+from distributary.ingest.spark.artifact_list import Artifact, ArtifactList
+from distributary.ingest.spark.artifacts import resolve
 [path] = resolve(ArtifactList("files", (Artifact("org.example", "one", "1.0", "", "jar", sys.argv[1], 1),)))
 print(path.read_bytes() == b"1")
 """

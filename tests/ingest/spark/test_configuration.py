@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from distributary.ingest.spark_settings import (
+from distributary.ingest.spark.configuration import (
     LOG_SETTINGS,
     REDACTED,
     laid_over,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from distributary.errors import SetupError
-from distributary.ingest.java import find_java
+from distributary.ingest.spark.java import find_java
 
 
 def java_that_says(folder: Path, text: str) -> Path:

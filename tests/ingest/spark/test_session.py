@@ -16,14 +16,14 @@ from pyspark.sql import SparkSession
 from tenacity import Retrying, stop_after_delay, wait_fixed
 
 from distributary.errors import SetupError
-from distributary.ingest.artifacts import spark_jars
-from distributary.ingest.spark_session import spark_session
-from distributary.producer_sim.ports import free_port
-from distributary.producer_sim.processes import start_process, stop_process
+from distributary.ingest.spark.artifacts import spark_jars
+from distributary.ingest.spark.session import spark_session
+from distributary.producer_sim.stack.ports import free_port
+from distributary.producer_sim.stack.processes import start_process, stop_process
 
 pytestmark = pytest.mark.spark
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SPARK_HOME = Path(pyspark.__file__).parent
 
 
@@ -92,8 +92,8 @@ def test_a_remote_session_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 FOREIGN = """\
 from pyspark.sql import SparkSession
 from distributary.errors import SetupError
-from distributary.ingest.artifacts import spark_jars
-from distributary.ingest.spark_session import spark_session
+from distributary.ingest.spark.artifacts import spark_jars
+from distributary.ingest.spark.session import spark_session
 builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
 builder.config("spark.jars", ",".join(map(str, spark_jars()))).getOrCreate()
 try:
@@ -111,7 +111,7 @@ def test_a_session_without_the_delta_extension_is_refused(tmp_path: Path) -> Non
 
 
 QUIET = """\
-from distributary.ingest.spark_session import spark_session
+from distributary.ingest.spark.session import spark_session
 session = spark_session("x")
 print(session.sparkContext.master, session.sparkContext.uiWebUrl, session.conf.get("spark.sql.session.timeZone"))
 session.range(1).write.format("delta").save("table")
@@ -130,7 +130,7 @@ def test_a_session_is_quiet_and_leaves_nothing_where_it_was_started(tmp_path: Pa
 
 SUBMITTED = """\
 from distributary.errors import SetupError
-from distributary.ingest.spark_session import spark_session
+from distributary.ingest.spark.session import spark_session
 try:
     session = spark_session("ours", "local[7]", {"spark.sql.files.maxRecordsPerFile": "5"})
 except SetupError as error:
@@ -152,12 +152,12 @@ def test_spark_submits_master_and_settings_are_respected(tmp_path: Path) -> None
 def test_spark_submit_without_the_jars_says_how_to_submit(tmp_path: Path) -> None:
     answer = submit(["--master", "local[1]"], tmp_path)
     assert "Delta is not on the class path" in answer.stdout, answer
-    assert 'spark-submit --jars "$(python -m distributary.ingest.artifacts)"' in answer.stdout
+    assert 'spark-submit --jars "$(python -m distributary.ingest.spark.artifacts)"' in answer.stdout
 
 
 STANDALONE = """\
 import sys
-from distributary.ingest.spark_session import spark_session
+from distributary.ingest.spark.session import spark_session
 session = spark_session("standalone", sys.argv[1], {"spark.executor.memory": "512m"})
 session.range(0, 4, 1, 2).mapInArrow(lambda batches: batches, "id long").write.format("delta").save("table")
 print(session.sparkContext.master)

@@ -5,7 +5,7 @@ from importlib.metadata import PackageNotFoundError
 import pytest
 
 from distributary.errors import SetupError
-from distributary.ingest.spark_versions import check_installed, check_running
+from distributary.ingest.spark.versions import check_installed, check_running
 
 FITTING = {"pyspark": "4.0.5", "delta-spark": "4.4.0"}
 

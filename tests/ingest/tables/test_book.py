@@ -8,8 +8,8 @@ from deltalake import DeltaTable, Field
 from deltalake.schema import PrimitiveType
 from tests.ingest.pipelines import make_table, table_book
 
-from distributary.ingest.native_commit import NativeCommits
-from distributary.ingest.tables import create
+from distributary.ingest.tables.change import create
+from distributary.ingest.tables.log_commit import NativeCommits
 
 A = pa.schema([("a", pa.int64())])
 

@@ -8,16 +8,15 @@ from tests.ingest.kafka_records import pins
 from tests.ingest.pipelines import make_table, table_book, written
 
 from distributary.errors import CommitImpossible
-from distributary.ingest.kafka_columns import table_schema
-from distributary.ingest.ledger import CHANGES_TABLE
+from distributary.ingest.batch.passes import Settled, planned_changes
+from distributary.ingest.columns.differences import misfits
+from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.pins import PinnedTable
-from distributary.ingest.report import Growth, TaskReport
-from distributary.ingest.setting_groups import Columns
-from distributary.ingest.settle import Settled
-from distributary.ingest.table_book import ENTITY_PROPERTY
-from distributary.ingest.table_changes import OWN_TABLES, PlannedChange, TableChanger, planned_changes
-from distributary.ingest.table_schema import misfits
-from distributary.ingest.tables import create
+from distributary.ingest.settings.groups import Columns
+from distributary.ingest.tables.book import ENTITY_PROPERTY
+from distributary.ingest.tables.change import OWN_TABLES, PlannedChange, TableChanger, create
+from distributary.ingest.tables.ledger import CHANGES_TABLE
+from distributary.ingest.worker.report import Growth, TaskReport
 
 A = pa.schema([("a", pa.int64())])
 AB = A.append(pa.field("b", pa.struct([("c", pa.string())])))

@@ -10,9 +10,9 @@ import pytest
 from deltalake import DeltaTable
 
 from distributary.errors import CommitImpossible
-from distributary.ingest.commit import TableCommit, commit_tables
-from distributary.ingest.data_file import DataFile, file_name
-from distributary.ingest.tables import create
+from distributary.ingest.parquet.data_file import DataFile, file_name
+from distributary.ingest.tables.change import create
+from distributary.ingest.tables.commit import TableCommit, commit_tables
 
 SCHEMA = pa.schema([("a", pa.int64())])
 

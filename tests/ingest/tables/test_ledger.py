@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from distributary.ingest import ledger
-from distributary.ingest.data_file import owner
-from distributary.ingest.native_commit import NativeCommits
-from distributary.ingest.table_schema import storable
-from distributary.ingest.tables import create
+from distributary.ingest.columns.differences import storable
+from distributary.ingest.parquet.data_file import owner
+from distributary.ingest.tables import ledger
+from distributary.ingest.tables.change import create
+from distributary.ingest.tables.log_commit import NativeCommits
 
 NOW = datetime(2024, 5, 6, 7, 8, 9, 123_456, tzinfo=timezone.utc)
 

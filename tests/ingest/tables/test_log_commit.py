@@ -17,11 +17,11 @@ from deltalake import CommitProperties, DeltaTable, Field, Transaction
 from deltalake.schema import PrimitiveType
 
 from distributary.errors import CommitImpossible
-from distributary.ingest.data_file import DataFile, file_name
-from distributary.ingest.delta_log import put_entry
-from distributary.ingest.native_commit import NativeCommits
-from distributary.ingest.statistics import statistics
-from distributary.ingest.tables import create
+from distributary.ingest.parquet.data_file import DataFile, file_name
+from distributary.ingest.parquet.statistics import statistics
+from distributary.ingest.tables.change import create
+from distributary.ingest.tables.log import put_entry
+from distributary.ingest.tables.log_commit import NativeCommits
 
 SCHEMA = pa.schema([("a", pa.int64()), ("s", pa.struct([("x", pa.int32()), ("y", pa.string())]))])
 ROWS: list[dict[str, Any]] = [{"a": 1, "s": {"x": 1, "y": "e"}}, {"a": None, "s": None}]
@@ -98,7 +98,7 @@ def test_a_rival_between_check_and_commit_is_met_by_checking_again(
             assert NativeCommits().commit(table, [rival], SCHEMA, "app", 3, {})
         return put_entry(folder, version, actions)
 
-    monkeypatch.setattr("distributary.ingest.native_commit.put_entry", with_rival_first)
+    monkeypatch.setattr("distributary.ingest.tables.log_commit.put_entry", with_rival_first)
     assert not NativeCommits().commit(table, [file], SCHEMA, "app", 3, {})
     assert DeltaTable(table).to_pyarrow_table().num_rows == 2
     assert versions == [1, 2]

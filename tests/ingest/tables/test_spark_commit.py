@@ -12,14 +12,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from distributary.errors import CommitImpossible, SumsDisagree
-from distributary.ingest import writer_commit
-from distributary.ingest.commit import TableCommit, commit_tables
-from distributary.ingest.constraints import offenders
-from distributary.ingest.data_file import DataFile, file_name
-from distributary.ingest.native_commit import NativeCommits
-from distributary.ingest.statistics import statistics
-from distributary.ingest.tables import evolve, read_state
-from distributary.ingest.writer_commit import commit_by_writer
+from distributary.ingest.parquet.data_file import DataFile, file_name
+from distributary.ingest.parquet.statistics import statistics
+from distributary.ingest.tables import spark_commit as writer_commit
+from distributary.ingest.tables.change import evolve
+from distributary.ingest.tables.commit import TableCommit, commit_tables
+from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.ingest.tables.rows import offenders
+from distributary.ingest.tables.spark_commit import commit_by_writer
+from distributary.ingest.tables.state import read_state
 
 pytestmark = pytest.mark.spark
 

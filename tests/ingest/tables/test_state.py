@@ -12,10 +12,11 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from distributary.errors import BadSchema, CommitImpossible
-from distributary.ingest.data_file import DataFile, file_name
-from distributary.ingest.native_commit import NativeCommits
-from distributary.ingest.statistics import statistics
-from distributary.ingest.tables import create, evolve, read_state
+from distributary.ingest.parquet.data_file import DataFile, file_name
+from distributary.ingest.parquet.statistics import statistics
+from distributary.ingest.tables.change import create, evolve
+from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.ingest.tables.state import read_state
 
 WIDE = {b"distributary.source": b"A b"}
 NESTED = {b"distributary.source": b"X!"}

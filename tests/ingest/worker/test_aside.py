@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from tests.ingest.kafka_records import batch, numbered
 
-from distributary.ingest.aside import AsideFile
+from distributary.ingest.worker.task import AsideFile
 
 
 def test_records_are_kept_as_they_came(tmp_path: Path) -> None:

@@ -30,14 +30,14 @@ from tests.ingest.kafka_records import (
     value,
 )
 
-from distributary.codecs.protobuf import ProtobufReader
-from distributary.ingest import reasons
-from distributary.ingest.demux import Demultiplexer, demultiplex
-from distributary.ingest.ledger import QUARANTINE_TABLE
+from distributary.codecs.protobuf.codec import ProtobufReader
+from distributary.ingest import pins as reasons
 from distributary.ingest.pins import PinnedRecord, PinnedTable, Pins, Verdict
-from distributary.ingest.report import TaskReport, total
-from distributary.ingest.setting_groups import NamedTable, Policies
-from distributary.producer_sim.corruption import HEADER, framed
+from distributary.ingest.settings.groups import NamedTable, Policies
+from distributary.ingest.tables.ledger import QUARANTINE_TABLE
+from distributary.ingest.worker.demux import Demultiplexer, demultiplex
+from distributary.ingest.worker.report import TaskReport, total
+from distributary.producer_sim.formats.corruption import HEADER, framed
 from distributary.registry.base import Schema
 
 REFUSED = (99, (0,))

@@ -5,8 +5,8 @@ from pathlib import Path
 import pyarrow as pa
 from tests.ingest.kafka_records import columns_of, folder, pins
 
-from distributary.ingest.entity_book import DENIED, NONE, WAITING, EntityBook
 from distributary.ingest.pins import PinnedTable
+from distributary.ingest.worker.entities import DENIED, NONE, WAITING, EntityBook
 
 A = pa.schema([("a", pa.int64())])
 

@@ -12,13 +12,13 @@ import pytest
 from tests.ingest.kafka_records import Sent, aside_rows, batch, pins, rows_of
 
 from distributary.codecs.base import Decoded
-from distributary.codecs.json_inferred import JsonCodec, JsonReader
-from distributary.ingest import entity_families
-from distributary.ingest.demux import Demultiplexer
-from distributary.ingest.entity_families import Families
+from distributary.codecs.json.codec import JsonCodec, JsonReader
 from distributary.ingest.pins import PinnedRecord, Pins
-from distributary.ingest.setting_groups import Route
-from distributary.ingest.task import Task
+from distributary.ingest.settings.groups import Route
+from distributary.ingest.worker import per_entity as entity_families
+from distributary.ingest.worker.demux import Demultiplexer
+from distributary.ingest.worker.per_entity import Families
+from distributary.ingest.worker.task import Task
 from distributary.registry.base import Schema
 
 ENTITIES = 30

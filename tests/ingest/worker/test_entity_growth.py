@@ -16,15 +16,14 @@ from tests.ingest.pipelines import checkpoint, settings, table_book
 
 from distributary.codecs.base import load_codec
 from distributary.errors import EvolutionStopped
-from distributary.ingest.entity_schemas import EntitySchemas
-from distributary.ingest.evolution import RestartToEvolve
-from distributary.ingest.judge import Judge
+from distributary.ingest.batch.judge import Judge, RestartToEvolve
 from distributary.ingest.pins import PinnedTable, Pins
-from distributary.ingest.pins_store import PinsStore
 from distributary.ingest.progress import Silent
-from distributary.ingest.registry_wait import RegistryWait
-from distributary.ingest.report import TaskReport
-from distributary.ingest.schema_book import SchemaBook
+from distributary.ingest.schemas.book import SchemaBook
+from distributary.ingest.schemas.entity_location import EntitySchemas
+from distributary.ingest.schemas.registry_wait import RegistryWait
+from distributary.ingest.schemas.store import PinsStore
+from distributary.ingest.worker.report import TaskReport
 
 SUBJECT = "inferred:games"
 GO = PinnedTable("go", pa.schema([("score", pa.int64())]))

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from tests.ingest.kafka_records import TOPIC, Sent, aside_rows, batch, pins, rows_of
 
-from distributary.ingest.demux import Demultiplexer
-from distributary.ingest.growth_limit import GrowthWarnings, join
 from distributary.ingest.pins import PinnedRecord
-from distributary.ingest.report import TaskReport, to_batch, total
-from distributary.ingest.setting_groups import Route
-from distributary.ingest.unknown_fields import Sighting
+from distributary.ingest.settings.groups import Route
+from distributary.ingest.worker.demux import Demultiplexer
+from distributary.ingest.worker.report import TaskReport, to_batch, total
+from distributary.ingest.worker.sightings import GrowthWarnings, Sighting
+from distributary.ingest.worker.sightings import join_outgrown as join
 from distributary.registry.base import Schema
 
 TEXT = '{"type":"struct","fields":[{"name":"game","type":"string","nullable":true,"metadata":{}}]}'

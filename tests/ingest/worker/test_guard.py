@@ -10,7 +10,7 @@ import psutil
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distributary.ingest.guard import deadly
+from distributary.ingest.worker.guard import deadly
 
 Rows = npt.NDArray[np.int64]
 

@@ -16,13 +16,13 @@ from tests.codecs.avro_samples import long
 from tests.ingest.kafka_records import Sent, aside_rows, batch, pins, rows_of, value
 
 from distributary.codecs.base import Decoded
-from distributary.codecs.keys import KeyCodec, KeyReader
-from distributary.ingest import reasons
-from distributary.ingest.demux import Demultiplexer
-from distributary.ingest.key_texts import Keys
-from distributary.ingest.names import table_name
+from distributary.codecs.mixed.keys import KeyCodec, KeyReader
+from distributary.ingest import pins as reasons
+from distributary.ingest.columns.names import table_name
 from distributary.ingest.pins import PinnedKeys, PinnedRecord
-from distributary.ingest.setting_groups import Columns, Route
+from distributary.ingest.settings.groups import Columns, Route
+from distributary.ingest.worker.demux import Demultiplexer
+from distributary.ingest.worker.keys import Keys
 from distributary.registry.base import Schema
 
 LONG = PinnedRecord((5, ()), Schema(5, "AVRO", '"long"'))

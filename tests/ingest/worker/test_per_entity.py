@@ -11,12 +11,12 @@ import pytest
 from tests.ingest.kafka_records import TOPIC, Sent, aside_rows, batch, pins, rows_of
 
 from distributary.codecs.base import INFERRED
-from distributary.ingest.demux import Demultiplexer
-from distributary.ingest.ledger import QUARANTINE_TABLE
 from distributary.ingest.pins import PinnedRecord, PinnedTable, Pins, for_workers
-from distributary.ingest.report import TaskReport
-from distributary.ingest.setting_groups import NamedTable, Policies, Route
-from distributary.ingest.unknown_fields import Sighting
+from distributary.ingest.settings.groups import NamedTable, Policies, Route
+from distributary.ingest.tables.ledger import QUARANTINE_TABLE
+from distributary.ingest.worker.demux import Demultiplexer
+from distributary.ingest.worker.report import TaskReport
+from distributary.ingest.worker.sightings import Sighting
 from distributary.registry.base import Schema
 
 ROUTE = Route(field="game", table="{entity}")

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.ingest.pipelines import written
 
-from distributary.ingest.report import Growth, TaskReport, to_batch, total
-from distributary.ingest.spans import Span
+from distributary.ingest.kafka.places import Span
+from distributary.ingest.worker.report import Growth, TaskReport, to_batch, total
 
 COUNTS = st.dictionaries(st.sampled_from("abc"), st.integers(1, 9)).map(Counter)
 REPORTS = st.builds(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from distributary.ingest.task import tally
+from distributary.ingest.worker.task import tally
 
 
 def test_names_are_counted() -> None:

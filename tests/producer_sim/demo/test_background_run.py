@@ -11,8 +11,8 @@ from tests.ingest.pipelines import settings
 from distributary.errors import ConfigError, PipelineError
 from distributary.ingest.progress import Progress, Silent, Summary
 from distributary.ingest.supervisor import Outcome
-from distributary.producer_sim import background_run
-from distributary.producer_sim.background_run import BackgroundRun
+from distributary.producer_sim.demo import background_run
+from distributary.producer_sim.demo.background_run import BackgroundRun
 
 NO_SPARK = cast("SparkSession", None)
 

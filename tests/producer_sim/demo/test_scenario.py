@@ -6,10 +6,10 @@ from typing import cast
 
 import pytest
 
-from distributary.ingest.settings import load
-from distributary.producer_sim.demo import Demo, _simulation, _together, write_settings
-from distributary.producer_sim.stack import Stack
-from distributary.producer_sim.truth import Group, Sent, Truth
+from distributary.ingest.settings.model import load
+from distributary.producer_sim.demo.scenario import Demo, _simulation, _together, write_settings
+from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.truth.sent import Group, Sent, Truth
 
 STACK = cast("Stack", SimpleNamespace(bootstrap_servers="127.0.0.1:1", registry_url="http://127.0.0.1:2"))
 

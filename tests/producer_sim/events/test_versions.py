@@ -8,14 +8,8 @@ import pyarrow as pa
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
-from distributary.producer_sim.event_class import event_class, record_class
-from distributary.producer_sim.versions import (
-    EVENT_TYPES,
-    NESTED_KINDS,
-    arrow_schema,
-    event_schema,
-    schema_text,
-)
+from distributary.producer_sim.events.versions import EVENT_TYPES, NESTED_KINDS, arrow_schema, event_schema
+from distributary.producer_sim.formats.protobuf import event_class, record_class, schema_text
 from distributary.registry.memory import MemoryRegistry
 
 MANY = 24

@@ -16,12 +16,12 @@ import pytest
 from fastavro import parse_schema, schemaless_reader
 
 from distributary.codecs.base import BUILT_IN, load_codec
-from distributary.producer_sim.checksum import row_hashes
-from distributary.producer_sim.corruption import NO_ENTITY, UNKNOWN_IDS
-from distributary.producer_sim.encode_avro import longs
-from distributary.producer_sim.events import EventMaker, Events, Population, game_names
-from distributary.producer_sim.formats import FORMATS, load_format
-from distributary.producer_sim.versions import event_schema
+from distributary.producer_sim.events.versions import event_schema
+from distributary.producer_sim.formats.avro import longs
+from distributary.producer_sim.formats.base import FORMATS, load_format
+from distributary.producer_sim.formats.corruption import NO_ENTITY, UNKNOWN_IDS
+from distributary.producer_sim.traffic.events import EventMaker, Events, Population, game_names
+from distributary.producer_sim.truth.checksum import row_hashes
 from distributary.registry.base import Schema
 
 # Its types come in a package of their own.

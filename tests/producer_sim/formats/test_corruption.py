@@ -9,11 +9,14 @@ from google.protobuf.message import DecodeError
 
 from distributary.codecs.base import load_codec
 from distributary.errors import BadSchema
-from distributary.producer_sim.corruption import UNKNOWN_IDS, framed, value_digest
-from distributary.producer_sim.encode_protobuf import BROKEN_ENDINGS, ProtobufFormat
-from distributary.producer_sim.event_class import event_class
-from distributary.producer_sim.events import EventMaker, Population
-from distributary.producer_sim.versions import schema_text
+from distributary.producer_sim.formats.corruption import UNKNOWN_IDS, framed, value_digest
+from distributary.producer_sim.formats.protobuf import (
+    BROKEN_ENDINGS,
+    ProtobufFormat,
+    event_class,
+    schema_text,
+)
+from distributary.producer_sim.traffic.events import EventMaker, Population
 from distributary.registry.base import Schema
 
 ID = 7

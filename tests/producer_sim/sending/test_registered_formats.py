@@ -14,12 +14,12 @@ from confluent_kafka.schema_registry.json_schema import JSONDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from distributary.errors import BadSchema
-from distributary.producer_sim.events import EventMaker, Events, Population, game_names
-from distributary.producer_sim.formats import FORMATS, load_format
-from distributary.producer_sim.stack import Stack
-from distributary.producer_sim.versions import EVENT_TYPES, event_schema
-from distributary.registry.confluent import ConfluentRegistry
-from distributary.registry.options import RegistryOptions
+from distributary.producer_sim.events.versions import EVENT_TYPES, event_schema
+from distributary.producer_sim.formats.base import FORMATS, load_format
+from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.traffic.events import EventMaker, Events, Population, game_names
+from distributary.registry.confluent.options import RegistryOptions
+from distributary.registry.confluent.registry import ConfluentRegistry
 
 pytestmark = pytest.mark.stack
 

@@ -9,14 +9,14 @@ import pytest
 
 from distributary.codecs.base import load_codec
 from distributary.errors import BadSchema
-from distributary.producer_sim.registration import Registration
-from distributary.producer_sim.simulation import Simulation
-from distributary.producer_sim.stack import Stack
-from distributary.registry.catalogue import Catalogue
-from distributary.registry.compatibility_level import subject_at_none
-from distributary.registry.confluent import ConfluentRegistry
+from distributary.producer_sim.sending.registration import Registration
+from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.traffic.simulation import Simulation
+from distributary.registry.confluent.catalogue import Catalogue
+from distributary.registry.confluent.compatibility_level import subject_at_none
+from distributary.registry.confluent.options import RegistryOptions
+from distributary.registry.confluent.registry import ConfluentRegistry
 from distributary.registry.memory import MemoryRegistry
-from distributary.registry.options import RegistryOptions
 
 pytestmark = pytest.mark.stack
 
@@ -73,7 +73,7 @@ def test_what_is_no_schema_is_refused_at_any_level(
     for stage in settings.stages[:3]:
         Registration(settings, registry).register(stage, "GameEvent")
     monkeypatch.setattr(
-        "distributary.producer_sim.encode_protobuf.proto_text", lambda schema, imported: "message {"
+        "distributary.producer_sim.formats.protobuf.proto_text", lambda schema, imported: "message {"
     )
     with pytest.raises(BadSchema):
         Registration(settings, registry, notices.append).register(settings.stages[3], "GameEvent")

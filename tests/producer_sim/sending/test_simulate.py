@@ -12,16 +12,16 @@ import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from distributary.errors import SetupError
-from distributary.producer_sim.corruption import value_digest
-from distributary.producer_sim.formats import FORMATS, corrupt_kinds, load_format
-from distributary.producer_sim.routes import Routed
-from distributary.producer_sim.simulate import Progress, simulate
-from distributary.producer_sim.simulation import Simulation
-from distributary.producer_sim.stack import Stack
-from distributary.producer_sim.truth import Place, Truth
-from distributary.registry.confluent import ConfluentRegistry
+from distributary.producer_sim.events.routes import Routed
+from distributary.producer_sim.formats.base import FORMATS, corrupt_kinds, load_format
+from distributary.producer_sim.formats.corruption import value_digest
+from distributary.producer_sim.sending.simulate import Progress, simulate
+from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.traffic.simulation import Simulation
+from distributary.producer_sim.truth.sent import Place, Truth
+from distributary.registry.confluent.options import RegistryOptions
+from distributary.registry.confluent.registry import ConfluentRegistry
 from distributary.registry.memory import MemoryRegistry
-from distributary.registry.options import RegistryOptions
 
 pytestmark = pytest.mark.stack
 

@@ -9,9 +9,9 @@ import pytest
 import typer.main
 
 from distributary.cli import app
-from distributary.producer_sim.formats import FORMATS, corrupt_kinds
+from distributary.producer_sim.formats.base import FORMATS, corrupt_kinds
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/simulate.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[3] / "docs/reference/simulate.md").read_text(encoding="utf-8")
 
 
 def options() -> list[str]:

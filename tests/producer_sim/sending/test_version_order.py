@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 
 from distributary.cli import app
 from distributary.errors import ConfigError
-from distributary.producer_sim.simulation import Simulation
-from distributary.producer_sim.truth import Truth, save
-from distributary.producer_sim.version_order import check_order
+from distributary.producer_sim.sending.simulate import check_order
+from distributary.producer_sim.traffic.simulation import Simulation
+from distributary.producer_sim.truth.sent import Truth, save
 
 SERVERS = "127.0.0.1:1"
 

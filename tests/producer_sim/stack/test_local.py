@@ -19,13 +19,13 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from distributary.errors import SetupError
-from distributary.producer_sim.processes import ProcessId, alive
-from distributary.producer_sim.service import Service
-from distributary.producer_sim.stack import Stack, default_folder, local_stack
+from distributary.producer_sim.stack.local import Stack, default_folder, local_stack
+from distributary.producer_sim.stack.processes import ProcessId, alive
+from distributary.producer_sim.stack.service import Service
 
 pytestmark = pytest.mark.stack
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +152,7 @@ def test_each_can_be_away_alone_and_comes_back_to_its_port(own: Stack) -> None:
 PARENT = """\
 import sys
 from pathlib import Path
-from distributary.producer_sim.stack import Stack
+from distributary.producer_sim.stack.local import Stack
 Stack(Path(sys.argv[1])).up()
 print("up", flush=True)
 sys.stdin.read()

@@ -6,18 +6,16 @@ from typing import Any
 
 import pytest
 
-from distributary.codecs.base import load_codec
-from distributary.codecs.describe import describe
-from distributary.codecs.schema_changes import classify
-from distributary.codecs.schema_description import RecordDescription
+from distributary.codecs.base import describe, load_codec
+from distributary.codecs.changes.classify import classify
+from distributary.codecs.changes.description import RecordDescription
 from distributary.errors import ConfigError
-from distributary.producer_sim.event_class import record_class
-from distributary.producer_sim.event_proto_text import proto_text
-from distributary.producer_sim.formats import load_format
-from distributary.producer_sim.schema_steps import CHANGES, JSON_CHANGES
-from distributary.producer_sim.simulation import Simulation
-from distributary.producer_sim.stages import Stage
-from distributary.producer_sim.versions import EVENT_TYPES
+from distributary.producer_sim.events.versions import EVENT_TYPES
+from distributary.producer_sim.formats.base import load_format
+from distributary.producer_sim.formats.protobuf import proto_text, record_class
+from distributary.producer_sim.traffic.changes import CHANGES, JSON_CHANGES
+from distributary.producer_sim.traffic.simulation import Simulation
+from distributary.producer_sim.traffic.stages import Stage
 from distributary.registry.base import Schema
 
 

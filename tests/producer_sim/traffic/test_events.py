@@ -10,10 +10,9 @@ import pyarrow as pa
 import pytest
 
 from distributary.codecs.base import load_codec
-from distributary.producer_sim.checksum import row_hashes
-from distributary.producer_sim.event_class import event_class
-from distributary.producer_sim.events import EventMaker, Events, Population, game_names
-from distributary.producer_sim.versions import schema_text
+from distributary.producer_sim.formats.protobuf import event_class, schema_text
+from distributary.producer_sim.traffic.events import EventMaker, Events, Population, game_names
+from distributary.producer_sim.truth.checksum import row_hashes
 from distributary.registry.base import Schema
 
 POPULATION = Population(games=game_names(7), gamers=200)

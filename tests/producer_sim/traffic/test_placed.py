@@ -9,17 +9,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from distributary.ingest.conform import plan
-from distributary.ingest.layout import extend
-from distributary.ingest.setting_groups import Policies
-from distributary.producer_sim.checksum import row_hashes
-from distributary.producer_sim.event_model import columns
-from distributary.producer_sim.events import EventMaker, Population
-from distributary.producer_sim.expected import Placer
-from distributary.producer_sim.formats import load_format
-from distributary.producer_sim.rescued_text import RESCUED, with_canonical_rescued
-from distributary.producer_sim.schema_steps import CANNOT, CHANGES
-from distributary.producer_sim.simulation import Simulation
+from distributary.ingest.columns.layout import extend
+from distributary.ingest.conform.conversion import plan
+from distributary.ingest.settings.groups import Policies
+from distributary.producer_sim.events.model import columns
+from distributary.producer_sim.formats.base import load_format
+from distributary.producer_sim.traffic.changes import CANNOT, CHANGES
+from distributary.producer_sim.traffic.events import EventMaker, Population
+from distributary.producer_sim.traffic.placed import Placer
+from distributary.producer_sim.traffic.simulation import Simulation
+from distributary.producer_sim.truth.checksum import row_hashes
+from distributary.producer_sim.truth.rescued_text import RESCUED, with_canonical_rescued
 
 
 def placed(old: pa.DataType, new: pa.DataType, values: list[Any]) -> tuple[list[Any], list[Any], list[bool]]:

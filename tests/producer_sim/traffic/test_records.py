@@ -10,15 +10,16 @@ import pyarrow as pa
 import pytest
 
 from distributary.codecs.base import load_codec
-from distributary.codecs.schema_changes import ChangeClass
-from distributary.producer_sim.checksum import GroupSums, row_hashes
-from distributary.producer_sim.events import EventMaker
-from distributary.producer_sim.formats import FORMATS, corrupt_kinds
-from distributary.producer_sim.routes import Routed
-from distributary.producer_sim.simulation import Simulation
-from distributary.producer_sim.traffic import Record, Traffic
-from distributary.producer_sim.truth import Group
-from distributary.producer_sim.versions import EVENT_TYPES, schema_text
+from distributary.codecs.changes.classify import ChangeClass
+from distributary.producer_sim.events.routes import Routed
+from distributary.producer_sim.events.versions import EVENT_TYPES
+from distributary.producer_sim.formats.base import FORMATS, corrupt_kinds
+from distributary.producer_sim.formats.protobuf import schema_text
+from distributary.producer_sim.traffic.events import EventMaker
+from distributary.producer_sim.traffic.records import Record, Traffic
+from distributary.producer_sim.traffic.simulation import Simulation
+from distributary.producer_sim.truth.checksum import GroupSums, row_hashes
+from distributary.producer_sim.truth.sent import Group
 from distributary.registry.base import Schema
 
 IDS = {1: 101, 2: 102, 3: 103}

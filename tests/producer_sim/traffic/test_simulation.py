@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from distributary.errors import ConfigError
-from distributary.producer_sim.routes import Routed
-from distributary.producer_sim.simulation import Simulation
+from distributary.producer_sim.events.routes import Routed
+from distributary.producer_sim.traffic.simulation import Simulation
 
 GOOD: dict[str, Any] = {"bootstrap_servers": "127.0.0.1:9092", "topic": "games"}
 

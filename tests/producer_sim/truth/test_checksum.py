@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distributary.producer_sim.checksum import MASK, GroupSums, row_hashes
+from distributary.producer_sim.truth.checksum import MASK, GroupSums, row_hashes
 
 # Machines that run tests are busy: time says nothing here.
 QUICK = settings(deadline=None, max_examples=50)

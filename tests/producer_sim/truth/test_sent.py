@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distributary.errors import ConfigError
-from distributary.producer_sim.checksum import MASK
-from distributary.producer_sim.truth import Corrupt, Group, Place, Sent, Truth, joined, load, save
+from distributary.producer_sim.truth.checksum import MASK
+from distributary.producer_sim.truth.sent import Corrupt, Group, Place, Sent, Truth, joined, load, save
 
 FIRST = Truth(
     topic="games",

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from tests.producer_sim.conftest import ColumnOf, HandMade
 
-from distributary.ingest.setting_groups import Columns
-from distributary.producer_sim.checksum import MASK, row_hashes
-from distributary.producer_sim.rescued_text import RESCUED, canonical_text
-from distributary.producer_sim.truth import Corrupt, Group, Sent
-from distributary.producer_sim.verify import verify
+from distributary.ingest.settings.groups import Columns
+from distributary.producer_sim.truth.checksum import MASK, row_hashes
+from distributary.producer_sim.truth.rescued_text import RESCUED, canonical_text
+from distributary.producer_sim.truth.sent import Corrupt, Group, Sent
+from distributary.producer_sim.verify.comparison import verify
 
 GROUP = Group("golf", 13)
 WIDE = {"level": 4_000_000_000, "inventory.gold": 2**40}

@@ -12,9 +12,9 @@ import pytest
 from tests.producer_sim.conftest import EVENTS, GAMES, SCHEMA_IDS, TOPIC, ColumnOf, HandMade
 
 from distributary.errors import CheckFailed
-from distributary.producer_sim.truth import Group, Place, Sent, Truth
-from distributary.producer_sim.verdict import Kind, Verdict
-from distributary.producer_sim.verify import Progress, verify
+from distributary.producer_sim.truth.sent import Group, Place, Sent, Truth
+from distributary.producer_sim.verify.comparison import Progress, verify
+from distributary.producer_sim.verify.verdict import Kind, Verdict
 
 PART = ("golf", 13)
 

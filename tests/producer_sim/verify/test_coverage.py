@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distributary.producer_sim.coverage import BLOCK, Coverage
+from distributary.producer_sim.verify.coverage import BLOCK, Coverage
 
 # Machines that run tests are busy: time says nothing here.
 QUICK = settings(deadline=None, max_examples=50)

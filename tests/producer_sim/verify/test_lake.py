@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from distributary.producer_sim.lake import batches
+from distributary.producer_sim.verify.lake import batches
 
 # Long enough for a process that ends, and for the reader's threads to be amid a file when it does.
 ENDS_WITHIN = 60
@@ -21,7 +21,7 @@ ROWS_A_FILE = 1_000_000
 STOPS_EARLY = """
 import sys
 from deltalake import DeltaTable
-from distributary.producer_sim.lake import batches
+from distributary.producer_sim.verify.lake import batches
 
 for at, _ in enumerate(batches(DeltaTable(sys.argv[1]))):
     if at == int(sys.argv[2]):

@@ -7,12 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from distributary.ingest import ledger
-from distributary.ingest.native_commit import NativeCommits
-from distributary.ingest.tables import create
-from distributary.producer_sim.coverage import Coverage
-from distributary.producer_sim.lake import Lake
-from distributary.producer_sim.ledger_check import Held, check_ledger, read_ledger
+from distributary.ingest.tables import ledger
+from distributary.ingest.tables.change import create
+from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.producer_sim.verify.coverage import Coverage
+from distributary.producer_sim.verify.lake import Lake
+from distributary.producer_sim.verify.ledger_check import Held, check_ledger, read_ledger
 
 NOW = datetime(2024, 5, 6, 7, 8, 9, tzinfo=timezone.utc)
 GENERATION = "c" * 32

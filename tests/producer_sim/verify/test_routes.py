@@ -12,11 +12,11 @@ from tests.producer_sim.conftest import HandMade
 from tests.producer_sim.routed_world import TOPIC, Landed, Rule, World, world
 
 from distributary.errors import ConfigError
-from distributary.ingest.setting_groups import NamedTable
-from distributary.producer_sim.routes import Routed
-from distributary.producer_sim.truth import Group, load, save
-from distributary.producer_sim.verdict import Kind, Verdict
-from distributary.producer_sim.verify import verify
+from distributary.ingest.settings.groups import NamedTable
+from distributary.producer_sim.events.routes import Routed
+from distributary.producer_sim.truth.sent import Group, load, save
+from distributary.producer_sim.verify.comparison import verify
+from distributary.producer_sim.verify.verdict import Kind, Verdict
 
 EXPRESSION = """-- who plays 'level' where
 concat(upper(`Country`), '-', case when Level > 50 then 'high' else guild.name end, if(premium, '!', ''))"""

@@ -7,7 +7,7 @@ import pytest
 
 from distributary.errors import BadSchema, RegistryUnavailable
 from distributary.registry.base import Reference
-from distributary.registry.catalogue import Catalogue
+from distributary.registry.confluent.catalogue import Catalogue
 
 if TYPE_CHECKING:
     from tests.registry.conftest import AnswerServer, Connect

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from distributary.errors import RegistryUnavailable
-from distributary.registry.compatibility_level import registry_at_none, subject_at_none
-from distributary.registry.connection import Connection
+from distributary.registry.confluent.compatibility_level import registry_at_none, subject_at_none
+from distributary.registry.confluent.connection import Connection
 
 if TYPE_CHECKING:
     from tests.registry.conftest import AnswerServer, Connect

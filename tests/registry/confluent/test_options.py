@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from distributary.errors import ConfigError, RegistryUnavailable
-from distributary.registry.options import RegistryOptions
+from distributary.registry.confluent.options import RegistryOptions
 
 if TYPE_CHECKING:
     from tests.registry.conftest import AnswerServer, Connect

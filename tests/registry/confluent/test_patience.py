@@ -6,7 +6,7 @@ from time import monotonic
 import pytest
 
 from distributary.errors import BadSchema, ConfigError, RegistryUnavailable, SchemaNotFound
-from distributary.registry.patience import Patience
+from distributary.registry.confluent.patience import Patience
 
 
 def test_a_no_is_believed_only_after_its_time() -> None:

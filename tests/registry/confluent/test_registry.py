@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from distributary.errors import RegistryUnavailable, SchemaNotFound
-from distributary.producer_sim.apicurio import ApicurioRegistry
+from distributary.producer_sim.stack.apicurio import ApicurioRegistry
 from distributary.registry.base import Schema
-from distributary.registry.confluent import ConfluentRegistry
-from distributary.registry.options import RegistryOptions
+from distributary.registry.confluent.options import RegistryOptions
+from distributary.registry.confluent.registry import ConfluentRegistry
 
 if TYPE_CHECKING:
     from tests.registry.conftest import AnswerServer, Connect

@@ -12,7 +12,7 @@ import pytest
 
 from distributary.errors import RegistryChanged, RegistryUnavailable, SchemaNotFound
 from distributary.registry.base import Reference, SchemaRegistry
-from distributary.registry.disk_cache import DiskCache, Notice
+from distributary.registry.disk.cache import DiskCache, Notice
 from distributary.registry.memory import MemoryRegistry
 
 if TYPE_CHECKING:

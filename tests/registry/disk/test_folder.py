@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from distributary.errors import SetupError
 from distributary.registry.base import Reference, Schema, SubjectVersion
-from distributary.registry.schema_file import from_document, sealed, to_document, unsealed
-from distributary.registry.schema_folder import SchemaFolder
+from distributary.registry.disk.folder import SchemaFolder
+from distributary.registry.disk.schema_file import from_document, sealed, to_document, unsealed
 
 SCHEMA = Schema(7, "AVRO", '"ünt"', (Reference("b", "s", 2),), {"c": "1", "b": "2"}, "guid", ("ENCRYPT",))
 

@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from distributary.errors import BadSchema
-from distributary.registry.import_names import checked_import_name
+from distributary.registry.protobuf.text import checked_import_name
 
 _nasty = st.sampled_from(
     ["..", ".", "", "/", "\\", "C:", "~", "\x00", "\u202e", "a", "b.proto", " ", "\n", "%2e%2e"]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 
-from distributary.registry.protobuf_text import compile_text
+from distributary.registry.protobuf.text import compile_text
 
 HEAD = 'syntax = "proto3"; package p;'
 NEXT = "message Next { string a = 1; }"

@@ -8,7 +8,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from distributary.errors import BadSchema
-from distributary.registry.protobuf_text import MAX_BYTES, compile_text
+from distributary.registry.protobuf.text import MAX_BYTES, compile_text
 from distributary.registry.references import MAX_IMPORTS
 
 INNER = 'syntax = "proto3"; package x; message Inner { int32 a = 1; }'

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
+from tests.codecs.avro.test_codec import CHAIN, comparable, spoilt
 from tests.codecs.avro_pairs import in_json, pairs_with_values, shaped
 from tests.codecs.avro_samples import Branch, day, kind_of, long, moment, record, schema, write
 from tests.codecs.avro_samples import by_fastavro as written_by_fastavro
-from tests.codecs.test_avro import CHAIN, comparable, spoilt
 
-from distributary.codecs.avro_resolving import ResolvingReader, resolving_reader
+from distributary.codecs.avro.resolution.reader import ResolvingReader, resolving_reader
 from distributary.errors import BadSchema
 
 slow = settings(

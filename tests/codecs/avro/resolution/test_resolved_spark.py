@@ -12,14 +12,14 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
+from tests.codecs.avro.resolution.test_reader import E1, LOCAL, READ, fields, reader_of
+from tests.codecs.avro.test_codec import CHAIN, comparable
+from tests.codecs.avro.test_spark import _renamed
 from tests.codecs.avro_pairs import pairs_with_values
 from tests.codecs.avro_samples import Branch, kind_of, record, write
-from tests.codecs.test_avro import CHAIN, comparable
-from tests.codecs.test_avro_resolving import E1, LOCAL, READ, fields, reader_of
-from tests.codecs.test_avro_spark import _renamed
 
-from distributary.codecs.avro_resolving import ResolvingReader
-from distributary.codecs.avro_spark import spark_type
+from distributary.codecs.avro.resolution.reader import ResolvingReader
+from distributary.codecs.avro.spark import spark_type
 from distributary.errors import BadSchema, DecoderUnavailable
 
 pytestmark = pytest.mark.spark

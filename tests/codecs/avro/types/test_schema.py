@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from tests.codecs.avro_samples import record, schema
 
-from distributary.codecs.avro import AvroCodec
-from distributary.codecs.avro_schema import Extras, parse_schema
+from distributary.codecs.avro.codec import AvroCodec
+from distributary.codecs.avro.types.schema import Extras, parse_schema
 from distributary.errors import BadSchema
 from distributary.registry.base import Schema
 

@@ -1,0 +1,95 @@
+"""Carried here from elsewhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from distributary.errors import CheckpointMismatch
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.kafka.offsets import Offsets, Positions, positions_from_json, positions_to_json
+
+_REMEDY = "restore Spark's files, or go on with a new checkpoint and `start: from_tables`"
+
+
+def batch_offsets(checkpoint: Checkpoint, batch_id: int) -> Offsets:
+    """The offsets of a batch that Spark has planned. Raises CheckpointMismatch for files lost, cut off or edited."""
+    return between(batch_start(checkpoint, batch_id), batch_end(checkpoint, batch_id), f"batch {batch_id}")
+
+
+def batch_start(checkpoint: Checkpoint, batch_id: int) -> Positions:
+    """Where a batch starts: the end of the one before; partitions new in this batch are not in it."""
+    return batch_end(checkpoint, batch_id - 1) if batch_id > 0 else _initial(checkpoint.initial_offsets)
+
+
+def batch_end(checkpoint: Checkpoint, batch_id: int) -> Positions:
+    """Where a batch ends, each partition's first offset after it."""
+    path = checkpoint.offsets / str(batch_id)
+    lines = _text(path).splitlines()
+    # A version, the query's settings, then one line a source: ours has one.
+    if len(lines) != 3 or lines[0] != "v1":
+        raise _unreadable(path, f"it has {len(lines)} lines, not the three of a query with one source")
+    return _positions(path, lines[2])
+
+
+def between(start: Positions, end: Positions, what: str) -> Offsets:
+    """The ranges from start to end. Raises CheckpointMismatch, naming `what`, where these do not belong together."""
+    gone = [
+        f"{topic}/{number}" for topic in start for number in start[topic] if number not in end.get(topic, {})
+    ]
+    if gone:
+        raise CheckpointMismatch(
+            f"{what}: Spark's files know partitions that are not there any more: {', '.join(gone)}; "
+            "the topic was made anew or a file was edited. " + _REMEDY
+        )
+    offsets = {
+        topic: {
+            number: (start.get(topic, {}).get(number, 0), last) for number, last in sorted(partitions.items())
+        }
+        for topic, partitions in sorted(end.items())
+    }
+    _check_forward(offsets, what)
+    return offsets
+
+
+def _check_forward(offsets: Offsets, what: str) -> None:
+    for topic, ranges in offsets.items():
+        for number, (start, end) in ranges.items():
+            if not 0 <= start <= end:
+                raise CheckpointMismatch(
+                    f"{what}: Spark's files say that {topic}/{number} starts at {start} and ends at {end}; "
+                    "one of them was edited. " + _REMEDY
+                )
+
+
+def _initial(path: Path) -> Positions:
+    # Kafka's source puts a zero byte before the version, for the sake of readers from Spark 2.1.0.
+    lines = _text(path).lstrip("\0").splitlines()
+    if len(lines) != 2 or lines[0] != "v1":
+        raise _unreadable(path, f"it has {len(lines)} lines, not a version and the offsets")
+    return _positions(path, lines[1])
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise CheckpointMismatch(f"Spark's file {path} is gone; {_REMEDY}") from error
+    except ValueError as error:
+        raise _unreadable(path, "it is not text") from error
+
+
+def _positions(path: Path, line: str) -> Positions:
+    try:
+        value: Any = json.loads(line)
+        positions = positions_from_json(value)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise _unreadable(path, "its last line holds no offsets") from error
+    if value != positions_to_json(positions) or not positions or not all(positions.values()):
+        raise _unreadable(path, "its last line names no partition")
+    return positions
+
+
+def _unreadable(path: Path, why: str) -> CheckpointMismatch:
+    return CheckpointMismatch(f"Spark's file {path} was cut off or edited: {why}; {_REMEDY}")
