@@ -1,22 +1,78 @@
-"""The arrows between the folders, and the seam that keeps formats inside codecs/."""
+"""The arrows between the folders, the floors inside them, and the seam that keeps formats inside codecs/."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# registry <- codecs <- ingest <- producer_sim: each may import what stands to its left.
+# registry <- codecs <- ingest <- producer_sim: each may import what stands to its left, and what all of them share.
+SHARED = {"errors", "files"}
 MAY_IMPORT = {
-    "registry": {"errors"},
-    "codecs": {"errors", "registry"},
-    "ingest": {"errors", "registry", "codecs"},
-    "producer_sim": {"errors", "registry", "codecs", "ingest"},
+    "registry": SHARED,
+    "codecs": {*SHARED, "registry"},
+    "ingest": {*SHARED, "registry", "codecs"},
+    "producer_sim": {*SHARED, "registry", "codecs", "ingest"},
 }
+
+# Each folder's house, from the ground up. A room is a subfolder, or a file that stands in the folder itself. It may import
+# what is on the floors below its own, nothing beside it and nothing above: so no arrow runs back, whatever is added.
+# A new room gets a floor here before anything else.
+FLOORS: Mapping[str, tuple[str, ...]] = {
+    "ingest": (
+        "columns failpoints files progress",
+        "settings spark conform",
+        "kafka parquet",
+        "routing",
+        "pins",
+        "tables",
+        "checkpoint",
+        "schemas resolve",
+        "worker evolution inference",
+        "batch",
+        "pipeline",
+        "supervisor",
+        "run",
+    ),
+    "codecs": (
+        "types reasons option_values",
+        "wire changes",
+        "base",
+        "bisect",
+        "avro json protobuf",
+        "jsonschema mixed notebook",
+    ),
+    "registry": (
+        "base subjects bounded_cache",
+        "references readable",
+        "protobuf",
+        "same_schema memory",
+        "confluent disk",
+    ),
+    "producer_sim": (
+        "events stack",
+        "formats truth",
+        "traffic verify",
+        "sending",
+        "demo",
+    ),
+    "src/distributary": (
+        "__init__ errors",
+        "functions lookup",
+        "views",
+        "commands",
+        "cli",
+        "__main__",
+    ),
+}
+# One takes in so many names at a glance.
+MOST_FILES = 16
+
 FORMATS = {"protobuf", "avro", "json", "jsonschema", "json_schema"}
 # A schema's type is the registry's own word for it, and the settings name the codec to load.
 MAY_NAME_A_FORMAT = {"registry", "codecs"}
@@ -55,10 +111,74 @@ def modules(folder: str) -> list[Path]:
 
 
 ALL_MODULES = [(folder, source) for folder in MAY_IMPORT for source in modules(folder)]
+HOUSES = [(house, source) for house in FLOORS for source in modules(house)]
+FLOOR_OF = {
+    house: {room: number for number, rooms in enumerate(floors) for room in rooms.split()}
+    for house, floors in FLOORS.items()
+}
 
 
 def name_of(value: object) -> str:
     return str(value.relative_to(ROOT)) if isinstance(value, Path) else ""
+
+
+def dotted(house: str, source: Path) -> str:
+    """What a module is imported as."""
+    start = ROOT / house if house in MAY_IMPORT else ROOT / "src/distributary"
+    inside = ".".join(source.relative_to(start).with_suffix("").parts)
+    return f"distributary.{house}.{inside}" if house in MAY_IMPORT else f"distributary.{inside}"
+
+
+MODULE_FILES = {dotted(house, source): source for house, source in HOUSES}
+
+
+@cache
+def modules_imported(module: str) -> frozenset[str]:
+    """The modules of ours that a module imports, wherever in it: for the checker only and within functions, too."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(MODULE_FILES[module].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return frozenset(names & set(MODULE_FILES)) - {module}
+
+
+def room_of(house: str, module: str) -> str | None:
+    """The room of a house that a module is in; None where it is in another house."""
+    own = f"distributary.{house}." if house in MAY_IMPORT else "distributary."
+    if not module.startswith(own) or (house not in MAY_IMPORT and module.split(".")[1] in MAY_IMPORT):
+        return None
+    return module.removeprefix(own).split(".", maxsplit=1)[0]
+
+
+@pytest.mark.parametrize(("house", "source"), HOUSES, ids=name_of)
+def test_no_arrow_runs_back(house: str, source: Path) -> None:
+    floors, module = FLOOR_OF[house], dotted(house, source)
+    room = room_of(house, module)
+    assert room in floors, f"say in FLOORS on which floor of {house}/ {room} is"
+    rooms = {room_of(house, other) for other in modules_imported(module)} - {room, None}
+    up = {other for other in rooms if other is not None and floors.get(other, -1) >= floors[room]}
+    assert not up, f"{module} imports what is not below {room}: {sorted(up)}"
+
+
+@pytest.mark.parametrize("house", FLOORS)
+def test_each_room_that_has_a_floor_is_there(house: str) -> None:
+    rooms = {room_of(house, dotted(house, source)) for source in modules(house)}
+    assert set(FLOOR_OF[house]) <= rooms
+    assert sum(len(floor.split()) for floor in FLOORS[house]) == len(FLOOR_OF[house]), "a room has two floors"
+
+
+@pytest.mark.parametrize(("house", "source"), HOUSES, ids=name_of)
+def test_a_file_does_not_repeat_its_folder(house: str, source: Path) -> None:
+    assert not source.stem.startswith(source.parent.name), f"{source.parent.name}/ says that already"
+
+
+@pytest.mark.parametrize("house", FLOORS)
+def test_a_folder_is_taken_in_at_a_glance(house: str) -> None:
+    folders = {source.parent for source in modules(house)}
+    crowded = {name_of(folder): n for folder in folders if (n := len(list(folder.glob("*.py")))) > MOST_FILES}
+    assert not crowded
 
 
 @pytest.mark.parametrize(("folder", "source"), ALL_MODULES, ids=name_of)
