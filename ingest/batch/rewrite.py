@@ -13,11 +13,11 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyspark.sql import DataFrame
 
 from distributary.errors import SumsDisagree
+from distributary.files import replace as replace_file
 from distributary.ingest.batch.passes import discard, run_pass
 from distributary.ingest.checkpoint import manifest_pins as decisions
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
-from distributary.ingest.files import replace as replace_file
 from distributary.ingest.kafka.records import worker_columns
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.pins import Pins

@@ -9,8 +9,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from distributary.errors import CheckpointMismatch
+from distributary.files import write_once
 from distributary.ingest.checkpoint.folder import Checkpoint
-from distributary.ingest.files import write_once
 
 FORMAT = 1
 

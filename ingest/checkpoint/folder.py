@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from distributary.errors import CheckpointMismatch
-from distributary.ingest.files import make_folder, numbered, sweep
+from distributary.files import make_folder, numbered, sweep
 
 
 @dataclass(frozen=True, slots=True)

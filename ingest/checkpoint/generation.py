@@ -10,8 +10,8 @@ from datetime import datetime, timezone
 from typing import Any, Literal, get_args
 
 from distributary.errors import CheckpointMismatch
+from distributary.files import write_once
 from distributary.ingest.checkpoint.folder import Checkpoint
-from distributary.ingest.files import write_once
 from distributary.ingest.kafka.cluster import UNKNOWN
 from distributary.ingest.kafka.offsets import Positions, positions_from_json, positions_to_json
 

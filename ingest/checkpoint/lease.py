@@ -24,9 +24,9 @@ from typing import Any, final
 from pyspark.sql import SparkSession
 
 from distributary.errors import LeaseHeld
+from distributary.files import make_folder, replace
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.jvm_lock import JvmLock
-from distributary.ingest.files import make_folder, replace
 
 # How long a JVM whose Python is dead is waited for; it takes about a second to notice.
 WAIT_SECONDS = 15.0

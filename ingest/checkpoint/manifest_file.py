@@ -13,6 +13,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from distributary.errors import CheckpointMismatch
+from distributary.files import numbered, write_once
 from distributary.ingest.checkpoint import histories
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.manifest import (
@@ -24,7 +25,6 @@ from distributary.ingest.checkpoint.manifest import (
     TableFiles,
     check_sums,
 )
-from distributary.ingest.files import numbered, write_once
 from distributary.ingest.kafka.offsets import offsets_from_json, offsets_to_json
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.registry.base import SchemaRef

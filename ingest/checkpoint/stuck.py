@@ -6,8 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 
+from distributary.files import numbered, replace
 from distributary.ingest.checkpoint.folder import Checkpoint
-from distributary.ingest.files import numbered, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from distributary.codecs.notebook.options import ENGINE, MODE, Engine, location_
 from distributary.codecs.notebook.plan import Mode, SubjectPlan, rescuing
 from distributary.codecs.notebook.query import Wanted, subject_plan
 from distributary.errors import ConfigError, SchemaNotFound, UnknownFieldException
-from distributary.ingest.files import numbered
+from distributary.files import numbered
 from distributary.ingest.schemas.hints import hinted, hints_of
 from distributary.ingest.schemas.location import SUFFIX, SchemaLocation
 from distributary.registry.base import Schema

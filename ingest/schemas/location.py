@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from distributary.errors import BadSchema, SchemaNotFound
-from distributary.ingest.files import numbered, write_once
+from distributary.files import numbered, write_once
 from distributary.registry.base import Answer, Reference, Schema, SchemaRef, SchemaType, SubjectVersion
 
 SUFFIX = ".json"

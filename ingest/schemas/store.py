@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from distributary.errors import CheckpointMismatch
+from distributary.files import write_once
 from distributary.ingest.checkpoint.folder import Checkpoint
-from distributary.ingest.files import write_once
 from distributary.ingest.pins import RecordKey
 from distributary.registry.base import Schema
 from distributary.registry.disk.schema_file import from_document, to_document

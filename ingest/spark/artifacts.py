@@ -13,7 +13,7 @@ from pathlib import Path
 import platformdirs
 
 from distributary.errors import SetupError
-from distributary.ingest.files import file_lock
+from distributary.files import file_lock, replace
 from distributary.ingest.spark.artifact_list import Artifact, ArtifactList, read_artifact_list
 from distributary.ingest.spark.ivy import retrieve
 
@@ -126,9 +126,7 @@ def _unverified(folder: Path, artifacts: Sequence[Artifact]) -> list[Artifact]:
 
 def _remember(folder: Path, artifact: Artifact) -> None:
     verified = _read_verified(folder) | {artifact.file_name: _mark(folder, artifact)}
-    draft = folder / f"{_VERIFIED}.draft"
-    draft.write_text(json.dumps(verified, indent=1), encoding="utf-8")
-    draft.replace(folder / _VERIFIED)
+    replace(folder / _VERIFIED, json.dumps(verified, indent=1).encode())
 
 
 def _read_verified(folder: Path) -> dict[str, object]:

@@ -10,10 +10,11 @@ import os
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from distributary.ingest.files import without_links
+from distributary.files import write_once
 from distributary.ingest.parquet.data_file import DataFile
 
 # What a log entry says of its author, beside the commit's own metadata.
@@ -33,23 +34,11 @@ def is_newest(table: str | os.PathLike[str], version: int) -> bool:
 def put_entry(table: str | os.PathLike[str], version: int, actions: Sequence[Mapping[str, Any]]) -> bool:
     """Make these actions the table's next version; False where somebody else has made that version already.
 
-    A link to a finished file either appears or does not, and never replaces one. Not synced to disk, which would take
-    milliseconds a table: kill -9 loses nothing of it, loss of power may. Raises SetupError on a file system without links.
+    Not synced to disk, which would take milliseconds a table: kill -9 loses nothing of it, loss of power may. Raises
+    SetupError on a file system without hard links.
     """
-    final = entry_path(table, version)
-    draft = os.path.join(os.path.dirname(final), f".{uuid.uuid4().hex}.tmp")
-    try:
-        with open(draft, "w", encoding="utf-8") as file:
-            file.writelines(json.dumps(action, separators=(",", ":")) + "\n" for action in actions)
-        os.link(draft, final)
-    except FileExistsError:
-        return False
-    except OSError as error:
-        raise without_links(error, os.path.dirname(final), "sink.root") from error
-    finally:
-        if os.path.exists(draft):
-            os.unlink(draft)
-    return True
+    lines = (json.dumps(action, separators=(",", ":")) + "\n" for action in actions)
+    return write_once(Path(entry_path(table, version)), "".join(lines).encode(), durable=False)
 
 
 def entry(table: str | os.PathLike[str], version: int) -> list[dict[str, Any]]:

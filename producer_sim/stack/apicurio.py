@@ -10,7 +10,7 @@ from contextlib import closing
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-from distributary.ingest.files import file_lock
+from distributary.files import file_lock
 from distributary.ingest.spark.artifact_list import read_artifact_list
 from distributary.ingest.spark.artifacts import Report, resolve, to_stderr
 from distributary.ingest.spark.java import find_java

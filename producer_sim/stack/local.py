@@ -11,7 +11,7 @@ from pathlib import Path
 import platformdirs
 
 from distributary.errors import SetupError
-from distributary.ingest.files import file_lock
+from distributary.files import file_lock
 from distributary.ingest.spark.artifacts import Report, to_stderr
 from distributary.producer_sim.stack.apicurio import ApicurioRegistry
 from distributary.producer_sim.stack.kafka_broker import KafkaBroker

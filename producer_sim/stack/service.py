@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from distributary.errors import SetupError
+from distributary.files import replace
 from distributary.producer_sim.stack.ports import free_port, require_free
 from distributary.producer_sim.stack.processes import (
     ProcessId,
@@ -191,9 +192,7 @@ class Service(ABC):
             return None
 
     def _write_state(self, state: _State) -> None:
-        draft = self._state_file.with_suffix(".draft")
-        draft.write_text(json.dumps(asdict(state)), encoding="utf-8")
-        draft.replace(self._state_file)
+        replace(self._state_file, json.dumps(asdict(state)).encode())
 
     def _failure(self, what: str) -> str:
         return f"the {self.name} {what}; its log is {self.log} and ends with:\n{last_lines(self.log)}"

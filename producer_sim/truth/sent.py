@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from distributary.errors import ConfigError
-from distributary.ingest.files import replace
+from distributary.files import replace
 from distributary.producer_sim.events.values import Plain
 from distributary.producer_sim.truth.checksum import MASK
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from distributary.errors import SetupError
+from distributary.files import replace
 from distributary.registry.base import Schema, SchemaRef, SubjectVersion
 from distributary.registry.disk.schema_file import from_document, sealed, to_document, unsealed
 
@@ -79,16 +77,7 @@ class SchemaFolder:
             return None
 
     def _write(self, name: str, content: Mapping[str, Any]) -> None:
-        temporary = self.path / f".{name}.{uuid4().hex}.tmp"
-        try:
-            with temporary.open("xb") as file:
-                file.write(sealed(content))
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self.path / name)
-        finally:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
+        replace(self.path / name, sealed(content))
 
 
 def _schema_in(document: Mapping[str, Any]) -> Schema | None:

@@ -11,10 +11,10 @@ from tests.ingest.batches import decided, settled
 from tests.ingest.kafka_records import TOPIC, folder, numbered, pins, value
 from tests.ingest.pipelines import checkpoint
 
+from distributary.files import replace as replace_file
 from distributary.ingest.batch.finish import commit_metadata
 from distributary.ingest.batch.rewrite import Rewriter, _is_lost, _with_files
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
-from distributary.ingest.files import replace as replace_file
 from distributary.ingest.parquet.data_file import file_name
 from distributary.ingest.tables.log_commit import NativeCommits
 

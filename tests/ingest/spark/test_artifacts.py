@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from distributary.errors import SetupError
-from distributary.ingest.files import file_lock
+from distributary.files import file_lock
 from distributary.ingest.spark.artifact_list import Artifact, ArtifactList, read_artifact_list
 from distributary.ingest.spark.artifacts import SPARK_JARS, cache_folder, resolve, spark_jars
 

@@ -212,9 +212,22 @@ def test_a_disk_that_takes_no_more_is_said_and_stops_nothing(
     known = origin.register("s", A, "AVRO")
     cache = start(origin)
     shutil.rmtree(cache.folder)
+    cache.folder.touch()  # where a folder should be, so that nothing can be written
     assert cache.by_ref(known).text == A
     assert cache.versions("s")[0].id == known
     assert kinds(told) == ["not_kept", "not_kept"]
+
+
+def test_a_folder_that_was_removed_is_made_again(
+    origin: MemoryRegistry, start: Start, told: list[Notice]
+) -> None:
+    known = origin.register("s", A, "AVRO")
+    cache = start(origin)
+    shutil.rmtree(cache.folder)
+    assert cache.by_ref(known).text == A
+    origin.down = True
+    assert start(origin).by_ref(known).text == A
+    assert "not_kept" not in kinds(told)
 
 
 def test_notices_are_logged_unless_told_otherwise(

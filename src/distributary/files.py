@@ -28,21 +28,24 @@ _NO_LINKS = (EPERM, ENOTSUP)
 _TEMPORARY = ".tmp"
 
 
-def write_once(path: Path, data: bytes) -> bool:
+def write_once(path: Path, data: bytes, *, durable: bool = True) -> bool:
     """Whether this call made the file; False when it was there already, which then stays as it is.
 
-    Among any number of threads and processes calling it at once for one path exactly one gets True.
+    Among any number of threads and processes calling it at once for one path exactly one gets True. A file that is not
+    `durable` costs no sync, which is milliseconds: it survives a kill -9, not a loss of power, and its folder must be there.
+    Raises SetupError on a file system without hard links.
     """
-    with _temporary(path, data) as temporary:
+    with _temporary(path, data, durable) as temporary:
         made = _link(temporary, path)
-    # Also when another was first: a caller that goes on because the file is there relies on it staying there.
-    sync_folder(path.parent)
+    if durable:
+        # Also when another was first: a caller that goes on because the file is there relies on it staying there.
+        sync_folder(path.parent)
     return made
 
 
 def replace(path: Path, data: bytes) -> None:
     """Put a file in the place of `path`; a reader sees the old one or the new one, never a mixture."""
-    with _temporary(path, data) as temporary:
+    with _temporary(path, data, durable=True) as temporary:
         os.replace(temporary, path)
     sync_folder(path.parent)
 
@@ -75,15 +78,17 @@ def sync_folder(path: Path) -> None:
 
 
 @contextmanager
-def _temporary(path: Path, data: bytes) -> Iterator[Path]:
-    """The data, durable, under a name in the same folder that is gone afterwards."""
-    make_folder(path.parent)
+def _temporary(path: Path, data: bytes, durable: bool) -> Iterator[Path]:
+    """The data under a name in the same folder that is gone afterwards."""
+    if durable:
+        make_folder(path.parent)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{_TEMPORARY}")
     try:
         with temporary.open("xb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         yield temporary
     finally:
         temporary.unlink(missing_ok=True)
@@ -95,18 +100,13 @@ def _link(temporary: Path, path: Path) -> bool:
     except FileExistsError:
         return False
     except OSError as error:
-        raise without_links(error, path.parent, "the checkpoint") from error
+        if error.errno not in _NO_LINKS:
+            raise
+        raise SetupError(
+            f"the file system under {path.parent} has no hard links ({error.strerror}); "
+            "put this folder on a POSIX file system, such as a local disk or NFS"
+        ) from error
     return True
-
-
-def without_links(error: OSError, folder: str | os.PathLike[str], what: str) -> OSError | SetupError:
-    """The error of link(2), told so that it can be mended where the file system has no hard links."""
-    if error.errno not in _NO_LINKS:
-        return error
-    return SetupError(
-        f"the file system under {os.fspath(folder)} has no hard links ({error.strerror}); "
-        f"put {what} on a POSIX file system, such as a local disk or NFS"
-    )
 
 
 def _removed(file: Path, newest: float) -> bool:

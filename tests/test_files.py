@@ -13,9 +13,9 @@ from threading import Barrier, Event
 
 import pytest
 
+from distributary import files
 from distributary.errors import SetupError
-from distributary.ingest import files as atomic_file
-from distributary.ingest.files import make_folder, replace, sweep, write_once
+from distributary.files import make_folder, replace, sweep, write_once
 
 
 def names(folder: Path) -> list[str]:
@@ -28,6 +28,18 @@ def test_the_first_writer_wins_and_the_file_stays_his(tmp_path: Path) -> None:
     assert not write_once(path, b"two")
     assert path.read_bytes() == b"one"
     assert names(path.parent) == ["file.json"]
+
+
+def test_one_that_need_not_last_through_a_loss_of_power_is_as_whole_and_makes_no_folder(
+    tmp_path: Path,
+) -> None:
+    assert write_once(tmp_path / "file", b"one", durable=False)
+    assert not write_once(tmp_path / "file", b"two", durable=False)
+    assert (tmp_path / "file").read_bytes() == b"one"
+    assert names(tmp_path) == ["file"]
+    with pytest.raises(FileNotFoundError):
+        write_once(tmp_path / "gone" / "file", b"one", durable=False)
+    assert not (tmp_path / "gone").exists()
 
 
 def test_replace_puts_the_new_content_in_place(tmp_path: Path) -> None:
@@ -56,7 +68,7 @@ def test_of_many_threads_exactly_one_wins(tmp_path: Path) -> None:
 RACER = """
 import sys
 from pathlib import Path
-from distributary.ingest.files import write_once
+from distributary.files import write_once
 print("ready", flush=True)
 sys.stdin.readline()
 print(write_once(Path(sys.argv[1]), sys.argv[2].encode() * 10_000))
@@ -142,6 +154,6 @@ def test_each_new_folder_is_made_durable_in_its_parent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[Path] = []
-    monkeypatch.setattr(atomic_file, "sync_folder", synced.append)
+    monkeypatch.setattr(files, "sync_folder", synced.append)
     make_folder(tmp_path / "a" / "b")
     assert synced == [tmp_path, tmp_path / "a"]
