@@ -39,6 +39,7 @@ WAYS = frozenset({"ours", "n_queries", "filters"})
 # What the Protobuf pipeline must reach against the same ways, and what the decoders must.
 BOUNDS = (
     Bound("avro_fastavro", "times fastavro, a record at a time", 6, at_least=True),
+    Bound("avro_from_avro", "times Spark's from_avro on one core", 2, at_least=True),
     Bound("json_from_json", "times Spark's from_json on one core", 2, at_least=True),
     Bound("protobuf_from_protobuf", "times Spark's from_protobuf on one core", 3, at_least=True),
     Bound("pipeline_json_n_queries", "JSON: times the rows/s of a streaming query a game", 5, at_least=True),
@@ -48,6 +49,7 @@ BOUNDS = (
 )
 _RATES = {
     "avro_fastavro": ("avro", "fastavro"),
+    "avro_from_avro": ("avro", "from_avro"),
     "json_from_json": ("json", "from_json"),
     "protobuf_from_protobuf": ("protobuf", "from_protobuf"),
 }
@@ -116,6 +118,7 @@ def _document(
         **about,
         "decoders": {
             name: {
+                "by": rate.by,
                 "events": rate.events,
                 "seconds": [round(seconds, 3) for seconds in rate.seconds],
                 "rows_per_second": round(rate.rows_per_second),

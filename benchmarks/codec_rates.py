@@ -2,7 +2,7 @@
 
 Each is given the same bodies, all in memory, and must give a column for each field. Ours does all its checks. What runs in
 Spark runs with one task and is measured without the way to Python and back. Seconds are those of the processor, which for
-Spark's from_json include what the JVM's collector and compiler do beside that task; by the clock they are on another core.
+Spark's functions include what the JVM's collector and compiler do beside that task; by the clock they are on another core.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 from benchmarks.watching import Watch
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
+from pyspark.sql.avro.functions import from_avro
 
+import distributary
 from distributary.codecs.base import RecordReader, load_codec
 from distributary.ingest.spark.session import spark_session
 from distributary.producer_sim.events.versions import event_schema
@@ -34,17 +36,22 @@ from distributary.producer_sim.traffic.events import EventMaker, Population, gam
 from distributary.registry.base import Schema
 
 RUNS = 5
+OURS = f"distributary {distributary.__version__}"
 _PAYLOADS = 20_000
 _COMPAT = Path(__file__).resolve().parent.parent / ".venv-compat" / "bin" / "python"
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """The processor's seconds of each run of one decoder over so many events (with `clock` in its name: the clock's)."""
+    """The processor's seconds of each run of one decoder over so many events (with `clock` in its name: the clock's).
+
+    `by` is what decoded, with its version.
+    """
 
     name: str
     events: int
     seconds: tuple[float, ...]
+    by: str
 
     @property
     def rows_per_second(self) -> float:
@@ -56,12 +63,12 @@ def measure_rates(events: int, seed: int, watch: Watch) -> dict[str, Rate]:
     """Every decoder's rate; without `from_protobuf` where the environment that has it is not there."""
     found: dict[str, Rate] = {}
     avro, json_texts, protobuf = (_bodies(name, events, seed) for name in ("avro", "json", "protobuf"))
-    readers = {name: _reader(name) for name in ("avro", "protobuf")}
+    by_protobuf = _reader("protobuf")
     with watch.step("measuring decoders on one core", 1):
-        found["avro"] = _timed("avro", events, lambda: _decode(readers["avro"], avro))
-        found["protobuf"] = _timed("protobuf", events, lambda: _decode(readers["protobuf"], protobuf))
-        found["fastavro"] = _timed("fastavro", events, lambda: _by_fastavro(avro))
-        found |= _json_rates(events, json_texts)
+        found["protobuf"] = _timed("protobuf", OURS, events, lambda: _decode(by_protobuf, protobuf))
+        beside = f"fastavro {fastavro.__version__}"
+        found["fastavro"] = _timed("fastavro", beside, events, lambda: _by_fastavro(avro))
+        found |= _rates_beside_spark(events, avro, json_texts)
     genuine = _from_protobuf(events, protobuf, watch)
     return found if genuine is None else {**found, "from_protobuf": genuine}
 
@@ -82,9 +89,9 @@ def _schema(name: str) -> Schema:
     return Schema(1, described.schema_type, described.schema_text(event_schema(1)))
 
 
-def _reader(name: str) -> RecordReader:
+def _reader(name: str, schema: Schema | None = None) -> RecordReader:
     codec = load_codec(name)
-    return codec.reader(_schema(name), codec.default_path)
+    return codec.reader(schema or _schema(name), codec.default_path)
 
 
 def _decode(reader: RecordReader, payloads: list[pa.BinaryArray]) -> int:
@@ -105,7 +112,7 @@ def _by_fastavro(payloads: list[pa.BinaryArray]) -> int:
     return rows
 
 
-def _timed(name: str, events: int, work: Callable[[], int]) -> Rate:
+def _timed(name: str, by: str, events: int, work: Callable[[], int]) -> Rate:
     seconds = []
     for run in range(RUNS + 1):
         began = time.process_time()
@@ -114,40 +121,58 @@ def _timed(name: str, events: int, work: Callable[[], int]) -> Rate:
             seconds.append(time.process_time() - began)
         if rows != events:
             raise ValueError(f"{name} gave {rows:,} rows of {events:,}")
-    return Rate(name, events, tuple(seconds))
+    return Rate(name, events, tuple(seconds), by)
 
 
-def _json_rates(events: int, texts: list[pa.BinaryArray]) -> dict[str, Rate]:
+def _rates_beside_spark(
+    events: int, avro: list[pa.BinaryArray], json_texts: list[pa.BinaryArray]
+) -> dict[str, Rate]:
+    """Ours and Spark's own function in turns, for the formats of which this Spark has one."""
     with tempfile.TemporaryDirectory(prefix="distributary-bench-") as folder:
-        path = f"{folder}/texts.parquet"
-        # One row group is one task.
-        whole = pa.concat_arrays(texts).cast(pa.string())
-        pq.write_table(pa.table({"value": whole}), path, row_group_size=events, compression="none")
         spark = spark_session("codecs", "local[1]", {"spark.driver.memory": "4g"})
         try:
-            return _json_in_spark(spark, path, events, texts)
+            texts = _frame(spark, f"{folder}/json.parquet", json_texts, pa.string())
+            inferred = spark.read.json(texts.limit(1_000).rdd.map(lambda row: row.value)).schema
+            json_reader = _reader("json", Schema(1, "STRUCT", inferred.json()))
+            found = _turns(
+                spark, events, "json", json_reader, json_texts, sql.from_json("value", inferred), texts
+            )
+            bodies = _frame(spark, f"{folder}/avro.parquet", avro, pa.binary())
+            by_spark = from_avro("value", _schema("avro").text)
+            return found | _turns(spark, events, "avro", _reader("avro"), avro, by_spark, bodies)
         finally:
             spark.stop()
 
 
-def _json_in_spark(
-    spark: SparkSession, path: str, events: int, texts: list[pa.BinaryArray]
-) -> dict[str, Rate]:
+def _frame(spark: SparkSession, path: str, payloads: list[pa.BinaryArray], of: pa.DataType) -> DataFrame:
+    """The payloads in Spark's memory, as one task has them."""
+    whole = pa.concat_arrays(payloads).cast(of)
+    # One row group is one task.
+    pq.write_table(pa.table({"value": whole}), path, row_group_size=len(whole), compression="none")
     frame = spark.read.parquet(path).coalesce(1).persist()
     frame.count()
-    schema = spark.read.json(frame.limit(1_000).rdd.map(lambda row: row.value)).schema
-    codec = load_codec("json")
-    reader = codec.reader(Schema(1, "STRUCT", schema.json()), codec.default_path)
-    parsed = frame.select(sql.from_json("value", schema).alias("event")).select("event.*")
+    return frame
 
+
+def _turns(  # noqa: PLR0913, PLR0917 - one comparison: whose, over what, by which two ways
+    spark: SparkSession,
+    events: int,
+    name: str,
+    reader: RecordReader,
+    payloads: list[pa.BinaryArray],
+    by_spark: Column,
+    frame: DataFrame,
+) -> dict[str, Rate]:
+    parsed = frame.select(by_spark.alias("event")).select("event.*")
     jvm = psutil.Process(cast("Any", spark)._jvm.java.lang.ProcessHandle.current().pid())
-    # Taking turns: a machine that slows down meanwhile does so for both.
-    turns = [_turn(jvm, parsed, reader, texts) for _ in range(RUNS + 3)][
-        3:
-    ]  # the JVM compiles what is hot in the first
-    names = ("json", "from_json", "from_json_clock")
+    # Taking turns: a machine that slows down meanwhile does so for both. The JVM compiles what is hot in the first ones.
+    turns = [_turn(jvm, parsed, reader, payloads) for _ in range(RUNS + 3)][3:]
+    frame.unpersist()
+    theirs = f"Spark {spark.version}"
+    named = ((name, OURS), (f"from_{name}", theirs), (f"from_{name}_clock", theirs))
     return {
-        name: Rate(name, events, tuple(turn[place] for turn in turns)) for place, name in enumerate(names)
+        one: Rate(one, events, tuple(turn[place] for turn in turns), by)
+        for place, (one, by) in enumerate(named)
     }
 
 
@@ -183,4 +208,5 @@ def _from_protobuf(events: int, payloads: list[pa.BinaryArray], watch: Watch) ->
     if done.returncode:
         watch.say(f"from_protobuf is left out: {(done.stderr.strip().splitlines() or ['it failed'])[-1]}")
         return None
-    return Rate("from_protobuf", events, tuple(json.loads(done.stdout.strip().splitlines()[-1])))
+    told = json.loads(done.stdout.strip().splitlines()[-1])
+    return Rate("from_protobuf", events, tuple(told["seconds"]), f"Spark {told['spark']}")

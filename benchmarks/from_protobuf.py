@@ -1,4 +1,4 @@
-"""Run by Spark 3.4.1's own Python: the seconds of its `from_protobuf` over a file of events, on one core, as JSON.
+"""Run by another Spark's own Python: its version and the seconds of its `from_protobuf` over a file of events, on one core.
 
 python from_protobuf.py BODIES.parquet RUNS
 """
@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.protobuf.functions import from_protobuf
@@ -24,8 +25,8 @@ from distributary.producer_sim.formats.protobuf import schema_text
 from distributary.registry.protobuf.text import compile_text
 
 
-def main(path: str, runs: int) -> list[float]:
-    """The seconds of each run, after two that let the JVM compile what is hot."""
+def main(path: str, runs: int) -> dict[str, Any]:
+    """Spark's version, and the seconds of each run after two that let the JVM compile what is hot."""
     os.environ.pop("SPARK_HOME", None)
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     jars = resolve(read_artifact_list(ROOT / "tests" / "compat" / "compat_jars.lock"))
@@ -37,7 +38,7 @@ def main(path: str, runs: int) -> list[float]:
         .getOrCreate()
     )
     try:
-        return _seconds(spark, path, runs)
+        return {"spark": spark.version, "seconds": _seconds(spark, path, runs)}
     finally:
         spark.stop()
 

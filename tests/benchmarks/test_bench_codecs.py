@@ -9,11 +9,12 @@ from benchmarks.codec_rates import Rate
 from benchmarks.results import Timing
 
 RATES = {
-    "avro": Rate("avro", 200, (1.0, 2.0, 9.0)),
-    "fastavro": Rate("fastavro", 200, (14.0,)),
-    "json": Rate("json", 200, (1.0,)),
-    "from_json": Rate("from_json", 200, (3.0,)),
-    "protobuf": Rate("protobuf", 200, (1.0,)),
+    "avro": Rate("avro", 200, (1.0, 2.0, 9.0), "ours"),
+    "fastavro": Rate("fastavro", 200, (14.0,), "fastavro 1"),
+    "from_avro": Rate("from_avro", 200, (8.0,), "Spark 4"),
+    "json": Rate("json", 200, (1.0,), "ours"),
+    "from_json": Rate("from_json", 200, (3.0,), "Spark 4"),
+    "protobuf": Rate("protobuf", 200, (1.0,), "ours"),
 }
 WAYS = {
     "ours": Timing("ours", "ours", 10, 1_000, (2.0,)),
@@ -26,6 +27,7 @@ def test_the_ratios_are_those_of_the_middle_runs_and_none_where_one_side_is_miss
     found = ratios_of(RATES, {"json": WAYS, "avro": WAYS})
     assert found == {
         "avro_fastavro": pytest.approx(7.0),
+        "avro_from_avro": pytest.approx(4.0),
         "json_from_json": pytest.approx(3.0),
         "protobuf_from_protobuf": None,
         "pipeline_json_n_queries": pytest.approx(6.0),
