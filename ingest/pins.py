@@ -86,8 +86,8 @@ class PinnedKeys:
     """How keys become text, where they are more than bytes.
 
     decoded  whether a key that names a schema is decoded by it; every other key is text as it is
-    records, refused, final  as `records`, `refused` and `schemas_final` of the pins, for the schemas of keys; a key that
-             cannot be decoded has no text
+    records, refused, final  as `records` and `refused` of PinnedSchemas and `schemas_final` of Turn, for the schemas of
+             keys; a key that cannot be decoded has no text
     """
 
     decoded: bool = False
@@ -96,65 +96,136 @@ class PinnedKeys:
     final: bool = False
 
 
-@dataclass(frozen=True)
-class Pins:
-    """What one pass over one batch is decided by.
+@dataclass(frozen=True, slots=True)
+class BatchId:
+    """Which batch it is, and where this attempt's files go.
 
-    expression   what records are routed by, for `by: expression`; None where Spark has done so
-    engine       what decodes: `arrow` or `spark`
-    check        what records are held to: `types` or `schema`
-    widen        whether tables whose columns are too narrow for a record's type are asked for wider ones
-    keys         how keys become text; None where they are bytes and nothing more
-    by_entity    whether records that name no schema are decoded by one that was inferred for their entity
-    records      record types that may be decoded
-    refused      record types that were asked for and that nobody knows: to quarantine
-    tables       known tables, by their folder under the root
-    admitted     folders of new tables that are wanted whatever their count
-    denied       folders of tables that are not to be: their records go to quarantine
-    new_tables   how many further tables a task may give a provisional file
-    rejected     single records that may not be decoded or written: to quarantine
-    already      per table folder, topic and partition: offsets below this are in the table
-    met          record types that a table has met before, by its folder; meeting others is reported
-    schemas_final, tables_final  what is not pinned goes to quarantine instead of being set aside
-    max_fields   how many fields an inferred schema grows to by itself
-    inferred_final  fields that the inferred schema lacks are rescued instead of letting it grow
-    guarded      payloads are decoded in a child process first, because a worker died
-    count_input  whether this pass counts what was read (rows set aside were counted before)
+    root        the folder of all tables
+    aside       the folder of rows that wait for an answer
+    generation  of the checkpoint
+    id          the batch's number
     """
 
     root: str
     aside: str
     generation: str
-    batch_id: int
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """How records are decoded.
+
+    codec       by name
+    engine      what decodes: `arrow` or `spark`
+    check       what records are held to: `types` or `schema`
+    by_entity   whether records that name no schema are decoded by one that was inferred for their entity
+    max_fields  how many fields an inferred schema grows to by itself
+    """
+
     codec: str
+    engine: str = "arrow"
+    check: str = "types"
+    by_entity: bool = False
+    max_fields: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRules:
+    """What the settings say to workers; it stays as it is for the whole run.
+
+    expression    what records are routed by, for `by: expression`; None where Spark has done so
+    worker_bytes  how much of a task's rows is kept in memory
+    max_questions  how many unknown record types a task asks for at most
+    """
+
+    decoding: Decoding
     topics: tuple[str, ...]
     route: Route
     columns: Columns
     policies: Policies
-    grow: bool
     worker_bytes: int
     expression: Node | None = None
-    engine: str = "arrow"
-    check: str = "types"
-    by_entity: bool = False
-    widen: bool = False
-    keys: PinnedKeys | None = None
-    records: tuple[PinnedRecord, ...] = ()
-    refused: Mapping[RecordKey, Verdict] = field(default_factory=dict)
-    tables: Mapping[str, PinnedTable] = field(default_factory=dict)
-    admitted: frozenset[str] = frozenset()
-    denied: frozenset[str] = frozenset()
-    new_tables: int = 0
-    rejected: Mapping[Coordinates, Verdict] = field(default_factory=dict)
-    already: Mapping[str, Mapping[str, Mapping[int, int]]] = field(default_factory=dict)
-    met: Mapping[str, tuple[RecordKey, ...]] = field(default_factory=dict)
     max_questions: int = 100
-    max_fields: int = 1000
-    schemas_final: bool = False
-    inferred_final: bool = False
-    tables_final: bool = False
-    guarded: bool = False
-    count_input: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedSchemas:
+    """Record types that may be decoded, and those that were asked for and that nobody knows: to quarantine."""
+
+    records: tuple[PinnedRecord, ...]
+    refused: Mapping[RecordKey, Verdict]
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedTables:
+    """Which tables there may be, and what is known of them.
+
+    known       by their folder under the root
+    met         record types that a table has met before, by its folder; meeting others is reported
+    already     per table folder, topic and partition: offsets below this are in the table
+    grow        whether known tables get columns
+    widen       whether tables whose columns are too narrow for a record's type are asked for wider ones
+    admitted    folders of new tables that are wanted whatever their count
+    denied      folders of tables that are not to be: their records go to quarantine
+    new_tables  how many further tables a task may give a provisional file
+    """
+
+    known: Mapping[str, PinnedTable]
+    met: Mapping[str, tuple[RecordKey, ...]]
+    already: Mapping[str, Mapping[str, Mapping[int, int]]]
+    grow: bool
+    widen: bool
+    admitted: frozenset[str]
+    denied: frozenset[str]
+    new_tables: int
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What passes over one batch differ by.
+
+    schemas_final, tables_final  what is not pinned goes to quarantine instead of being set aside
+    inferred_final  fields that the inferred schema lacks are rescued instead of letting it grow
+    rejected     single records that may not be decoded or written: to quarantine
+    guarded      payloads are decoded in a child process first, because a worker died
+    count_input  whether this pass counts what was read (rows set aside were counted before)
+    """
+
+    schemas_final: bool
+    inferred_final: bool
+    tables_final: bool
+    rejected: Mapping[Coordinates, Verdict]
+    guarded: bool
+    count_input: bool
+
+
+# The first pass over a batch: everything may still be asked for.
+FIRST_TURN = Turn(
+    schemas_final=False,
+    inferred_final=False,
+    tables_final=False,
+    rejected={},
+    guarded=False,
+    count_input=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pins:
+    """What one pass over one batch is decided by. What is decided for a batch has no default: it is never forgotten.
+
+    rules  stay as they are for the whole run; all other parts are the batch's own
+    keys   how keys become text; None where they are bytes and nothing more
+    turn   what this pass differs by from those before
+    """
+
+    batch: BatchId
+    rules: WorkerRules
+    schemas: PinnedSchemas
+    tables: PinnedTables
+    keys: PinnedKeys | None
+    turn: Turn
 
 
 def for_workers(pins: Pins) -> Pins:
@@ -162,11 +233,12 @@ def for_workers(pins: Pins) -> Pins:
 
     The driver keeps them all: tables have met them, and manifests list them.
     """
-    if not pins.by_entity:
+    if not pins.rules.decoding.by_entity:
         return pins
-    newest = set(newest_of_entities(pins.records).values())
-    kept = [one for number, one in enumerate(pins.records) if not one.schema.inferred or number in newest]
-    return replace(pins, records=tuple(kept))
+    records = pins.schemas.records
+    newest = set(newest_of_entities(records).values())
+    kept = [one for number, one in enumerate(records) if not one.schema.inferred or number in newest]
+    return replace(pins, schemas=replace(pins.schemas, records=tuple(kept)))
 
 
 TOMBSTONE = "tombstone"

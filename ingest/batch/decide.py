@@ -176,7 +176,7 @@ def _change_rows(
     settled = decision.settled
     if not (decision.changes or decision.logged or settled.report.met):
         return []
-    steps = SchemaSteps(load_codec(settings.decode.format), settled.pins.records)
+    steps = SchemaSteps(load_codec(settings.decode.format), settled.pins.schemas.records)
     rules, layouts = rules_of(settings), settled.layouts
     meetings = Meetings(steps, rules, decision.known, layouts).of(settled.report.met, decision.met)
     origin = (settings.name, manifest.generation, manifest.batch_id)
@@ -210,7 +210,8 @@ def _pins(settings: Settings, decision: Decision) -> BatchPins:
     pins = decision.settled.pins
     return BatchPins(
         schemas={
-            pinned.key[0]: hashlib.sha256(pinned.schema.text.encode()).hexdigest() for pinned in pins.records
+            pinned.key[0]: hashlib.sha256(pinned.schema.text.encode()).hexdigest()
+            for pinned in pins.schemas.records
         },
         settings=hashlib.sha256(repr(sorted(settings.fingerprint().items())).encode()).hexdigest(),
         decisions=decisions.to_json(pins),

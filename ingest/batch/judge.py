@@ -18,7 +18,7 @@ from distributary.ingest.columns.widening import widened
 from distributary.ingest.conform.misfits import Kind
 from distributary.ingest.evolution.rules import tables_widen
 from distributary.ingest.kafka.columns import payload_layout
-from distributary.ingest.pins import PinnedKeys, PinnedRecord, PinnedTable, Pins, describe
+from distributary.ingest.pins import PinnedKeys, PinnedRecord, PinnedSchemas, PinnedTable, Pins, describe
 from distributary.ingest.schemas.book import SchemaBook
 from distributary.ingest.schemas.entity_location import entity_name
 from distributary.ingest.settings.model import Settings
@@ -52,7 +52,7 @@ class Judge:
 
     def layouts(self, total: TaskReport, pins: Pins) -> dict[str, pa.Schema]:
         """The payload columns that each table written to must have, by folder."""
-        found = {folder: table.layout for folder, table in pins.tables.items()}
+        found = {folder: table.layout for folder, table in pins.tables.known.items()}
         merged: dict[tuple[int, int], pa.Schema] = {}
         touched: dict[str, pa.Schema] = {}
         for written in total.files:
@@ -68,7 +68,7 @@ class Judge:
     def objection(self, total: TaskReport, pins: Pins) -> Pins | None:
         """The pins to do the whole batch again with, where what was written cannot stay; None where it can."""
         if total.stops:
-            raise PolicyStopped(f"batch {pins.batch_id}: {total.stops[0]}")
+            raise PolicyStopped(f"batch {pins.batch.id}: {total.stops[0]}")
         return (
             self._too_many_tables(total, pins)
             or self._too_narrow(total, pins)
@@ -87,7 +87,7 @@ class Judge:
         for policy, met, name, what in stops:
             if met and policy == "fail":
                 raise PolicyStopped(
-                    f"batch {pins.batch_id}: {what}, and policies.{name} is `fail`: {_account(total)}"
+                    f"batch {pins.batch.id}: {what}, and policies.{name} is `fail`: {_account(total)}"
                 )
         self._check_growth(total, pins)
 
@@ -104,22 +104,22 @@ class Judge:
         records = [*learned.records, *self._met(total, pins), *grown]
         self._decide_evolution(records)
         self._schemas.pin(records)
-        return replace(
-            pins,
-            records=self._schemas.records,
-            refused={**pins.refused, **learned.refused},
+        turn = replace(
+            pins.turn,
             # What is asked for in vain is bounded; answers may bring new questions, such as which message it is.
-            schemas_final=last or pins.schemas_final or self._refused >= asked_at_most,
-            inferred_final=last or pins.inferred_final or (bool(total.proposals) and not grown),
+            schemas_final=last or pins.turn.schemas_final or self._refused >= asked_at_most,
+            inferred_final=last or pins.turn.inferred_final or (bool(total.proposals) and not grown),
             count_input=False,
         )
+        refused = {**pins.schemas.refused, **learned.refused}
+        return replace(pins, schemas=PinnedSchemas(self._schemas.records, refused), turn=turn)
 
     def _met(self, total: TaskReport, pins: Pins) -> list[PinnedRecord]:
         """The schemas of entities that had none of their own, as far as they have a table or may have one."""
         unmet = {
             entity: texts
             for entity, texts in total.unmet.items()
-            if (folder := self._folder(entity)) in self._known or folder in pins.admitted
+            if (folder := self._folder(entity)) in self._known or folder in pins.tables.admitted
         }
         return self._schemas.met(unmet, self._schema_name, self._settings.decode.max_fields)
 
@@ -179,13 +179,13 @@ class Judge:
         room = self.room() - len(provisional)
         waiting = [folder for folder in folders if folder not in provisional and folder not in self._known]
         final = last or len(waiting) > room
-        return replace(
-            pins,
-            admitted=frozenset([*pins.admitted, *provisional, *waiting[: max(room, 0)]]),
-            tables_final=final,
+        tables = replace(
+            pins.tables,
+            admitted=frozenset([*pins.tables.admitted, *provisional, *waiting[: max(room, 0)]]),
             # Whoever has not been named so far does not get in by being first in a task.
             new_tables=0 if final else max(room, 0),
         )
+        return replace(pins, tables=tables, turn=replace(pins.turn, tables_final=final))
 
     def room(self) -> int:
         """How many tables there may be beside the known ones."""
@@ -208,20 +208,20 @@ class Judge:
         if len(new) <= room:
             return None
         ranked = sorted(new, key=lambda folder: (-new[folder], folder))
-        denied = frozenset(ranked[room:])
-        return replace(
-            pins,
+        tables = replace(
+            pins.tables,
             admitted=frozenset(ranked[:room]),
-            denied=pins.denied | denied,
+            denied=pins.tables.denied | frozenset(ranked[room:]),
             new_tables=0,
-            tables_final=True,
         )
+        return replace(pins, tables=tables, turn=replace(pins.turn, tables_final=True))
 
     def _too_narrow(self, total: TaskReport, pins: Pins) -> Pins | None:
         """With the columns of tables as wide as records ask for."""
         if not total.wishes:
             return None
-        return replace(pins, tables=granted(total.wishes, pins.tables, self.layouts(total, pins)))
+        wide = granted(total.wishes, pins.tables.known, self.layouts(total, pins))
+        return replace(pins, tables=replace(pins.tables, known=wide))
 
     def _layouts_at_odds(self, total: TaskReport, pins: Pins) -> Pins | None:
         layouts = self.layouts(total, pins)
@@ -236,9 +236,11 @@ class Judge:
             if key not in holds:
                 holds[key] = _holds(layout, written.layout)
             if not holds[key]:
-                was = pins.tables.get(folder, PinnedTable(written.entity, _EMPTY))
+                was = pins.tables.known.get(folder, PinnedTable(written.entity, _EMPTY))
                 fixed.setdefault(folder, replace(was, layout=layout))
-        return replace(pins, tables={**pins.tables, **fixed}) if fixed else None
+        if not fixed:
+            return None
+        return replace(pins, tables=replace(pins.tables, known={**pins.tables.known, **fixed}))
 
     def _of_tables_met(
         self, total: TaskReport, pins: Pins, layouts: Mapping[str, pa.Schema]
@@ -247,7 +249,7 @@ class Judge:
         new = {
             written.file.table: written.entity
             for written in total.files
-            if written.entity is not None and written.file.table not in pins.tables
+            if written.entity is not None and written.file.table not in pins.tables.known
         }
         columns = self._settings.sink.columns
         states = self._tables.states(new)

@@ -53,12 +53,12 @@ class Settling:
     def settle(self, records: DataFrame, pins: Pins) -> Settled:
         """`records` is the batch as Spark's Kafka source gives it. Raises RestartToEvolve and PipelineErrors."""
         try:
-            return self._settle(worker_columns(records, len(pins.topics), self._headers), pins)
+            return self._settle(worker_columns(records, len(pins.rules.topics), self._headers), pins)
         except BaseException:
-            discard(pins.root, self._total)
+            discard(pins.batch.root, self._total)
             raise
         finally:
-            shutil.rmtree(pins.aside, ignore_errors=True)
+            shutil.rmtree(pins.batch.aside, ignore_errors=True)
 
     def _settle(self, whole: DataFrame, pins: Pins) -> Settled:
         todo = whole
@@ -77,15 +77,15 @@ class Settling:
                 answered = self._judge.answer(self._total, pins, last=turn >= MOST_PASSES - 2)
                 again, pins = (answered, pins) if grew else (None, answered)
             if again is not None:
-                discard(pins.root, self._total)
+                discard(pins.batch.root, self._total)
                 # Layouts that are pinned from here on do not grow again, and somebody will ask what made them.
                 self._total = TaskReport(growths=self._total.growths)
-                todo, pins = whole, replace(again, count_input=True)
+                todo, pins = whole, replace(again, turn=replace(again.turn, count_input=True))
             else:
                 todo = self._spark.read.parquet(*self._total.aside)
                 self._total.no_longer_aside()
         raise PipelineError(
-            f"batch {pins.batch_id}: after {MOST_PASSES} passes there are records without a place; nothing became "
+            f"batch {pins.batch.id}: after {MOST_PASSES} passes there are records without a place; nothing became "
             "visible. This is a defect of distributary: keep the checkpoint and report it"
         )
 
@@ -94,9 +94,9 @@ class Settling:
         try:
             return run_pass(todo, pins, self._slots), pins
         except Exception as error:
-            if pins.guarded or not any(sign in str(error) for sign in _WORKER_DIED):
+            if pins.turn.guarded or not any(sign in str(error) for sign in _WORKER_DIED):
                 raise
-        guarded = replace(pins, guarded=True)
+        guarded = replace(pins, turn=replace(pins.turn, guarded=True))
         return run_pass(todo, guarded, self._slots), guarded
 
     def _without_offenders(self, pins: Pins) -> Pins | None:
@@ -109,18 +109,20 @@ class Settling:
             mine = [file for file in files if file.table == folder]
             for found in offenders(self._spark, state.path, mine, state, self._place(pins)):
                 rejected[found.topic, found.partition, found.offset] = Verdict(CONSTRAINT, found.detail)
-        return replace(pins, rejected={**pins.rejected, **rejected}) if rejected else None
+        if not rejected:
+            return None
+        return replace(pins, turn=replace(pins.turn, rejected={**pins.turn.rejected, **rejected}))
 
     @staticmethod
     def _place(pins: Pins) -> tuple[str, str, str]:
-        columns = pins.columns
+        columns = pins.rules.columns
         return columns.kafka_topic, columns.kafka_partition, columns.kafka_offset
 
 
 def run_pass(todo: DataFrame, pins: Pins, slots: int) -> TaskReport:
     """One Spark job over records, as many tasks as there are slots: each writes few, large files."""
     records, pins = todo.coalesce(slots), for_workers(pins)
-    if pins.engine == "spark":
+    if pins.rules.decoding.engine == "spark":
         records = spark_decoded(records, pins)
     rows = records.mapInArrow(demultiplex(pins), REPORT_DDL).collect()
     return total(bytes(row.report) for row in rows)

@@ -33,7 +33,9 @@ class Rewriter:
         """The manifest with files that are there. Raises SumsDisagree if what was written again is not the same."""
         manifest = _with_files(manifest, self._written_before(manifest.batch_id))
         lost = {
-            table.folder: table for table in manifest.tables if _is_lost(pins.root, table, manifest.batch_id)
+            table.folder: table
+            for table in manifest.tables
+            if _is_lost(pins.batch.root, table, manifest.batch_id)
         }
         if not lost:
             return manifest
@@ -57,9 +59,9 @@ class Rewriter:
     def _write_again(
         self, manifest: Manifest, records: DataFrame, pins: Pins, lost: Mapping[str, TableFiles]
     ) -> dict[str, tuple[DataFile, ...]]:
-        todo = worker_columns(records, len(pins.topics), self._headers)
+        todo = worker_columns(records, len(pins.rules.topics), self._headers)
         report = run_pass(todo, decisions.from_manifest(manifest, pins), self._slots)
-        discard(pins.root, report, keep=lost.__contains__)
+        discard(pins.batch.root, report, keep=lost.__contains__)
         found = {
             folder: tuple(written.file for written in report.files if written.file.table == folder)
             for folder in lost

@@ -6,7 +6,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
 from pyspark.sql import DataFrame
@@ -30,7 +30,17 @@ from distributary.ingest.checkpoint.spark_files import batch_offsets
 from distributary.ingest.evolution.rules import tables_grow, tables_widen, worker_policies
 from distributary.ingest.kafka.offsets import Offsets, ends, starts
 from distributary.ingest.kafka.records import record_headers
-from distributary.ingest.pins import PinnedKeys, PinnedTable, Pins
+from distributary.ingest.pins import (
+    FIRST_TURN,
+    BatchId,
+    Decoding,
+    PinnedKeys,
+    PinnedSchemas,
+    PinnedTable,
+    PinnedTables,
+    Pins,
+    WorkerRules,
+)
 from distributary.ingest.routing.tree import Node
 from distributary.ingest.schemas.book import SchemaBook
 from distributary.ingest.settings.model import Settings
@@ -102,7 +112,7 @@ class BatchRunner:
             manifest, planned = self._decided(records, batch_id)
         else:
             check_manifest(self.checkpoint, self.generation, manifest)
-            manifest = self._rewriter.restored(manifest, records, self._first_pins(batch_id, {}))
+            manifest = self._rewriter.restored(manifest, records, self._first_pins(batch_id, {}, {}))
         self._last = manifest
         self._finisher.finish(manifest, records)
         if resumed or self._retried or self.attempts[batch_id] > 1 or manifest.pins.decisions["guarded"]:
@@ -157,37 +167,31 @@ class BatchRunner:
         self, records: DataFrame, batch_id: int, known: Mapping[str, PinnedTable], met: Histories
     ) -> Settled:
         judge = Judge(self.settings, self.schemas, self.tables, known, self.keys)
-        pins = replace(self._first_pins(batch_id, known, judge.room()), met=met)
+        pins = self._first_pins(batch_id, known, met, judge.room())
         headers = record_headers(self.settings)
         return Settling(records.sparkSession, judge, self.tables, headers, self.slots).settle(records, pins)
 
-    def _first_pins(self, batch_id: int, known: Mapping[str, PinnedTable], room: int = 0) -> Pins:
+    def _first_pins(
+        self, batch_id: int, known: Mapping[str, PinnedTable], met: Histories, room: int = 0
+    ) -> Pins:
         settings = self.settings
+        aside = str(self.checkpoint.aside / f"{batch_id}-{uuid.uuid4().hex}")
         return Pins(
-            root=str(settings.sink.root),
-            aside=str(self.checkpoint.aside / f"{batch_id}-{uuid.uuid4().hex}"),
-            generation=self.generation.id,
-            batch_id=batch_id,
-            codec=settings.decode.format,
-            topics=settings.source.topics,
-            route=settings.route,
-            columns=settings.sink.columns,
-            policies=worker_policies(settings),
-            grow=tables_grow(settings),
-            worker_bytes=settings.limits.worker_bytes,
-            expression=self.expression,
-            engine=settings.decode.engine,
-            check=settings.decode.check,
-            by_entity=settings.decode.schema_per == "entity",
-            widen=tables_widen(settings),
+            batch=BatchId(str(settings.sink.root), aside, self.generation.id, batch_id),
+            rules=worker_rules(settings, self.expression),
+            schemas=PinnedSchemas(self.schemas.records, self.schemas.refused()),
+            tables=PinnedTables(
+                known=known,
+                met=met,
+                already=self.generation.start.already,
+                grow=tables_grow(settings),
+                widen=tables_widen(settings),
+                admitted=frozenset(),
+                denied=frozenset(),
+                new_tables=room,
+            ),
             keys=self._first_keys(),
-            records=self.schemas.records,
-            refused=self.schemas.refused(),
-            tables=known,
-            new_tables=room,
-            already=self.generation.start.already,
-            max_questions=settings.registry.max_unknown_ids,
-            max_fields=settings.decode.max_fields,
+            turn=FIRST_TURN,
         )
 
     def _first_keys(self) -> PinnedKeys | None:
@@ -203,6 +207,27 @@ class BatchRunner:
         threads = self.settings.limits.commit_threads
         changer = TableChanger(self.tables, records.sparkSession, self.settings.sink.columns, threads)
         changer.apply(planned, settled.layouts, {"distributary.pipeline": self.settings.name})
+
+
+def worker_rules(settings: Settings, expression: Node | None) -> WorkerRules:
+    """What the settings say to workers; `expression` is what they route by, for `route.by: expression`."""
+    decode = settings.decode
+    return WorkerRules(
+        decoding=Decoding(
+            codec=decode.format,
+            engine=decode.engine,
+            check=decode.check,
+            by_entity=decode.schema_per == "entity",
+            max_fields=decode.max_fields,
+        ),
+        topics=settings.source.topics,
+        route=settings.route,
+        columns=settings.sink.columns,
+        policies=worker_policies(settings),
+        worker_bytes=settings.limits.worker_bytes,
+        expression=expression,
+        max_questions=settings.registry.max_unknown_ids,
+    )
 
 
 def logged_changes(change: PlannedChange) -> list[TableChange]:

@@ -44,11 +44,11 @@ def spark_decoded(records: DataFrame, pins: Pins) -> DataFrame:
     Raises DecoderUnavailable, and ConfigError for an expression that does not go with a record type's columns.
     """
     codec = codec_of(pins)
-    readers = [codec.reader(pinned.schema, pinned.key[1]) for pinned in pins.records]
+    readers = [codec.reader(pinned.schema, pinned.key[1]) for pinned in pins.schemas.records]
     schema = from_arrow_schema(framed_schema(readers), prefer_timestamp_ntz=True)
     frame = records.mapInArrow(framing(pins), schema)
     frame = frame.select(*RAW, RECORD, DEADLY, UNKNOWN, *_structs(readers))
-    wanted = pins.route.expression
+    wanted = pins.rules.route.expression
     if wanted is not None:
         frame = frame.withColumn("route", _routed(frame, wanted, readers))
     return frame.drop(RECORD)

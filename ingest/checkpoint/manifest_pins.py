@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from distributary.ingest.checkpoint.manifest import Manifest
-from distributary.ingest.pins import PinnedKeys, PinnedTable, Pins, RecordKey, Verdict
+from distributary.ingest.pins import (
+    BatchId,
+    PinnedKeys,
+    PinnedRecord,
+    PinnedSchemas,
+    PinnedTable,
+    PinnedTables,
+    Pins,
+    RecordKey,
+    Turn,
+    Verdict,
+)
 
 
 def to_json(pins: Pins) -> dict[str, Any]:
     """The decisions beside schemas and tables: who was refused, admitted, denied and rejected."""
     return {
-        "records": [_key_to_json(pinned.key) for pinned in pins.records],
-        "refused": [[_key_to_json(key), [v.reason, v.detail]] for key, v in sorted_refused(pins.refused)],
-        "rejected": [[list(where), [v.reason, v.detail]] for where, v in sorted(pins.rejected.items())],
-        "already": {table: {t: dict(ps) for t, ps in ends.items()} for table, ends in pins.already.items()},
+        "records": [_key_to_json(pinned.key) for pinned in pins.schemas.records],
+        "refused": [
+            [_key_to_json(key), [v.reason, v.detail]] for key, v in sorted_refused(pins.schemas.refused)
+        ],
+        "rejected": [[list(where), [v.reason, v.detail]] for where, v in sorted(pins.turn.rejected.items())],
+        "already": {
+            table: {t: dict(ps) for t, ps in ends.items()} for table, ends in pins.tables.already.items()
+        },
         "key_records": [_key_to_json(pinned.key) for pinned in (pins.keys.records if pins.keys else ())],
-        "grow": pins.grow,
-        "guarded": pins.guarded,
+        "grow": pins.tables.grow,
+        "guarded": pins.turn.guarded,
     }
 
 
@@ -29,42 +44,68 @@ def sorted_refused(refused: Mapping[RecordKey, Verdict]) -> list[tuple[RecordKey
 
 
 def from_manifest(manifest: Manifest, pins: Pins) -> Pins:
-    """Pins that give every record of the batch the place it has in the manifest; nothing is left open."""
+    """Pins that give every record of the batch the place it has in the manifest; nothing is left open.
+
+    Of `pins` they take what is never decided for a batch: the rules, the folders, and the schemas that are known.
+    """
     decided = manifest.pins.decisions
-    keys = {_key_from_json(key) for key in decided["records"]}
-    of_keys = {_key_from_json(key) for key in decided.get("key_records", ())}
-    entities = {folder: entity for entity, folder in manifest.entities.items()}
-    return replace(
-        pins,
-        batch_id=manifest.batch_id,
-        generation=manifest.generation,
-        records=tuple(pinned for pinned in pins.records if pinned.key in keys),
+    return Pins(
+        batch=BatchId(pins.batch.root, pins.batch.aside, manifest.generation, manifest.batch_id),
+        rules=pins.rules,
+        schemas=_schemas(decided, pins.schemas),
+        tables=_tables(manifest),
+        keys=None if pins.keys is None else _keys(decided, pins.keys),
+        turn=Turn(
+            schemas_final=True,
+            inferred_final=True,
+            tables_final=True,
+            rejected={(t, p, o): Verdict(*verdict) for (t, p, o), verdict in decided["rejected"]},
+            guarded=decided["guarded"],
+            count_input=True,
+        ),
+    )
+
+
+def _schemas(decided: Mapping[str, Any], known: PinnedSchemas) -> PinnedSchemas:
+    return PinnedSchemas(
+        records=_named(known.records, decided["records"]),
         refused={_key_from_json(key): Verdict(*verdict) for key, verdict in decided["refused"]},
-        rejected={(t, p, o): Verdict(*verdict) for (t, p, o), verdict in decided["rejected"]},
-        already={
-            table: {topic: {int(p): end for p, end in ps.items()} for topic, ps in ends.items()}
-            for table, ends in decided["already"].items()
-        },
-        tables={
+    )
+
+
+def _tables(manifest: Manifest) -> PinnedTables:
+    decided = manifest.pins.decisions
+    entities = {folder: entity for entity, folder in manifest.entities.items()}
+    return PinnedTables(
+        known={
             table.folder: PinnedTable(entities.get(table.folder, table.folder), table.layout)
             for table in manifest.tables
             if table.role == "events"
         },
+        met={},
+        already={
+            table: {topic: {int(p): end for p, end in ps.items()} for topic, ps in ends.items()}
+            for table, ends in decided["already"].items()
+        },
         grow=decided["grow"],
         # The columns are as wide as they became: what did not fit was rescued.
         widen=False,
-        guarded=decided["guarded"],
         admitted=frozenset(),
+        # Every table that is not known is denied as it is.
+        denied=frozenset(),
         new_tables=0,
-        schemas_final=True,
-        inferred_final=True,
-        keys=None if pins.keys is None else _of_keys(pins.keys, of_keys),
-        tables_final=True,
     )
 
 
-def _of_keys(pinned: PinnedKeys, known: set[RecordKey]) -> PinnedKeys:
-    return replace(pinned, records=tuple(one for one in pinned.records if one.key in known), final=True)
+def _keys(decided: Mapping[str, Any], known: PinnedKeys) -> PinnedKeys:
+    # Manifests of earlier versions know of no schemas of keys.
+    return replace(known, records=_named(known.records, decided.get("key_records", ())), final=True)
+
+
+def _named(records: Iterable[PinnedRecord], keys: Iterable[list[Any]]) -> tuple[PinnedRecord, ...]:
+    """Those of these record types that a manifest names."""
+    wanted = {_key_from_json(key) for key in keys}
+    return tuple(pinned for pinned in records if pinned.key in wanted)
 
 
 def _key_to_json(key: RecordKey) -> list[Any]:

@@ -44,14 +44,14 @@ class Demultiplexer:
 
     def __init__(self, pins: Pins) -> None:
         self._pins, self._task = pins, Task(pins)
-        self._numbers = numbers_of_records(pins.records)
-        self._entities = EntityDemux(self._task) if pins.by_entity else None
-        self._keys = None if pins.keys is None else Keys(pins.keys, guarded=pins.guarded)
+        self._numbers = numbers_of_records(pins.schemas.records)
+        self._entities = EntityDemux(self._task) if pins.rules.decoding.by_entity else None
+        self._keys = None if pins.keys is None else Keys(pins.keys, guarded=pins.turn.guarded)
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Send every record of this batch to the place where it belongs."""
-        raw = raw_records(batch, self._pins.topics)
-        if self._pins.count_input:
+        raw = raw_records(batch, self._pins.rules.topics)
+        if self._pins.turn.count_input:
             count_spans(raw, self._task.report.spans)
         keys = None if self._keys is None else self._keys.look(raw["key"])
         raw = raw if keys is None else keys.beside(raw)
@@ -85,10 +85,10 @@ class Demultiplexer:
 
     def _without_rejected(self, raw: pa.RecordBatch) -> Rows:
         rows = np.arange(raw.num_rows, dtype=np.int64)
-        if not self._pins.rejected:
+        if not self._pins.turn.rejected:
             return rows
         places = zip(*(raw[name].to_pylist() for name in ("topic", "partition", "offset")), strict=True)
-        found = [self._pins.rejected.get(place) for place in places]
+        found = [self._pins.turn.rejected.get(place) for place in places]
         hit = np.array([verdict is not None for verdict in found], dtype=np.bool_)
         self._task.quarantine.take(raw, rows[hit], [verdict for verdict in found if verdict is not None])
         return rows[np.logical_not(hit)]
@@ -106,15 +106,15 @@ class Demultiplexer:
 
     def _numbers_of(self, kinds: Sequence[RecordKey]) -> Rows:
         """Per kind of the batch: the number of the pinned record, or why there is none."""
-        missing = _REFUSED if self._pins.schemas_final else _UNKNOWN
-        refused, numbers = self._pins.refused, self._numbers
+        missing = _REFUSED if self._pins.turn.schemas_final else _UNKNOWN
+        refused, numbers = self._pins.schemas.refused, self._numbers
         return np.array(
             [numbers.get(kind, _REFUSED if kind in refused else missing) for kind in kinds], np.int64
         )
 
     def _refuse(self, raw: pa.RecordBatch, frames: Frames, rows: Rows) -> None:
         keys = [frames.kinds[kind] for kind in frames.kind[rows]]
-        verdicts = [self._pins.refused.get(key) or reasons.unasked_schema(key[0]) for key in keys]
+        verdicts = [self._pins.schemas.refused.get(key) or reasons.unasked_schema(key[0]) for key in keys]
         self._task.quarantine.take(raw, rows, verdicts, [ref for ref, _ in keys])
 
     def _ask(self, raw: pa.RecordBatch, frames: Frames, rows: Rows) -> None:

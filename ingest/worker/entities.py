@@ -29,7 +29,7 @@ class EntityBook:
 
     def __init__(self, pins: Pins) -> None:
         self._pins = pins
-        self._reserved = pins.columns.reserved()
+        self._reserved = pins.rules.columns.reserved()
         self._numbers: dict[str, int] = {}
         self._new = 0
         self.names: list[str] = []
@@ -60,7 +60,7 @@ class EntityBook:
         """Let an entity's layout take up a record type's columns, or only those at `places`; whether it changed."""
         before = self.layouts[code]
         # A table that may not grow can share its layout with a new one that may.
-        frozen = not self._pins.grow and self.folders[code] in self._pins.tables
+        frozen = not self._pins.tables.grow and self.folders[code] in self._pins.tables.known
         key = (id(before), record, places, frozen)
         if key not in self._grown:
             brought = _brought(columns, places)
@@ -75,13 +75,13 @@ class EntityBook:
 
         Rows that are here already fit the columns as they are, so it is for the driver to begin again with wider ones.
         """
-        if not self._pins.widen:
+        if not self._pins.tables.widen:
             return None
-        known, layout = self._pins.tables.get(self.folders[code]), self.layouts[code]
+        known, layout = self._pins.tables.known.get(self.folders[code]), self.layouts[code]
         fixed = frozenset[str]() if known is None else known.fixed
         key = (id(layout), record, places, fixed)
         if key not in self._wider:
-            held = without_rescued(self._pins.columns, layout)
+            held = without_rescued(self._pins.rules.columns, layout)
             wide = widened(held, _brought(columns, places), fixed)
             self._wider[key] = layout if wide is held else self._intern(wide)
         wide = self._wider[key]
@@ -94,14 +94,14 @@ class EntityBook:
         """How a record type's columns become those of a layout."""
         key = (id(layout), record)
         if key not in self._plans:
-            full = without_rescued(self._pins.columns, layout)
-            self._plans[key] = plan(columns, full, self._pins.policies)
+            full = without_rescued(self._pins.rules.columns, layout)
+            self._plans[key] = plan(columns, full, self._pins.rules.policies)
         return self._plans[key]
 
     def rescue(self, codes: Sequence[int]) -> None:
         """Give these entities' files the column of rescued values."""
         for code in codes:
-            self.layouts[code] = self._intern(with_rescued(self._pins.columns, self.layouts[code]))
+            self.layouts[code] = self._intern(with_rescued(self._pins.rules.columns, self.layouts[code]))
 
     def entity_of(self, folder: str) -> str:
         """The entity whose table this is."""
@@ -113,7 +113,7 @@ class EntityBook:
 
     def _number(self, entity: str) -> int:
         if entity not in self._numbers:
-            folder = table_name(self._pins.route.table, entity, self._pins.route.fold_case)
+            folder = table_name(self._pins.rules.route.table, entity, self._pins.rules.route.fold_case)
             number = self._by_folder[folder] if folder in self._by_folder else self._admit(entity, folder)
             if number == WAITING:  # not kept: a million unknown names would be kept for nothing
                 return WAITING
@@ -122,17 +122,17 @@ class EntityBook:
 
     def _admit(self, entity: str, folder: str) -> int:
         pins = self._pins
-        if folder in pins.denied:
+        if folder in pins.tables.denied:
             return DENIED
-        if folder not in pins.tables and folder not in pins.admitted:
-            if self._new >= pins.new_tables:
-                return DENIED if pins.tables_final else WAITING
+        if folder not in pins.tables.known and folder not in pins.tables.admitted:
+            if self._new >= pins.tables.new_tables:
+                return DENIED if pins.turn.tables_final else WAITING
             self._new += 1
         return self._add(entity, folder)
 
     def _add(self, entity: str, folder: str) -> int:
         if folder not in self._by_folder:
-            known = self._pins.tables.get(folder)
+            known = self._pins.tables.known.get(folder)
             self.names.append(known.entity if known else entity)
             self.folders.append(folder)
             self.layouts.append(self._intern(known.layout if known else _EMPTY))

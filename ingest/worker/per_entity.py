@@ -57,7 +57,7 @@ class EntityDemux:
 
     def __init__(self, task: Task) -> None:
         self._task, self._pins = task, task.pins
-        newest = newest_of_entities(task.pins.records)
+        newest = newest_of_entities(task.pins.schemas.records)
         self._stray = newest.pop(None, None)
         self._schemas = newest
         self._numbers: dict[str, int] = {}
@@ -86,13 +86,13 @@ class EntityDemux:
     def _first_alike(self) -> Rows:
         """Per pinned record the first of those of entities that is decoded alike; what is no such record's stays below zero."""
         alike: dict[str, int] = {}
-        first = np.arange(len(self._pins.records), dtype=np.int64)
+        first = np.arange(len(self._pins.schemas.records), dtype=np.int64)
         for number in sorted(self._schemas.values()):
-            first[number] = alike.setdefault(self._pins.records[number].schema.text, number)
+            first[number] = alike.setdefault(self._pins.schemas.records[number].schema.text, number)
         return np.append(first, [_UNMET, _UNMET])
 
     def _named(self, raw: pa.RecordBatch, rows: Rows, payloads: pa.BinaryArray) -> pa.DictionaryArray:
-        route = self._pins.route
+        route = self._pins.rules.route
         if route.by != "field":
             return entities(route, Records(_NOTHING, raw, rows, ""))
         codec = cast("PickingCodec", self._task.codec)
@@ -113,16 +113,16 @@ class EntityDemux:
 
     def _look_up(self, entity: str) -> int:
         pins = self._pins
-        number = self._schemas.get(entity_name(entity, pins.route.fold_case))
+        number = self._schemas.get(entity_name(entity, pins.rules.route.fold_case))
         if number is not None:
             return number
         folder = self._folder(entity)
-        if folder in pins.tables or folder in pins.admitted:
+        if folder in pins.tables.known or folder in pins.tables.admitted:
             return _UNMET
-        return _STRAY if pins.tables_final or folder in pins.denied else _UNMET
+        return _STRAY if pins.turn.tables_final or folder in pins.tables.denied else _UNMET
 
     def _folder(self, entity: str) -> str:
-        return table_name(self._pins.route.table, entity, self._pins.route.fold_case)
+        return table_name(self._pins.rules.route.table, entity, self._pins.rules.route.fold_case)
 
     def _place(self, mine: _Mine, numbers: Rows) -> None:
         """`numbers` are those of the rows' own schemas; below zero for rows that are placed elsewhere."""
@@ -147,7 +147,7 @@ class EntityDemux:
 
     def _decoded(self, parts: Sequence[Part]) -> Sequence[Decoded | None]:
         """What became of each part; None where each is to be decoded by itself, because one of them kills its decoder."""
-        return [None] * len(parts) if self._pins.guarded else self._families.decode(parts)
+        return [None] * len(parts) if self._pins.turn.guarded else self._families.decode(parts)
 
     def _ask(self, mine: _Mine, places: Rows) -> None:
         """Keep rows of entities that nobody has met, with a schema for each that would take them."""
@@ -158,14 +158,14 @@ class EntityDemux:
         names, codes = named.dictionary.to_pylist(), named.indices.to_numpy()
         counts = np.bincount(codes, minlength=len(names)).tolist()
         folders = [self._folder(name) for name in names]
-        new = [place for place, folder in enumerate(folders) if folder not in self._pins.tables]
+        new = [place for place, folder in enumerate(folders) if folder not in self._pins.tables.known]
         tally(self._task.report.newcomers, [names[n] for n in new], [counts[n] for n in new])
         reader = cast("GrowingReader", self._task.codec.reader(Schema(0, "STRUCT", NO_FIELDS), ()))
-        unmet, most = self._task.report.unmet, self._pins.route.max_tables
+        unmet, most = self._task.report.unmet, self._pins.rules.route.max_tables
         for code, of_entity in _groups(codes.astype(np.int64)):
-            if folders[code] in self._pins.tables or len(unmet) < most:
+            if folders[code] in self._pins.tables.known or len(unmet) < most:
                 payloads = mine.payloads.take(pa.array(places[of_entity]))
-                first = reader.grown(payloads, self._pins.max_fields)
+                first = reader.grown(payloads, self._pins.rules.decoding.max_fields)
                 unmet.setdefault(names[code], set()).add(first.text)
         self._task.set_aside(mine.raw, rows)
 
@@ -217,11 +217,11 @@ class EntityPlacement(Placement):
         self._numbers, self._entities = numbers, named
 
     def _pinned_of(self, row: int) -> PinnedRecord:
-        return self._pins.records[int(self._numbers[row])]
+        return self._pins.schemas.records[int(self._numbers[row])]
 
     def _count(self, rows: Rows) -> None:
         for number, count in Counter(self._numbers[rows].tolist()).items():
-            self._report.decoded[self._pins.records[number].schema.id] += count
+            self._report.decoded[self._pins.schemas.records[number].schema.id] += count
 
     def _named(self, rows: Rows, decoded: Decoded) -> pa.DictionaryArray:
         return self._entities.some(rows)
@@ -231,13 +231,13 @@ class EntityPlacement(Placement):
         beyond = decoded.beyond
         if len(beyond) and self._pinned.schema.entity is None:
             beyond = beyond[self._grows_for_strays(rows[beyond])]
-        if not len(beyond) or not self._pins.grow:
+        if not len(beyond) or not self._pins.tables.grow:
             return decoded
         numbers = self._numbers[rows[beyond]]
         waiting = []
         for number in np.unique(numbers).tolist():
             mine = beyond[numbers == number]
-            if self._proposes(self._pins.records[number], payloads.take(pa.array(mine)), rows[mine]):
+            if self._proposes(self._pins.schemas.records[number], payloads.take(pa.array(mine)), rows[mine]):
                 waiting.append(mine)
         if not waiting:
             return decoded
@@ -247,7 +247,7 @@ class EntityPlacement(Placement):
 
     def _grows_for_strays(self, rows: Rows) -> npt.NDArray[np.bool_]:
         """Which of these have a table to land in: not those of an entity that may have none."""
-        if isinstance(self._pins.policies.no_entity, str):
+        if isinstance(self._pins.rules.policies.no_entity, str):
             return np.zeros(len(rows), np.bool_)
         found: npt.NDArray[np.bool_] = self._entities.codes[rows] < 0
         return found
@@ -280,7 +280,7 @@ class EntityPlacement(Placement):
 
     def _kafka_arrays(self, rows: Rows) -> list[pa.Array]:
         arrays = super()._kafka_arrays(rows)
-        ids = [self._pins.records[number].schema.id for number in self._numbers[rows].tolist()]
+        ids = [self._pins.schemas.records[number].schema.id for number in self._numbers[rows].tolist()]
         # After topic, partition, offset, time and key.
         arrays[5] = pa.array(ids, pa.int64())
         return arrays

@@ -39,7 +39,7 @@ class Placement:
         """`raw` is the whole batch, `number` that of the pinned record type; `by_spark` is what Spark has decoded of it."""
         self._task, self._raw, self._number, self._by_spark = task, raw, number, by_spark
         self._pins, self._book, self._report = task.pins, task.book, task.report
-        self._pinned, self._reader = task.pins.records[number], task.reader(number)
+        self._pinned, self._reader = task.pins.schemas.records[number], task.reader(number)
 
     def run(self, frames: Frames, rows: Rows) -> None:
         """Decode and route these rows of the batch, which ascend."""
@@ -47,7 +47,7 @@ class Placement:
 
     def decode(self, rows: Rows, payloads: pa.BinaryArray) -> None:
         """Decode and route these rows of the batch, of which these are the bodies."""
-        if self._pins.guarded:
+        if self._pins.turn.guarded:
             alive = self._not_deadly(rows, payloads)
             rows, payloads = rows[alive], payloads.take(pa.array(alive))
         by_spark = self._by_spark
@@ -81,7 +81,7 @@ class Placement:
     def _named(self, rows: Rows, decoded: Decoded) -> pa.DictionaryArray:
         """The rows' entities. Raises ConfigError."""
         records = Records(decoded.rows, self._raw, rows, self._reader.name)
-        return entities(self._pins.route, records, self._pins.expression)
+        return entities(self._pins.rules.route, records, self._pins.rules.expression)
 
     def _meet(self, present: Collection[int], rows: Rows, codes: Codes) -> None:
         self._task.meet(self._number, present, rows, codes, self._raw)
@@ -104,7 +104,7 @@ class Placement:
     def _without_growth(self, rows: Rows, payloads: pa.BinaryArray, decoded: Decoded) -> Decoded:
         """Rows with fields that an inferred schema lacks wait for the driver to let it grow, if it may."""
         beyond = decoded.beyond
-        if not len(beyond) or not self._pins.grow:
+        if not len(beyond) or not self._pins.tables.grow:
             return decoded
         if not self._proposes(self._pinned, payloads.take(pa.array(beyond)), rows[beyond]):
             return decoded
@@ -113,9 +113,9 @@ class Placement:
 
     def _proposes(self, pinned: PinnedRecord, payloads: pa.BinaryArray, rows: Rows) -> bool:
         """Whether a record type's schema may take anything that these payloads, which are these rows', have beyond it."""
-        reader, most = cast("GrowingReader", self._reader), self._pins.max_fields
+        reader, most = cast("GrowingReader", self._reader), self._pins.rules.decoding.max_fields
         # One that is full need not be asked what it would take: that reads each record once more.
-        if not self._pins.inferred_final and fields_in(reader.schema) < most:
+        if not self._pins.turn.inferred_final and fields_in(reader.schema) < most:
             proposed = reader.grown(payloads, most)
             if proposed.text != pinned.schema.text:
                 self._report.proposals.setdefault(pinned.key, set()).add(proposed.text)
@@ -147,7 +147,7 @@ class Placement:
         none = codes == NONE
         if not none.any():
             return codes
-        policy = self._pins.policies.no_entity
+        policy = self._pins.rules.policies.no_entity
         if policy == "drop":
             self._report.dropped[reasons.NO_ENTITY.reason] += int(none.sum())
         elif isinstance(policy, str):
@@ -166,12 +166,12 @@ class Placement:
 
     def _without_committed(self, rows: Rows, codes: Codes) -> Codes:
         """An earlier checkpoint's rows are left out of the tables that have them."""
-        if not self._pins.already:
+        if not self._pins.tables.already:
             return codes
         codes = codes.copy()
         for code in _present(codes[codes >= 0]):
             mine = np.flatnonzero(codes == code)
-            ends = self._pins.already.get(self._book.folders[code], {})
+            ends = self._pins.tables.already.get(self._book.folders[code], {})
             done = mine[committed(self._raw, rows[mine], ends)]
             self._report.already += len(done)
             codes[done] = NONE
@@ -233,7 +233,7 @@ class Placement:
             self._report.stops.append(f"table {self._book.folders[int(codes[0])]}: {stop}")
             return
         conformed = plan.apply(decoded)
-        own = [field.name for field in kafka_fields(self._pins.columns)]
+        own = [field.name for field in kafka_fields(self._pins.rules.columns)]
         arrays = [*self._kafka_arrays(rows), *conformed.rows.columns]
         written = pa.RecordBatch.from_arrays(arrays, names=[*own, *conformed.rows.schema.names])
         rescued = joined(untaken, conformed.rescued)
@@ -255,7 +255,7 @@ class Placement:
         concerned = _present(codes[rescued.is_valid().to_numpy(zero_copy_only=False)])
         self._book.rescue(concerned.tolist())
         theirs = np.isin(codes, concerned)
-        wider = rows.append_column(pa.field(self._pins.columns.rescued, pa.string()), rescued)
+        wider = rows.append_column(pa.field(self._pins.rules.columns.rescued, pa.string()), rescued)
         self._task.chunk.add(wider.filter(pa.array(theirs)), codes[theirs])
         self._task.chunk.add(rows.filter(pa.array(~theirs)), codes[~theirs])
 
@@ -268,7 +268,7 @@ class Placement:
         return np.setdiff1d(np.arange(len(rows), dtype=np.int64), places)
 
     def _kafka_arrays(self, rows: Rows) -> list[pa.Array]:
-        texts = [TEXT] if self._pins.columns.key_text else []
+        texts = [TEXT] if self._pins.rules.columns.key_text else []
         own = self._raw.select(["topic", "partition", "offset", "ts", "key", *texts])
         if len(rows) < own.num_rows:
             own = _picked(own, rows)

@@ -34,7 +34,7 @@ class Quarantine:
 
     def __init__(self, pins: Pins, buffers: TableBuffers, report: TaskReport) -> None:
         self._pins, self._buffers, self._report = pins, buffers, report
-        self._already = pins.already.get(QUARANTINE_TABLE, {})
+        self._already = pins.tables.already.get(QUARANTINE_TABLE, {})
 
     def take(
         self,
@@ -94,8 +94,8 @@ class Quarantine:
             "reason": pa.array([verdict.reason for verdict in refused.verdicts], pa.string()),
             "detail": pa.array([verdict.detail for verdict in refused.verdicts], pa.string()),
             "entity": pa.array(refused.entities, pa.string()),
-            "batch_id": pa.repeat(pa.scalar(self._pins.batch_id, pa.int64()), count),
-            "generation": pa.repeat(pa.scalar(self._pins.generation), count),
+            "batch_id": pa.repeat(pa.scalar(self._pins.batch.id, pa.int64()), count),
+            "generation": pa.repeat(pa.scalar(self._pins.batch.generation), count),
         }
         arrays = [columns[field.name].cast(field.type) for field in QUARANTINE_SCHEMA]
         return pa.RecordBatch.from_arrays(arrays, schema=QUARANTINE_SCHEMA)

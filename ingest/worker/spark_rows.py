@@ -75,13 +75,13 @@ class _Framer:
 
     def __init__(self, pins: Pins) -> None:
         self._pins, self._codec = pins, codec_of(pins)
-        self._numbers = numbers_of_records(pins.records)
-        self._readers = [self._codec.reader(one.schema, one.key[1]) for one in pins.records]
+        self._numbers = numbers_of_records(pins.schemas.records)
+        self._readers = [self._codec.reader(one.schema, one.key[1]) for one in pins.schemas.records]
         self._schema = framed_schema(self._readers)
 
     def framed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The records with what Spark needs to decode them."""
-        raw = raw_records(batch, self._pins.topics)
+        raw = raw_records(batch, self._pins.rules.topics)
         frames = self._codec.split(raw["value"], raw["header_id"])
         found = np.array([self._numbers.get(kind, -1) for kind in frames.kinds] or [-1], np.int64)
         numbers = np.where(frames.kind >= 0, found[np.maximum(frames.kind, 0)], -1)
@@ -102,7 +102,7 @@ class _Framer:
         rows = np.setdiff1d(rows, dead, assume_unique=True)
         found = reader.decode(bodies(raw["value"], frames, rows))
         # Where a worker has died Spark's decoders, which nothing guards, get no record: they are routed by the native values.
-        lacking = np.isin(found.source, found.beyond) | self._pins.guarded
+        lacking = np.isin(found.source, found.beyond) | self._pins.turn.guarded
         if found.rescued is not None:
             lacking |= found.rescued.is_valid().to_numpy(zero_copy_only=False)
         part = found.rows.take(pa.array(np.flatnonzero(lacking)))
@@ -111,7 +111,7 @@ class _Framer:
 
     def _dead(self, reader: RecordReader, raw: pa.RecordBatch, frames: Frames, rows: Rows) -> Rows:
         """The rows that kill the native decoder, looked for where a worker has died."""
-        if not self._pins.guarded:
+        if not self._pins.turn.guarded:
             return np.zeros(0, np.int64)
         return np.array(
             deadly(rows, lambda some: reader.decode(bodies(raw["value"], frames, some))), np.int64

@@ -41,18 +41,18 @@ class Task:
         self.report = TaskReport()
         self.book = EntityBook(pins)
         self._buffers = TableBuffers(
-            pins.root, pins.generation, pins.batch_id, pins.worker_bytes, self._schema_of
+            pins.batch.root, pins.batch.generation, pins.batch.id, pins.rules.worker_bytes, self._schema_of
         )
-        self.chunk = Chunk(self._buffers, self.book.folders, pins.worker_bytes // 4)
+        self.chunk = Chunk(self._buffers, self.book.folders, pins.rules.worker_bytes // 4)
         self.quarantine = Quarantine(pins, self._buffers, self.report)
-        self._aside = AsideFile(pins.aside)
+        self._aside = AsideFile(pins.batch.aside)
         self._readers: dict[int, RecordReader] = {}
         self._met: dict[int, set[int]] = {}
 
     def reader(self, number: int) -> RecordReader:
         """What decodes the pinned record type of this number."""
         if number not in self._readers:
-            pinned = self.pins.records[number]
+            pinned = self.pins.schemas.records[number]
             self._readers[number] = self.codec.reader(pinned.schema, pinned.key[1])
         return self._readers[number]
 
@@ -76,8 +76,8 @@ class Task:
         if code in known:
             return
         known.add(code)
-        folder, key = self.book.folders[code], self.pins.records[number].key
-        if key not in self.pins.met.get(folder, ()):
+        folder, key = self.book.folders[code], self.pins.schemas.records[number].key
+        if key not in self.pins.tables.met.get(folder, ()):
             topic, partition, offset = (raw[name][row].as_py() for name in ("topic", "partition", "offset"))
             self.report.met.setdefault(key, {}).setdefault(folder, (topic, partition, offset))
 
@@ -97,7 +97,7 @@ class Task:
             layout = QUARANTINE_SCHEMA if mine else self.book.layout_of(file.table)
             self.report.files.append(WrittenFile(entity, file, layout))
         self.report.aside += self._aside.close()
-        most = self.pins.max_questions
+        most = self.pins.rules.max_questions
         self.report.questions = Counter(dict(self.report.questions.most_common(most)))
         self.report.key_questions = Counter(dict(self.report.key_questions.most_common(most)))
         return self.report
@@ -105,13 +105,15 @@ class Task:
     def _schema_of(self, folder: str) -> pa.Schema:
         if folder == QUARANTINE_TABLE:
             return QUARANTINE_SCHEMA
-        return table_schema(self.pins.columns, self.book.layout_of(folder))
+        return table_schema(self.pins.rules.columns, self.book.layout_of(folder))
 
 
 def codec_of(pins: Pins) -> Codec:
     """The codec of the pins, told the types of the schemas that are pinned."""
-    codec = codec_knowing(pins.codec, {one.key[0]: one.schema.type for one in pins.records})
-    return validating(codec) if pins.check == "schema" else codec
+    codec = codec_knowing(
+        pins.rules.decoding.codec, {one.key[0]: one.schema.type for one in pins.schemas.records}
+    )
+    return validating(codec) if pins.rules.decoding.check == "schema" else codec
 
 
 def tally(counts: Counter[T], names: Sequence[T], found: Sequence[int]) -> None:

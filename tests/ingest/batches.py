@@ -39,7 +39,7 @@ def demuxed(by: Pins, *batches: Sequence[Sent]) -> TaskReport:
 
 
 def settled(root: Path, sent: Sequence[Sent], **changes: Any) -> Settled:
-    """A batch of these records, written and judged; the pins' `tables` are those known before."""
+    """A batch of these records, written and judged; the pins' `known` are those known before."""
     return settled_by(settings(root), root, sent, **changes)
 
 
@@ -47,14 +47,14 @@ def settled_by(chosen: Settings, root: Path, sent: Sequence[Sent], **changes: An
     """The same with these settings."""
     by = pins(root, **{"generation": generation(root).id, "schemas_final": True, **changes})
     report = demuxed(by, sent)
-    judge = Judge(chosen, schema_book(checkpoint(root), registry()), table_book(root), by.tables)
+    judge = Judge(chosen, schema_book(checkpoint(root), registry()), table_book(root), by.tables.known)
     assert judge.objection(report, by) is None
     return Settled(report, by, judge.layouts(report, by))
 
 
 def evolved(root: Path, batch_settled: Settled) -> list[PlannedChange]:
     """The tables made what the batch needs; the changes that took."""
-    planned = planned_changes(batch_settled, batch_settled.pins.tables)
+    planned = planned_changes(batch_settled, batch_settled.pins.tables.known)
     TableChanger(table_book(root), None, Columns(), 4).apply(
         planned, batch_settled.layouts, {"owner": "games"}
     )
@@ -72,9 +72,9 @@ def decided(
     planned = evolved(root, batch_settled)
     began = datetime.now(timezone.utc)
     by = batch_settled.pins
-    known, met = by.tables, by.met
+    known, met = by.tables.known, by.tables.met
     decision = Decision(
-        by.batch_id, offsets, batch_settled, entities or {}, planned, began, 1, (), known, met
+        by.batch.id, offsets, batch_settled, entities or {}, planned, began, 1, (), known, met
     )
     return decide(chosen or settings(root), generation(root), table_book(root), decision)
 

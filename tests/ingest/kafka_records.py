@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,15 +14,29 @@ import pyarrow.parquet as pq
 from distributary.codecs.base import load_codec
 from distributary.ingest.columns.names import table_name
 from distributary.ingest.kafka.records import RAW_SCHEMA
-from distributary.ingest.pins import PinnedRecord, Pins
+from distributary.ingest.pins import (
+    FIRST_TURN,
+    BatchId,
+    Decoding,
+    PinnedRecord,
+    PinnedSchemas,
+    PinnedTables,
+    Pins,
+    WorkerRules,
+)
 from distributary.ingest.settings.groups import Columns, Policies, Route
 from distributary.ingest.worker.report import TaskReport
 from distributary.producer_sim.formats.corruption import framed
 from distributary.producer_sim.formats.protobuf import event_class, schema_text
 from distributary.registry.base import Schema
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 TOPIC = "game-events"
 GENERATION = "0123456789abcdef0123456789abcdef"
+NONE = frozenset[str]()
+T = TypeVar("T", bound="DataclassInstance")
 INSTANT = datetime(2025, 6, 1, tzinfo=timezone.utc)
 TEMPLATE = "silver_{entity}_events"
 IDS = {1: 11, 2: 12, 3: 13}
@@ -79,22 +93,37 @@ def batch(records: Sequence[Sent]) -> pa.RecordBatch:
 
 def pins(root: Path, **changes: Any) -> Pins:
     """Pins with versions 1 to 3 known, any number of new tables wanted, and these changes."""
-    given: dict[str, Any] = {
-        "root": str(root / "lake"),
-        "aside": str(root / "aside"),
-        "generation": GENERATION,
-        "batch_id": 7,
-        "codec": "protobuf",
-        "topics": (TOPIC,),
-        "route": Route(field="game_name", table=TEMPLATE),
-        "columns": Columns(),
-        "policies": Policies(),
-        "grow": True,
-        "worker_bytes": 2**24,
-        "records": PINNED,
-        "new_tables": 1000,
-    }
-    return Pins(**{**given, **changes})
+    base = Pins(
+        batch=BatchId(str(root / "lake"), str(root / "aside"), GENERATION, 7),
+        rules=WorkerRules(
+            decoding=Decoding("protobuf"),
+            topics=(TOPIC,),
+            route=Route(field="game_name", table=TEMPLATE),
+            columns=Columns(),
+            policies=Policies(),
+            worker_bytes=2**24,
+        ),
+        schemas=PinnedSchemas(PINNED, {}),
+        tables=PinnedTables({}, {}, {}, grow=True, widen=False, admitted=NONE, denied=NONE, new_tables=1000),
+        keys=None,
+        turn=FIRST_TURN,
+    )
+    made, left = changed(base, changes)
+    assert not left, f"pins have no {', '.join(left)}"
+    return made
+
+
+def changed(part: T, changes: Mapping[str, Any]) -> tuple[T, dict[str, Any]]:
+    """Pins, or a part of them, with these changes wherever they belong; and those that belong elsewhere."""
+    values: dict[str, Any] = {}
+    left = dict(changes)
+    for one in fields(part):
+        value = getattr(part, one.name)
+        if is_dataclass(value) and not isinstance(value, type):
+            values[one.name], left = changed(value, left)
+        elif one.name in left:
+            values[one.name] = left.pop(one.name)
+    return replace(part, **values), left
 
 
 def folder(entity: str) -> str:
@@ -111,7 +140,11 @@ def columns_of(version: int) -> pa.Schema:
 def rows_of(pins: Pins, report: TaskReport, table: str) -> list[dict[str, Any]]:
     """The rows written for a table, file after file."""
     names = [written.file.name for written in report.files if written.file.table == table]
-    return [row for name in names for row in pq.ParquetFile(f"{pins.root}/{table}/{name}").read().to_pylist()]
+    return [
+        row
+        for name in names
+        for row in pq.ParquetFile(f"{pins.batch.root}/{table}/{name}").read().to_pylist()
+    ]
 
 
 def aside_rows(report: TaskReport) -> list[dict[str, Any]]:

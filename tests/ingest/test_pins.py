@@ -15,13 +15,13 @@ def test_pins_reach_a_worker_as_they_are(tmp_path: Path) -> None:
     layout = pa.schema([pa.field("a_", pa.int64(), metadata={"distributary.source": "a "})])
     by = pins(
         tmp_path,
-        tables={"t": PinnedTable("T", layout)},
+        known={"t": PinnedTable("T", layout)},
         rejected={(TOPIC, 0, 1): Verdict("constraint", "x")},
         already={"t": {TOPIC: {0: 5}}},
     )
     there = pickle.loads(pickle.dumps(by))  # noqa: S301
     assert there == by
-    assert there.tables["t"].layout.equals(layout, check_metadata=True)
+    assert there.tables.known["t"].layout.equals(layout, check_metadata=True)
 
 
 def pinned(id_: int, of: SchemaType = "STRUCT", entity: str | None = None) -> PinnedRecord:
@@ -36,9 +36,9 @@ def test_workers_get_the_newest_of_an_entitys_versions_and_all_that_records_name
     inferred = [pinned(sign * number, entity=entity) for number, entity in versions]
     named = [pinned(21, "AVRO"), pinned(22, "AVRO")]
     by = pins(tmp_path, records=(*named, *inferred), by_entity=True)
-    ids = [one.schema.id for one in for_workers(by).records]
+    ids = [one.schema.id for one in for_workers(by).schemas.records]
     assert ids == [21, 22, sign * 3, sign * 10, sign * 11]
-    assert len(by.records) == 8
+    assert len(by.schemas.records) == 8
     # One schema for all: nothing is left out.
-    everybody = pins(tmp_path, records=by.records)
+    everybody = pins(tmp_path, records=by.schemas.records)
     assert for_workers(everybody) is everybody

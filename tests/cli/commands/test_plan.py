@@ -87,11 +87,11 @@ class World:
             chosen,
             self.folder,
             numbered([sent_as(schema, **fields) for schema, fields in sent]),
-            batch_id=batch_id,
+            id=batch_id,
             codec="avro",
             records=records,
             route=chosen.route,
-            tables=known(self.folder, self.last.entities) if self.last else {},
+            known=known(self.folder, self.last.entities) if self.last else {},
             met=self.last.met if self.last else {},
         )
         offsets = {TOPIC: {0: (0, len(sent))}}

@@ -48,13 +48,13 @@ def test_the_ledger_tells_what_the_batch_did(tmp_path: Path) -> None:
 
 
 def test_changes_are_told_with_the_record_that_brought_them(tmp_path: Path) -> None:
-    first = settled(tmp_path, numbered([value(1, game_name="golf")]), batch_id=0)
+    first = settled(tmp_path, numbered([value(1, game_name="golf")]), id=0)
     manifest = decided(tmp_path, first, {TOPIC: {0: (0, 1)}})
     assert {row["kind"] for row in _rows(tmp_path, manifest, CHANGES_TABLE)} == {"created"}
     later = settled(
         tmp_path,
         numbered([value(1, game_name="golf"), value(2, game_name="golf")]),
-        tables=known(tmp_path, manifest.entities),
+        known=known(tmp_path, manifest.entities),
     )
     after = decided(tmp_path, later, {TOPIC: {0: (0, 2)}}, manifest.entities)
     rows = _rows(tmp_path, after, CHANGES_TABLE)
@@ -64,7 +64,7 @@ def test_changes_are_told_with_the_record_that_brought_them(tmp_path: Path) -> N
 
 def test_a_batch_that_changes_no_table_has_no_rows_of_changes(tmp_path: Path) -> None:
     first = decided(tmp_path, settled(tmp_path, numbered([value(1, game_name="golf")])), {TOPIC: {0: (0, 1)}})
-    again = settled(tmp_path, numbered([value(1, game_name="golf")]), tables=known(tmp_path, first.entities))
+    again = settled(tmp_path, numbered([value(1, game_name="golf")]), known=known(tmp_path, first.entities))
     manifest = decided(tmp_path, again, {TOPIC: {0: (0, 1)}}, first.entities)
     assert CHANGES_TABLE not in {table.folder for table in manifest.tables}
 

@@ -50,7 +50,7 @@ def report(*files: Any, **fields: Any) -> TaskReport:
 
 
 def test_a_tables_layout_is_that_of_all_its_files_and_of_the_table_itself(tmp_path: Path) -> None:
-    by = records.pins(tmp_path, tables={"t": PinnedTable("t", A)})
+    by = records.pins(tmp_path, known={"t": PinnedTable("t", A)})
     found = judge(tmp_path).layouts(report(written("t", B), written("new", BA), written("new", AB)), by)
     assert {folder: layout.names for folder, layout in found.items()} == {"t": ["a", "b"], "new": ["b", "a"]}
 
@@ -73,21 +73,21 @@ def test_tasks_that_named_columns_differently_begin_again_with_one_layout(tmp_pa
     total, by = report(written("t", UPPER), written("t", lower)), records.pins(tmp_path)
     again = judge(tmp_path).objection(total, by)
     assert again is not None
-    assert again.tables["t"].layout.names[0] == "A"
+    assert again.tables.known["t"].layout.names[0] == "A"
 
 
 def test_tasks_that_met_different_types_begin_again_with_the_first_ones(tmp_path: Path) -> None:
     total = report(written("t", pa.schema([("a", pa.string())])), written("t", A))
     again = judge(tmp_path).objection(total, records.pins(tmp_path))
     assert again is not None
-    assert again.tables["t"].layout.field("a").type == pa.string()
+    assert again.tables.known["t"].layout.field("a").type == pa.string()
 
 
 def test_a_table_that_somebody_made_meanwhile_decides_what_its_columns_are(tmp_path: Path) -> None:
     make_table(tmp_path, "t", pa.schema([("a", pa.string())]))
     again = judge(tmp_path).objection(report(written("t", A)), records.pins(tmp_path))
     assert again is not None
-    assert again.tables["t"].layout.field("a").type == pa.string()
+    assert again.tables.known["t"].layout.field("a").type == pa.string()
 
 
 def test_a_table_that_somebody_made_meanwhile_and_that_fits_is_taken_as_it_is(tmp_path: Path) -> None:
@@ -102,9 +102,9 @@ def test_the_largest_new_tables_are_kept_where_there_is_room_for_some_only(tmp_p
     ]
     again = over.objection(report(*files), records.pins(tmp_path))
     assert again is not None
-    assert again.admitted == {"many", "a"}
-    assert again.denied == {"few", "b"}
-    assert (again.new_tables, again.tables_final) == (0, True)
+    assert again.tables.admitted == {"many", "a"}
+    assert again.tables.denied == {"few", "b"}
+    assert (again.tables.new_tables, again.turn.tables_final) == (0, True)
 
 
 def test_the_table_for_records_without_an_entity_counts_as_none(tmp_path: Path) -> None:
@@ -145,10 +145,10 @@ def test_what_is_decided_does_not_depend_on_which_task_reported_first(
             for name, rows, layout in files:
                 total.add(report(written(name, layouts[layout], rows)))
             again = over.objection(total, by)
-            decided.append(again and (again.admitted, again.denied))
-            if again is not None and not again.denied:
+            decided.append(again and (again.tables.admitted, again.tables.denied))
+            if again is not None and not again.tables.denied:
                 for name, _, layout in files:
-                    table = again.tables.get(name)
+                    table = again.tables.known.get(name)
                     assert table is None or not changes(table.layout, layouts[layout])
         assert decided[0] == decided[1]
 
@@ -193,7 +193,7 @@ def test_a_table_that_would_grow_stops_the_run_where_the_settings_say_so(
     tmp_path: Path, groups: dict[str, Any], error: type[Exception]
 ) -> None:
     known = {"t": PinnedTable("t", A)}
-    by = records.pins(tmp_path, tables=known)
+    by = records.pins(tmp_path, known=known)
     grown = Growth("t", (2, (0,)), 2, (records.TOPIC, 1, 17))
     total = report(written("t", AB), growths=[grown])
     with pytest.raises(error, match=r"table t: schema 2 brings b, first at game-events/1/17"):
@@ -213,7 +213,7 @@ def test_tables_are_written_again_as_wide_as_their_records_ask_the_oldest_schema
     )
     known = {name: PinnedTable(name, NARROW, frozenset({"a"} if name == "u" else ())) for name in "tu"}
     over = judge(tmp_path, known, policies={"wider_type": "widen"})
-    by = records.pins(tmp_path, tables=known)
+    by = records.pins(tmp_path, known=known)
     wishes = [
         Wish("t", "t", (10, ()), real),
         Wish("t", "t", (2, ()), whole),
@@ -225,20 +225,20 @@ def test_tables_are_written_again_as_wide_as_their_records_ask_the_oldest_schema
     again = over.objection(total, by)
 
     assert again is not None
-    assert {name: table.layout for name, table in again.tables.items()} == {
+    assert {name: table.layout for name, table in again.tables.known.items()} == {
         # A double does not hold every long, so there was no place for it.
         "t": decimal,
         "u": NARROW,
         "new": whole,
     }
-    assert again.tables["u"].fixed == {"a"}
+    assert again.tables.known["u"].fixed == {"a"}
     assert over.objection(report(written("t", NARROW)), by) is None
 
 
 def test_a_column_that_would_become_wider_stops_the_run_where_the_settings_say_so(tmp_path: Path) -> None:
     known, groups = {"t": PinnedTable("t", NARROW)}, {"wider_type": "widen", "new_field": "fail"}
     wide = PinnedTable("t", pa.schema([("a", pa.int64())]))
-    by = records.pins(tmp_path, tables={"t": wide})
+    by = records.pins(tmp_path, known={"t": wide})
     total = report(written("t", wide.layout), growths=[Growth("t", (2, (0,)), 2, (records.TOPIC, 1, 17))])
     judge(tmp_path, known, policies=groups).check_policies(total, by)
     strict = judge(tmp_path, known, policies=groups, decode={"evolution": "fail"})
@@ -265,10 +265,12 @@ def test_in_line_the_type_is_pinned_and_what_nobody_knows_is_refused(tmp_path: P
     over = judge(tmp_path, {"t": PinnedTable("t", A)}, decode={"evolution": "inline"})
     total = report(questions=Counter({(2, (0,)): 5, (77, (0,)): 1}))
     answered = over.answer(total, records.pins(tmp_path, records=()), last=False)
-    assert [pinned.key for pinned in answered.records] == [(2, (0,))]
-    assert answered.refused == {(77, (0,)): Verdict("unknown_schema", "the registry knows no schema 77")}
-    assert not answered.schemas_final
-    assert not answered.count_input
+    assert [pinned.key for pinned in answered.schemas.records] == [(2, (0,))]
+    assert answered.schemas.refused == {
+        (77, (0,)): Verdict("unknown_schema", "the registry knows no schema 77")
+    }
+    assert not answered.turn.schemas_final
+    assert not answered.turn.count_input
 
 
 def test_schemas_that_are_known_are_asked_for_however_many_and_unknown_ones_up_to_a_bound(
@@ -277,11 +279,11 @@ def test_schemas_that_are_known_are_asked_for_however_many_and_unknown_ones_up_t
     over = judge(tmp_path, registry={"url": "http://127.0.0.1:1", "max_unknown_ids": 2})
     pins = records.pins(tmp_path, records=())
     known = report(questions=Counter({(1, (0,)): 9, (2, (0,)): 8, (3, (0,)): 7}))
-    assert not (pins := over.answer(known, pins, last=False)).schemas_final
+    assert not (pins := over.answer(known, pins, last=False)).turn.schemas_final
     assert not (
         pins := over.answer(report(questions=Counter({(77, (0,)): 1})), pins, last=False)
-    ).schemas_final
-    assert over.answer(report(questions=Counter({(78, (0,)): 1})), pins, last=False).schemas_final
+    ).turn.schemas_final
+    assert over.answer(report(questions=Counter({(78, (0,)): 1})), pins, last=False).turn.schemas_final
 
 
 def test_an_evolution_stops_the_run_where_the_settings_say_so(tmp_path: Path) -> None:
@@ -293,28 +295,28 @@ def test_an_evolution_stops_the_run_where_the_settings_say_so(tmp_path: Path) ->
 def test_where_no_table_is_there_yet_nothing_evolves(tmp_path: Path) -> None:
     over = judge(tmp_path)
     answered = over.answer(report(questions=Counter({(2, (0,)): 5})), records.pins(tmp_path), last=False)
-    assert [pinned.key for pinned in answered.records] == [(2, (0,))]
+    assert [pinned.key for pinned in answered.schemas.records] == [(2, (0,))]
 
 
 def test_only_the_most_frequent_types_are_asked_for(tmp_path: Path) -> None:
     over = judge(tmp_path, registry={"max_unknown_ids": 1})
     total = report(questions=Counter({(77, (0,)): 1, (78, (0,)): 2}))
     answered = over.answer(total, records.pins(tmp_path), last=False)
-    assert set(answered.refused) == {(78, (0,))}
+    assert set(answered.schemas.refused) == {(78, (0,))}
 
 
 def test_where_nothing_may_be_asked_nothing_waits_for_an_answer(tmp_path: Path) -> None:
     over = judge(tmp_path, registry={"max_unknown_ids": 0})
-    assert over.answer(report(), records.pins(tmp_path), last=False).schemas_final
+    assert over.answer(report(), records.pins(tmp_path), last=False).turn.schemas_final
 
 
 def test_tables_that_records_wait_for_are_admitted_as_far_as_there_is_room(tmp_path: Path) -> None:
     over = judge(tmp_path, route={"max_tables": 3})
     total = report(written(records.folder("x"), A), newcomers=Counter(p=1, q=3, r=2))
     answered = over.answer(total, records.pins(tmp_path), last=False)
-    assert answered.admitted == {records.folder(name) for name in "xqr"}
-    assert answered.tables_final
+    assert answered.tables.admitted == {records.folder(name) for name in "xqr"}
+    assert answered.turn.tables_final
     roomy = judge(tmp_path, route={"max_tables": 4}).answer(total, records.pins(tmp_path), last=False)
-    assert len(roomy.admitted) == 4
-    assert not roomy.tables_final
-    assert roomy.new_tables == 3
+    assert len(roomy.tables.admitted) == 4
+    assert not roomy.turn.tables_final
+    assert roomy.tables.new_tables == 3

@@ -164,8 +164,8 @@ def both(
     found = []
     for engine in ("arrow", "spark"):
         by = pins(root / engine, engine=engine, **changes)
-        if engine == "arrow" and by.route.expression:
-            by = pins(root / engine, expression=native_tree(spark, by.route.expression), **changes)
+        if engine == "arrow" and by.rules.route.expression:
+            by = pins(root / engine, expression=native_tree(spark, by.rules.route.expression), **changes)
         found.append(outcome(by, run_pass(frame(spark, numbered(values)), by, 1)))
     return found
 

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import base64
+import json
+from dataclasses import MISSING, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.ingest.batches import decided, demuxed, generation, settled
@@ -13,7 +18,16 @@ from distributary.ingest import pins as reasons
 from distributary.ingest.checkpoint import manifest_pins as decisions
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifest_file import from_bytes, to_bytes
-from distributary.ingest.pins import Pins, RecordKey, Verdict
+from distributary.ingest.pins import (
+    BatchId,
+    PinnedSchemas,
+    PinnedTable,
+    PinnedTables,
+    Pins,
+    RecordKey,
+    Turn,
+    Verdict,
+)
 from distributary.ingest.settings.groups import NamedTable, Policies
 from distributary.ingest.tables.ledger import QUARANTINE_TABLE
 from distributary.ingest.worker.report import TaskReport
@@ -65,7 +79,7 @@ def test_a_batch_is_written_again_just_the_same_from_its_manifest(
         }
         first = settled(root, records, **changes)
         manifest = from_bytes(to_bytes(decided(root, first, {TOPIC: {0: (0, len(records))}})))
-        later = pins(root, policies=first.pins.policies, batch_id=99, generation=generation(root).id)
+        later = pins(root, policies=first.pins.rules.policies, id=99, generation=generation(root).id)
         again = decisions.from_manifest(manifest, later)
         report = demuxed(again, records)
         assert contents(again, report) == contents(first.pins, first.report)
@@ -79,9 +93,108 @@ def test_decisions_in_memory_are_read_like_those_from_a_file(tmp_path: Path) -> 
     manifest: Manifest = decided(tmp_path, whole, {TOPIC: {0: (0, 1)}})
     for one in (manifest, from_bytes(to_bytes(manifest))):
         again = decisions.from_manifest(one, pins(tmp_path))
-        assert again.already == changes["already"]
-        assert again.rejected == changes["rejected"]
-        assert (again.batch_id, again.generation) == (whole.pins.batch_id, whole.pins.generation)
+        assert again.tables.already == changes["already"]
+        assert again.turn.rejected == changes["rejected"]
+        assert (again.batch.id, again.batch.generation) == (whole.pins.batch.id, whole.pins.batch.generation)
+
+
+# A layout, as a manifest keeps it.
+A = pa.schema([pa.field("a", pa.int64())])
+
+
+def written_by_the_first_version() -> bytes:
+    """The bytes of a manifest that a release wrote before schemas of keys and met record types were kept."""
+    decisions = {
+        "records": [[11, [0]]],
+        "refused": [[[99, [0]], ["unknown_schema", "the registry knows no schema 99"]]],
+        "rejected": [[[TOPIC, 0, 3], ["constraint", "x"]]],
+        "already": {"t": {TOPIC: {"0": 5}}},
+        "grow": True,
+        "guarded": False,
+    }
+    value = {
+        "format": 1,
+        "batch_id": 4,
+        "generation": "g",
+        "created_at": "",
+        "code_version": "0.1.0",
+        "offsets": {},
+        "counts": {"read": {}, "rows": {}, "quarantined": {}, "dropped": {}, "already": 0},
+        "pins": {"schemas": [[11, "aa"]], "settings": "bb", "decisions": decisions},
+        "entities": {"T": "t"},
+        "layouts": {"k": base64.b64encode(A.serialize()).decode()},
+        "tables": [
+            {
+                "folder": "t",
+                "role": "events",
+                "app_id": "g/events",
+                "layout": "k",
+                "native": True,
+                "files": [],
+            }
+        ],
+    }
+    return json.dumps(value).encode()
+
+
+# Everything open, and all of it otherwise than in the manifest.
+OPEN = {
+    "refused": {(7, ()): Verdict("r", "")},
+    "known": {"u": PinnedTable("U", A)},
+    "met": {"u": ((7, ()),)},
+    "already": {"u": {TOPIC: {0: 9}}},
+    "grow": False,
+    "widen": True,
+    "admitted": frozenset({"u"}),
+    "denied": frozenset({"t"}),
+    "new_tables": 9,
+    "rejected": {(TOPIC, 0, 9): Verdict("r", "")},
+    "guarded": True,
+    "count_input": False,
+    "generation": "h",
+    "id": 9,
+}
+
+
+def test_nothing_of_a_batch_is_as_the_pins_of_today_have_it(tmp_path: Path) -> None:
+    manifest = from_bytes(written_by_the_first_version())
+    own = {one.name for part in (PinnedSchemas, PinnedTables, Turn, BatchId) for one in fields(part)}
+    # What is the same for every batch, or final in every replay.
+    assert own - OPEN.keys() == {
+        "records",
+        "root",
+        "aside",
+        "schemas_final",
+        "inferred_final",
+        "tables_final",
+    }
+    again = decisions.from_manifest(manifest, pins(tmp_path, **OPEN))
+    assert again == decisions.from_manifest(manifest, pins(tmp_path))
+    assert [pinned.key for pinned in again.schemas.records] == [(11, (0,))]
+    assert again.tables == PinnedTables(
+        known={"t": PinnedTable("T", A)},
+        met={},
+        already={"t": {TOPIC: {0: 5}}},
+        grow=True,
+        widen=False,
+        admitted=frozenset(),
+        denied=frozenset(),
+        new_tables=0,
+    )
+    assert again.turn == Turn(
+        schemas_final=True,
+        inferred_final=True,
+        tables_final=True,
+        rejected={(TOPIC, 0, 3): Verdict("constraint", "x")},
+        guarded=False,
+        count_input=True,
+    )
+    assert again.batch == BatchId(str(tmp_path / "lake"), str(tmp_path / "aside"), "g", 4)
+
+
+@pytest.mark.parametrize("part", [BatchId, PinnedSchemas, PinnedTables, Turn, Pins])
+def test_no_part_that_is_decided_for_a_batch_can_be_left_out(part: type[Any]) -> None:
+    assert all(one.default is MISSING and one.default_factory is MISSING for one in fields(part))
 
 
 def test_refused_types_are_written_in_an_order_of_their_own() -> None:

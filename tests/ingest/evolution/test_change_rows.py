@@ -171,7 +171,7 @@ def test_an_attempt_that_died_with_the_tables_changed_leaves_the_same_rows(tmp_p
         started_at=datetime.now(timezone.utc),
         attempts=2,
         logged=log.read(1),
-        known=again.pins.tables,
+        known=again.pins.tables.known,
         met=first.met,
     )
     manifest = decide(chosen, generation(tmp_path), table_book(tmp_path), decision)
@@ -211,11 +211,11 @@ def test_an_inferred_schema_is_told_of_a_table_as_far_as_its_records_have_values
             chosen,
             tmp_path,
             numbered([json.dumps(record).encode() for record in sent]),
-            batch_id=batch_id,
+            id=batch_id,
             codec="json",
             records=pinned(*schemas),
             route=chosen.route,
-            tables=known(tmp_path, last.entities) if last else {},
+            known=known(tmp_path, last.entities) if last else {},
             met=last.met if last else {},
         )
         return decided(tmp_path, batch, {TOPIC: {0: (0, len(sent))}}, last.entities if last else {}, chosen)
@@ -297,13 +297,13 @@ def _settled(  # noqa: PLR0917
         chosen,
         root,
         numbered([sent_as(schema, **fields) for schema, fields in sent]),
-        batch_id=batch_id,
+        id=batch_id,
         codec="avro",
         records=pinned(*schemas),
         route=chosen.route,
         policies=chosen.policies,
         grow=chosen.policies.new_field == "add",
-        tables=known(root, last.entities) if last else {},
+        known=known(root, last.entities) if last else {},
         met=last.met if last else {},
     )
 

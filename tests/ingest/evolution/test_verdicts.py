@@ -404,7 +404,7 @@ def _fate(  # noqa: PLR0917
         policies=worker_policies(chosen),
         grow=tables_grow(chosen),
         widen=tables_widen(chosen),
-        tables={home: PinnedTable(entity, layout)},
+        known={home: PinnedTable(entity, layout)},
         new_tables=0 if chosen.policies.new_entity == "quarantine" else 10,
         schemas_final=True,
         tables_final=True,

@@ -81,7 +81,7 @@ def worlds(draw: st.DrawFn) -> tuple[dict[str, Any], list[Fate], list[int]]:
         "schemas_final": draw(st.booleans()),
         "tables_final": draw(st.booleans()),
         "grow": draw(st.booleans()),
-        "tables": KNOWN,
+        "known": KNOWN,
         "denied": frozenset({folder("Denied")}),
         "refused": {REFUSED: reasons.unknown_schema(99)},
         "policies": Policies(
@@ -179,8 +179,8 @@ def test_every_record_ends_in_exactly_one_place_and_the_counts_say_so(
         spans = report.spans.items()
         assert {place[1]: span.count for place, span in spans} == Counter(r.partition for r in records)
         assert report.dropped.total() == sum(fate.place == DROPPED for fate in fates)
-        on_disk = {str(path) for path in Path(by.root).rglob("*.parquet")}
-        assert on_disk == {f"{by.root}/{w.file.table}/{w.file.name}" for w in report.files}
+        on_disk = {str(path) for path in Path(by.batch.root).rglob("*.parquet")}
+        assert on_disk == {f"{by.batch.root}/{w.file.table}/{w.file.name}" for w in report.files}
 
 
 def _places(by: Pins, report: TaskReport) -> Iterator[tuple[tuple[int, int], str]]:
@@ -217,20 +217,20 @@ def _check_new_tables(
     for name in {folder(fate.entity) for fate in fates if fate.place == NEW and fate.entity}:
         mine = [fate for fate in fates if fate.place == NEW and folder(fate.entity or "") == name]
         # Where the last word is spoken, a record without a table goes to quarantine, which may have it already.
-        refused = by.tables_final and not any(folder_found == name for folder_found in found.values())
-        end = by.already.get(QUARANTINE_TABLE if refused else name, {}).get(TOPIC, {}).get(0, 0)
+        refused = by.turn.tables_final and not any(folder_found == name for folder_found in found.values())
+        end = by.tables.already.get(QUARANTINE_TABLE if refused else name, {}).get(TOPIC, {}).get(0, 0)
         fresh = [f.record for f in mine if f.record.partition or f.record.offset >= end]
         if not fresh:
             continue
         places = {found.get((record.partition, record.offset)) for record in fresh}
         assert len(places) <= 1
         if places == {None}:
-            assert not by.tables_final
+            assert not by.turn.tables_final
             assert {(record.partition, record.offset) for record in fresh} <= waiting
         elif places:
             assert places in ({name}, {"table_limit"})
             admitted |= places & {name}
-    assert len(admitted) <= by.new_tables
+    assert len(admitted) <= by.tables.new_tables
 
 
 # --- what becomes of one kind of record ---
@@ -276,7 +276,7 @@ def test_files_written_before_a_table_grew_lack_only_the_new_columns(tmp_path: P
 
 
 def test_records_whose_values_are_all_refused_write_no_file(tmp_path: Path) -> None:
-    by = pins(tmp_path, tables=KNOWN, policies=Policies(wider_type="quarantine"))
+    by = pins(tmp_path, known=KNOWN, policies=Policies(wider_type="quarantine"))
     report = demuxed(by, numbered([value(1, game_name="narrow", score=2**40)]))
     assert [written.file.table for written in report.files] == [QUARANTINE_TABLE]
     assert report.quarantined == {"wider_type": 1}
@@ -284,14 +284,14 @@ def test_records_whose_values_are_all_refused_write_no_file(tmp_path: Path) -> N
 
 
 def test_a_policy_that_says_fail_is_reported_for_the_driver(tmp_path: Path) -> None:
-    by = pins(tmp_path, tables=KNOWN, policies=Policies(wider_type="fail"))
+    by = pins(tmp_path, known=KNOWN, policies=Policies(wider_type="fail"))
     report = demuxed(by, numbered([value(1, game_name="narrow")]))
     assert len(report.stops) == 1
     assert report.stops[0].startswith(f"table {folder('narrow')}: ")
 
 
 def test_rescued_values_are_in_the_rescued_column_and_the_layout_has_it(tmp_path: Path) -> None:
-    by = pins(tmp_path, tables=KNOWN, grow=False, policies=Policies(new_field="rescue"))
+    by = pins(tmp_path, known=KNOWN, grow=False, policies=Policies(new_field="rescue"))
     report = demuxed(by, numbered([value(1, game_name="narrow", score=2**40, level=3)]))
     (row,) = rows_of(by, report, folder("narrow"))
     assert row["score"] is None
@@ -301,7 +301,7 @@ def test_rescued_values_are_in_the_rescued_column_and_the_layout_has_it(tmp_path
 
 def test_a_table_without_anything_rescued_is_written_beside_one_with_it(tmp_path: Path) -> None:
     tables = {folder(name): PinnedTable(name, NARROW) for name in ("narrow", "fine")}
-    by = pins(tmp_path, tables=tables, policies=Policies(new_field="ignore"), grow=False)
+    by = pins(tmp_path, known=tables, policies=Policies(new_field="ignore"), grow=False)
     news = [value(1, game_name="narrow", score=2**40), value(1, game_name="fine", score=1)]
     report = demuxed(by, numbered(news))
     (kept,), (narrowed,) = (rows_of(by, report, folder(name)) for name in ("fine", "narrow"))
@@ -316,7 +316,7 @@ def test_a_known_table_that_may_not_grow_stays_as_it_is_beside_a_new_one_with_th
     first = demuxed(pins(tmp_path / "before"), numbered([value(1, game_name="old")]))
     tables = {folder("old"): PinnedTable("old", first.files[0].layout)}
     for order in (["old", "new"], ["new", "old"]):
-        by = pins(tmp_path / order[0], tables=tables, grow=False, policies=Policies(new_field="rescue"))
+        by = pins(tmp_path / order[0], known=tables, grow=False, policies=Policies(new_field="rescue"))
         news = [value(1, game_name=name) for name in order] + [value(2, game_name=name) for name in order]
         report = demuxed(by, numbered(news))
         layouts = {written.entity: written.layout.names for written in report.files}

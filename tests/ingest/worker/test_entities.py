@@ -29,7 +29,7 @@ def test_new_entities_beyond_the_allowance_wait_or_are_denied_but_known_and_admi
 ) -> None:
     for final, beyond in ((False, WAITING), (True, DENIED)):
         changes = {
-            "tables": {folder("known"): PinnedTable("known", A)},
+            "known": {folder("known"): PinnedTable("known", A)},
             "admitted": frozenset({folder("admitted")}),
             "denied": frozenset({folder("denied")}),
         }

@@ -70,7 +70,7 @@ def test_a_new_entity_gets_a_schema_of_what_it_brings_and_nothing_restarts(tmp_p
     (name,) = set(found) - {"chess", "go"}
     assert sorted(found[name or ""]) == ["level", "score"]
     assert driver.location.entity(name or "") == "Go!"
-    assert pins.records == driver.book.records
+    assert pins.schemas.records == driver.book.records
     assert Driver(tmp_path).columns == driver.columns
 
 
@@ -95,8 +95,8 @@ def test_of_what_is_proposed_a_schema_takes_what_fits(tmp_path: Path) -> None:
     pins = driver.answer(proposals={(1, ()): {made_of_data, *honest}})
     assert sorted(driver.columns[2, "go"]) == ["at", "elo", "score"]
     # There is room for nothing more: what is left is rescued.
-    assert not pins.inferred_final
-    assert driver.answer(proposals={(2, ()): {made_of_data}}).inferred_final
+    assert not pins.turn.inferred_final
+    assert driver.answer(proposals={(2, ()): {made_of_data}}).turn.inferred_final
 
 
 def test_a_first_schema_takes_what_fits(tmp_path: Path) -> None:
@@ -111,7 +111,11 @@ def test_entities_without_room_for_a_table_get_no_schema(tmp_path: Path) -> None
     unmet = {"chess": {struct(a="long")}, "ludo": {struct(a="long")}}
     pins = driver.answer(unmet=unmet, newcomers=Counter(chess=1, ludo=2))
     assert {entity for _, entity in driver.columns} == {"go", "ludo"}
-    assert (pins.admitted, pins.tables_final, pins.new_tables) == (frozenset({"ludo"}), True, 0)
+    assert (pins.tables.admitted, pins.turn.tables_final, pins.tables.new_tables) == (
+        frozenset({"ludo"}),
+        True,
+        0,
+    )
 
 
 @pytest.mark.parametrize("evolution", ["restart", "inline", "fail"])
@@ -139,5 +143,5 @@ def test_growth_of_one_entity_is_its_own(tmp_path: Path, evolution: str) -> None
 def test_a_schema_grows_as_far_as_it_may_and_the_others_beside_it(tmp_path: Path) -> None:
     driver = Driver(tmp_path, {}, decode={"max_fields": 1})
     pins = driver.answer(proposals={(1, ()): {struct(score="long", a="long")}})
-    assert pins.inferred_final
+    assert pins.turn.inferred_final
     assert list(driver.columns) == [(1, "go")]

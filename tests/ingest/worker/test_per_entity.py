@@ -134,7 +134,7 @@ def test_a_record_with_names_made_of_data_keeps_no_other_out(tmp_path: Path) -> 
 def test_nothing_waits_where_all_was_decided_before(tmp_path: Path) -> None:
     tables = {name: PinnedTable(name, pa.schema([("score", pa.int64())])) for name in ("go", "ludo")}
     final = {"tables_final": True, "schemas_final": True, "inferred_final": True, "new_tables": 0}
-    by = entity_pins(tmp_path, tables=tables, **final)
+    by = entity_pins(tmp_path, known=tables, **final)
     report = demuxed(
         by, raw(game="go", score=1, level=2), raw(game="ludo", score=2), raw(game="new"), raw(a=1)
     )
