@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import pyarrow as pa
-
 from distributary.codecs.base import INFERRED, RecordPath
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.routing.tree import Node
 from distributary.ingest.settings.groups import Columns, Policies, Route
 from distributary.registry.base import Schema, SchemaRef
@@ -69,7 +68,7 @@ class PinnedTable:
     """A table that is there already: the entity it belongs to, its payload columns, and those of a type that must stay."""
 
     entity: str
-    layout: pa.Schema
+    layout: Layout
     fixed: frozenset[str] = frozenset()
 
 

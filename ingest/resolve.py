@@ -75,7 +75,7 @@ def _recreate(settings: Settings, manifest: Manifest | None, folder: str) -> Non
     path = str(settings.sink.root / folder)
     before = _put_aside(path)
     ours = table.role != "events"
-    schema = table.layout if ours else table_schema(settings.sink.columns, table.layout)
+    schema = table.layout.columns if ours else table_schema(settings.sink.columns, table.layout)
     entity = next((entity for entity, its in manifest.entities.items() if its == folder), None)
     create(path, schema, {ENTITY_PROPERTY: entity} if entity is not None else {})
     for file in table.files if before else ():

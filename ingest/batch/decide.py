@@ -26,6 +26,7 @@ from distributary.ingest.checkpoint.manifest import (
     TableFiles,
     check_sums,
 )
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.evolution.change_rows import ChangeRows, made_before, planned
 from distributary.ingest.evolution.meetings import Meetings
 from distributary.ingest.evolution.rules import rules_of
@@ -125,7 +126,7 @@ def _quarantine(generation: Generation, decision: Decision) -> list[TableFiles]:
 def _own(
     generation: Generation, folder: str, role: Role, schema: pa.Schema, files: Sequence[DataFile]
 ) -> TableFiles:
-    return TableFiles(folder, role, generation.app_id(role), schema, True, tuple(files))
+    return TableFiles(folder, role, generation.app_id(role), Layout(schema), True, tuple(files))
 
 
 def _with_ledger(settings: Settings, tables: TableBook, manifest: Manifest, decision: Decision) -> Manifest:
@@ -137,7 +138,7 @@ def _with_ledger(settings: Settings, tables: TableBook, manifest: Manifest, deci
     if rows:
         own.insert(0, ("changes", CHANGES_TABLE, CHANGES_SCHEMA, changes_file(root, rows)))
     ledger = [
-        TableFiles(folder, role, f"{manifest.generation}/{role}", schema, True, (file,))  # type: ignore[arg-type]
+        TableFiles(folder, role, f"{manifest.generation}/{role}", Layout(schema), True, (file,))  # type: ignore[arg-type]
         for role, folder, schema, file in own
     ]
     return replace(manifest, tables=(*manifest.tables, *ledger))

@@ -74,7 +74,7 @@ class Finisher:
 
     def _table_commit(self, manifest: Manifest, table: TableFiles) -> TableCommit:
         ours = table.role != "events"
-        schema = table.layout if ours else table_schema(self._settings.sink.columns, table.layout)
+        schema = table.layout.columns if ours else table_schema(self._settings.sink.columns, table.layout)
         return TableCommit(
             table=table.folder,
             path=self._tables.path(table.folder),

@@ -6,13 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import get_args
 
-import pyarrow as pa
-
 from distributary.codecs.base import RecordPath
 from distributary.errors import EvolutionStopped, PolicyStopped
 from distributary.ingest import pins as reasons
 from distributary.ingest.columns.differences import misfits
-from distributary.ingest.columns.layout import changes, extend
+from distributary.ingest.columns.layout import NO_COLUMNS, Layout, changes, extend
 from distributary.ingest.columns.names import table_name
 from distributary.ingest.columns.widening import widened
 from distributary.ingest.conform.misfits import Kind
@@ -25,9 +23,6 @@ from distributary.ingest.settings.model import Settings
 from distributary.ingest.tables.book import TableBook
 from distributary.ingest.tables.state import fixed_columns
 from distributary.ingest.worker.report import TaskReport, Wish
-
-# One object that stays: layouts are told apart by identity.
-_EMPTY = pa.schema([])
 
 
 class Judge:
@@ -50,18 +45,18 @@ class Judge:
         self._strays = None if isinstance(strays, str) else strays.table
         self._refused = self._keys_refused = 0
 
-    def layouts(self, total: TaskReport, pins: Pins) -> dict[str, pa.Schema]:
+    def layouts(self, total: TaskReport, pins: Pins) -> dict[str, Layout]:
         """The payload columns that each table written to must have, by folder."""
         found = {folder: table.layout for folder, table in pins.tables.known.items()}
-        merged: dict[tuple[int, int], pa.Schema] = {}
-        touched: dict[str, pa.Schema] = {}
+        merged: dict[tuple[Layout, Layout], Layout] = {}
+        touched: dict[str, Layout] = {}
         for written in total.files:
             if written.entity is None:
                 continue
-            before = touched.get(written.file.table, found.get(written.file.table, _EMPTY))
-            key = (id(before), id(written.layout))
+            before = touched.get(written.file.table, found.get(written.file.table, NO_COLUMNS))
+            key = (before, written.layout)
             if key not in merged:
-                merged[key] = extend(before, written.layout, frozenset())
+                merged[key] = _merged(*key)
             touched[written.file.table] = merged[key]
         return touched
 
@@ -226,24 +221,23 @@ class Judge:
     def _layouts_at_odds(self, total: TaskReport, pins: Pins) -> Pins | None:
         layouts = self.layouts(total, pins)
         fixed = self._of_tables_met(total, pins, layouts)
-        # A thousand tables share a few layouts; both sides stay alive here, so that their ids tell them apart.
-        holds: dict[tuple[int, int], bool] = {}
+        holds: dict[tuple[Layout, Layout], bool] = {}
         for written in total.files:
             if written.entity is None:
                 continue
             layout, folder = layouts[written.file.table], written.file.table
-            key = (id(layout), id(written.layout))
+            key = (layout, written.layout)
             if key not in holds:
                 holds[key] = _holds(layout, written.layout)
             if not holds[key]:
-                was = pins.tables.known.get(folder, PinnedTable(written.entity, _EMPTY))
+                was = pins.tables.known.get(folder, PinnedTable(written.entity, NO_COLUMNS))
                 fixed.setdefault(folder, replace(was, layout=layout))
         if not fixed:
             return None
         return replace(pins, tables=replace(pins.tables, known={**pins.tables.known, **fixed}))
 
     def _of_tables_met(
-        self, total: TaskReport, pins: Pins, layouts: Mapping[str, pa.Schema]
+        self, total: TaskReport, pins: Pins, layouts: Mapping[str, Layout]
     ) -> dict[str, PinnedTable]:
         """Tables that somebody else made and whose columns do not go with what was written provisionally."""
         new = {
@@ -257,7 +251,7 @@ class Judge:
         return {
             folder: PinnedTable(new[folder], layout, fixed_columns(states[folder]))
             for folder, layout in there.items()
-            if not _holds(extend(layout, layouts[folder], frozenset()), layouts[folder])
+            if not _holds(_merged(layout, layouts[folder]), layouts[folder])
         }
 
     def _check_growth(self, total: TaskReport, pins: Pins) -> None:
@@ -267,7 +261,7 @@ class Judge:
         layouts = self.layouts(total, pins) if grown else {}
         for folder, growth in grown.items():
             layout = layouts.get(folder, self._known[folder].layout)
-            found = changes(self._known[folder].layout, layout)
+            found = changes(self._known[folder].layout.columns, layout.columns)
             names = ", ".join(change.column for change in found)
             added = ", ".join(change.column for change in found if change.kind == "added")
             where = "/".join(map(str, growth.first))
@@ -283,9 +277,14 @@ class Judge:
                 )
 
 
-def _holds(whole: pa.Schema, part: pa.Schema) -> bool:
+def _merged(one: Layout, other: Layout) -> Layout:
+    """The first with the columns that the other has beside it."""
+    return Layout(extend(one.columns, other.columns, frozenset()))
+
+
+def _holds(whole: Layout, part: Layout) -> bool:
     """Whether every column of `part` is in `whole` by the same name, type and origin."""
-    return not changes(whole, part) and not any(misfits(whole, part))
+    return not changes(whole.columns, part.columns) and not any(misfits(whole.columns, part.columns))
 
 
 def _undecodable(total: TaskReport) -> int:
@@ -307,24 +306,21 @@ def _few(folders: Iterable[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-_EMPTY = pa.schema([])
-
-
 def granted(
-    wishes: Sequence[Wish], tables: Mapping[str, PinnedTable], written: Mapping[str, pa.Schema]
+    wishes: Sequence[Wish], tables: Mapping[str, PinnedTable], written: Mapping[str, Layout]
 ) -> dict[str, PinnedTable]:
     """The tables with columns as wide as wished for; the oldest schema's wish counts where two do not go together.
 
     `written` are the payload columns of those that were written to, new ones among them.
     """
     found = dict(tables)
-    # A thousand tables share a few layouts, which stay alive here, so that their ids tell them apart.
-    merged: dict[tuple[int, int, frozenset[str]], pa.Schema] = {}
+    merged: dict[tuple[Layout, Layout, frozenset[str]], Layout] = {}
     for wish in sorted(wishes, key=_age):
-        was = found.get(wish.table) or PinnedTable(wish.entity, written.get(wish.table, _EMPTY))
-        key = (id(was.layout), id(wish.layout), was.fixed)
+        was = found.get(wish.table) or PinnedTable(wish.entity, written.get(wish.table, NO_COLUMNS))
+        key = (was.layout, wish.layout, was.fixed)
         if key not in merged:
-            merged[key] = widened(extend(was.layout, wish.layout, frozenset()), wish.layout, was.fixed)
+            both, wished = _merged(was.layout, wish.layout), wish.layout.columns
+            merged[key] = Layout(widened(both.columns, wished, was.fixed))
         found[wish.table] = replace(was, layout=merged[key])
     return found
 

@@ -9,13 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from distributary.errors import PipelineError
 from distributary.ingest.batch.judge import Judge
 from distributary.ingest.batch.spark_decode import spark_decoded
-from distributary.ingest.columns.layout import Change, changes
+from distributary.ingest.columns.layout import NO_COLUMNS, Change, Layout, changes
 from distributary.ingest.kafka.records import worker_columns
 from distributary.ingest.pins import CONSTRAINT, Coordinates, PinnedTable, Pins, Verdict, for_workers
 from distributary.ingest.tables.book import TableBook
@@ -37,7 +36,7 @@ class Settled:
 
     report: TaskReport
     pins: Pins
-    layouts: Mapping[str, pa.Schema]
+    layouts: Mapping[str, Layout]
 
 
 class Settling:
@@ -146,12 +145,12 @@ def planned_changes(settled: Settled, known: Mapping[str, PinnedTable]) -> list[
     }
     growths = {growth.table: growth for growth in settled.report.growths}
     found = []
-    added: dict[tuple[int, int], tuple[Change, ...]] = {}
+    added: dict[tuple[Layout, Layout], tuple[Change, ...]] = {}
     for folder, layout in settled.layouts.items():
-        before = known[folder].layout if folder in known else pa.schema([])
-        key = (id(before) if folder in known else 0, id(layout))
+        before = known[folder].layout if folder in known else NO_COLUMNS
+        key = (before, layout)
         if key not in added:
-            added[key] = tuple(changes(before, layout))
+            added[key] = tuple(changes(before.columns, layout.columns))
         if folder in known and not added[key]:
             continue
         growth = growths.get(folder)

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-import pyarrow as pa
-
 from distributary.errors import SumsDisagree
 from distributary.ingest.checkpoint.histories import Histories
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.registry.base import SchemaRef
@@ -55,7 +54,7 @@ class TableFiles:
     folder: str
     role: Role
     app_id: str
-    layout: pa.Schema
+    layout: Layout
     native: bool
     files: tuple[DataFile, ...] = ()
 

@@ -25,6 +25,7 @@ from distributary.ingest.checkpoint.manifest import (
     TableFiles,
     check_sums,
 )
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.offsets import offsets_from_json, offsets_to_json
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.registry.base import SchemaRef
@@ -34,8 +35,8 @@ FORMAT = 1
 
 def to_bytes(manifest: Manifest) -> bytes:
     """The manifest as JSON text."""
-    layouts = _Layouts()
-    tables = [_table_to_json(table, layouts) for table in manifest.tables]
+    layouts = dict.fromkeys(table.layout for table in manifest.tables)
+    keys = {layout: _layout_key(layout) for layout in layouts}
     value = {
         "format": FORMAT,
         "batch_id": manifest.batch_id,
@@ -48,8 +49,8 @@ def to_bytes(manifest: Manifest) -> bytes:
         "pins": _pins_to_json(manifest.pins),
         "entities": dict(manifest.entities),
         "met": histories.to_json(manifest.met),
-        "layouts": layouts.texts,
-        "tables": tables,
+        "layouts": {key: _layout_to_text(layout) for layout, key in keys.items()},
+        "tables": [_table_to_json(table, keys) for table in manifest.tables],
     }
     return json.dumps(value, separators=(",", ":")).encode()
 
@@ -75,42 +76,31 @@ def from_bytes(data: bytes) -> Manifest:
     )
 
 
-class _Layouts:
-    """Layouts met so far, by a hash of what they hold."""
-
-    def __init__(self) -> None:
-        self.texts: dict[str, str] = {}
-        # Tables that share a layout mostly share the object, and serialising it is what costs.
-        self._known: dict[int, tuple[pa.Schema, str]] = {}
-
-    def key(self, layout: pa.Schema) -> str:
-        if id(layout) not in self._known:
-            self._known[id(layout)] = (layout, self._add(layout))
-        return self._known[id(layout)][1]
-
-    def _add(self, layout: pa.Schema) -> str:
-        data = layout.serialize().to_pybytes()
-        key = hashlib.sha256(data).hexdigest()[:16]
-        self.texts[key] = base64.b64encode(data).decode()
-        return key
+def _layout_key(layout: Layout) -> str:
+    """What the manifest calls a layout: a hash of what it holds."""
+    return hashlib.sha256(layout.serialized).hexdigest()[:16]
 
 
-def _layout_from_text(text: str) -> pa.Schema:
-    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text, validate=True)))
+def _layout_to_text(layout: Layout) -> str:
+    return base64.b64encode(layout.serialized).decode()
 
 
-def _table_to_json(table: TableFiles, layouts: _Layouts) -> dict[str, Any]:
+def _layout_from_text(text: str) -> Layout:
+    return Layout.read(base64.b64decode(text, validate=True))
+
+
+def _table_to_json(table: TableFiles, keys: Mapping[Layout, str]) -> dict[str, Any]:
     return {
         "folder": table.folder,
         "role": table.role,
         "app_id": table.app_id,
-        "layout": layouts.key(table.layout),
+        "layout": keys[table.layout],
         "native": table.native,
         "files": [[file.table, file.name, file.rows, file.bytes, file.statistics] for file in table.files],
     }
 
 
-def _table_from_json(value: dict[str, Any], layouts: Mapping[str, pa.Schema]) -> TableFiles:
+def _table_from_json(value: dict[str, Any], layouts: Mapping[str, Layout]) -> TableFiles:
     if value["role"] not in ROLES:
         raise ValueError(f"it has a table of the unknown role {value['role']!r}")
     files = tuple(DataFile(*file) for file in value["files"])

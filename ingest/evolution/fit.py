@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from distributary.codecs.types.fields import parts
-from distributary.ingest.columns.layout import Change, changes
+from distributary.ingest.columns.layout import Change, Layout, changes
 from distributary.ingest.conform.conversion import plan
 from distributary.ingest.conform.misfits import Trouble
 from distributary.ingest.evolution.rules import Rules
@@ -27,7 +27,7 @@ class TableFit:
     trouble  the fields that do not fit, each as the policies have it
     """
 
-    layout: pa.Schema
+    layout: Layout
     added: tuple[Change, ...]
     trouble: tuple[Trouble, ...]
 
@@ -40,16 +40,18 @@ class TableFit:
         return tuple(one for one in self.trouble if touching(parts(one.column), path))
 
 
-def table_fit(record: pa.Schema, before: pa.Schema, rules: Rules, after: pa.Schema | None = None) -> TableFit:
+def table_fit(record: pa.Schema, before: Layout, rules: Rules, after: Layout | None = None) -> TableFit:
     """How records with these columns go into a table with the payload columns `before`.
 
     `after` are the table's columns once it has grown, where other records had a say in that.
     """
     grown = rules.grown(before, record)
     held = without_rescued(rules.columns, grown if after is None else after)
-    wider = {change.column for change in changes(before, held) if change.kind == "widened"}
+    wider = {change.column for change in changes(before.columns, held.columns) if change.kind == "widened"}
     added = tuple(
-        change for change in changes(before, grown) if change.kind == "added" or change.column in wider
+        change
+        for change in changes(before.columns, grown.columns)
+        if change.kind == "added" or change.column in wider
     )
     settled = {change.source for change in added if change.kind == "widened"}
     # Of the dates that a column holds which became one of timestamps, the farthest are beyond those.
@@ -57,10 +59,10 @@ def table_fit(record: pa.Schema, before: pa.Schema, rules: Rules, after: pa.Sche
     return TableFit(held, added, trouble)
 
 
-def _trouble(record: pa.Schema, held: pa.Schema, rules: Rules) -> tuple[Trouble, ...]:
+def _trouble(record: pa.Schema, held: Layout, rules: Rules) -> tuple[Trouble, ...]:
     # A policy that stops is told, not followed.
     lenient = rules.policies.model_copy(update=dict.fromkeys(_stops(rules.policies), "quarantine"))
-    found = plan(record, held, lenient).trouble
+    found = plan(record, held.columns, lenient).trouble
     # What a growing table lacks it will have: that is no trouble.
     return tuple(one for one in found if not (rules.grow and one.kind == "new_field"))
 

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import pyarrow as pa
-
 from distributary.ingest.checkpoint.histories import Histories, Met, newly_met
-from distributary.ingest.columns.layout import changes
+from distributary.ingest.columns.layout import NO_COLUMNS, Layout, changes
 from distributary.ingest.evolution.rules import Rules
 from distributary.ingest.evolution.transitions import SchemaSteps
 from distributary.ingest.evolution.verdicts import TableVerdict, verdicts, verdicts_of_table
 from distributary.ingest.pins import Coordinates, PinnedTable, RecordKey
-
-_EMPTY = pa.schema([])
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +35,25 @@ class Meeting:
 class _Outcome:
     """What one step means for all tables of the same columns, and the columns they have then."""
 
-    grown: pa.Schema
+    grown: Layout
     brought: frozenset[str]
     verdicts: tuple[TableVerdict, ...]
 
 
-_Step = tuple[RecordKey | None, RecordKey, int, int, bool, bool]
+_Step = tuple[RecordKey | None, RecordKey, Layout, Layout, bool, bool]
 
 
 @dataclass
 class Meetings:
     """Holds what was met against the tables: `known` as they were before the batch, `layouts` as they are with it.
 
-    A thousand tables that take the same step share its outcome; their layouts are told apart by identity.
+    A thousand tables that take the same step share its outcome.
     """
 
     steps: SchemaSteps
     rules: Rules
     known: Mapping[str, PinnedTable]
-    layouts: Mapping[str, pa.Schema]
+    layouts: Mapping[str, Layout]
     _outcomes: dict[_Step, _Outcome] = field(default_factory=dict)
 
     def of(self, met: Met, histories: Histories) -> list[Meeting]:
@@ -73,12 +69,12 @@ class Meetings:
         self, folder: str, steps: Sequence[tuple[RecordKey, Coordinates]], history: Sequence[RecordKey]
     ) -> Iterator[Meeting]:
         is_new = folder not in self.known
-        before = _EMPTY if is_new else self.known[folder].layout
+        before = NO_COLUMNS if is_new else self.known[folder].layout
         after = self.layouts.get(folder, before)
         for key, first in steps:
             old = self.steps.before(key, history)
             created = is_new and not history
-            step = (old, key, id(before), id(after), is_new, created)
+            step = (old, key, before, after, is_new, created)
             if step not in self._outcomes:
                 self._outcomes[step] = self._outcome(old, key, (before, after), is_new, created)
             outcome = self._outcomes[step]
@@ -89,7 +85,7 @@ class Meetings:
         self,
         old: RecordKey | None,
         new: RecordKey,
-        layouts: tuple[pa.Schema, pa.Schema],
+        layouts: tuple[Layout, Layout],
         is_new: bool,
         created: bool,
     ) -> _Outcome:
@@ -103,5 +99,5 @@ class Meetings:
             told = verdicts_of_table(record, before, rules, after)
         grown = rules.grown(before, record)
         inferred = self.steps.inferred(new)
-        brought = () if inferred else (change.column for change in changes(before, grown))
+        brought = () if inferred else (change.column for change in changes(before.columns, grown.columns))
         return _Outcome(before if inferred else grown, frozenset(brought), told)

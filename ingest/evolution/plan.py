@@ -13,7 +13,7 @@ from distributary.codecs.changes.classify import SchemaChange, classify
 from distributary.codecs.types.fields import part
 from distributary.errors import BadSchema
 from distributary.ingest.checkpoint.histories import Histories, History
-from distributary.ingest.columns.layout import source_of, spark_type
+from distributary.ingest.columns.layout import NO_COLUMNS, Layout, source_of, spark_type
 from distributary.ingest.evolution.candidates import Candidate, Candidates
 from distributary.ingest.evolution.rules import Rules
 from distributary.ingest.evolution.transitions import SchemaSteps, same_name
@@ -60,10 +60,8 @@ class Planner:
         self._codec, self._candidates, self._rules, self._known = codec, candidates, rules, known
         records = [PinnedRecord(key, schema) for key, schema in known.schemas.items()]
         self._steps = SchemaSteps(codec, records)
-        self._answers: dict[tuple[int, frozenset[str], History, str | None], list[_Answer]] = {}
+        self._answers: dict[tuple[Layout, frozenset[str], History, str | None], list[_Answer]] = {}
         self._nowhere: frozenset[tuple[str, ...]] | None = None
-        # Alive as long as their ids are keys.
-        self._layouts: list[pa.Schema] = []
 
     def plan(self) -> TablePlan:
         """Every table against the schemas that its records will come with."""
@@ -93,9 +91,8 @@ class Planner:
     def _of_table(self, table: PinnedTable, known: History) -> list[_Answer]:
         layout = table.layout
         own = self._own(table)
-        key = (id(layout), table.fixed, known, own)
+        key = (layout, table.fixed, known, own)
         if key not in self._answers:
-            self._layouts.append(layout)
             rules = replace(self._rules, fixed=table.fixed)
             found = (
                 self._with_history(layout, known, rules, own)
@@ -111,7 +108,7 @@ class Planner:
         return name if name in self._candidates.of_entities else None
 
     def _with_history(
-        self, layout: pa.Schema, history: History, rules: Rules, own: str | None
+        self, layout: Layout, history: History, rules: Rules, own: str | None
     ) -> Iterator[_Answer]:
         for last in self._last_of_each_type(history):
             before = PinnedRecord(last, self._known.schemas[last])
@@ -133,7 +130,7 @@ class Planner:
         return lasts
 
     def _judged(
-        self, layout: pa.Schema, before: PinnedRecord, candidate: Candidate, rules: Rules
+        self, layout: Layout, before: PinnedRecord, candidate: Candidate, rules: Rules
     ) -> tuple[TableVerdict, ...]:
         old, new = before.schema.type, candidate.schema.type
         if old != new and not self._rules.any_format:
@@ -153,14 +150,14 @@ class Planner:
         decodable = before.schema.type == candidate.schema.type or self._rules.any_format
         return self._columns(candidate, before.key[1]) if decodable else None
 
-    def _without_history(self, layout: pa.Schema, rules: Rules, own: str | None) -> Iterator[_Answer]:
+    def _without_history(self, layout: Layout, rules: Rules, own: str | None) -> Iterator[_Answer]:
         """Against all that may come; a column is gone only where none of it has it."""
         may_come = [one for one in self._candidates.newest if one.schema.entity in (None, own)]
         records = {one: self._columns(one) for one in may_come}
         fields = {field.name for columns in records.values() if columns for field in columns}
         gone = [
             SchemaChange("dropped", part(source_of(column)), spark_type(column.type))
-            for column in without_rescued(self._rules.columns, layout)
+            for column in without_rescued(self._rules.columns, layout).columns
             if source_of(column) not in fields
         ]
         for candidate, columns in records.items():
@@ -218,7 +215,7 @@ class Planner:
     def _of_other_subject(self, candidate: Candidate, met: Mapping[str, RecordKey]) -> Iterator[Step]:
         """For tables that met the candidate's record type as these, and go on with another schema after it."""
 
-        def told(key: RecordKey, layout: pa.Schema, rules: Rules) -> Told:
+        def told(key: RecordKey, layout: Layout, rules: Rules) -> Told:
             before = PinnedRecord(key, self._known.schemas[key])
             name = self._name((candidate.ref, key[1]), candidate)
             columns = self._of_kind(before, candidate)
@@ -237,21 +234,21 @@ class Planner:
         columns = self._columns(candidate) or _NOTHING
         name = self._name((candidate.ref, self._codec.default_path), candidate)
 
-        def told(_: None, layout: pa.Schema, rules: Rules) -> Told:
+        def told(_: None, layout: Layout, rules: Rules) -> Told:
             return verdicts_of_table(columns, layout, rules)
 
         for (_, verdicts_), folders in self._alike(dict.fromkeys(tables), told).items():
             yield Step(tuple(folders), name, None, candidate, verdicts_, unmet=True)
 
     def _alike(
-        self, tables: Mapping[str, _Last], told: Callable[[_Last, pa.Schema, Rules], Told]
+        self, tables: Mapping[str, _Last], told: Callable[[_Last, Layout, Rules], Told]
     ) -> dict[tuple[_Last, Told], list[str]]:
         """Tables by what is told of them, which is worked out once for those of the same columns."""
-        answers: dict[tuple[_Last, int, frozenset[str]], Told] = {}
+        answers: dict[tuple[_Last, Layout, frozenset[str]], Told] = {}
         grouped: dict[tuple[_Last, Told], list[str]] = {}
         for folder, last in tables.items():
             table = self._known.tables[folder]
-            key = (last, id(table.layout), table.fixed)
+            key = (last, table.layout, table.fixed)
             if key not in answers:
                 answers[key] = told(last, table.layout, replace(self._rules, fixed=table.fixed))
             grouped.setdefault((last, answers[key]), []).append(folder)
@@ -262,7 +259,7 @@ class Planner:
         columns = self._columns(candidate)
         told = self._unreadable(candidate)
         if columns is not None:
-            told = verdicts(list(self._unrouted(columns, ())), columns, _NOTHING, self._rules)
+            told = verdicts(list(self._unrouted(columns, ())), columns, NO_COLUMNS, self._rules)
         key = (candidate.ref, self._codec.default_path)
         name = self._name(key, candidate)
         return Step((), name, None, candidate, self._routed(told, name, columns, new=True))

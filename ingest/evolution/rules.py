@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from distributary.codecs.base import decodes_any_format
-from distributary.ingest.columns.layout import extend
+from distributary.ingest.columns.layout import Layout, extend
 from distributary.ingest.columns.widening import widened
 from distributary.ingest.routing.ahead import ReadExpression
 from distributary.ingest.settings.groups import Columns, Policies, Route
@@ -38,10 +38,10 @@ class Rules:
     fixed: frozenset[str] = frozenset()
     expression: ReadExpression | None = None
 
-    def grown(self, before: pa.Schema, record: pa.Schema) -> pa.Schema:
+    def grown(self, before: Layout, record: pa.Schema) -> Layout:
         """What a known table with the payload columns `before` becomes by records with these columns."""
-        wide = widened(before, record, self.fixed) if self.widen else before
-        return extend(wide, record, self.columns.reserved()) if self.grow else wide
+        columns = widened(before.columns, record, self.fixed) if self.widen else before.columns
+        return Layout(extend(columns, record, self.columns.reserved()) if self.grow else columns)
 
 
 def rules_of(settings: Settings, expression: ReadExpression | None = None) -> Rules:

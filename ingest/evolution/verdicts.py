@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from distributary.codecs.changes.classify import ChangeClass, SchemaChange
 from distributary.codecs.types.fields import part, parts
-from distributary.ingest.columns.layout import column_path, type_at
+from distributary.ingest.columns.layout import Layout, column_path, type_at
 from distributary.ingest.conform.misfits import Kind, Trouble
 from distributary.ingest.evolution.fit import Path, TableFit, table_fit
 from distributary.ingest.evolution.rules import Rules
@@ -91,9 +91,9 @@ class TableVerdict:
 def verdicts(
     found: Sequence[SchemaChange],
     record: pa.Schema,
-    before: pa.Schema,
+    before: Layout,
     rules: Rules,
-    after: pa.Schema | None = None,
+    after: Layout | None = None,
 ) -> tuple[TableVerdict, ...]:
     """What becomes of these changes, which led to records with the columns `record`, in a table.
 
@@ -108,7 +108,7 @@ def verdicts(
 
 
 def verdicts_of_table(
-    record: pa.Schema, before: pa.Schema, rules: Rules, after: pa.Schema | None = None
+    record: pa.Schema, before: Layout, rules: Rules, after: Layout | None = None
 ) -> tuple[TableVerdict, ...]:
     """What records with these columns bring to a table of which nobody knows what its records were like."""
     fit = table_fit(record, before, rules, after)
@@ -120,7 +120,7 @@ def verdicts_of_table(
         SchemaChange(
             _KINDS[one.kind],
             one.column,
-            _type_at(fit.layout, parts(one.column)) or one.table,
+            _type_at(fit.layout.columns, parts(one.column)) or one.table,
             _type_at(record, parts(one.column)) or one.record,
         )
         for one in fit.trouble
@@ -173,19 +173,21 @@ def _undecodable(change: SchemaChange, rules: Rules) -> TableVerdict:
 def _verdict(change: SchemaChange, fit: TableFit, rules: Rules, stops: str | None) -> TableVerdict:
     """`stops` is why a run stops at such records, where the routing expression does not go with their columns."""
     path = parts(change.column)
-    column = column_path(fit.layout, path)
+    column = column_path(fit.layout.columns, path)
     plain = TableVerdict(
         change.kind,
         change.column if column is None else column,
         change.before,
         change.after,
-        _type_at(fit.layout, path),
+        _type_at(fit.layout.columns, path),
         "fit",
     )
     if change.kind in _UNNOTICED:
         return plain
     found = _BY_KIND.get(change.kind, _of_values)(plain, path, fit, rules)
-    if not (stops or change.kind in _READ_OTHERWISE) or not _in_expression(path, change, fit.layout, rules):
+    if not (stops or change.kind in _READ_OTHERWISE) or not _in_expression(
+        path, change, fit.layout.columns, rules
+    ):
         return found
     if stops:
         return replace(found, action="fail", routing=True, setting="route.expression", detail=stops)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.records import TIMESTAMP
 from distributary.ingest.settings.groups import Columns
 
@@ -22,25 +23,25 @@ def kafka_fields(columns: Columns) -> list[pa.Field]:
     ]
 
 
-def table_schema(columns: Columns, layout: pa.Schema) -> pa.Schema:
+def table_schema(columns: Columns, layout: Layout) -> pa.Schema:
     """All columns of an entity's table whose payload columns are `layout`."""
-    return pa.schema([*kafka_fields(columns), *layout])
+    return pa.schema([*kafka_fields(columns), *layout.columns])
 
 
-def payload_layout(columns: Columns, table: pa.Schema) -> pa.Schema:
+def payload_layout(columns: Columns, table: pa.Schema) -> Layout:
     """The payload columns of a table, the column of rescued values among them if there is one."""
     own = {field.name for field in kafka_fields(columns)}
-    return pa.schema([field for field in table if field.name not in own])
+    return Layout(pa.schema([field for field in table if field.name not in own]))
 
 
-def with_rescued(columns: Columns, layout: pa.Schema) -> pa.Schema:
+def with_rescued(columns: Columns, layout: Layout) -> Layout:
     """The layout with the column of rescued values."""
-    if layout.get_field_index(columns.rescued) >= 0:
+    if columns.rescued in layout.names:
         return layout
-    return layout.append(pa.field(columns.rescued, pa.string()))
+    return Layout(layout.columns.append(pa.field(columns.rescued, pa.string())))
 
 
-def without_rescued(columns: Columns, layout: pa.Schema) -> pa.Schema:
+def without_rescued(columns: Columns, layout: Layout) -> Layout:
     """The layout without the column of rescued values: what a record's columns are held against."""
-    place = layout.get_field_index(columns.rescued)
-    return layout if place < 0 else layout.remove(place)
+    place = layout.columns.get_field_index(columns.rescued)
+    return layout if place < 0 else Layout(layout.columns.remove(place))

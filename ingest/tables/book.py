@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-import pyarrow as pa
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyspark.sql import SparkSession
 
 from distributary.errors import PipelineError
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.columns import payload_layout
 from distributary.ingest.pins import PinnedTable
 from distributary.ingest.settings.groups import Columns
@@ -37,7 +37,7 @@ class TableBook:
         self._root, self._columns, self._spark, self._threads = root, columns, spark, threads
         self._native = native or NativeCommits()
         self._by_spark: dict[str, TableState | None] = {}
-        self._layouts: dict[bytes, pa.Schema] = {}
+        self._layouts: dict[Layout, Layout] = {}
 
     def path(self, folder: str) -> str:
         """Where a table is."""
@@ -81,9 +81,9 @@ class TableBook:
                     failed[folder] = str(error)
             return found, failed
 
-    def _shared(self, layout: pa.Schema) -> pa.Schema:
-        """One object for all tables of the same columns: what is worked out for one holds for a thousand."""
-        return self._layouts.setdefault(layout.serialize().to_pybytes(), layout)
+    def _shared(self, layout: Layout) -> Layout:
+        """One object for all tables of the same columns, which a thousand tables' pins then hold once."""
+        return self._layouts.setdefault(layout, layout)
 
     def states(self, folders: Iterable[str]) -> dict[str, TableState]:
         """The present states of those of these tables that are there."""

@@ -20,7 +20,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 
 from distributary.errors import CommitImpossible, PipelineError
 from distributary.ingest.columns.differences import Misfit, misfits, only_wider, retyped, storable
-from distributary.ingest.columns.layout import Change, spark_type
+from distributary.ingest.columns.layout import Change, Layout, spark_type
 from distributary.ingest.columns.widening import Widening, widenings
 from distributary.ingest.kafka.columns import kafka_fields, table_schema
 from distributary.ingest.pins import Coordinates
@@ -45,6 +45,10 @@ OWN_TABLES: Mapping[str, pa.Schema] = {
     BATCHES_TABLE: BATCHES_SCHEMA,
     CHANGES_TABLE: CHANGES_SCHEMA,
 }
+
+
+# All columns that a table must have, and the properties of one that is made anew.
+_Wanted = tuple[Layout, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +77,21 @@ class TableChanger:
     def apply(
         self,
         planned: Sequence[PlannedChange],
-        layouts: Mapping[str, pa.Schema],
+        layouts: Mapping[str, Layout],
         properties: Mapping[str, str],
     ) -> None:
         """Create or extend the tables planned for and those without one of Kafka's columns; our own where they are missing."""
-        # A thousand tables share a few layouts, which their ids tell apart.
-        schemas = {id(layout): table_schema(self._columns, layout) for layout in layouts.values()}
+        schemas = {layout: Layout(table_schema(self._columns, layout)) for layout in set(layouts.values())}
         wanted = {
             change.folder: (
-                schemas[id(layouts[change.folder])],
+                schemas[layouts[change.folder]],
                 {**properties, ENTITY_PROPERTY: change.entity},
             )
             for change in planned
         }
         there = self._tables.states(OWN_TABLES)
         own = {
-            folder: (schema, properties)
+            folder: (Layout(schema), properties)
             for folder, schema in OWN_TABLES.items()
             # Those that an earlier version made get the columns that were not kept then.
             if folder not in there or any(misfits(there[folder].layout, schema))
@@ -98,27 +101,26 @@ class TableChanger:
             {change.folder for change in planned if change.widens},
         )
 
-    def _short_of_kafka(self, written: Iterable[str]) -> dict[str, tuple[pa.Schema, Mapping[str, str]]]:
+    def _short_of_kafka(self, written: Iterable[str]) -> dict[str, _Wanted]:
         """Those of these tables that were made before the settings asked for a column such as the key's text."""
-        fields = pa.schema(kafka_fields(self._columns))
+        wanted = Layout(pa.schema(kafka_fields(self._columns)))
         return {
-            folder: (fields, {})
+            folder: (wanted, {})
             for folder, state in self._tables.states(written).items()
-            if not set(fields.names) <= set(state.layout.names)
+            if not set(wanted.names) <= set(state.layout.names)
         }
 
-    def _make(
-        self, wanted: Mapping[str, tuple[pa.Schema, Mapping[str, str]]], widened: Collection[str]
-    ) -> None:
+    def _make(self, wanted: Mapping[str, _Wanted], widened: Collection[str]) -> None:
         there = self._tables.states(wanted)
-        made: dict[int, TableState] = {}  # by the id of their columns, which several tables share
+        made: dict[Layout, TableState] = {}  # by all their columns, which several tables share
 
         def make(folder: str) -> None:
-            schema, properties = wanted[folder]
+            layout, properties = wanted[folder]
+            schema = layout.columns
             if folder not in there:
-                state = create(self._tables.path(folder), schema, properties, made.get(id(schema)))
+                state = create(self._tables.path(folder), schema, properties, made.get(layout))
                 if state is not None:
-                    made[id(schema)] = state
+                    made[layout] = state
                     self._tables.created(state)
             elif any(misfits(there[folder].layout, schema)):
                 evolve(self._tables.path(folder), schema, self._spark, widen=folder in widened)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from distributary.ingest.columns.layout import extend
+from distributary.ingest.columns.layout import NO_COLUMNS, Layout, extend
 from distributary.ingest.columns.names import table_name
 from distributary.ingest.columns.widening import widened
 from distributary.ingest.conform.conversion import Plan, plan
@@ -18,13 +18,11 @@ from distributary.ingest.pins import Pins
 # Instead of an entity's number, in the numbers that `codes` gives.
 NONE, DENIED, WAITING = -1, -2, -3
 
-_EMPTY = pa.schema([])
-
 
 class EntityBook:
     """Numbers entities from 0 as they come, and grows their layouts as the pins allow.
 
-    A layout is one object shared by all entities that have the same columns, so that a thousand tables cost one plan.
+    What is worked out for a layout holds for all entities that have the same columns: a thousand tables cost one plan.
     """
 
     def __init__(self, pins: Pins) -> None:
@@ -34,13 +32,13 @@ class EntityBook:
         self._new = 0
         self.names: list[str] = []
         self.folders: list[str] = []
-        self.layouts: list[pa.Schema] = []
+        self.layouts: list[Layout] = []
         self._by_folder: dict[str, int] = {}
-        self._interned: dict[bytes, pa.Schema] = {}
-        self._grown: dict[tuple[int, int, tuple[int, ...] | None, bool], pa.Schema] = {}
-        self._wider: dict[tuple[int, int, tuple[int, ...] | None, frozenset[str]], pa.Schema] = {}
-        self._wished: set[tuple[int, int]] = set()
-        self._plans: dict[tuple[int, int], Plan] = {}
+        self._grown: dict[tuple[Layout, int, tuple[int, ...] | None, bool], Layout] = {}
+        self._wider: dict[tuple[Layout, int, tuple[int, ...] | None, frozenset[str]], Layout] = {}
+        self._wished: set[tuple[int, Layout]] = set()
+        self._rescued: dict[Layout, Layout] = {}
+        self._plans: dict[tuple[Layout, int], Plan] = {}
 
     def codes(self, entities: pa.DictionaryArray) -> npt.NDArray[np.int32]:
         """The number of each row's entity, or NONE, DENIED or WAITING."""
@@ -61,16 +59,16 @@ class EntityBook:
         before = self.layouts[code]
         # A table that may not grow can share its layout with a new one that may.
         frozen = not self._pins.tables.grow and self.folders[code] in self._pins.tables.known
-        key = (id(before), record, places, frozen)
+        key = (before, record, places, frozen)
         if key not in self._grown:
             brought = _brought(columns, places)
-            self._grown[key] = before if frozen else self._intern(extend(before, brought, self._reserved))
+            self._grown[key] = before if frozen else Layout(extend(before.columns, brought, self._reserved))
         self.layouts[code] = self._grown[key]
-        return self.layouts[code] is not before
+        return self.layouts[code] != before
 
     def wish(
         self, code: int, record: int, columns: pa.Schema, places: tuple[int, ...] | None = None
-    ) -> pa.Schema | None:
+    ) -> Layout | None:
         """The columns that an entity's table should have to hold what a record type brings, told once; None where it does.
 
         Rows that are here already fit the columns as they are, so it is for the driver to begin again with wider ones.
@@ -79,35 +77,38 @@ class EntityBook:
             return None
         known, layout = self._pins.tables.known.get(self.folders[code]), self.layouts[code]
         fixed = frozenset[str]() if known is None else known.fixed
-        key = (id(layout), record, places, fixed)
+        key = (layout, record, places, fixed)
         if key not in self._wider:
             held = without_rescued(self._pins.rules.columns, layout)
-            wide = widened(held, _brought(columns, places), fixed)
-            self._wider[key] = layout if wide is held else self._intern(wide)
+            wide = Layout(widened(held.columns, _brought(columns, places), fixed))
+            self._wider[key] = layout if wide == held else wide
         wide = self._wider[key]
-        if wide is layout or (code, id(wide)) in self._wished:
+        if wide == layout or (code, wide) in self._wished:
             return None
-        self._wished.add((code, id(wide)))
+        self._wished.add((code, wide))
         return wide
 
-    def plan(self, record: int, columns: pa.Schema, layout: pa.Schema) -> Plan:
+    def plan(self, record: int, columns: pa.Schema, layout: Layout) -> Plan:
         """How a record type's columns become those of a layout."""
-        key = (id(layout), record)
+        key = (layout, record)
         if key not in self._plans:
             full = without_rescued(self._pins.rules.columns, layout)
-            self._plans[key] = plan(columns, full, self._pins.rules.policies)
+            self._plans[key] = plan(columns, full.columns, self._pins.rules.policies)
         return self._plans[key]
 
     def rescue(self, codes: Sequence[int]) -> None:
         """Give these entities' files the column of rescued values."""
         for code in codes:
-            self.layouts[code] = self._intern(with_rescued(self._pins.rules.columns, self.layouts[code]))
+            before = self.layouts[code]
+            if before not in self._rescued:
+                self._rescued[before] = with_rescued(self._pins.rules.columns, before)
+            self.layouts[code] = self._rescued[before]
 
     def entity_of(self, folder: str) -> str:
         """The entity whose table this is."""
         return self.names[self._by_folder[folder]]
 
-    def layout_of(self, folder: str) -> pa.Schema:
+    def layout_of(self, folder: str) -> Layout:
         """The payload columns of this table's file as of now."""
         return self.layouts[self._by_folder[folder]]
 
@@ -135,12 +136,9 @@ class EntityBook:
             known = self._pins.tables.known.get(folder)
             self.names.append(known.entity if known else entity)
             self.folders.append(folder)
-            self.layouts.append(self._intern(known.layout if known else _EMPTY))
+            self.layouts.append(known.layout if known else NO_COLUMNS)
             self._by_folder[folder] = len(self.names) - 1
         return self._by_folder[folder]
-
-    def _intern(self, layout: pa.Schema) -> pa.Schema:
-        return self._interned.setdefault(layout.serialize().to_pybytes(), layout)
 
 
 def _brought(columns: pa.Schema, places: tuple[int, ...] | None) -> pa.Schema:

@@ -14,6 +14,7 @@ from distributary.codecs.types.fields import fields_in
 from distributary.codecs.wire.header import Frames, bodies
 from distributary.errors import ConfigError, PolicyStopped
 from distributary.ingest import pins as reasons
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.conform.rescued import joined
 from distributary.ingest.kafka.columns import kafka_fields
 from distributary.ingest.kafka.places import committed
@@ -213,8 +214,8 @@ class Placement:
     def _place(self, rows: Rows, decoded: Decoded, codes: Codes, live: Rows) -> None:
         """Entities with the same columns go on together; in most batches that is all of them."""
         layouts = {int(code): self._book.layouts[code] for code in _present(codes[live])}
-        for layout in {id(layout): layout for layout in layouts.values()}.values():
-            of_layout = [code for code, its in layouts.items() if its is layout]
+        for layout in dict.fromkeys(layouts.values()):
+            of_layout = [code for code, its in layouts.items() if its == layout]
             mine = live if len(of_layout) == len(layouts) else live[np.isin(codes[live], of_layout)]
             self._conform(rows[mine], *_some(decoded, mine), codes[mine], layout)
 
@@ -224,7 +225,7 @@ class Placement:
         decoded: pa.RecordBatch,
         untaken: pa.StringArray | None,
         codes: Codes,
-        layout: pa.Schema,
+        layout: Layout,
     ) -> None:
         """`untaken` is what the decoder found no column for."""
         try:

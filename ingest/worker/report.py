@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from distributary.ingest.checkpoint.histories import join_met
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.places import Spans, join_spans
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.pins import Coordinates, RecordKey
@@ -25,7 +26,7 @@ class WrittenFile:
 
     entity: str | None
     file: DataFile
-    layout: pa.Schema
+    layout: Layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Wish:
     table: str
     entity: str
     key: RecordKey
-    layout: pa.Schema
+    layout: Layout
 
 
 @dataclass

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distributary.codecs.base import Codec, RecordReader, codec_knowing, validating
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.parquet.buffers import Chunk, TableBuffers
 from distributary.ingest.pins import Pins
@@ -28,6 +29,8 @@ Codes = npt.NDArray[np.int32]
 
 # Kept beyond the number that will be asked, so that the most frequent ones are among them; a hostile million is not.
 _MOST_QUESTIONS_KEPT = 10_000
+
+_QUARANTINE = Layout(QUARANTINE_SCHEMA)
 
 T = TypeVar("T")
 
@@ -94,7 +97,7 @@ class Task:
         for file in self._buffers.files:
             mine = file.table == QUARANTINE_TABLE
             entity = None if mine else self.book.entity_of(file.table)
-            layout = QUARANTINE_SCHEMA if mine else self.book.layout_of(file.table)
+            layout = _QUARANTINE if mine else self.book.layout_of(file.table)
             self.report.files.append(WrittenFile(entity, file, layout))
         self.report.aside += self._aside.close()
         most = self.pins.rules.max_questions

@@ -11,6 +11,7 @@ from tests.ingest.kafka_records import GENERATION, TEMPLATE, TOPIC
 
 from distributary.codecs.base import load_codec
 from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.progress import Silent
@@ -77,10 +78,12 @@ def table_book(root: Path, native: NativeCommits | None = None) -> TableBook:
 def make_table(root: Path, folder: str, layout: pa.Schema, entity: str | None = None) -> Path:
     """An empty table with the Kafka columns and these."""
     properties = {} if entity is None else {ENTITY_PROPERTY: entity}
-    create(root / "lake" / folder, table_schema(Columns(), layout), properties)
+    create(root / "lake" / folder, table_schema(Columns(), Layout(layout)), properties)
     return root / "lake" / folder
 
 
 def written(folder: str, layout: pa.Schema, rows: int = 1, entity: str | None = None) -> WrittenFile:
     """A worker's word that it wrote a file; there is none."""
-    return WrittenFile(entity or folder, DataFile(folder, file_name(GENERATION, 7), rows, 1, "{}"), layout)
+    return WrittenFile(
+        entity or folder, DataFile(folder, file_name(GENERATION, 7), rows, 1, "{}"), Layout(layout)
+    )

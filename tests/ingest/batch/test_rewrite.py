@@ -58,7 +58,12 @@ def test_a_file_that_went_after_its_commit_is_not_lost(tmp_path: Path, manifest:
     golf = part(manifest, GOLF)
     path = tmp_path / "lake" / GOLF
     assert NativeCommits().commit(
-        path, golf.files, golf.layout, golf.app_id, manifest.batch_id, commit_metadata(manifest, "lineage")
+        path,
+        golf.files,
+        golf.layout.columns,
+        golf.app_id,
+        manifest.batch_id,
+        commit_metadata(manifest, "lineage"),
     )
     (path / golf.files[0].name).unlink()
     assert lost(tmp_path, manifest) == set()

@@ -18,6 +18,7 @@ from distributary.ingest import pins as reasons
 from distributary.ingest.checkpoint import manifest_pins as decisions
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifest_file import from_bytes, to_bytes
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.pins import (
     BatchId,
     PinnedSchemas,
@@ -140,7 +141,7 @@ def written_by_the_first_version() -> bytes:
 # Everything open, and all of it otherwise than in the manifest.
 OPEN = {
     "refused": {(7, ()): Verdict("r", "")},
-    "known": {"u": PinnedTable("U", A)},
+    "known": {"u": PinnedTable("U", Layout(A))},
     "met": {"u": ((7, ()),)},
     "already": {"u": {TOPIC: {0: 9}}},
     "grow": False,
@@ -172,7 +173,7 @@ def test_nothing_of_a_batch_is_as_the_pins_of_today_have_it(tmp_path: Path) -> N
     assert again == decisions.from_manifest(manifest, pins(tmp_path))
     assert [pinned.key for pinned in again.schemas.records] == [(11, (0,))]
     assert again.tables == PinnedTables(
-        known={"t": PinnedTable("T", A)},
+        known={"t": PinnedTable("T", Layout(A))},
         met={},
         already={"t": {TOPIC: {0: 5}}},
         grow=True,

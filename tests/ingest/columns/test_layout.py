@@ -1,3 +1,4 @@
+import pickle
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from distributary.errors import BadSchema
 from distributary.ingest.columns.layout import (
     SOURCE,
     Change,
+    Layout,
     changes,
     column_path,
     extend,
@@ -224,3 +226,32 @@ def test_a_fields_path_in_the_payloads_names_leads_to_its_column() -> None:
     assert column_path(layout, ("l", "element", "c")) == "l.element.c"
     assert column_path(layout, ("x.y", "nope")) is None
     assert [change.source for change in changes(EMPTY, layout)] == [("x.y",), ("l",)]
+
+
+# --- layouts as values ---
+
+
+@given(schemas())
+def test_a_layout_is_the_same_however_often_it_is_made_or_sent(columns: pa.Schema) -> None:
+    first, sent = Layout(columns), pickle.loads(pickle.dumps(Layout(pa.schema(list(columns)))))  # noqa: S301
+    assert first == sent
+    assert hash(first) == hash(sent)
+    assert same(sent.columns, columns)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pa.schema([("b", pa.int64()), ("a", pa.struct([("x", pa.int32())]))]),
+        pa.schema([("a", pa.struct([("x", pa.int64())])), ("b", pa.int64())]),
+        pa.schema(
+            [("a", pa.struct([pa.field("x", pa.int32(), metadata={SOURCE: b"X "})])), ("b", pa.int64())]
+        ),
+        pa.schema([("a", pa.struct([("x", pa.int32())]))]),
+    ],
+    ids=["order", "type", "origin", "lack"],
+)
+def test_layouts_that_differ_in_anything_are_not_the_same(other: pa.Schema) -> None:
+    columns = pa.schema([("a", pa.struct([("x", pa.int32())])), ("b", pa.int64())])
+    assert Layout(columns) != Layout(other)
+    assert len({Layout(columns), Layout(other), Layout(pa.schema(list(columns)))}) == 2

@@ -24,6 +24,7 @@ from distributary.ingest.checkpoint.change_log import ChangeLog, LoggedChange, T
 from distributary.ingest.checkpoint.histories import Met
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifest_file import from_bytes, to_bytes
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.evolution.change_rows import made_before
 from distributary.ingest.evolution.meetings import Meetings
 from distributary.ingest.evolution.rules import rules_of
@@ -246,7 +247,7 @@ def test_a_topic_that_changes_its_format_is_told_so(tmp_path: Path) -> None:
 
 def test_a_thousand_tables_that_take_one_step_share_its_verdict(tmp_path: Path) -> None:
     codec, names = load_codec("avro"), [f"table_{n}" for n in range(1000)]
-    layout = codec.reader(OLD, ()).schema
+    layout = Layout(codec.reader(OLD, ()).schema)
     known = {name: PinnedTable(name, layout) for name in names}
     meetings = Meetings(
         SchemaSteps(codec, pinned(OLD, NEW)),

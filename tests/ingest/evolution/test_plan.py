@@ -12,7 +12,7 @@ from tests.ingest.pipelines import settings
 
 from distributary.codecs.base import Codec, load_codec
 from distributary.ingest.checkpoint.histories import Histories
-from distributary.ingest.columns.layout import extend
+from distributary.ingest.columns.layout import Layout, extend
 from distributary.ingest.evolution.candidates import Candidates
 from distributary.ingest.evolution.plan import Known, Planner, TablePlan
 from distributary.ingest.evolution.rules import rules_of
@@ -113,7 +113,7 @@ def _plan(
     keys = {key for history in met.values() for key in history}
     schemas = {key: registry.by_ref(key[0]) for key in keys}
     layouts = {history: _layout(codec, schemas, history) for history in met.values()}
-    tables = {folder: PinnedTable(folder, layouts[history]) for folder, history in met.items()}
+    tables = {folder: PinnedTable(folder, Layout(layouts[history])) for folder, history in met.items()}
     candidates = Candidates(codec, registry, [SUBJECT])
     return Planner(codec, candidates, rules_of(chosen), Known(tables, met, schemas)).plan()
 

@@ -13,6 +13,7 @@ from tests.ingest.pipelines import settings
 
 from distributary.codecs.base import load_codec
 from distributary.errors import ConfigError
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.evolution.candidates import Candidates
 from distributary.ingest.evolution.plan import Known, Planner, Step
 from distributary.ingest.evolution.rules import rules_of
@@ -143,7 +144,7 @@ def _plan(
     pinned: dict[RecordKey, Schema] = {
         key: registry.by_ref(key[0]) for history in met.values() for key in history
     }
-    past = Known({folder: PinnedTable(folder, layout) for folder in known}, met, pinned)
+    past = Known({folder: PinnedTable(folder, Layout(layout)) for folder in known}, met, pinned)
     return (
         Planner(AVRO, Candidates(AVRO, registry, [SUBJECT, OTHER]), rules_of(chosen, read), past).plan().steps
     )

@@ -10,6 +10,7 @@ from tests.ingest.avro_records import GAME, event, one
 from tests.ingest.pipelines import settings
 
 from distributary.codecs.base import load_codec
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.evolution.candidates import OFFERED, Candidate, Candidates
 from distributary.ingest.evolution.plan import Known, Planner, Step
 from distributary.ingest.evolution.rules import rules_of
@@ -141,7 +142,7 @@ def plan(
     }
     schemas = {key: registry.by_ref(key[0]) for history in met.values() for key in history}
     layouts = {schema.text: AVRO.reader(schema, ()).schema for schema in tables.values()}
-    there = {folder: PinnedTable(folder, layouts[schema.text]) for folder, schema in tables.items()}
+    there = {folder: PinnedTable(folder, Layout(layouts[schema.text])) for folder, schema in tables.items()}
     newest = None if offered is None else Candidate(OTHER if then is None else EVENTS, None, OFFERED, offered)
     candidates = Candidates(AVRO, registry, [EVENTS, OTHER], newest)
     return Planner(AVRO, candidates, rules_of(chosen), Known(there, met, schemas)).plan().steps

@@ -20,7 +20,7 @@ from distributary.codecs.changes.classify import ChangeClass, SchemaChange, clas
 from distributary.codecs.changes.description import RecordDescription, described_columns
 from distributary.codecs.types.fields import part
 from distributary.errors import BadSchema
-from distributary.ingest.columns.layout import extend
+from distributary.ingest.columns.layout import Layout, extend
 from distributary.ingest.columns.names import table_name
 from distributary.ingest.conform.conversion import plan
 from distributary.ingest.evolution.rules import rules_of, tables_grow, tables_widen, worker_policies
@@ -212,7 +212,10 @@ def test_arms_and_numbers_of_protobuf_are_judged_alike(
     old, new = (describe(codec, one, (0,)) for one in schemas)
     columns = [codec.reader(one, (0,)).schema for one in schemas]
     (verdict,) = verdicts(
-        classify(old, new), columns[1], extend(pa.schema([]), columns[0], frozenset()), rules_of(chosen)
+        classify(old, new),
+        columns[1],
+        Layout(extend(pa.schema([]), columns[0], frozenset())),
+        rules_of(chosen),
     )
     assert (verdict.kind, verdict.action) == (kind, "add")
     assert _fate("golf", schemas, framed(2, b"\x0a\x04golf\x18\x05"), chosen, tmp_path, verdict) == "add"
@@ -233,7 +236,7 @@ def test_no_harm_comes_to_a_value_untold(data: st.DataObject) -> None:
     rules = rules_of(settings(Path("pipeline").absolute(), policies=policies))
     layout = extend(pa.schema([]), before, rules.columns.reserved())
     old, new = (RecordDescription("", "e", described_columns(one)) for one in (before, after))
-    told = {found.action for found in verdicts(classify(old, new), after, layout, rules)}
+    told = {found.action for found in verdicts(classify(old, new), after, Layout(layout), rules)}
     grown = extend(layout, after, rules.columns.reserved()) if rules.grow else layout
     came = plan(after, grown, rules.policies).apply(data.draw(batches(after)))
     if came.rejected:
@@ -275,7 +278,7 @@ def test_a_routing_expression_reads_fields_whose_names_it_quotes(
     by_expression = {"by": "expression", "expression": expression, "field": None}
     rules = rules_of(settings(tmp_path, route=by_expression if expression else by_field))
     columns = pa.schema([("a", pa.string())])
-    (told,) = verdicts([SchemaChange("dropped", part(name), "string", "")], columns, columns, rules)
+    (told,) = verdicts([SchemaChange("dropped", part(name), "string", "")], columns, Layout(columns), rules)
     assert told.routing is routing
 
 
@@ -309,21 +312,21 @@ def test_a_routing_expression_reads_fields_within_lists_and_maps(
 ) -> None:
     route = {"by": "expression", "expression": expression, "field": None}
     change = SchemaChange(kind, path, "id" if kind == "renamed" else "string", "bigint")
-    (told,) = verdicts([change], NESTED, NESTED, rules_of(settings(tmp_path, route=route)))
+    (told,) = verdicts([change], NESTED, Layout(NESTED), rules_of(settings(tmp_path, route=route)))
     assert (told.routing, told.open) == (routing, routing)
 
 
 def test_a_column_that_cannot_become_wider_keeps_its_type_and_the_rest_is_rescued(tmp_path: Path) -> None:
     chosen = settings(tmp_path, policies={"wider_type": "widen"})
     before, after = pa.schema([("x", pa.int32())]), pa.schema([("x", pa.int64())])
-    (widened,) = verdicts_of_table(after, before, rules_of(chosen))
+    (widened,) = verdicts_of_table(after, Layout(before), rules_of(chosen))
     assert (widened.kind, widened.action, widened.table, widened.open) == (
         "widened",
         "widen",
         "bigint",
         False,
     )
-    (kept,) = verdicts_of_table(after, before, replace(rules_of(chosen), fixed=frozenset({"x"})))
+    (kept,) = verdicts_of_table(after, Layout(before), replace(rules_of(chosen), fixed=frozenset({"x"})))
     assert (kept.kind, kept.action, kept.table, kept.open) == ("widened", "rescue", "int", True)
 
 
@@ -372,7 +375,7 @@ def _verdicts(
     found: list[SchemaChange], before: Schema, after: Schema, chosen: Settings
 ) -> tuple[TableVerdict, ...]:
     old, new = (AVRO.reader(one, ()).schema for one in (before, after))
-    return verdicts(found, new, extend(pa.schema([]), old, frozenset()), rules_of(chosen))
+    return verdicts(found, new, Layout(extend(pa.schema([]), old, frozenset())), rules_of(chosen))
 
 
 def _happened(
@@ -404,7 +407,7 @@ def _fate(  # noqa: PLR0917
         policies=worker_policies(chosen),
         grow=tables_grow(chosen),
         widen=tables_widen(chosen),
-        known={home: PinnedTable(entity, layout)},
+        known={home: PinnedTable(entity, Layout(layout))},
         new_tables=0 if chosen.policies.new_entity == "quarantine" else 10,
         schemas_final=True,
         tables_final=True,
@@ -423,7 +426,7 @@ def _fate(  # noqa: PLR0917
     (row,) = rows_of(by, report, home)
     if row.get("_rescued_data") is not None:
         return "rescue"
-    return _in_columns(verdict, row, layout, written.layout)
+    return _in_columns(verdict, row, layout, written.layout.columns)
 
 
 def _in_columns(verdict: TableVerdict, row: dict[str, Any], before: pa.Schema, after: pa.Schema) -> str:

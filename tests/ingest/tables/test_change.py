@@ -10,6 +10,7 @@ from tests.ingest.pipelines import make_table, table_book, written
 from distributary.errors import CommitImpossible
 from distributary.ingest.batch.passes import Settled, planned_changes
 from distributary.ingest.columns.differences import misfits
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.pins import PinnedTable
 from distributary.ingest.settings.groups import Columns
@@ -24,19 +25,25 @@ AB = A.append(pa.field("b", pa.struct([("c", pa.string())])))
 
 def settled(root: Path, layouts: dict[str, pa.Schema], *growths: Growth) -> Settled:
     files = [written(folder, layout, entity=folder.upper()) for folder, layout in layouts.items()]
-    return Settled(TaskReport(files=files, growths=list(growths)), pins(root), layouts)
+    return Settled(
+        TaskReport(files=files, growths=list(growths)),
+        pins(root),
+        {folder: Layout(columns) for folder, columns in layouts.items()},
+    )
 
 
 def apply(root: Path, planned: list[PlannedChange], layouts: dict[str, pa.Schema]) -> None:
     TableChanger(table_book(root), None, Columns(), 4).apply(
-        planned, layouts, {"distributary.pipeline": "games"}
+        planned,
+        {folder: Layout(columns) for folder, columns in layouts.items()},
+        {"distributary.pipeline": "games"},
     )
 
 
 def test_new_tables_and_new_columns_are_planned_and_nothing_else(tmp_path: Path) -> None:
     grown = Growth("old", (2, (0,)), 2, ("t", 0, 9))
     whole = settled(tmp_path, {"new": A, "old": AB, "same": A}, grown)
-    known = {"old": PinnedTable("OLD", A), "same": PinnedTable("SAME", A)}
+    known = {"old": PinnedTable("OLD", Layout(A)), "same": PinnedTable("SAME", Layout(A))}
     new, old = planned_changes(whole, known)
     assert (new.folder, new.entity, new.new, [c.column for c in new.added]) == ("new", "NEW", True, ["a"])
     assert (new.schema_id, new.first) == (None, None)
@@ -47,7 +54,7 @@ def test_new_tables_and_new_columns_are_planned_and_nothing_else(tmp_path: Path)
 def test_tables_become_what_was_planned_and_doing_it_again_changes_nothing(tmp_path: Path) -> None:
     make_table(tmp_path, "old", A)
     layouts = {"new": A, "old": AB}
-    planned = planned_changes(settled(tmp_path, layouts), {"old": PinnedTable("OLD", A)})
+    planned = planned_changes(settled(tmp_path, layouts), {"old": PinnedTable("OLD", Layout(A))})
     for _ in range(2):
         apply(tmp_path, planned, layouts)
         states = table_book(tmp_path).states(["new", "old", *OWN_TABLES])
@@ -65,8 +72,8 @@ def test_the_book_knows_the_tables_as_they_are_now(tmp_path: Path) -> None:
     make_table(tmp_path, "old", A)
     book = table_book(tmp_path)
     book.states(["old"])
-    planned = planned_changes(settled(tmp_path, {"old": AB}), {"old": PinnedTable("OLD", A)})
-    TableChanger(book, None, Columns(), 1).apply(planned, {"old": AB}, {})
+    planned = planned_changes(settled(tmp_path, {"old": AB}), {"old": PinnedTable("OLD", Layout(A))})
+    TableChanger(book, None, Columns(), 1).apply(planned, {"old": Layout(AB)}, {})
     assert "b" in book.states(["old"])["old"].layout.names
 
 
@@ -90,12 +97,12 @@ def test_a_written_table_gets_the_kafka_column_that_it_was_made_without(tmp_path
     for folder in ("written", "other"):
         make_table(tmp_path, folder, A)
     layouts, columns = {"written": A}, Columns(key_text="kafka_key_text")
-    planned = planned_changes(settled(tmp_path, layouts), {"written": PinnedTable("WRITTEN", A)})
+    planned = planned_changes(settled(tmp_path, layouts), {"written": PinnedTable("WRITTEN", Layout(A))})
     assert planned == []
-    files = table_schema(columns, A)
+    files = table_schema(columns, Layout(A))
     for _ in range(2):
         book = table_book(tmp_path)
-        TableChanger(book, None, columns, 4).apply(planned, layouts, {})
+        TableChanger(book, None, columns, 4).apply(planned, {"written": Layout(A)}, {})
         states = book.states(["written", "other"])
         assert not list(misfits(states["written"].layout, files))
         assert {folder: state.version for folder, state in states.items()} == {"written": 1, "other": 0}

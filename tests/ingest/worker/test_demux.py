@@ -32,6 +32,7 @@ from tests.ingest.kafka_records import (
 
 from distributary.codecs.protobuf.codec import ProtobufReader
 from distributary.ingest import pins as reasons
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.pins import PinnedRecord, PinnedTable, Pins, Verdict
 from distributary.ingest.settings.groups import NamedTable, Policies
 from distributary.ingest.tables.ledger import QUARANTINE_TABLE
@@ -44,8 +45,8 @@ REFUSED = (99, (0,))
 CONSTRAINT = Verdict("constraint", "score > 0")
 NARROW = pa.schema([("game_name", pa.string()), ("score", pa.int32())])
 KNOWN = {
-    folder("narrow"): PinnedTable("narrow", NARROW),
-    folder("known"): PinnedTable("known", pa.schema([])),
+    folder("narrow"): PinnedTable("narrow", Layout(NARROW)),
+    folder("known"): PinnedTable("known", Layout(pa.schema([]))),
 }
 
 
@@ -300,7 +301,7 @@ def test_rescued_values_are_in_the_rescued_column_and_the_layout_has_it(tmp_path
 
 
 def test_a_table_without_anything_rescued_is_written_beside_one_with_it(tmp_path: Path) -> None:
-    tables = {folder(name): PinnedTable(name, NARROW) for name in ("narrow", "fine")}
+    tables = {folder(name): PinnedTable(name, Layout(NARROW)) for name in ("narrow", "fine")}
     by = pins(tmp_path, known=tables, policies=Policies(new_field="ignore"), grow=False)
     news = [value(1, game_name="narrow", score=2**40), value(1, game_name="fine", score=1)]
     report = demuxed(by, numbered(news))

@@ -5,6 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 from tests.ingest.kafka_records import columns_of, folder, pins
 
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.pins import PinnedTable
 from distributary.ingest.worker.entities import DENIED, NONE, WAITING, EntityBook
 
@@ -29,7 +30,7 @@ def test_new_entities_beyond_the_allowance_wait_or_are_denied_but_known_and_admi
 ) -> None:
     for final, beyond in ((False, WAITING), (True, DENIED)):
         changes = {
-            "known": {folder("known"): PinnedTable("known", A)},
+            "known": {folder("known"): PinnedTable("known", Layout(A))},
             "admitted": frozenset({folder("admitted")}),
             "denied": frozenset({folder("denied")}),
         }
@@ -47,12 +48,12 @@ def test_tables_with_the_same_columns_share_one_layout_and_one_plan(tmp_path: Pa
     book = EntityBook(pins(tmp_path))
     codes(book, "a", "b")
     assert [book.grow(code, 0, columns_of(1)) for code in (0, 1, 0)] == [True, True, False]
-    assert book.layouts[0] is book.layouts[1]
+    assert book.layouts[0] == book.layouts[1]
     plans = {id(book.plan(0, columns_of(1), layout)) for layout in book.layouts}
     assert len(plans) == 1
     assert book.grow(1, 1, columns_of(2))
     assert book.layout_of(folder("b")).names[-1] == "achievements"
-    assert book.layouts[0] is not book.layouts[1]
+    assert book.layouts[0] != book.layouts[1]
 
 
 def test_rescued_values_get_their_column_once(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from tests.ingest.pipelines import checkpoint, settings, table_book
 from distributary.codecs.base import load_codec
 from distributary.errors import EvolutionStopped
 from distributary.ingest.batch.judge import Judge, RestartToEvolve
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.pins import PinnedTable, Pins
 from distributary.ingest.progress import Silent
 from distributary.ingest.schemas.book import SchemaBook
@@ -26,7 +27,7 @@ from distributary.ingest.schemas.store import PinsStore
 from distributary.ingest.worker.report import TaskReport
 
 SUBJECT = "inferred:games"
-GO = PinnedTable("go", pa.schema([("score", pa.int64())]))
+GO = PinnedTable("go", Layout(pa.schema([("score", pa.int64())])))
 
 
 def struct(**types: str) -> str:

@@ -11,6 +11,7 @@ import pytest
 from tests.ingest.kafka_records import TOPIC, Sent, aside_rows, batch, pins, rows_of
 
 from distributary.codecs.base import INFERRED
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.pins import PinnedRecord, PinnedTable, Pins, for_workers
 from distributary.ingest.settings.groups import NamedTable, Policies, Route
 from distributary.ingest.tables.ledger import QUARANTINE_TABLE
@@ -132,7 +133,7 @@ def test_a_record_with_names_made_of_data_keeps_no_other_out(tmp_path: Path) -> 
 
 
 def test_nothing_waits_where_all_was_decided_before(tmp_path: Path) -> None:
-    tables = {name: PinnedTable(name, pa.schema([("score", pa.int64())])) for name in ("go", "ludo")}
+    tables = {name: PinnedTable(name, Layout(pa.schema([("score", pa.int64())]))) for name in ("go", "ludo")}
     final = {"tables_final": True, "schemas_final": True, "inferred_final": True, "new_tables": 0}
     by = entity_pins(tmp_path, known=tables, **final)
     report = demuxed(

@@ -52,7 +52,7 @@ def test_files_questions_and_growths_arrive_as_they_were_sent() -> None:
     )
     found = total([through_spark(report)])
     assert found == report
-    assert found.files[0].layout.equals(report.files[0].layout, check_metadata=True)
+    assert found.files[0].layout == report.files[0].layout
 
 
 def test_what_was_set_aside_is_forgotten_once_it_is_taken_up() -> None:
