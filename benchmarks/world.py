@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from distributary.ingest.run import schemas_of, spark_conf
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.spark.session import spark_session
-from distributary.producer_sim.sending.simulate import Progress, simulate
-from distributary.producer_sim.stack.local import Stack, local_stack
+from distributary.producer_sim.sending.simulate import SentSoFar, simulate
+from distributary.producer_sim.stack.local import LocalStack
 from distributary.producer_sim.traffic.simulation import Simulation
 from distributary.producer_sim.truth.sent import Truth
 from distributary.registry.base import Schema
@@ -58,7 +58,7 @@ class World:
         self,
         sizes: Sizes,
         watch: Watch,
-        stack: Stack,
+        stack: LocalStack,
         registry: ConfluentRegistry,
         folder: Path,
         format_name: str,
@@ -101,7 +101,7 @@ class World:
         title = f"sending {simulation.total:,} events to {simulation.topic}"
         with self.watch.step(title, simulation.total) as move:
 
-            def progress(so_far: Progress) -> None:
+            def progress(so_far: SentSoFar) -> None:
                 move(so_far.sent)
 
             return simulate(simulation, self.registry, progress)
@@ -155,7 +155,7 @@ def open_world(sizes: Sizes, watch: Watch, format_name: str = "protobuf") -> Ite
         folder = Path(name)
         watch.say("starting a broker, a registry and Spark")
         with (
-            local_stack(folder / "stack", broker_port=0, registry_port=0, report=watch.say) as stack,
+            LocalStack(folder / "stack", broker_port=0, registry_port=0, report=watch.say) as stack,
             ConfluentRegistry(RegistryOptions(url=stack.registry_url)) as registry,
         ):
             world = World(sizes, watch, stack, registry, folder, format_name)

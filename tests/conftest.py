@@ -15,7 +15,7 @@ from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from distributary.ingest.spark.session import spark_session
-from distributary.producer_sim.stack.local import Stack, local_stack
+from distributary.producer_sim.stack.local import LocalStack
 
 # Warnings are errors (pyproject.toml), except for what PySpark and Py4J do in their own code.
 FOREIGN_WARNINGS = (
@@ -61,14 +61,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
     """A real broker and registry on free ports. A test that stops one of them starts it again before it ends."""
-    with local_stack(tmp_path_factory.mktemp("stack"), broker_port=0, registry_port=0) as running:
+    with LocalStack(tmp_path_factory.mktemp("stack"), broker_port=0, registry_port=0) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def admin(stack: Stack) -> AdminClient:
+def admin(stack: LocalStack) -> AdminClient:
     """An admin client of the broker."""
     return AdminClient({"bootstrap.servers": stack.bootstrap_servers})
 

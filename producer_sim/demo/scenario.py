@@ -19,7 +19,7 @@ from distributary.ingest.tables.state import table_folder
 from distributary.producer_sim.demo.background_run import BackgroundRun
 from distributary.producer_sim.sending.delivery import make_topic
 from distributary.producer_sim.sending.simulate import simulate
-from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.stack.local import LocalStack
 from distributary.producer_sim.traffic.simulation import Simulation
 from distributary.producer_sim.truth import sent as truth_file
 from distributary.producer_sim.truth.sent import Truth
@@ -70,7 +70,7 @@ class Demo:
     batch_rows: int = 25_000
 
 
-def demonstrate(demo: Demo, stack: Stack, spark: SparkSession, progress: Progress) -> Demonstration:
+def demonstrate(demo: Demo, stack: LocalStack, spark: SparkSession, progress: Progress) -> Demonstration:
     """Simulate, ingest and verify on a running stack. Raises whatever the pipeline stops with."""
     settings = load(write_settings(demo, stack))
     simulation = _simulation(demo, stack)
@@ -95,7 +95,7 @@ def demonstrate(demo: Demo, stack: Stack, spark: SparkSession, progress: Progres
     )
 
 
-def write_settings(demo: Demo, stack: Stack) -> Path:
+def write_settings(demo: Demo, stack: LocalStack) -> Path:
     """The demonstration's pipeline as a settings file that a user can run, change and keep."""
     settings = {
         "name": "demo",
@@ -111,7 +111,7 @@ def write_settings(demo: Demo, stack: Stack) -> Path:
     return path
 
 
-def _simulation(demo: Demo, stack: Stack) -> Simulation:
+def _simulation(demo: Demo, stack: LocalStack) -> Simulation:
     return Simulation(
         bootstrap_servers=stack.bootstrap_servers,
         topic=TOPIC,

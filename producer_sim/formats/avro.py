@@ -1,4 +1,4 @@
-"""Events as Avro in Confluent's wire format.
+"""Events as Avro in Confluent's wire format: their schema, how they are encoded by the column, and how they are corrupted.
 
 https://avro.apache.org/docs/1.12.0/specification/#binary-encoding
 """

@@ -1,5 +1,7 @@
-"""The JSON Schema of a game event: the same fields as the Protobuf schema, in the words of draft 7.
+"""Events as JSON in Confluent's wire format: their JSON Schema, how they are encoded, and how they are corrupted.
 
+The schema has the same fields as the Protobuf schema, in the words of draft 7
+(https://json-schema.org/draft-07/json-schema-validation).
 Objects are closed (`additionalProperties: false`): only then may a later version add an optional property and
 still be backward compatible, since an open one might have had the name with any type before.
 """

@@ -1,4 +1,7 @@
-"""Events as Protobuf in Confluent's wire format."""
+"""Events as Protobuf in Confluent's wire format: their proto3 file, how they are encoded, and how they are corrupted.
+
+https://protobuf.dev/programming-guides/encoding/
+"""
 
 from __future__ import annotations
 

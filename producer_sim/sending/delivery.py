@@ -15,7 +15,7 @@ from distributary.errors import SetupError
 from distributary.producer_sim.formats.corruption import value_digest
 from distributary.producer_sim.traffic.envelopes import Headers
 from distributary.producer_sim.traffic.simulation import Simulation
-from distributary.producer_sim.truth.sent import Corrupt, Place, joined
+from distributary.producer_sim.truth.sent import Corrupt, PartitionOffset, joined
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +47,8 @@ class Delivery:
     """Sends records and keeps where they lie; `finish` or the end of a `with` waits until all are confirmed."""
 
     def __init__(self, settings: Simulation) -> None:
-        self.corrupt: dict[Place, Corrupt] = {}
-        self.tombstones: set[Place] = set()
+        self.corrupt: dict[PartitionOffset, Corrupt] = {}
+        self.tombstones: set[PartitionOffset] = set()
         self._runs: dict[int, list[tuple[int, int]]] = {}
         self._failures = 0
         self._first_failure = ""
@@ -113,11 +113,11 @@ class Delivery:
 
     def _corrupt_delivered(self, about: Corrupt, error: Any, message: Any) -> None:
         if self._lies(error, message):
-            self.corrupt[Place(message.partition(), message.offset())] = about
+            self.corrupt[PartitionOffset(message.partition(), message.offset())] = about
 
     def _tombstone_delivered(self, error: Any, message: Any) -> None:
         if self._lies(error, message):
-            self.tombstones.add(Place(message.partition(), message.offset()))
+            self.tombstones.add(PartitionOffset(message.partition(), message.offset()))
 
     def _lies(self, error: Any, message: Any) -> bool:
         """Whether the record is in the topic at a known place, which is then kept."""

@@ -1,4 +1,7 @@
-"""Sends game events whose schema grows in the middle of the stream, and tells the truth about what was sent."""
+"""Sends game events whose schema grows in the middle of the stream, and tells the truth about what was sent.
+
+Also whether a simulation may be added to the truth that is there: versions are sent in order.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ RECORDS_A_POLL = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class SentSoFar:
     """How far a simulation is: the newest version, records sent, records in all, and seconds since it began."""
 
     version: int
@@ -33,7 +36,7 @@ class Progress:
 def simulate(
     settings: Simulation,
     registry: SchemaRegistry,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[SentSoFar], None] | None = None,
     stop: Callable[[], bool] | None = None,
     on_notice: Callable[[str], None] | None = None,
 ) -> Truth:
@@ -58,7 +61,7 @@ def simulate(
             _send(records, delivery, pace)
             sent += len(records)
             if on_progress is not None:
-                on_progress(Progress(version, sent, settings.total, time.monotonic() - began))
+                on_progress(SentSoFar(version, sent, settings.total, time.monotonic() - began))
             if stop is not None and stop():
                 return _truth(settings, traffic, delivery)
         delivery.finish()

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 
 import platformdirs
+from typing_extensions import Self
 
 from distributary.errors import SetupError
 from distributary.files import file_lock
@@ -33,10 +35,13 @@ def default_folder() -> Path:
     return platformdirs.user_state_path("distributary") / "stack"
 
 
-class Stack:
-    """The broker and the registry of one folder; what they hold stays across `down` and `up`.
+class LocalStack:
+    """A real Kafka broker and schema registry on this machine; what they hold stays across `down` and `up`.
 
-    Both run on after this object, and after this program, until `down` ends them. `broker` and `registry`
+    As a context manager both run inside the `with` block: `with LocalStack(Path("stack")) as stack: ...`. It ends them
+    afterwards; their topics and schemas stay in the folder.
+
+    Started by `up`, both run on after this object, and after this program, until `down` ends them. `broker` and `registry`
     can be stopped and started alone; they come back on the same port.
     """
 
@@ -54,6 +59,15 @@ class Stack:
         self.folder = (folder or default_folder()).expanduser().absolute()
         self.broker = KafkaBroker(self.folder / "broker", broker_port, report)
         self.registry = ApicurioRegistry(self.folder / "registry", registry_port, report)
+
+    def __enter__(self) -> Self:
+        self.up()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.down()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -116,19 +130,3 @@ class Stack:
                 f"cannot use the stack's folder {self.folder}: {error.strerror or error};"
                 " make it writable or name another one with --folder"
             ) from error
-
-
-@contextmanager
-def local_stack(
-    folder: Path | None = None,
-    broker_port: int | None = None,
-    registry_port: int | None = None,
-    report: Report = to_stderr,
-) -> Iterator[Stack]:
-    """A running stack inside the `with` block; it is ended afterwards, its topics and schemas stay."""
-    stack = Stack(folder, broker_port, registry_port, report)
-    stack.up()
-    try:
-        yield stack
-    finally:
-        stack.down()

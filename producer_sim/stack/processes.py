@@ -12,9 +12,6 @@ from pathlib import Path
 
 import psutil
 
-# Held so that a child that ended is reaped, and none is warned about when we leave it running on purpose.
-_children: dict[int, subprocess.Popen[bytes]] = {}
-
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
@@ -24,21 +21,52 @@ class ProcessId:
     started: float
 
 
-def start_process(command: Sequence[str], log: Path, folder: Path) -> ProcessId:
-    """Start a process in a session of its own, so that Ctrl-C does not reach it; its output goes to `log`."""
-    with log.open("ab") as output:
-        child = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            cwd=folder,
-            start_new_session=True,
-        )
-    _children[child.pid] = child
-    with suppress(psutil.NoSuchProcess):
-        return ProcessId(child.pid, psutil.Process(child.pid).create_time())
-    return ProcessId(child.pid, 0.0)
+class Children:
+    """Processes that this program started. Held, so that Python warns of none that is left running on purpose."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, subprocess.Popen[bytes]] = {}
+
+    def start(self, command: Sequence[str], log: Path, folder: Path) -> ProcessId:
+        """Start a process in a session of its own, so that Ctrl-C does not reach it; its output goes to `log`."""
+        for pid in list(self._held):
+            self._reap(pid)
+        with log.open("ab") as output:
+            child = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+                start_new_session=True,
+            )
+        self._held[child.pid] = child
+        with suppress(psutil.NoSuchProcess):
+            return ProcessId(child.pid, psutil.Process(child.pid).create_time())
+        return ProcessId(child.pid, 0.0)
+
+    def stop(self, process: ProcessId, patience: float) -> None:
+        """Ask the process to end, and kill it after `patience` seconds; one that is gone already is fine."""
+        living = _living(process)
+        if living is not None:
+            with suppress(psutil.NoSuchProcess):
+                _end(living, patience)
+        self._reap(process.pid)
+
+    def kill(self, process: ProcessId) -> None:
+        """End the process at once, as a crash or `kill -9` would."""
+        living = _living(process)
+        if living is not None:
+            with suppress(psutil.NoSuchProcess):
+                living.kill()
+                living.wait(10)
+        self._reap(process.pid)
+
+    def _reap(self, pid: int) -> None:
+        """Let go of a child that ended, so that it does not stay a zombie."""
+        child = self._held.get(pid)
+        if child is not None and child.poll() is not None:
+            del self._held[pid]
 
 
 def alive(process: ProcessId) -> bool:
@@ -56,25 +84,6 @@ def find_process(mark: str) -> ProcessId | None:
     return None
 
 
-def stop_process(process: ProcessId, patience: float) -> None:
-    """Ask the process to end, and kill it after `patience` seconds; one that is gone already is fine."""
-    living = _living(process)
-    if living is not None:
-        with suppress(psutil.NoSuchProcess):
-            _end(living, patience)
-    _reap(process.pid)
-
-
-def kill_process(process: ProcessId) -> None:
-    """End the process at once, as a crash or `kill -9` would."""
-    living = _living(process)
-    if living is not None:
-        with suppress(psutil.NoSuchProcess):
-            living.kill()
-            living.wait(10)
-    _reap(process.pid)
-
-
 def last_lines(log: Path, count: int = 12) -> str:
     """The end of a log, for error messages; empty if there is none."""
     return "\n".join(deque(_lines(log), maxlen=count))
@@ -87,7 +96,6 @@ def _lines(log: Path) -> Iterator[str]:
 
 
 def _living(process: ProcessId) -> psutil.Process | None:
-    _reap(process.pid)
     with suppress(psutil.NoSuchProcess):
         found = psutil.Process(process.pid)
         if found.create_time() == process.started and found.status() != psutil.STATUS_ZOMBIE:
@@ -102,9 +110,3 @@ def _end(living: psutil.Process, patience: float) -> None:
     except psutil.TimeoutExpired:
         living.kill()
         living.wait(10)
-
-
-def _reap(pid: int) -> None:
-    child = _children.get(pid)
-    if child is not None and child.poll() is not None:
-        del _children[pid]

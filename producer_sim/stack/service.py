@@ -12,15 +12,7 @@ from pathlib import Path
 from distributary.errors import SetupError
 from distributary.files import replace
 from distributary.producer_sim.stack.ports import free_port, require_free
-from distributary.producer_sim.stack.processes import (
-    ProcessId,
-    alive,
-    find_process,
-    kill_process,
-    last_lines,
-    start_process,
-    stop_process,
-)
+from distributary.producer_sim.stack.processes import Children, ProcessId, alive, find_process, last_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +48,9 @@ class Service(ABC):
     port_names: tuple[str, ...] = ("main",)
     start_seconds = 90.0
     stop_seconds = 30.0
+
+    # A program's servers share one, since they may outlive the object that started them.
+    _children = Children()
 
     def __init__(self, folder: Path, port: int | None = None) -> None:
         """Manage the server of this folder.
@@ -99,7 +94,7 @@ class Service(ABC):
         ports = self._choose_ports()
         command = self._command(ports)
         self._write_state(_State(ports))
-        self._write_state(_State(ports, start_process(command, self.log, self.folder)))
+        self._write_state(_State(ports, self._children.start(command, self.log, self.folder)))
         return True
 
     def wait_ready(self) -> None:
@@ -116,13 +111,13 @@ class Service(ABC):
         """End the server in good order; its data stays. One that does not run is fine."""
         running = self.process
         if running is not None:
-            stop_process(running, self.stop_seconds)
+            self._children.stop(running, self.stop_seconds)
 
     def kill(self) -> None:
         """End the server as a crash would; its data stays as the crash leaves it."""
         running = self.process
         if running is not None:
-            kill_process(running)
+            self._children.kill(running)
 
     def status(self) -> ServiceStatus:
         """What is known about the server now."""

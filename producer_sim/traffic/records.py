@@ -37,7 +37,7 @@ class Record(NamedTuple):
     headers: Headers = ()
 
 
-class Kind(NamedTuple):
+class Variant(NamedTuple):
     """What an event is written with: a version of a record."""
 
     version: int
@@ -53,12 +53,12 @@ class Traffic:
     def __init__(self, settings: Simulation) -> None:
         self._settings = settings
         self._formats = {stage.number: load_format(stage.format) for stage in settings.stages}
-        self._makers: dict[Kind, EventMaker] = {}
-        self._ids: dict[Kind, int | None] = {}
-        self._sums: dict[Kind, GroupSums] = {}
-        self._digests: dict[Kind, GroupSums] = {}
+        self._makers: dict[Variant, EventMaker] = {}
+        self._ids: dict[Variant, int | None] = {}
+        self._sums: dict[Variant, GroupSums] = {}
+        self._digests: dict[Variant, GroupSums] = {}
         self._told = settings.told
-        self._placers: dict[Kind, Placer] = {}
+        self._placers: dict[Variant, Placer] = {}
         self._corrupted = 0
 
     def introduce(self, version: int, schema_id: int | None, record: str = RECORD) -> None:
@@ -66,7 +66,7 @@ class Traffic:
 
         None stands for a format whose records name no schema.
         """
-        kind = Kind(version, record)
+        kind = Variant(version, record)
         self._ids[kind] = schema_id
         if self._settings.old_producers or version >= self._settings.first_version:
             stage = self._settings.stages[version - 1]
@@ -97,7 +97,7 @@ class Traffic:
                 found[group] = found[group].added(sent) if group in found else sent
         return found
 
-    def _group(self, kind: Kind, key: tuple[Any, ...]) -> Group:
+    def _group(self, kind: Variant, key: tuple[Any, ...]) -> Group:
         game, *told = key
         stage = self._settings.stages[kind.version - 1]
         record = self._name(stage, kind)
@@ -119,7 +119,7 @@ class Traffic:
 
     def _count(
         self,
-        kind: Kind,
+        kind: Variant,
         rows: pa.RecordBatch,
         placed: pa.RecordBatch,
         records: list[Record],
@@ -142,7 +142,7 @@ class Traffic:
             for each in self._told
         ]
 
-    def _placer(self, kind: Kind) -> Placer:
+    def _placer(self, kind: Variant) -> Placer:
         """What becomes of this kind in tables that met all kinds before it, of those that go there."""
         stages = self._settings.stages[: kind.version]
         if self._settings.route.by == "record":
@@ -155,11 +155,11 @@ class Traffic:
             widens=self._settings.widens,
         )
 
-    def _name(self, stage: Stage, kind: Kind) -> str:
+    def _name(self, stage: Stage, kind: Variant) -> str:
         """What readers call the records of a kind's type at a stage."""
         return self._formats[stage.number].record_name(stage.schemas[kind.record])
 
-    def _placed(self, kind: Kind, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[str | None]]:
+    def _placed(self, kind: Variant, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[str | None]]:
         """The rows as their tables have them, and of each why no table takes it, if none does."""
         stage = self._settings.stages[kind.version - 1]
         if self._settings.one_format and stage.format != self._settings.format:
@@ -179,13 +179,13 @@ class Traffic:
                 there &= np.array([value not in (None, "") for value in column.to_pylist()])
         return there
 
-    def _shares(self, rng: np.random.Generator, stage: int, count: int) -> dict[Kind, int]:
+    def _shares(self, rng: np.random.Generator, stage: int, count: int) -> dict[Variant, int]:
         """How many events each kind has: old producers share theirs evenly, the newest has the rest."""
         older = list(range(1, stage))
         each = [self._settings.old_producers / len(older)] * len(older) if older else []
         counts = rng.multinomial(count, [*each, max(0.0, 1 - sum(each))])
         return {
-            Kind(version, record): n
+            Variant(version, record): n
             for version, n_of_version in zip([*older, stage], counts.tolist(), strict=True)
             for record, n in self._by_type(rng, n_of_version)
             if n
@@ -207,7 +207,7 @@ class Traffic:
     def _records(
         self,
         rng: np.random.Generator,
-        kind: Kind,
+        kind: Variant,
         events: Events,
         fates: npt.NDArray[np.int64],
         refused: list[str | None],
@@ -222,7 +222,9 @@ class Traffic:
             records[place] = self._corrupted_record(rng, kind, around.of(place), events.bodies[place])
         return records
 
-    def _corrupted_record(self, rng: np.random.Generator, of: Kind, around: Envelope, body: bytes) -> Record:
+    def _corrupted_record(
+        self, rng: np.random.Generator, of: Variant, around: Envelope, body: bytes
+    ) -> Record:
         """The kinds take turns, so that even a few corrupt records are of all kinds."""
         written = self._formats[of.version]
         kinds = self._settings.kinds_of(self._settings.stages[of.version - 1].format)
@@ -233,7 +235,7 @@ class Traffic:
             return self._without_entity(of, around, header, body)
         return Record(around.key, written.corruptions[kind](rng, header, body), kind, around.headers)
 
-    def _without_entity(self, of: Kind, around: Envelope, header: bytes, body: bytes) -> Record:
+    def _without_entity(self, of: Variant, around: Envelope, header: bytes, body: bytes) -> Record:
         """A good event without what would route it."""
         route = self._settings.route
         if route.by == "key":

@@ -72,7 +72,7 @@ class Sent:
         )
 
 
-class Place(NamedTuple):
+class PartitionOffset(NamedTuple):
     """A record's coordinates in its topic."""
 
     partition: int
@@ -102,8 +102,8 @@ class Truth:
 
     topic: str
     sent: Mapping[Group, Sent] = field(default_factory=dict)
-    corrupt: Mapping[Place, Corrupt] = field(default_factory=dict)
-    tombstones: frozenset[Place] = frozenset()
+    corrupt: Mapping[PartitionOffset, Corrupt] = field(default_factory=dict)
+    tombstones: frozenset[PartitionOffset] = frozenset()
     offsets: Mapping[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     runs: tuple[Mapping[str, Any], ...] = ()
 
@@ -251,11 +251,11 @@ def _from_json(found: Mapping[str, Any]) -> Truth:
         topic=found["topic"],
         sent=dict(map(_from_row, found["sent"])),
         corrupt={
-            Place(partition, offset): Corrupt(kind, digest)
+            PartitionOffset(partition, offset): Corrupt(kind, digest)
             for kind, records in found["corrupt"].items()
             for partition, offset, digest in records["records"]
         },
-        tombstones=frozenset(Place(*place) for place in found["tombstones"]),
+        tombstones=frozenset(PartitionOffset(*place) for place in found["tombstones"]),
         offsets={
             int(partition): tuple((start, end) for start, end in runs)
             for partition, runs in found["offsets"].items()

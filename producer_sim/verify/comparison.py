@@ -20,7 +20,7 @@ Read = TypeVar("Read")
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class SurveyedSoFar:
     """How far a verification is: the table it turns to, and how many of all are done."""
 
     table: str
@@ -31,7 +31,7 @@ class Progress:
 def verify(
     lake: Lake,
     truth: Truth | None = None,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[SurveyedSoFar], None] | None = None,
 ) -> Verdict:
     """Reads every table once, a bounded number of rows at a time, and names all differences.
 
@@ -64,11 +64,11 @@ def verify(
     )
 
 
-def _survey(lake: Lake, names: list[str], on_progress: Callable[[Progress], None] | None) -> Survey:
+def _survey(lake: Lake, names: list[str], on_progress: Callable[[SurveyedSoFar], None] | None) -> Survey:
     tables = Survey()
     for done, name in enumerate(names):
         if on_progress is not None:
-            on_progress(Progress(name, done, len(names)))
+            on_progress(SurveyedSoFar(name, done, len(names)))
         survey_table(lake, name, tables)
     return tables
 

@@ -11,7 +11,7 @@ from distributary.ingest.pins import NO_ENTITY
 from distributary.ingest.tables.ledger import QUARANTINE_TABLE
 from distributary.producer_sim.formats.corruption import value_digest
 from distributary.producer_sim.truth.checksum import Sum
-from distributary.producer_sim.truth.sent import Place, Truth
+from distributary.producer_sim.truth.sent import PartitionOffset, Truth
 from distributary.producer_sim.verify.coverage import Coverage
 from distributary.producer_sim.verify.lake import Lake, batches
 from distributary.producer_sim.verify.table_survey import count_offsets
@@ -35,10 +35,10 @@ class QuarantineSurvey:
     strays: int = 0
     coverage: Coverage = field(default_factory=Coverage)
     by_batch: Counter[tuple[str, int]] = field(default_factory=Counter)
-    altered: list[Place] = field(default_factory=list)
+    altered: list[PartitionOffset] = field(default_factory=list)
     misjudged: Counter[tuple[str, str]] = field(default_factory=Counter)
     unexpected: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, list[Place]] = field(default_factory=dict)
+    examples: dict[str, list[PartitionOffset]] = field(default_factory=dict)
     homeless: Sum = field(default_factory=Sum)
 
 
@@ -64,7 +64,7 @@ def _compare(batch: pa.RecordBatch, truth: Truth, survey: QuarantineSurvey) -> N
     for topic, partition, offset, value, reason in zip(*columns, strict=True):
         if topic != truth.topic:
             continue
-        place = Place(partition, offset)
+        place = PartitionOffset(partition, offset)
         corrupt = truth.corrupt.get(place)
         if corrupt is None:
             survey.unexpected[reason] += 1

@@ -10,13 +10,13 @@ import numpy as np
 from distributary.ingest.pins import NO_ENTITY
 from distributary.ingest.tables.ledger import QUARANTINE_TABLE
 from distributary.producer_sim.truth.checksum import Sum
-from distributary.producer_sim.truth.sent import Place, Truth
+from distributary.producer_sim.truth.sent import PartitionOffset, Truth
 from distributary.producer_sim.verify.coverage import Coverage, Offsets
 from distributary.producer_sim.verify.entities import Expected, expected
 from distributary.producer_sim.verify.lake import Lake
 from distributary.producer_sim.verify.quarantine_survey import QuarantineSurvey
 from distributary.producer_sim.verify.table_survey import GroupKey, Survey
-from distributary.producer_sim.verify.verdict import EXAMPLES, Difference, Kind, listed, named
+from distributary.producer_sim.verify.verdict import EXAMPLES, Difference, DifferenceKind, listed, named
 
 
 def against_truth(
@@ -52,7 +52,7 @@ def _parts(where: Expected, topic: str, tables: Survey) -> Iterator[Difference]:
 
 def _compared(at: str, found: Sum, sent: Sum) -> Iterator[Difference]:
     if found.rows != sent.rows:
-        kind: Kind = "rows_missing" if found.rows < sent.rows else "rows_surplus"
+        kind: DifferenceKind = "rows_missing" if found.rows < sent.rows else "rows_surplus"
         yield Difference(kind, at, f"{found.rows:,} rows found, {sent.rows:,} sent")
     elif found.checksum != sent.checksum:
         detail = f"the checksum of {sent.rows:,} rows is {found.checksum:016x}, sent was {sent.checksum:016x}"
@@ -101,8 +101,8 @@ def _nowhere(truth: Truth, tables: Coverage, quarantine: Coverage) -> Iterator[t
 
 
 def _corrupt(truth: Truth, tables: Coverage, quarantine: QuarantineSurvey) -> Iterator[Difference]:
-    absent: dict[str, list[Place]] = defaultdict(list)
-    present: dict[str, list[Place]] = defaultdict(list)
+    absent: dict[str, list[PartitionOffset]] = defaultdict(list)
+    present: dict[str, list[PartitionOffset]] = defaultdict(list)
     for place, record in sorted(truth.corrupt.items()):
         partition = (truth.topic, place.partition)
         if not quarantine.coverage.count(partition, place.offset):
@@ -156,7 +156,7 @@ def _unsent(truth: Truth, tables: Coverage, quarantine: Coverage) -> Iterator[Di
                 yield Difference("record_unsent", named(partition), detail)
 
 
-def _examples(places: list[Place], count: int) -> str:
+def _examples(places: list[PartitionOffset], count: int) -> str:
     shown = ", ".join(f"{place.partition}/{place.offset}" for place in places[:EXAMPLES])
     more = f" and {count - EXAMPLES:,} more" if count > EXAMPLES else ""
     return f"{count:,} records, at partition/offset {shown}{more}"

@@ -8,7 +8,7 @@ from typing import Literal
 
 from distributary.errors import CheckFailed
 
-Kind = Literal[
+DifferenceKind = Literal[
     "table_missing",
     "table_unreadable",
     "rows_missing",
@@ -37,7 +37,7 @@ EXAMPLES = 5
 class Difference:
     """One thing that is not as it should be: what kind, where, and in which way."""
 
-    kind: Kind
+    kind: DifferenceKind
     where: str
     detail: str
 

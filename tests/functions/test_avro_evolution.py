@@ -17,7 +17,7 @@ from tests.functions.test_functions import frame_of, rows
 
 from distributary import functions
 from distributary.errors import BadSchema, ConfigError
-from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.stack.local import LocalStack
 from distributary.registry.confluent.options import RegistryOptions
 from distributary.registry.confluent.registry import ConfluentRegistry
 from distributary.registry.memory import MemoryRegistry
@@ -62,7 +62,7 @@ class Subject:
 
 
 @pytest.fixture
-def subject(stack: Stack) -> Iterator[Subject]:
+def subject(stack: LocalStack) -> Iterator[Subject]:
     options = RegistryOptions(url=stack.registry_url, latest_cache_seconds=0, unknown_id_wait_seconds=0.1)
     with ConfluentRegistry(options) as registry:
         # A name of its own; what is registered by it need not be compatible.

@@ -15,7 +15,7 @@ from tests.codecs.protobuf_samples import descriptor
 
 from distributary import functions
 from distributary.errors import ConfigError, RegistryUnavailable, SchemaNotFound
-from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.stack.local import LocalStack
 from distributary.registry.confluent.options import RegistryOptions
 from distributary.registry.confluent.registry import ConfluentRegistry
 from distributary.registry.memory import MemoryRegistry
@@ -51,7 +51,7 @@ class Topic:
 
 
 @pytest.fixture(scope="module")
-def registry(stack: Stack) -> Iterator[ConfluentRegistry]:
+def registry(stack: LocalStack) -> Iterator[ConfluentRegistry]:
     options = RegistryOptions(url=stack.registry_url, latest_cache_seconds=0, unknown_id_wait_seconds=0.1)
     with ConfluentRegistry(options) as client:
         yield client
@@ -62,7 +62,7 @@ def topic(registry: ConfluentRegistry) -> Topic:
     return Topic(registry, f"games-{uuid.uuid4().hex[:8]}-value")
 
 
-def options(stack: Stack, topic: Topic, **more: str) -> dict[str, str]:
+def options(stack: LocalStack, topic: Topic, **more: str) -> dict[str, str]:
     names = {name.replace("__", "."): value for name, value in more.items()}
     return {
         "schema.registry.subject": topic.subject,
@@ -84,7 +84,7 @@ def rows(frame: DataFrame, column: Column) -> list[Any]:
 
 
 def test_each_record_is_read_with_the_schema_it_names(
-    spark: SparkSession, stack: Stack, topic: Topic
+    spark: SparkSession, stack: LocalStack, topic: Topic
 ) -> None:
     first, second = topic.register(V1), topic.register(V2)
     frame = frame_of(
@@ -106,7 +106,7 @@ def test_each_record_is_read_with_the_schema_it_names(
 
 
 def test_a_newer_schema_ends_the_query_or_is_left_out(
-    spark: SparkSession, stack: Stack, topic: Topic
+    spark: SparkSession, stack: LocalStack, topic: Topic
 ) -> None:
     first = topic.register(V1)
     restarting = functions.from_protobuf(F.col("value"), options=options(stack, topic))
@@ -138,7 +138,7 @@ BROKEN = {
 
 
 def test_a_broken_record_fails_the_query_or_is_null(
-    spark: SparkSession, stack: Stack, registry: ConfluentRegistry, topic: Topic
+    spark: SparkSession, stack: LocalStack, registry: ConfluentRegistry, topic: Topic
 ) -> None:
     schema_id = topic.register(V1)
     broken = [value.replace(b"ID!!", schema_id.to_bytes(4, "big")) for value in BROKEN]
@@ -152,7 +152,7 @@ def test_a_broken_record_fails_the_query_or_is_null(
         rows(frame, functions.from_protobuf("value", options=options(stack, topic)))
 
 
-def test_a_message_is_chosen_by_its_name(spark: SparkSession, stack: Stack, topic: Topic) -> None:
+def test_a_message_is_chosen_by_its_name(spark: SparkSession, stack: LocalStack, topic: Topic) -> None:
     schema_id = topic.register(V1)
     frame = frame_of(spark, topic.record(schema_id, V1, index=b"\2\2", name="games.Other", n=7))
     for name in ("Other", "games.Other"):
@@ -166,7 +166,7 @@ def test_a_message_is_chosen_by_its_name(spark: SparkSession, stack: Stack, topi
         )
 
 
-def test_an_outage_is_never_turned_into_nulls(spark: SparkSession, stack: Stack, topic: Topic) -> None:
+def test_an_outage_is_never_turned_into_nulls(spark: SparkSession, stack: LocalStack, topic: Topic) -> None:
     registry = MemoryRegistry()
     registry.register(topic.subject, V1, "PROTOBUF")
     registry.down = True
@@ -256,7 +256,7 @@ RICH_FIELDS: dict[str, Any] = {
 
 
 def test_without_options_columns_and_values_are_sparks(
-    spark: SparkSession, stack: Stack, topic: Topic
+    spark: SparkSession, stack: LocalStack, topic: Topic
 ) -> None:
     number = topic.register(RICH)
     frame = frame_of(spark, topic.record(number, RICH, **RICH_FIELDS))
@@ -276,7 +276,7 @@ def test_without_options_columns_and_values_are_sparks(
 
 
 def test_options_of_spark_change_columns_and_values_and_decode_takes_them_too(
-    spark: SparkSession, stack: Stack, topic: Topic
+    spark: SparkSession, stack: LocalStack, topic: Topic
 ) -> None:
     number = topic.register(RICH)
     frame = frame_of(spark, topic.record(number, RICH, **RICH_FIELDS))
@@ -313,7 +313,7 @@ def test_options_of_spark_change_columns_and_values_and_decode_takes_them_too(
     ],
 )
 def test_options_that_cannot_be_kept_are_refused_by_name(
-    stack: Stack, topic: Topic, wrong: dict[str, str], message: str
+    stack: LocalStack, topic: Topic, wrong: dict[str, str], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         functions.from_protobuf("value", options=options(stack, topic, **wrong))
@@ -330,7 +330,7 @@ def test_without_a_registry_the_call_is_pysparks_own(spark: SparkSession) -> Non
 
 
 def test_an_interval_does_not_depend_on_the_sessions_time_zone(
-    spark: SparkSession, stack: Stack, topic: Topic
+    spark: SparkSession, stack: LocalStack, topic: Topic
 ) -> None:
     number = topic.register(RICH)
     frame = frame_of(spark, topic.record(number, RICH, took={"seconds": 180 * 86_400, "nanos": 1_000}))

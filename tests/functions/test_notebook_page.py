@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from tests.codecs.protobuf_samples import message_class
 
-from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.stack.local import LocalStack
 from distributary.registry.confluent.options import RegistryOptions
 from distributary.registry.confluent.registry import ConfluentRegistry
 
@@ -26,7 +26,7 @@ def blocks() -> list[str]:
 
 
 def test_the_code_of_the_page_runs(
-    spark: SparkSession, stack: Stack, topic: str, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, stack: LocalStack, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with ConfluentRegistry(RegistryOptions(url=stack.registry_url)) as registry:
         schema_id = registry.register(f"{topic}-value", EVENT, "PROTOBUF")
@@ -47,7 +47,7 @@ def test_the_code_of_the_page_runs(
     assert "chess" in printed
 
 
-def send(stack: Stack, topic: str, header: bytes, games: list[bytes]) -> None:
+def send(stack: LocalStack, topic: str, header: bytes, games: list[bytes]) -> None:
     producer = Producer({"bootstrap.servers": stack.bootstrap_servers})
     for game in games:
         message = message_class(EVENT, "Event")(game=game.decode(), score=3)

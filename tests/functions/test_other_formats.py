@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from distributary import functions
 from distributary.errors import ConfigError
 from distributary.ingest.schemas.location import SchemaLocation
-from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.stack.local import LocalStack
 from distributary.registry.confluent.options import RegistryOptions
 from distributary.registry.confluent.registry import ConfluentRegistry
 
@@ -44,7 +44,9 @@ def record(schema_id: int, schema: str, **fields: Any) -> bytearray:
 
 
 @pytest.mark.parametrize("engine", ["python", "spark"])
-def test_avro_is_read_with_the_schema_of_each_record(spark: SparkSession, stack: Stack, engine: str) -> None:
+def test_avro_is_read_with_the_schema_of_each_record(
+    spark: SparkSession, stack: LocalStack, engine: str
+) -> None:
     subject = f"games-{uuid.uuid4().hex[:8]}-value"
     with ConfluentRegistry(RegistryOptions(url=stack.registry_url)) as registry:
         old, new = (registry.register(subject, text, "AVRO") for text in (OLD, NEW))
@@ -183,7 +185,7 @@ def test_how_text_is_read_is_for_sparks_function_alone(located: Located) -> None
 
 @pytest.mark.parametrize("engine", ["python", "spark"])
 def test_json_schema_of_a_registry_is_read_by_either_engine(
-    spark: SparkSession, stack: Stack, engine: str
+    spark: SparkSession, stack: LocalStack, engine: str
 ) -> None:
     subject = f"games-{uuid.uuid4().hex[:8]}-value"
     text = json.dumps(

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from tests.functions.test_avro_evolution import V1
 
 from distributary import functions
-from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.stack.local import LocalStack
 from distributary.registry.confluent.options import RegistryOptions
 from distributary.registry.confluent.registry import ConfluentRegistry
 
@@ -31,7 +31,7 @@ WAYS = [*((name, "auto") for name in SCHEMAS), ("from_avro", "spark"), ("from_js
 
 @pytest.mark.parametrize(("function", "engine"), WAYS)
 def test_payloads_that_are_text_are_refused(
-    spark: SparkSession, stack: Stack, function: str, engine: str
+    spark: SparkSession, stack: LocalStack, function: str, engine: str
 ) -> None:
     kind, text = SCHEMAS[function]
     subject = f"games-{uuid.uuid4().hex[:8]}-value"

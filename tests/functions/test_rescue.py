@@ -14,7 +14,7 @@ from tests.functions.test_functions import frame_of, rows
 
 from distributary import functions
 from distributary.errors import ConfigError
-from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.stack.local import LocalStack
 from distributary.registry.confluent.options import RegistryOptions
 from distributary.registry.confluent.registry import ConfluentRegistry
 from distributary.registry.memory import MemoryRegistry
@@ -51,7 +51,7 @@ class Games:
 
 
 @pytest.fixture(scope="module")
-def games(stack: Stack) -> Iterator[Games]:
+def games(stack: LocalStack) -> Iterator[Games]:
     with ConfluentRegistry(RegistryOptions(url=stack.registry_url)) as registry:
         yield Games(registry, stack.registry_url)
 

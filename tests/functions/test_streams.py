@@ -19,7 +19,7 @@ from tests.codecs.protobuf_samples import message_class
 from tests.functions.test_avro_evolution import event, field
 
 from distributary import functions
-from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.stack.local import LocalStack
 from distributary.registry.base import SchemaType
 from distributary.registry.confluent.options import RegistryOptions
 from distributary.registry.confluent.registry import ConfluentRegistry
@@ -74,7 +74,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_newer_version_ends_the_query_and_is_there_after_a_restart(
-    spark: SparkSession, stack: Stack, tmp_path: Path, name: str
+    spark: SparkSession, stack: LocalStack, tmp_path: Path, name: str
 ) -> None:
     case, subject = CASES[name], f"games-{uuid.uuid4().hex[:8]}-value"
     folder = tmp_path / "in"

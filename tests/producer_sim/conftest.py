@@ -20,7 +20,7 @@ from distributary.producer_sim.formats.base import corrupt_kinds
 from distributary.producer_sim.formats.corruption import framed, value_digest
 from distributary.producer_sim.traffic.events import EventMaker, Population
 from distributary.producer_sim.truth.checksum import GroupSums, row_hashes
-from distributary.producer_sim.truth.sent import Corrupt, Group, Place, Sent, Truth
+from distributary.producer_sim.truth.sent import Corrupt, Group, PartitionOffset, Sent, Truth
 from distributary.producer_sim.verify.lake import Lake
 
 TOPIC = "game-events"
@@ -71,11 +71,11 @@ class _Partitions:
         self.ends = dict.fromkeys(range(PARTITIONS), 1000)
         self._next = 0
 
-    def place(self) -> Place:
+    def place(self) -> PartitionOffset:
         partition = self._next % PARTITIONS
         self._next += 1
         self.ends[partition] += 1
-        return Place(partition, self.ends[partition] - 1)
+        return PartitionOffset(partition, self.ends[partition] - 1)
 
 
 @pytest.fixture
@@ -97,8 +97,8 @@ def hand_made_once() -> HandMade:
     population, partitions = Population(games=GAMES, gamers=20), _Partitions()
     made = HandMade(lake, Truth(TOPIC))
     sent: dict[Group, Sent] = {}
-    corrupt: dict[Place, Corrupt] = {}
-    tombstones: set[Place] = set()
+    corrupt: dict[PartitionOffset, Corrupt] = {}
+    tombstones: set[PartitionOffset] = set()
     for batch_id, (version, schema_id) in enumerate(SCHEMA_IDS.items()):
         starts = dict(partitions.ends)
         rows = EventMaker(version, population, seed=5).chunk(version, 0, EVENTS).rows
@@ -118,7 +118,7 @@ def hand_made_once() -> HandMade:
     return made
 
 
-def _fill(made: HandMade, rows: pa.RecordBatch, schema_id: int, places: list[Place]) -> None:
+def _fill(made: HandMade, rows: pa.RecordBatch, schema_id: int, places: list[PartitionOffset]) -> None:
     coordinates = {
         "kafka_topic": pa.array([TOPIC] * len(places)),
         "kafka_partition": pa.array([place.partition for place in places], pa.int32()),
@@ -134,7 +134,7 @@ def _fill(made: HandMade, rows: pa.RecordBatch, schema_id: int, places: list[Pla
         made.parts[made.part(game, schema_id)] = table.filter(pa.array(games == game))
 
 
-def _quarantined(place: Place, value: bytes, reason: str, batch_id: int) -> dict[str, Any]:
+def _quarantined(place: PartitionOffset, value: bytes, reason: str, batch_id: int) -> dict[str, Any]:
     return {
         "kafka_topic": TOPIC,
         "kafka_partition": place.partition,

@@ -73,9 +73,9 @@ def _empty(folder: Path) -> None:
 def _demonstrate(settings: Demo, silent: bool) -> Demonstration:
     from distributary.ingest.spark.session import spark_session
     from distributary.producer_sim.demo.scenario import demonstrate
-    from distributary.producer_sim.stack.local import local_stack
+    from distributary.producer_sim.stack.local import LocalStack
 
-    with local_stack(settings.folder / "stack", broker_port=0, registry_port=0) as stack:
+    with LocalStack(settings.folder / "stack", broker_port=0, registry_port=0) as stack:
         spark = spark_session("distributary-demo")
         try:
             with watching(silent) as progress:

@@ -18,7 +18,7 @@ from distributary.views.terminal import bars
 
 if TYPE_CHECKING:
     from distributary.ingest.settings.model import Settings
-    from distributary.producer_sim.sending.simulate import Progress
+    from distributary.producer_sim.sending.simulate import SentSoFar
     from distributary.producer_sim.traffic.simulation import Simulation
     from distributary.producer_sim.truth.sent import Truth
     from distributary.registry.base import SchemaRegistry
@@ -199,11 +199,11 @@ def _header(text: str) -> tuple[str, str]:
     return name, path
 
 
-def _mover(make_bar: Bars, topic: str, total: int) -> Callable[[Progress], None]:
+def _mover(make_bar: Bars, topic: str, total: int) -> Callable[[SentSoFar], None]:
     advance = make_bar(total, f"sending to {topic}")
     sent = 0
 
-    def move(progress: Progress) -> None:
+    def move(progress: SentSoFar) -> None:
         nonlocal sent
         advance(progress.sent - sent)
         sent = progress.sent

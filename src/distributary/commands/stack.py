@@ -35,9 +35,9 @@ def up(
     as_json: AsJson = False,
 ) -> None:
     """Start what does not run yet, and wait until both can be used."""
-    from distributary.producer_sim.stack.local import Stack
+    from distributary.producer_sim.stack.local import LocalStack
 
-    _show(Stack(folder, broker_port, registry_port).up(), as_json)
+    _show(LocalStack(folder, broker_port, registry_port).up(), as_json)
 
 
 @app.command()
@@ -47,17 +47,17 @@ def down(
     as_json: AsJson = False,
 ) -> None:
     """End both; what they hold stays for the next start."""
-    from distributary.producer_sim.stack.local import Stack
+    from distributary.producer_sim.stack.local import LocalStack
 
-    _show(Stack(folder).down(wipe), as_json)
+    _show(LocalStack(folder).down(wipe), as_json)
 
 
 @app.command()
 def status(folder: Folder = None, as_json: AsJson = False) -> None:
     """Say what runs, and where."""
-    from distributary.producer_sim.stack.local import Stack
+    from distributary.producer_sim.stack.local import LocalStack
 
-    _show(Stack(folder).status(), as_json)
+    _show(LocalStack(folder).status(), as_json)
 
 
 def _show(state: StackStatus, as_json: bool) -> None:

@@ -17,7 +17,7 @@ from distributary.ingest.progress import Advance, Bars
 from distributary.views.terminal import bars
 
 if TYPE_CHECKING:
-    from distributary.producer_sim.verify.comparison import Progress
+    from distributary.producer_sim.verify.comparison import SurveyedSoFar
     from distributary.producer_sim.verify.verdict import Verdict
 
 
@@ -50,10 +50,10 @@ def verify(
     typer.echo(_sentence(verdict))
 
 
-def _mover(make_bar: Bars) -> Callable[[Progress], None]:
+def _mover(make_bar: Bars) -> Callable[[SurveyedSoFar], None]:
     advance: Advance | None = None
 
-    def move(progress: Progress) -> None:
+    def move(progress: SurveyedSoFar) -> None:
         nonlocal advance
         # Told when it turns to a table: the ones before are done.
         if advance is None:

@@ -12,7 +12,7 @@ from distributary.errors import ConfigError, SetupError
 
 if TYPE_CHECKING:
     from distributary.ingest.settings.model import Settings
-    from distributary.producer_sim.stack.local import Stack
+    from distributary.producer_sim.stack.local import LocalStack
     from distributary.registry.confluent.options import RegistryOptions
 
 OTHERWISE = "--registry or --settings"
@@ -63,11 +63,11 @@ def _of_pipeline(pipeline: Settings, file: Path) -> RegistryOptions:
     return pipeline.registry.options()
 
 
-def local_stack(otherwise: str) -> Stack:
+def local_stack(otherwise: str) -> LocalStack:
     """The local stack, which runs. Raises SetupError, which says to give `otherwise`, if it does not."""
-    from distributary.producer_sim.stack.local import Stack
+    from distributary.producer_sim.stack.local import LocalStack
 
-    stack = Stack()
+    stack = LocalStack()
     if not stack.status().running:
         raise SetupError(
             f"the local stack does not run; start it with `distributary stack up`, or give {otherwise}"

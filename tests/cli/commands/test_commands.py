@@ -13,7 +13,7 @@ import psutil
 import pytest
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.stack.local import LocalStack
 
 SETTINGS = """
 name: games
@@ -41,7 +41,7 @@ def answer(*arguments: str | Path, code: int = 0) -> Any:
 
 
 @pytest.fixture
-def settings(stack: Stack, topic: str, tmp_path: Path) -> Path:
+def settings(stack: LocalStack, topic: str, tmp_path: Path) -> Path:
     file = tmp_path / "games.yaml"
     text = SETTINGS.format(broker=stack.bootstrap_servers, registry=stack.registry_url, topic=topic)
     file.write_text(text, encoding="utf-8")
@@ -111,7 +111,7 @@ def test_a_stack_that_does_not_run_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.stack
-def test_status_tells_where_the_stack_runs(stack: Stack) -> None:
+def test_status_tells_where_the_stack_runs(stack: LocalStack) -> None:
     told = answer("stack", "status", "--folder", stack.folder)
     assert told["running"] is True
     assert told["broker"]["address"] == stack.bootstrap_servers

@@ -16,14 +16,14 @@ from pyspark.sql import SparkSession
 from distributary import cli
 from distributary.commands import infer as commands_infer
 from distributary.ingest.settings.model import Settings
-from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.stack.local import LocalStack
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
 Infer = Callable[..., str]
 
 
-def send(stack: Stack, topic: str, values: Sequence[dict[str, Any]], key: bytes | None = None) -> None:
+def send(stack: LocalStack, topic: str, values: Sequence[dict[str, Any]], key: bytes | None = None) -> None:
     producer = Producer({"bootstrap.servers": stack.bootstrap_servers})
     for value in values:
         header: dict[str, str | bytes | None] = {"game": str(value.get("game", ""))}
@@ -31,7 +31,7 @@ def send(stack: Stack, topic: str, values: Sequence[dict[str, Any]], key: bytes 
     assert producer.flush(30) == 0
 
 
-def settings_file(stack: Stack, topic: str, folder: Path, **changed: Any) -> Path:
+def settings_file(stack: LocalStack, topic: str, folder: Path, **changed: Any) -> Path:
     document = {
         "name": "games",
         "source": {"kafka": {"bootstrap.servers": stack.bootstrap_servers}, "topics": [topic]},
@@ -66,7 +66,7 @@ def infer(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 
 
 def test_a_second_look_shows_what_changed_and_keeps_a_version(
-    infer: Infer, stack: Stack, topic: str, tmp_path: Path
+    infer: Infer, stack: LocalStack, topic: str, tmp_path: Path
 ) -> None:
     file = settings_file(stack, topic, tmp_path)
     send(stack, topic, [{"game": "go", "score": 1}])
@@ -85,7 +85,12 @@ def test_a_second_look_shows_what_changed_and_keeps_a_version(
 
 @pytest.mark.parametrize("schema_per", ["topic", "entity"])
 def test_what_changes_is_shown_before_it_is_written(  # noqa: PLR0917
-    infer: Infer, stack: Stack, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schema_per: str
+    infer: Infer,
+    stack: LocalStack,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    schema_per: str,
 ) -> None:
     file = settings_file(stack, topic, tmp_path, decode={"format": "json", "schema_per": schema_per})
     send(stack, topic, [{"game": "go", "score": 1}])
@@ -113,7 +118,7 @@ def test_what_changes_is_shown_before_it_is_written(  # noqa: PLR0917
 
 @pytest.mark.parametrize("schema_per", ["topic", "entity"])
 def test_what_is_kept_already_is_told_and_where_the_hints_say_otherwise(
-    infer: Infer, stack: Stack, topic: str, tmp_path: Path, schema_per: str
+    infer: Infer, stack: LocalStack, topic: str, tmp_path: Path, schema_per: str
 ) -> None:
     decode = {"format": "json", "schema_per": schema_per}
     file = settings_file(stack, topic, tmp_path, decode=decode)
@@ -146,7 +151,7 @@ def test_what_is_kept_already_is_told_and_where_the_hints_say_otherwise(
 
 
 def test_names_made_of_data_are_refused_and_the_schema_stays(
-    infer: Infer, stack: Stack, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    infer: Infer, stack: LocalStack, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     decode: dict[str, Any] = {"format": "json", "max_fields": 60}
     file = settings_file(stack, topic, tmp_path, decode=decode)
@@ -170,7 +175,7 @@ def test_names_made_of_data_are_refused_and_the_schema_stays(
     "route", [{"field": "at.game"}, {"by": "key"}, {"by": "header", "header": "game"}, {"by": "topic"}]
 )
 def test_each_entity_gets_a_schema_in_one_pass(
-    infer: Infer, stack: Stack, topic: str, tmp_path: Path, route: dict[str, str]
+    infer: Infer, stack: LocalStack, topic: str, tmp_path: Path, route: dict[str, str]
 ) -> None:
     file = settings_file(
         stack, topic, tmp_path, route=route, decode={"format": "json", "schema_per": "entity"}
@@ -190,7 +195,7 @@ def test_each_entity_gets_a_schema_in_one_pass(
 
 
 def test_another_look_at_entities_changes_only_the_one_that_changed(
-    infer: Infer, stack: Stack, topic: str, tmp_path: Path
+    infer: Infer, stack: LocalStack, topic: str, tmp_path: Path
 ) -> None:
     file = settings_file(stack, topic, tmp_path, decode={"format": "json", "schema_per": "entity"})
     assert "no record has an entity" in infer(file)

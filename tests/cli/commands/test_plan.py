@@ -27,7 +27,7 @@ from distributary.ingest.columns.layout import extend
 from distributary.ingest.pins import PinnedRecord, RecordKey
 from distributary.ingest.schemas.store import PinsStore
 from distributary.ingest.tables.ledger import CHANGES_TABLE
-from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.stack.local import LocalStack
 from distributary.registry.base import Schema
 from distributary.registry.confluent.options import RegistryOptions
 from distributary.registry.confluent.registry import ConfluentRegistry
@@ -120,7 +120,7 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, stack: Stack) -> Iterator[World]:
+def world(tmp_path: Path, stack: LocalStack) -> Iterator[World]:
     """No table and no schema yet."""
     options = RegistryOptions(url=stack.registry_url, latest_cache_seconds=0)
     with ConfluentRegistry(options) as registry:

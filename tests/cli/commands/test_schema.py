@@ -13,7 +13,7 @@ import pytest
 from tests.registry.conftest import AnswerServer, serving
 
 from distributary import cli
-from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.stack.local import LocalStack
 from distributary.registry.confluent.options import RegistryOptions
 from distributary.registry.confluent.registry import ConfluentRegistry
 
@@ -349,7 +349,7 @@ def test_names_from_a_registry_cannot_steer_the_terminal(server: AnswerServer, r
 
 @pytest.mark.stack
 def test_a_real_registry_is_read_checked_and_told_apart(
-    stack: Stack, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    stack: LocalStack, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     subject = f"schema-{uuid4().hex}-value"
     with ConfluentRegistry(RegistryOptions(url=stack.registry_url)) as registry:

@@ -10,19 +10,19 @@ import yaml
 from typer.testing import CliRunner
 
 from distributary.cli import app
-from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.stack.local import LocalStack
 from distributary.producer_sim.truth.sent import load
 
 pytestmark = pytest.mark.stack
 
 
-def arguments(stack: Stack, topic: str, truth: Path, *more: str) -> list[str]:
+def arguments(stack: LocalStack, topic: str, truth: Path, *more: str) -> list[str]:
     where = ["--bootstrap-servers", stack.bootstrap_servers, "--registry", stack.registry_url]
     few = ["--topic", topic, "--truth", str(truth), "--games", "2", "--gamers", "50", "--events", "200"]
     return ["simulate", *where, *few, *more]
 
 
-def test_harm_done_is_said(stack: Stack, topic: str, tmp_path: Path) -> None:
+def test_harm_done_is_said(stack: LocalStack, topic: str, tmp_path: Path) -> None:
     truth = tmp_path / "truth.json"
     said = CliRunner().invoke(app, arguments(stack, topic, truth, "--change", "changed"))
     assert said.exit_code == 0, said.output
@@ -32,7 +32,7 @@ def test_harm_done_is_said(stack: Stack, topic: str, tmp_path: Path) -> None:
     assert 0 < refused < 200
 
 
-def test_harm_done_is_in_the_json_too(stack: Stack, topic: str, tmp_path: Path) -> None:
+def test_harm_done_is_in_the_json_too(stack: LocalStack, topic: str, tmp_path: Path) -> None:
     options = ["--change", "format_switched", "--change", "changed", "--one-format", "--json"]
     said = CliRunner().invoke(app, arguments(stack, topic, tmp_path / "truth.json", *options))
     told = json.loads(said.stdout)
@@ -49,7 +49,7 @@ def test_harm_done_is_in_the_json_too(stack: Stack, topic: str, tmp_path: Path) 
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_sent(
-    stack: Stack, topic: str, tmp_path: Path, options: list[str], message: str
+    stack: LocalStack, topic: str, tmp_path: Path, options: list[str], message: str
 ) -> None:
     truth = tmp_path / "truth.json"
     said = CliRunner().invoke(app, arguments(stack, topic, truth, *options))
@@ -58,7 +58,7 @@ def test_what_cannot_be_is_refused_before_anything_is_sent(
 
 
 def test_the_route_in_a_pipeline_s_settings_is_what_the_truth_tells(
-    stack: Stack, topic: str, tmp_path: Path
+    stack: LocalStack, topic: str, tmp_path: Path
 ) -> None:
     file, truth = tmp_path / "games.yaml", tmp_path / "truth.json"
     pipeline = {
@@ -82,7 +82,9 @@ def test_the_route_in_a_pipeline_s_settings_is_what_the_truth_tells(
     assert (run["key"], run["headers"]) == ("game_name", {"region": "device", "level": "level"})
 
 
-def test_where_records_name_no_schema_no_registry_is_needed(stack: Stack, topic: str, tmp_path: Path) -> None:
+def test_where_records_name_no_schema_no_registry_is_needed(
+    stack: LocalStack, topic: str, tmp_path: Path
+) -> None:
     file, truth = tmp_path / "games.yaml", tmp_path / "truth.json"
     pipeline = {
         "name": "games",

@@ -10,11 +10,13 @@ from pyspark.sql import SparkSession
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
 from distributary.ingest import failpoints
-from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.stack.local import LocalStack
 
 
 @pytest.fixture
-def kit(tmp_path: Path, make_topic: Callable[[int], str], stack: Stack, spark: SparkSession) -> PipelineKit:
+def kit(
+    tmp_path: Path, make_topic: Callable[[int], str], stack: LocalStack, spark: SparkSession
+) -> PipelineKit:
     """A pipeline over an empty topic with two partitions."""
     return PipelineKit(tmp_path, make_topic(2), stack, spark)
 

@@ -27,7 +27,7 @@ from distributary.ingest.supervisor import Outcome
 from distributary.producer_sim.demo.background_run import BackgroundRun
 from distributary.producer_sim.events.routes import Routed
 from distributary.producer_sim.sending.simulate import simulate
-from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.stack.local import LocalStack
 from distributary.producer_sim.traffic.events import game_names
 from distributary.producer_sim.traffic.simulation import Simulation
 from distributary.producer_sim.truth.sent import Truth
@@ -49,7 +49,7 @@ class PipelineKit:
     there, `verify` compares.
     """
 
-    def __init__(self, folder: Path, topic: str, stack: Stack, spark: SparkSession) -> None:
+    def __init__(self, folder: Path, topic: str, stack: LocalStack, spark: SparkSession) -> None:
         self.folder, self.topic, self.spark = folder, topic, spark
         self.bootstrap_servers = stack.bootstrap_servers
         self.registry_options = RegistryOptions(url=stack.registry_url)

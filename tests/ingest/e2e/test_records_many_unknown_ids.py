@@ -15,7 +15,7 @@ from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.e2e.registry_proxy import registry_proxy
 
 from distributary.ingest.tables.ledger import QUARANTINE_TABLE
-from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.stack.local import LocalStack
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.heavy]
 
@@ -60,7 +60,7 @@ def _held_by_workers() -> dict[int, int]:
 
 
 def test_a_million_unknown_ids_in_one_batch_neither_stall_nor_cost_a_good_record(
-    kit: PipelineKit, stack: Stack
+    kit: PipelineKit, stack: LocalStack
 ) -> None:
     known = registered(kit)
     text = EVENT.replace("level = 3;", "level = 3;\n  string mood = 4;")

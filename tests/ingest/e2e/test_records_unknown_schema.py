@@ -21,7 +21,7 @@ from tests.ingest.e2e.pipeline_kit import PATIENCE_SECONDS, PipelineKit
 from tests.ingest.e2e.registry_proxy import registry_proxy
 
 from distributary.ingest.progress import Silent
-from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.stack.local import LocalStack
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -41,7 +41,7 @@ class Waits(Silent):
 
 
 @pytest.fixture
-def registry_down(stack: Stack) -> Iterator[Stack]:
+def registry_down(stack: LocalStack) -> Iterator[LocalStack]:
     """The stack, for tests that stop its registry: it runs again afterwards, whatever happens."""
     yield stack
     stack.registry.start()
@@ -68,7 +68,7 @@ def test_an_unknown_id_goes_to_quarantine_with_its_place_and_its_bytes_and_takes
 
 
 def test_an_id_that_the_registry_knows_only_a_little_later_is_delivered(
-    kit: PipelineKit, stack: Stack
+    kit: PipelineKit, stack: LocalStack
 ) -> None:
     old = registered(kit)
     kit.send([old.value(game="chess", player="a")])
@@ -86,7 +86,9 @@ def test_an_id_that_the_registry_knows_only_a_little_later_is_delivered(
     assert_each_record_in_one_place(kit)
 
 
-def test_an_id_found_unknown_is_delivered_once_a_later_run_knows_it(kit: PipelineKit, stack: Stack) -> None:
+def test_an_id_found_unknown_is_delivered_once_a_later_run_knows_it(
+    kit: PipelineKit, stack: LocalStack
+) -> None:
     schema = registered(kit)
     new = registered_beside(kit, WITH_MOOD)
     with registry_proxy(stack.registry_url) as proxy:
@@ -104,7 +106,7 @@ def test_an_id_found_unknown_is_delivered_once_a_later_run_knows_it(kit: Pipelin
 
 
 def test_a_registry_that_is_down_makes_the_pipeline_wait_and_then_go_on(
-    kit: PipelineKit, registry_down: Stack
+    kit: PipelineKit, registry_down: LocalStack
 ) -> None:
     kit.configured(registry={"retry_seconds": 0.2, "latest_cache_seconds": 0.0})
     old = registered(kit)
@@ -130,7 +132,7 @@ def test_a_registry_that_is_down_makes_the_pipeline_wait_and_then_go_on(
 
 
 def test_a_pipeline_whose_schemas_are_all_pinned_starts_without_the_registry(
-    kit: PipelineKit, registry_down: Stack
+    kit: PipelineKit, registry_down: LocalStack
 ) -> None:
     kit.configured(registry={"retry_seconds": 0.2})
     schema = registered(kit)

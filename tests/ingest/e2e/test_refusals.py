@@ -16,14 +16,14 @@ from tests.ingest.e2e.pipeline_kit import PipelineKit
 from distributary.errors import CheckpointMismatch, LeaseHeld
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.producer_sim.demo.background_run import BackgroundRun
-from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.stack.local import LocalStack
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
 
 @pytest.fixture(scope="module")
 def done(
-    tmp_path_factory: pytest.TempPathFactory, stack: Stack, spark: SparkSession
+    tmp_path_factory: pytest.TempPathFactory, stack: LocalStack, spark: SparkSession
 ) -> Iterator[PipelineKit]:
     """A pipeline that has finished two batches."""
     kit = PipelineKit(tmp_path_factory.mktemp("refusals"), "refusals", stack, spark)

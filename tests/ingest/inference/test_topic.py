@@ -15,12 +15,12 @@ from distributary.errors import ConfigError
 from distributary.ingest.inference.entities import infer_entities
 from distributary.ingest.inference.topic import infer
 from distributary.ingest.settings.model import Settings
-from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.stack.local import LocalStack
 
 Record = tuple[bytes | None, bytes | None]
 
 
-def settings(stack: Stack, topic: str, folder: Path, **decode: object) -> Settings:
+def settings(stack: LocalStack, topic: str, folder: Path, **decode: object) -> Settings:
     return Settings.model_validate(
         {
             "name": "games",
@@ -33,7 +33,7 @@ def settings(stack: Stack, topic: str, folder: Path, **decode: object) -> Settin
     )
 
 
-def send(stack: Stack, topic: str, records: Sequence[Record]) -> None:
+def send(stack: LocalStack, topic: str, records: Sequence[Record]) -> None:
     producer = Producer({"bootstrap.servers": stack.bootstrap_servers})
     for key, value in records:
         producer.produce(topic, value=value, key=key, partition=0)
@@ -47,7 +47,7 @@ def types(text: str) -> dict[str, str]:
 
 
 def test_fields_of_all_records_are_in_the_schema(
-    spark: SparkSession, stack: Stack, topic: str, tmp_path: Path
+    spark: SparkSession, stack: LocalStack, topic: str, tmp_path: Path
 ) -> None:
     send(
         stack,
@@ -69,34 +69,34 @@ def test_fields_of_all_records_are_in_the_schema(
 
 
 def test_broken_records_and_nulls_leave_no_trace(
-    spark: SparkSession, stack: Stack, topic: str, tmp_path: Path
+    spark: SparkSession, stack: LocalStack, topic: str, tmp_path: Path
 ) -> None:
     send(stack, topic, [(None, b'{"game":"go"}'), (None, b'{"broken":'), (b"k", None), (None, b"\xff\xfe")])
     assert types(infer(spark, settings(stack, topic, tmp_path)).text) == {"game": "string"}
 
 
 def test_of_a_key_only_the_latest_record_counts(
-    spark: SparkSession, stack: Stack, topic: str, tmp_path: Path
+    spark: SparkSession, stack: LocalStack, topic: str, tmp_path: Path
 ) -> None:
     send(stack, topic, [(b"k", b'{"old":"text"}'), (b"k", b'{"new":1}'), (None, b'{"plain":2}')])
     assert types(infer(spark, settings(stack, topic, tmp_path)).text) == {"new": "bigint", "plain": "bigint"}
 
 
 def test_a_sample_is_of_the_newest_records(
-    spark: SparkSession, stack: Stack, topic: str, tmp_path: Path
+    spark: SparkSession, stack: LocalStack, topic: str, tmp_path: Path
 ) -> None:
     send(stack, topic, [(None, b'{"old":1}')] * 5 + [(None, b'{"new":1}')] * 5)
     assert types(infer(spark, settings(stack, topic, tmp_path), sample=4).text) == {"new": "bigint"}
 
 
 def test_an_empty_topic_has_an_empty_schema(
-    spark: SparkSession, stack: Stack, topic: str, tmp_path: Path
+    spark: SparkSession, stack: LocalStack, topic: str, tmp_path: Path
 ) -> None:
     assert types(infer(spark, settings(stack, topic, tmp_path)).text) == {}
 
 
 def test_hints_win_over_what_was_inferred(
-    spark: SparkSession, stack: Stack, topic: str, tmp_path: Path
+    spark: SparkSession, stack: LocalStack, topic: str, tmp_path: Path
 ) -> None:
     send(stack, topic, [(None, b'{"level":3,"at":{"x":1.5,"y":2}}')])
     hints = "level string, at struct<y: double>, later timestamp"
@@ -109,7 +109,7 @@ def test_hints_win_over_what_was_inferred(
 
 @pytest.mark.parametrize("schema_per", ["topic", "entity"])
 def test_names_made_of_data_make_no_schema_until_they_are_a_map(
-    spark: SparkSession, stack: Stack, topic: str, tmp_path: Path, schema_per: str
+    spark: SparkSession, stack: LocalStack, topic: str, tmp_path: Path, schema_per: str
 ) -> None:
     def look(**decode: object) -> dict[str, str]:
         chosen = settings(stack, topic, tmp_path, schema_per=schema_per, **decode)
@@ -131,7 +131,7 @@ def test_names_made_of_data_make_no_schema_until_they_are_a_map(
 
 
 def test_hints_that_are_no_ddl_are_named(
-    spark: SparkSession, stack: Stack, topic: str, tmp_path: Path
+    spark: SparkSession, stack: LocalStack, topic: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match=r"decode\.schema_hints"):
         infer(spark, settings(stack, topic, tmp_path, schema_hints="level quickly"))

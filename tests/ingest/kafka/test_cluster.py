@@ -16,7 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 from distributary.errors import BrokerUnavailable, ConfigError, SetupError
 from distributary.ingest.kafka.cluster import KafkaCluster, lag, topic_identity
 from distributary.ingest.settings.model import Settings
-from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.stack.local import LocalStack
 
 
 def settings(servers: str, topics: list[str], **kafka: str) -> Settings:
@@ -71,7 +71,7 @@ def test_lag_counts_what_was_never_read_too() -> None:
 
 
 @pytest.mark.stack
-def test_a_topic_made_anew_has_another_id(stack: Stack, admin: AdminClient, topic: str) -> None:
+def test_a_topic_made_anew_has_another_id(stack: LocalStack, admin: AdminClient, topic: str) -> None:
     cluster, before = topic_identity(settings(stack.bootstrap_servers, [topic]))
     assert topic_identity(settings(stack.bootstrap_servers, [topic])) == (cluster, before)
     admin.delete_topics([topic])[topic].result(30)
@@ -85,13 +85,13 @@ def test_a_topic_made_anew_has_another_id(stack: Stack, admin: AdminClient, topi
 
 
 @pytest.mark.stack
-def test_a_missing_topic_comes_with_the_command_that_makes_it(stack: Stack, topic: str) -> None:
+def test_a_missing_topic_comes_with_the_command_that_makes_it(stack: LocalStack, topic: str) -> None:
     with pytest.raises(SetupError, match=r"'no-such-topic' does not exist .*--create --topic no-such-topic"):
         topic_identity(settings(stack.bootstrap_servers, [topic, "no-such-topic"]))
 
 
 @pytest.mark.stack
-def test_offsets_of_every_partition(stack: Stack, make_topic: Callable[[int], str]) -> None:
+def test_offsets_of_every_partition(stack: LocalStack, make_topic: Callable[[int], str]) -> None:
     one, other = make_topic(2), make_topic(1)
     producer = Producer({"bootstrap.servers": stack.bootstrap_servers})
     for number in range(7):
@@ -104,7 +104,9 @@ def test_offsets_of_every_partition(stack: Stack, make_topic: Callable[[int], st
 
 
 @pytest.mark.stack
-def test_an_open_transaction_is_not_the_end_for_who_reads_what_is_committed(stack: Stack, topic: str) -> None:
+def test_an_open_transaction_is_not_the_end_for_who_reads_what_is_committed(
+    stack: LocalStack, topic: str
+) -> None:
     producer = Producer({"bootstrap.servers": stack.bootstrap_servers, "transactional.id": topic})
     producer.init_transactions(30)
     producer.begin_transaction()
@@ -118,7 +120,7 @@ def test_an_open_transaction_is_not_the_end_for_who_reads_what_is_committed(stac
 
 @pytest.mark.stack
 def test_a_partition_that_gets_its_leader_in_a_moment_is_waited_for(
-    stack: Stack, topic: str, monkeypatch: pytest.MonkeyPatch
+    stack: LocalStack, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = KafkaCluster(settings(stack.bootstrap_servers, [topic]))
     answer, asked = KafkaCluster._result, list[str]()

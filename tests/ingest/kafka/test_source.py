@@ -15,10 +15,10 @@ from distributary.ingest.checkpoint.spark_files import batch_offsets
 from distributary.ingest.kafka.offsets import Offsets, Positions
 from distributary.ingest.kafka.source import EARLIEST, complete, read_range, read_stream, warm_up
 from distributary.ingest.settings.model import Settings
-from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.stack.local import LocalStack
 
 
-def settings(stack: Stack, topics: list[str], batch_rows: int = 20, **source: object) -> Settings:
+def settings(stack: LocalStack, topics: list[str], batch_rows: int = 20, **source: object) -> Settings:
     return Settings.model_validate(
         {
             "name": "games",
@@ -32,7 +32,7 @@ def settings(stack: Stack, topics: list[str], batch_rows: int = 20, **source: ob
     )
 
 
-def produce(stack: Stack, topic: str, values: list[str], partitions: int = 2) -> None:
+def produce(stack: LocalStack, topic: str, values: list[str], partitions: int = 2) -> None:
     producer = Producer({"bootstrap.servers": stack.bootstrap_servers})
     for number, value in enumerate(values):
         headers: list[tuple[str, str | bytes | None]] = [("__value_schema_id", b"id")] if number == 0 else []
@@ -73,7 +73,7 @@ def test_partitions_nobody_named_start_at_their_beginning() -> None:
 @pytest.mark.spark
 @pytest.mark.stack
 def test_batches_are_bounded_and_their_offsets_are_in_spark_s_files(
-    spark: SparkSession, stack: Stack, topic: str, tmp_path: Path
+    spark: SparkSession, stack: LocalStack, topic: str, tmp_path: Path
 ) -> None:
     produce(stack, topic, WORDS)
     pipeline, checkpoint = settings(stack, [topic]), Checkpoint(tmp_path / "games")
@@ -90,7 +90,7 @@ def test_batches_are_bounded_and_their_offsets_are_in_spark_s_files(
 @pytest.mark.spark
 @pytest.mark.stack
 def test_a_partition_added_on_the_way_starts_at_zero(
-    spark: SparkSession, stack: Stack, topic: str, admin: AdminClient, tmp_path: Path
+    spark: SparkSession, stack: LocalStack, topic: str, admin: AdminClient, tmp_path: Path
 ) -> None:
     produce(stack, topic, WORDS[:10])
     pipeline, checkpoint = settings(stack, [topic]), Checkpoint(tmp_path / "games")
@@ -104,7 +104,7 @@ def test_a_partition_added_on_the_way_starts_at_zero(
 @pytest.mark.spark
 @pytest.mark.stack
 def test_given_positions_decide_where_a_new_checkpoint_starts(
-    spark: SparkSession, stack: Stack, topic: str, tmp_path: Path
+    spark: SparkSession, stack: LocalStack, topic: str, tmp_path: Path
 ) -> None:
     produce(stack, topic, WORDS[:10])
     checkpoint = Checkpoint(tmp_path / "games")
@@ -115,7 +115,7 @@ def test_given_positions_decide_where_a_new_checkpoint_starts(
 
 @pytest.mark.spark
 @pytest.mark.stack
-def test_headers_are_read_if_wanted(spark: SparkSession, stack: Stack, topic: str) -> None:
+def test_headers_are_read_if_wanted(spark: SparkSession, stack: LocalStack, topic: str) -> None:
     produce(stack, topic, WORDS[:2])
     offsets: Offsets = {topic: {0: (0, 1), 1: (0, 1)}}
     (row,) = read_range(spark, settings(stack, [topic]), offsets).where("partition = 0").collect()
@@ -126,7 +126,7 @@ def test_headers_are_read_if_wanted(spark: SparkSession, stack: Stack, topic: st
 @pytest.mark.spark
 @pytest.mark.stack
 def test_aborted_transactions_are_not_read(
-    spark: SparkSession, stack: Stack, topic: str, tmp_path: Path
+    spark: SparkSession, stack: LocalStack, topic: str, tmp_path: Path
 ) -> None:
     producer = Producer({"bootstrap.servers": stack.bootstrap_servers, "transactional.id": topic})
     producer.init_transactions(30)
@@ -143,7 +143,7 @@ def test_aborted_transactions_are_not_read(
 @pytest.mark.spark
 @pytest.mark.stack
 def test_warming_up_reads_little_and_imports_what_it_is_told(
-    spark: SparkSession, stack: Stack, topic: str
+    spark: SparkSession, stack: LocalStack, topic: str
 ) -> None:
     warm_up(spark, settings(stack, [topic]))
     produce(stack, topic, WORDS[:3])

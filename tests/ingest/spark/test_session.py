@@ -19,7 +19,7 @@ from distributary.errors import SetupError
 from distributary.ingest.spark.artifacts import spark_jars
 from distributary.ingest.spark.session import spark_session
 from distributary.producer_sim.stack.ports import free_port
-from distributary.producer_sim.stack.processes import start_process, stop_process
+from distributary.producer_sim.stack.processes import Children
 
 pytestmark = pytest.mark.spark
 
@@ -175,7 +175,8 @@ def standalone(tmp_path: Path) -> Iterator[str]:
     master = [f"{deploy}.master.Master", "-h", "127.0.0.1", "-p", str(port), "--webui-port", str(web)]
     worker = [f"{deploy}.worker.Worker", "-h", "127.0.0.1", "--webui-port", str(worker_web)]
     worker += ["-c", "1", "-m", "600m", "-d", str(tmp_path / "work"), url]
-    running = [start_process([*start, *arguments], log, tmp_path) for arguments in (master, worker)]
+    children = Children()
+    running = [children.start([*start, *arguments], log, tmp_path) for arguments in (master, worker)]
     try:
         for attempt in Retrying(stop=stop_after_delay(200), wait=wait_fixed(0.3)):
             with attempt:
@@ -183,7 +184,7 @@ def standalone(tmp_path: Path) -> Iterator[str]:
         yield url
     finally:
         for process in reversed(running):
-            stop_process(process, 20)
+            children.stop(process, 20)
 
 
 def _workers(web: int) -> bytes:

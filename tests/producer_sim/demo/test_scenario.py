@@ -8,10 +8,12 @@ import pytest
 
 from distributary.ingest.settings.model import load
 from distributary.producer_sim.demo.scenario import Demo, _simulation, _together, write_settings
-from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.stack.local import LocalStack
 from distributary.producer_sim.truth.sent import Group, Sent, Truth
 
-STACK = cast("Stack", SimpleNamespace(bootstrap_servers="127.0.0.1:1", registry_url="http://127.0.0.1:2"))
+STACK = cast(
+    "LocalStack", SimpleNamespace(bootstrap_servers="127.0.0.1:1", registry_url="http://127.0.0.1:2")
+)
 
 
 def test_the_settings_left_behind_can_run(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from distributary.errors import BadSchema
 from distributary.producer_sim.events.versions import EVENT_TYPES, event_schema
 from distributary.producer_sim.formats.base import FORMATS, load_format
-from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.stack.local import LocalStack
 from distributary.producer_sim.traffic.events import EventMaker, Events, Population, game_names
 from distributary.registry.confluent.options import RegistryOptions
 from distributary.registry.confluent.registry import ConfluentRegistry
@@ -35,7 +35,7 @@ HARMFUL = {
 
 
 @pytest.fixture(scope="module")
-def registry(stack: Stack) -> Iterator[ConfluentRegistry]:
+def registry(stack: LocalStack) -> Iterator[ConfluentRegistry]:
     with ConfluentRegistry(RegistryOptions(url=stack.registry_url)) as client:
         yield client
 
@@ -92,7 +92,7 @@ def records(registry: ConfluentRegistry, name: str, topic: str) -> list[tuple[by
     return found
 
 
-def test_confluent_s_avro_reader_finds_the_rows(stack: Stack, registry: ConfluentRegistry) -> None:
+def test_confluent_s_avro_reader_finds_the_rows(stack: LocalStack, registry: ConfluentRegistry) -> None:
     topic = new_subject()
     read = AvroDeserializer(SchemaRegistryClient({"url": stack.registry_url}))
     context = SerializationContext(topic, MessageField.VALUE)
@@ -102,7 +102,7 @@ def test_confluent_s_avro_reader_finds_the_rows(stack: Stack, registry: Confluen
 
 
 def test_confluent_s_json_reader_finds_and_validates_the_objects(
-    stack: Stack, registry: ConfluentRegistry
+    stack: LocalStack, registry: ConfluentRegistry
 ) -> None:
     topic = new_subject()
     read: Any = JSONDeserializer(

@@ -10,7 +10,7 @@ import pytest
 from distributary.codecs.base import load_codec
 from distributary.errors import BadSchema
 from distributary.producer_sim.sending.registration import Registration
-from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.stack.local import LocalStack
 from distributary.producer_sim.traffic.simulation import Simulation
 from distributary.registry.confluent.catalogue import Catalogue
 from distributary.registry.confluent.compatibility_level import subject_at_none
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.stack
 
 
 @pytest.fixture(scope="module")
-def registry(stack: Stack) -> Any:
+def registry(stack: LocalStack) -> Any:
     with ConfluentRegistry(RegistryOptions(url=stack.registry_url)) as client:
         yield client
 

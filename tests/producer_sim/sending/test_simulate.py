@@ -15,10 +15,10 @@ from distributary.errors import SetupError
 from distributary.producer_sim.events.routes import Routed
 from distributary.producer_sim.formats.base import FORMATS, corrupt_kinds, load_format
 from distributary.producer_sim.formats.corruption import value_digest
-from distributary.producer_sim.sending.simulate import Progress, simulate
-from distributary.producer_sim.stack.local import Stack
+from distributary.producer_sim.sending.simulate import SentSoFar, simulate
+from distributary.producer_sim.stack.local import LocalStack
 from distributary.producer_sim.traffic.simulation import Simulation
-from distributary.producer_sim.truth.sent import Place, Truth
+from distributary.producer_sim.truth.sent import PartitionOffset, Truth
 from distributary.registry.confluent.options import RegistryOptions
 from distributary.registry.confluent.registry import ConfluentRegistry
 from distributary.registry.memory import MemoryRegistry
@@ -26,12 +26,12 @@ from distributary.registry.memory import MemoryRegistry
 pytestmark = pytest.mark.stack
 
 
-def settings(stack: Stack, **chosen: Any) -> Simulation:
+def settings(stack: LocalStack, **chosen: Any) -> Simulation:
     base = {"bootstrap_servers": stack.bootstrap_servers, "topic": f"games-{uuid.uuid4().hex[:8]}"}
     return Simulation(**{**base, "games": 4, "gamers": 100, "events": 1500, **chosen})
 
 
-def messages(stack: Stack, truth: Truth) -> list[Message]:
+def messages(stack: LocalStack, truth: Truth) -> list[Message]:
     """Every record of the topic."""
     ends = {partition: runs[-1][1] for partition, runs in truth.offsets.items()}
     consumer = Consumer({"bootstrap.servers": stack.bootstrap_servers, "group.id": uuid.uuid4().hex})
@@ -50,11 +50,11 @@ def messages(stack: Stack, truth: Truth) -> list[Message]:
     return found
 
 
-def read(stack: Stack, truth: Truth) -> dict[Place, tuple[bytes, bytes | None]]:
+def read(stack: LocalStack, truth: Truth) -> dict[PartitionOffset, tuple[bytes, bytes | None]]:
     """Every record of the topic: key and value by place."""
-    found: dict[Place, tuple[bytes, bytes | None]] = {}
+    found: dict[PartitionOffset, tuple[bytes, bytes | None]] = {}
     for message in messages(stack, truth):
-        place, key = Place(message.partition() or 0, message.offset() or 0), message.key()
+        place, key = PartitionOffset(message.partition() or 0, message.offset() or 0), message.key()
         assert key is not None
         found[place] = (key, message.value())
     return found
@@ -73,7 +73,7 @@ FRAMED = [name for name in FORMATS if load_format(name).schema_type]
 
 
 @pytest.mark.parametrize("name", FRAMED)
-def test_the_truth_is_what_the_topic_holds(stack: Stack, name: str) -> None:
+def test_the_truth_is_what_the_topic_holds(stack: LocalStack, name: str) -> None:
     registry = ConfluentRegistry(RegistryOptions(url=stack.registry_url))
     shares = {"corrupt": 0.02, "tombstones": 0.01, "old_producers": 0.2}
     chosen = settings(stack, format=name, versions=3, partitions=3, **shares)
@@ -101,7 +101,7 @@ def test_the_truth_is_what_the_topic_holds(stack: Stack, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FRAMED)
-def test_types_of_events_are_registered_under_their_records(stack: Stack, name: str) -> None:
+def test_types_of_events_are_registered_under_their_records(stack: LocalStack, name: str) -> None:
     registry = ConfluentRegistry(RegistryOptions(url=stack.registry_url))
     chosen = settings(stack, format=name, event_types=3, versions=2, events=300)
     truth = simulate(chosen, registry)
@@ -112,7 +112,7 @@ def test_types_of_events_are_registered_under_their_records(stack: Stack, name: 
     assert {version_of(value or b"") for _, value in read(stack, truth).values()} == set(ids)
 
 
-def test_records_that_name_no_schema_need_no_registry(stack: Stack) -> None:
+def test_records_that_name_no_schema_need_no_registry(stack: LocalStack) -> None:
     registry = MemoryRegistry()
     registry.down = True
     truth = simulate(settings(stack, format="json", versions=2, corrupt=0.02), registry)
@@ -125,7 +125,7 @@ def test_records_that_name_no_schema_need_no_registry(stack: Stack) -> None:
     assert games == {group.game: sent.rows for group, sent in truth.sent.items()}
 
 
-def test_a_version_s_events_follow_those_of_the_one_before(stack: Stack) -> None:
+def test_a_version_s_events_follow_those_of_the_one_before(stack: LocalStack) -> None:
     chosen = settings(stack, versions=3, events=600)
     truth = simulate(chosen, MemoryRegistry())
     by_partition: dict[int, list[int]] = {}
@@ -136,7 +136,7 @@ def test_a_version_s_events_follow_those_of_the_one_before(stack: Stack) -> None
     assert all(ids == sorted(ids) for ids in by_partition.values())
 
 
-def test_a_gamer_s_events_share_a_partition(stack: Stack) -> None:
+def test_a_gamer_s_events_share_a_partition(stack: LocalStack) -> None:
     truth = simulate(settings(stack), MemoryRegistry())
     partitions: dict[bytes, set[int]] = {}
     for place, (key, _) in read(stack, truth).items():
@@ -144,7 +144,7 @@ def test_a_gamer_s_events_share_a_partition(stack: Stack) -> None:
     assert all(len(found) == 1 for found in partitions.values())
 
 
-def test_versions_sent_one_by_one_add_up(stack: Stack) -> None:
+def test_versions_sent_one_by_one_add_up(stack: LocalStack) -> None:
     registry = MemoryRegistry()
     whole = settings(stack, versions=2, corrupt=0.02, old_producers=0.3)
     together = simulate(whole, registry)
@@ -156,20 +156,20 @@ def test_versions_sent_one_by_one_add_up(stack: Stack) -> None:
     assert all(len(runs) == 1 for runs in both.offsets.values())
 
 
-def test_progress_tells_what_is_sent(stack: Stack) -> None:
-    seen: list[Progress] = []
+def test_progress_tells_what_is_sent(stack: LocalStack) -> None:
+    seen: list[SentSoFar] = []
     simulate(settings(stack, versions=2, events=300, rate=3000), MemoryRegistry(), seen.append)
     assert [(step.version, step.sent, step.total) for step in seen] == [(1, 300, 600), (2, 600, 600)]
 
 
-def test_a_rate_is_kept(stack: Stack) -> None:
-    seen: list[Progress] = []
+def test_a_rate_is_kept(stack: LocalStack) -> None:
+    seen: list[SentSoFar] = []
     simulate(settings(stack, events=300, rate=300), MemoryRegistry(), seen.append)
     assert seen[-1].seconds >= 0.95
 
 
-def test_when_stopped_the_truth_covers_what_was_sent(stack: Stack) -> None:
-    seen: list[Progress] = []
+def test_when_stopped_the_truth_covers_what_was_sent(stack: LocalStack) -> None:
+    seen: list[SentSoFar] = []
     chosen = settings(stack, versions=2, events=1000, rate=5000, corrupt=0.05)
     truth = simulate(
         replace(chosen, events=20_000, rate=None), MemoryRegistry(), seen.append, lambda: bool(seen)
@@ -179,13 +179,13 @@ def test_when_stopped_the_truth_covers_what_was_sent(stack: Stack) -> None:
     assert len(read(stack, truth)) == truth.records
 
 
-def test_a_topic_that_is_there_keeps_its_partitions(stack: Stack, make_topic: Any) -> None:
+def test_a_topic_that_is_there_keeps_its_partitions(stack: LocalStack, make_topic: Any) -> None:
     topic = make_topic(2)
     truth = simulate(settings(stack, topic=topic, partitions=6), MemoryRegistry())
     assert set(truth.offsets) == {0, 1}
 
 
-def test_a_record_too_large_for_the_broker_is_an_error(stack: Stack) -> None:
+def test_a_record_too_large_for_the_broker_is_an_error(stack: LocalStack) -> None:
     chosen = settings(stack, kafka={"message.max.bytes": 1000}, game_names=("g" * 2000,), events=5)
     with pytest.raises(SetupError, match=r"(?i)too large|size"):
         simulate(chosen, MemoryRegistry())
@@ -197,7 +197,7 @@ def test_no_broker_is_an_error_with_a_remedy() -> None:
         simulate(chosen, MemoryRegistry())
 
 
-def test_keys_and_headers_are_made_of_fields_and_what_routes_is_told(stack: Stack) -> None:
+def test_keys_and_headers_are_made_of_fields_and_what_routes_is_told(stack: LocalStack) -> None:
     chosen = settings(
         stack,
         events=300,
@@ -211,9 +211,9 @@ def test_keys_and_headers_are_made_of_fields_and_what_routes_is_told(stack: Stac
         route=Routed("header", "region"),
     )
     truth = simulate(chosen, MemoryRegistry())
-    found: dict[Place, tuple[bytes | None, dict[str, bytes]]] = {}
+    found: dict[PartitionOffset, tuple[bytes | None, dict[str, bytes]]] = {}
     for message in messages(stack, truth):
-        place = Place(message.partition() or 0, message.offset() or 0)
+        place = PartitionOffset(message.partition() or 0, message.offset() or 0)
         found[place] = (message.key(), headers_of(message))
     assert {key.decode() for key, _ in found.values() if key} == {group.game for group in truth.sent}
     assert {headers["fan"] for _, headers in found.values()} == {b"true", b"false"}

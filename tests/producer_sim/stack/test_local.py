@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from distributary.errors import SetupError
-from distributary.producer_sim.stack.local import Stack, default_folder, local_stack
+from distributary.producer_sim.stack.local import LocalStack, default_folder
 from distributary.producer_sim.stack.processes import ProcessId, alive
 from distributary.producer_sim.stack.service import Service
 
@@ -29,9 +29,9 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
     """A stack that these tests may stop, kill and start as they like."""
-    stack = Stack(tmp_path_factory.mktemp("own"))
+    stack = LocalStack(tmp_path_factory.mktemp("own"))
     yield stack
     stack.down()
 
@@ -42,11 +42,11 @@ def process_of(service: Service) -> ProcessId:
     return process
 
 
-def topics(stack: Stack) -> set[str]:
+def topics(stack: LocalStack) -> set[str]:
     return set(AdminClient({"bootstrap.servers": stack.bootstrap_servers}).list_topics(timeout=10).topics)
 
 
-def create_topic(stack: Stack, name: str) -> None:
+def create_topic(stack: LocalStack, name: str) -> None:
     admin = AdminClient({"bootstrap.servers": stack.bootstrap_servers})
     admin.create_topics([NewTopic(name, 2, 1)])[name].result(30)
 
@@ -57,7 +57,7 @@ def record(*fields: tuple[str, str]) -> str:
     )
 
 
-def register(stack: Stack, subject: str, schema: str) -> tuple[int, dict[str, object]]:
+def register(stack: LocalStack, subject: str, schema: str) -> tuple[int, dict[str, object]]:
     """The registry's status and answer."""
     url = urlsplit(stack.registry_url)
     with closing(HTTPConnection(str(url.hostname), url.port, timeout=10)) as connection:
@@ -68,7 +68,7 @@ def register(stack: Stack, subject: str, schema: str) -> tuple[int, dict[str, ob
         return answer.status, json.loads(answer.read())
 
 
-def assert_same_after(stack: Stack, name: str, again: object) -> None:
+def assert_same_after(stack: LocalStack, name: str, again: object) -> None:
     """Topics, schema ids, ports and addresses are the same before and after `again()`."""
     stack.up()
     create_topic(stack, name)
@@ -85,11 +85,11 @@ def assert_same_after(stack: Stack, name: str, again: object) -> None:
     assert other["id"] != first[1]["id"]
 
 
-def test_topics_and_ids_survive_down_and_up(own: Stack) -> None:
+def test_topics_and_ids_survive_down_and_up(own: LocalStack) -> None:
     assert_same_after(own, "kept", own.down)
 
 
-def test_topics_and_ids_survive_a_crash_of_both(own: Stack) -> None:
+def test_topics_and_ids_survive_a_crash_of_both(own: LocalStack) -> None:
     def crash() -> None:
         own.broker.kill()
         own.registry.kill()
@@ -97,7 +97,7 @@ def test_topics_and_ids_survive_a_crash_of_both(own: Stack) -> None:
     assert_same_after(own, "crashed", crash)
 
 
-def test_status_tells_what_runs_and_is_json(own: Stack) -> None:
+def test_status_tells_what_runs_and_is_json(own: LocalStack) -> None:
     own.up()
     state = json.loads(json.dumps(asdict(own.status())))
     assert state["running"]
@@ -108,13 +108,13 @@ def test_status_tells_what_runs_and_is_json(own: Stack) -> None:
 
 
 def test_status_before_the_first_start(tmp_path: Path) -> None:
-    state = Stack(tmp_path).status()
+    state = LocalStack(tmp_path).status()
     assert (state.running, state.broker.pid, state.registry.address) == (False, None, None)
     with pytest.raises(SetupError, match="never started: run `distributary stack up`"):
-        _ = Stack(tmp_path).bootstrap_servers
+        _ = LocalStack(tmp_path).bootstrap_servers
 
 
-def test_only_loopback_is_listened_on(own: Stack) -> None:
+def test_only_loopback_is_listened_on(own: LocalStack) -> None:
     own.up()
     for service in (own.broker, own.registry):
         connections = psutil.Process(process_of(service).pid).net_connections("inet")
@@ -123,17 +123,17 @@ def test_only_loopback_is_listened_on(own: Stack) -> None:
         assert listening <= {"127.0.0.1", "::ffff:127.0.0.1"}
 
 
-def test_backward_compatibility_is_enforced(own: Stack) -> None:
+def test_backward_compatibility_is_enforced(own: LocalStack) -> None:
     own.up()
     assert register(own, "strict", record(("a", "long")))[0] == 200
     assert register(own, "strict", record(("a", "long"), ("new", "string")))[0] == 409
 
 
-def test_up_again_changes_nothing(own: Stack) -> None:
+def test_up_again_changes_nothing(own: LocalStack) -> None:
     assert own.up() == own.up()
 
 
-def test_each_can_be_away_alone_and_comes_back_to_its_port(own: Stack) -> None:
+def test_each_can_be_away_alone_and_comes_back_to_its_port(own: LocalStack) -> None:
     own.up()
     before = own.status()
     own.registry.stop()
@@ -152,14 +152,14 @@ def test_each_can_be_away_alone_and_comes_back_to_its_port(own: Stack) -> None:
 PARENT = """\
 import sys
 from pathlib import Path
-from distributary.producer_sim.stack.local import Stack
-Stack(Path(sys.argv[1])).up()
+from distributary.producer_sim.stack.local import LocalStack
+LocalStack(Path(sys.argv[1])).up()
 print("up", flush=True)
 sys.stdin.read()
 """
 
 
-def test_what_a_killed_parent_left_is_adopted_and_ended(own: Stack) -> None:
+def test_what_a_killed_parent_left_is_adopted_and_ended(own: LocalStack) -> None:
     own.down()
     with subprocess.Popen(
         [sys.executable, "-c", PARENT, str(own.folder)],
@@ -177,7 +177,7 @@ def test_what_a_killed_parent_left_is_adopted_and_ended(own: Stack) -> None:
     assert not any(alive(process) for process in left)
 
 
-def test_a_process_whose_pid_was_never_written_is_found(own: Stack) -> None:
+def test_a_process_whose_pid_was_never_written_is_found(own: LocalStack) -> None:
     own.up()
     broker = process_of(own.broker)
     state = own.broker.folder / "state.json"
@@ -191,7 +191,7 @@ def test_a_process_whose_pid_was_never_written_is_found(own: Stack) -> None:
 
 def test_a_process_that_got_an_old_pid_is_left_alone(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as innocent:
-        stack = Stack(tmp_path)
+        stack = LocalStack(tmp_path)
         stack.broker.folder.mkdir()
         stale = {"ports": {"main": 1, "controller": 2}, "process": {"pid": innocent.pid, "started": 1.0}}
         (stack.broker.folder / "state.json").write_text(json.dumps(stale), "utf-8")
@@ -201,10 +201,10 @@ def test_a_process_that_got_an_old_pid_is_left_alone(tmp_path: Path) -> None:
         innocent.communicate(b"\n")
 
 
-def test_another_port_while_it_runs_is_refused(own: Stack) -> None:
+def test_another_port_while_it_runs_is_refused(own: LocalStack) -> None:
     own.up()
     with pytest.raises(SetupError, match=r"runs on port \d+, not 1024: run `distributary stack down`"):
-        Stack(own.folder, broker_port=1024).up()
+        LocalStack(own.folder, broker_port=1024).up()
     assert own.status().running
 
 
@@ -212,7 +212,7 @@ def test_another_port_while_it_runs_is_refused(own: Stack) -> None:
 def test_a_taken_port_is_named_with_the_way_out(tmp_path: Path, service: str) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
-        stack = Stack(tmp_path, **{f"{service}_port": port})
+        stack = LocalStack(tmp_path, **{f"{service}_port": port})
         with pytest.raises(SetupError, match=rf"port {port} .* is taken .*--{service}-port") as caught:
             stack.up()
     assert f"process {os.getpid()}" in str(caught.value)
@@ -221,11 +221,11 @@ def test_a_taken_port_is_named_with_the_way_out(tmp_path: Path, service: str) ->
 
 def test_a_port_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="70000 is no port"):
-        Stack(tmp_path, broker_port=70_000).up()
+        LocalStack(tmp_path, broker_port=70_000).up()
 
 
 def test_a_server_that_cannot_start_shows_the_end_of_its_log(tmp_path: Path) -> None:
-    stack = Stack(tmp_path)
+    stack = LocalStack(tmp_path)
     data = stack.broker.folder / "data"
     data.mkdir(parents=True)
     (data / "meta.properties").write_text("version=1\ncluster.id=abc\nnode.id=77\n", encoding="utf-8")
@@ -238,11 +238,11 @@ def test_a_server_that_cannot_start_shows_the_end_of_its_log(tmp_path: Path) -> 
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SetupError, match=r"cannot use the stack's folder .* --folder"):
-        Stack(tmp_path / "file" / "stack").up()
+        LocalStack(tmp_path / "file" / "stack").up()
 
 
 def test_context_manager_ends_both_even_after_an_error_and_wipe_forgets(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), local_stack(tmp_path, broker_port=0, registry_port=0) as stack:
+    with pytest.raises(ZeroDivisionError), LocalStack(tmp_path, broker_port=0, registry_port=0) as stack:
         running = [process_of(stack.broker), process_of(stack.registry)]
         raise ZeroDivisionError
     assert not any(alive(process) for process in running)
@@ -253,5 +253,5 @@ def test_context_manager_ends_both_even_after_an_error_and_wipe_forgets(tmp_path
 
 
 def test_default_folder_is_the_users() -> None:
-    assert Stack().folder == default_folder()
+    assert LocalStack().folder == default_folder()
     assert default_folder().is_relative_to(Path.home())

@@ -11,20 +11,29 @@ from hypothesis import strategies as st
 
 from distributary.errors import ConfigError
 from distributary.producer_sim.truth.checksum import MASK
-from distributary.producer_sim.truth.sent import Corrupt, Group, Place, Sent, Truth, joined, load, save
+from distributary.producer_sim.truth.sent import (
+    Corrupt,
+    Group,
+    PartitionOffset,
+    Sent,
+    Truth,
+    joined,
+    load,
+    save,
+)
 
 FIRST = Truth(
     topic="games",
     sent={Group("golf", 1): Sent(1, 10, MASK), Group('Überraschung! "x"', 1): Sent(1, 5, 7)},
-    corrupt={Place(0, 3): Corrupt("bad_magic", "00ff")},
-    tombstones=frozenset({Place(1, 2)}),
+    corrupt={PartitionOffset(0, 3): Corrupt("bad_magic", "00ff")},
+    tombstones=frozenset({PartitionOffset(1, 2)}),
     offsets={0: ((0, 12),), 1: ((5, 10),)},
     runs=({"seed": 1},),
 )
 SECOND = Truth(
     topic="games",
     sent={Group("golf", 1): Sent(1, 1, 2), Group("golf", 2): Sent(2, 4, 9)},
-    corrupt={Place(0, 15): Corrupt("no_entity", "aa")},
+    corrupt={PartitionOffset(0, 15): Corrupt("no_entity", "aa")},
     offsets={0: ((12, 17),), 2: ((0, 1),)},
     runs=({"seed": 2},),
 )

@@ -12,14 +12,14 @@ import pytest
 from tests.producer_sim.conftest import EVENTS, GAMES, SCHEMA_IDS, TOPIC, ColumnOf, HandMade
 
 from distributary.errors import CheckFailed
-from distributary.producer_sim.truth.sent import Group, Place, Sent, Truth
-from distributary.producer_sim.verify.comparison import Progress, verify
-from distributary.producer_sim.verify.verdict import Kind, Verdict
+from distributary.producer_sim.truth.sent import Group, PartitionOffset, Sent, Truth
+from distributary.producer_sim.verify.comparison import SurveyedSoFar, verify
+from distributary.producer_sim.verify.verdict import DifferenceKind, Verdict
 
 PART = ("golf", 13)
 
 
-def kinds(verdict: Verdict) -> set[Kind]:
+def kinds(verdict: Verdict) -> set[DifferenceKind]:
     return {difference.kind for difference in verdict.differences}
 
 
@@ -223,7 +223,7 @@ def test_a_good_record_in_quarantine(hand_made: HandMade) -> None:
     assert next(d.where for d in verdict.differences if d.kind == "good_in_quarantine") == "undecodable"
 
 
-def _move_to_golf(hand_made: HandMade, with_column: ColumnOf, place: Place) -> None:
+def _move_to_golf(hand_made: HandMade, with_column: ColumnOf, place: PartitionOffset) -> None:
     """A row of golf's table says it came from this place."""
     part = hand_made.part(*PART)
     row = hand_made.parts[part].slice(0, 1)
@@ -246,7 +246,7 @@ def test_a_tombstone_in_a_table(hand_made: HandMade, with_column: ColumnOf) -> N
 
 
 def test_a_record_that_nobody_sent(hand_made: HandMade, with_column: ColumnOf) -> None:
-    _move_to_golf(hand_made, with_column, Place(2, 999_999))
+    _move_to_golf(hand_made, with_column, PartitionOffset(2, 999_999))
     hand_made.write()
     verdict = verify(hand_made.lake, hand_made.truth)
     assert {"record_unsent", "rows_surplus", "ledger_rows"} <= kinds(verdict)
@@ -280,7 +280,7 @@ Break = Callable[[list[dict[str, Any]]], object]
 )
 @pytest.mark.parametrize("informed", [True, False])
 def test_a_ledger_that_does_not_agree(
-    hand_made: HandMade, broken: Break, expected: set[Kind], informed: bool
+    hand_made: HandMade, broken: Break, expected: set[DifferenceKind], informed: bool
 ) -> None:
     broken(hand_made.ledger)
     hand_made.write()
@@ -310,7 +310,7 @@ def test_what_differs_is_all_in_the_error(hand_made: HandMade) -> None:
 
 def test_progress_names_each_table(hand_made: HandMade) -> None:
     hand_made.write()
-    seen: list[Progress] = []
+    seen: list[SurveyedSoFar] = []
     verify(hand_made.lake, hand_made.truth, seen.append)
     assert [step.table for step in seen] == sorted(hand_made.lake.table_of(game) for game in GAMES)
     assert [(step.done, step.total) for step in seen] == [(0, 3), (1, 3), (2, 3)]

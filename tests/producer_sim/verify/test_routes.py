@@ -16,7 +16,7 @@ from distributary.ingest.settings.groups import NamedTable
 from distributary.producer_sim.events.routes import Routed
 from distributary.producer_sim.truth.sent import Group, load, save
 from distributary.producer_sim.verify.comparison import verify
-from distributary.producer_sim.verify.verdict import Kind, Verdict
+from distributary.producer_sim.verify.verdict import DifferenceKind, Verdict
 
 EXPRESSION = """-- who plays 'level' where
 concat(upper(`Country`), '-', case when Level > 50 then 'high' else guild.name end, if(premium, '!', ''))"""
@@ -83,7 +83,7 @@ def checked(made: World, no_entity: str | NamedTable = "quarantine") -> Verdict:
     return verify(made.write(no_entity), made.truth)
 
 
-def kinds(verdict: Verdict) -> set[Kind]:
+def kinds(verdict: Verdict) -> set[DifferenceKind]:
     return {difference.kind for difference in verdict.differences}
 
 
