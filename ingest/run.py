@@ -54,7 +54,7 @@ def schemas_of(
     """
     codec = load_codec(settings.decode.format)
     if codec.registered:
-        with ConfluentRegistry(settings.registry.options()) as registry:
+        with ConfluentRegistry(settings.registry) as registry:
             cache = settings.registry.cache
             known = (
                 registry if cache is None else DiskCache(registry, cache, str(settings.registry.url), tell)

@@ -13,7 +13,8 @@ from distributary.codecs.json.options import RESCUE, json_options, rescued_colum
 from distributary.codecs.notebook.plan import Evolution, Mode
 from distributary.codecs.option_values import depth, mode_of, one_of, text_of
 from distributary.errors import ConfigError
-from distributary.registry.confluent.options import PREFIX, RegistryOptions, registry_options
+from distributary.registry.confluent.client_names import PREFIX, registry_options
+from distributary.registry.confluent.options import RegistryOptions
 
 SUBJECT, ADDRESS = "schema.registry.subject", "schema.registry.address"
 

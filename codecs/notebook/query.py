@@ -20,7 +20,7 @@ from distributary.codecs.notebook.plan import (
 )
 from distributary.registry.base import SchemaRegistry
 from distributary.registry.confluent.lookup import RegistryLookup, subject_schemas
-from distributary.registry.confluent.options import RegistryOptions
+from distributary.registry.confluent.options import RegistryAccess, RegistryOptions
 from distributary.registry.confluent.registry import ConfluentRegistry
 
 
@@ -60,7 +60,7 @@ def subject_plan(
     if isinstance(registry, str):
         registry = RegistryOptions(url=registry)
     if isinstance(registry, RegistryOptions):
-        options: RegistryOptions | None = registry
+        options: RegistryAccess | None = registry
         with ConfluentRegistry(registry) as opened:
             schemas = subject_schemas(opened, subject)
     else:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, get_args
 
-from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from distributary.ingest.settings.client_options import ClientOptions, is_literal_secret
-from distributary.ingest.settings.problems import Keys, Misfits, dotted
 from distributary.ingest.settings.yaml_file import Document
+from distributary.values import Keys, Wrong, dotted, is_secret, wrong_by
 
 _FROM_ENVIRONMENT = "secrets come from the environment; write ${VARIABLE} and export the variable"
 
@@ -29,7 +29,7 @@ def refuse_literal_secrets(document: Document, model: type[BaseModel]) -> None:
     """Adds a problem for every secret that is written out in the file."""
     for keys, info in settings_of(model):
         value = _at(document.settings, keys)
-        if _mentions(info.annotation, SecretStr) and value not in (None, ""):
+        if is_secret(info) and value not in (None, ""):
             _refuse(document, keys)
         if info.annotation is ClientOptions and isinstance(value, Mapping):
             for name, option in value.items():
@@ -42,17 +42,11 @@ def _refuse(document: Document, keys: Keys) -> None:
         document.complain(keys, _FROM_ENVIRONMENT)
 
 
-def _problems(document: Document, model: type[BaseModel], error: ErrorDetails) -> list[tuple[Keys, str]]:
+def _problems(document: Document, model: type[BaseModel], error: ErrorDetails) -> list[Wrong]:
     keys = _in_file(document, error)
-    raised = error.get("ctx", {}).get("error")
-    if isinstance(raised, Misfits):
-        return [((*keys, *below), message) for below, message in raised.found]
-    if raised is not None:
-        return [(keys, str(raised))]
     if error["type"] == "extra_forbidden":
         return [(keys, _unknown(model, keys))]
-    remedy = _REMEDIES.get(error["type"])
-    return [(keys, remedy(error.get("ctx", {})) if remedy else error["msg"])]
+    return [((*keys, *below), message) for below, message in wrong_by(error)]
 
 
 def _in_file(document: Document, error: ErrorDetails) -> Keys:
@@ -78,39 +72,6 @@ def _at(settings: Any, keys: Keys) -> Any:
     for key in keys:
         settings = settings.get(key) if isinstance(settings, Mapping) else None
     return settings
-
-
-def _mentions(annotation: Any, wanted: type) -> bool:
-    return annotation is wanted or any(
-        _mentions(part, wanted) for part in getattr(annotation, "__args__", ())
-    )
-
-
-_REMEDIES: dict[str, Callable[[Mapping[str, Any]], str]] = {
-    "missing": lambda ctx: "this setting is missing; write it",
-    "literal_error": lambda ctx: f"write one of {ctx['expected']}",
-    "string_type": lambda ctx: "it must be a text; put it in quotes",
-    "string_too_short": lambda ctx: "it is empty; write a value or remove the line",
-    "string_too_long": lambda ctx: f"write at most {ctx['max_length']} characters",
-    "string_pattern_mismatch": lambda ctx: f"it does not match {ctx['pattern']}; use those characters only",
-    "bool_parsing": lambda ctx: "write true or false",
-    "bool_type": lambda ctx: "write true or false",
-    "int_parsing": lambda ctx: "write a whole number",
-    "int_type": lambda ctx: "write a whole number",
-    "int_from_float": lambda ctx: "write a whole number",
-    "float_parsing": lambda ctx: "write a number",
-    "float_type": lambda ctx: "write a number",
-    "finite_number": lambda ctx: "write a finite number",
-    "greater_than": lambda ctx: f"write a number greater than {ctx['gt']}",
-    "greater_than_equal": lambda ctx: f"write a number of at least {ctx['ge']}",
-    "less_than_equal": lambda ctx: f"write a number of at most {ctx['le']}",
-    "tuple_type": lambda ctx: "write a list, for example [game-events]",
-    "too_short": lambda ctx: f"write at least {ctx['min_length']} of them",
-    "model_type": lambda ctx: "write a mapping of settings, each as `key: value` on a line of its own",
-    "model_attributes_type": lambda ctx: (
-        "write a mapping of settings, each as `key: value` on a line of its own"
-    ),
-}
 
 
 def model_in(annotation: Any) -> type[BaseModel] | None:

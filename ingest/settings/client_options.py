@@ -10,9 +10,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from distributary.ingest.settings.problems import Misfits
-
-MASK = "**********"
+from distributary.values import MASK, WrongValues
 
 _SECRET = re.compile(
     r"secret|password|jaas|token|credential|access[._]?key|keystore\.key|user\.info", re.IGNORECASE
@@ -78,10 +76,10 @@ def is_literal_secret(name: str, value: str) -> bool:
 
 
 def reject(options: ClientOptions, refused: Callable[[str, str], str | None]) -> ClientOptions:
-    """The options, if `refused` has no reason against any of them; Misfits with all reasons if it has."""
+    """The options, if `refused` has no reason against any of them; WrongValues with all reasons if it has."""
     reasons = [((name,), reason) for name, value in options.items() if (reason := refused(name, value))]
     if reasons:
-        raise Misfits(*reasons)
+        raise WrongValues(*reasons)
     return options
 
 
@@ -89,14 +87,14 @@ def _options(value: Any) -> ClientOptions:
     if isinstance(value, ClientOptions):
         return value
     if not isinstance(value, Mapping):
-        raise Misfits(((), "write a mapping of option names to values"))
+        raise WrongValues(((), "write a mapping of option names to values"))
     wrong = [
         ((str(name),), "write one value, in quotes")
         for name, option in value.items()
         if not _is_plain(option)
     ]
     if wrong:
-        raise Misfits(*wrong)
+        raise WrongValues(*wrong)
     return ClientOptions({str(name): _text(option) for name, option in value.items()})
 
 

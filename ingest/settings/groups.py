@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.metadata import entry_points
-from pathlib import Path
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Discriminator, Field, SecretStr, Tag, field_validator, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from distributary.codecs.base import BUILT_IN
 from distributary.ingest.columns import names
 from distributary.ingest.settings.client_options import ClientOptions
 from distributary.ingest.settings.kafka_options import check_kafka, check_spark, spark_options
-from distributary.ingest.settings.problems import Misfits
-from distributary.ingest.settings.values import (
+from distributary.registry.confluent.options import RegistryAccess
+from distributary.values import (
     Bytes,
     EmptyIsNone,
     Folder,
     Group,
     Name,
-    OptionalFile,
+    OptionalFolder,
     PositiveSeconds,
     Seconds,
-    Secret,
+    Wrong,
+    WrongValues,
 )
-from distributary.registry.confluent.options import RegistryOptions
 
 
 def _checked_topic(topic: str) -> str:
@@ -58,7 +57,7 @@ class Source(Group):
             ((n,), "this topic is written twice; keep one") for n, t in enumerate(topics) if t in topics[:n]
         ]
         if twice:
-            raise Misfits(*twice)
+            raise WrongValues(*twice)
         return topics
 
     def spark_options(self) -> dict[str, str]:
@@ -66,94 +65,22 @@ class Source(Group):
         return spark_options(self.kafka)
 
 
-class Registry(Group):
+class Registry(RegistryAccess):
     """The schema registry, and how long its answers are believed."""
 
-    url: Annotated[str | None, EmptyIsNone] = None
-    """Needed by every format whose records name their schema. The registry's address, with the path of its Confluent-compatible API if it has one; several addresses of one registry separated by commas."""
     subjects: tuple[Name, ...] = ()
     """The subjects whose versions are watched; by default `<topic>-value` of each topic."""
-    user: Annotated[str | None, EmptyIsNone] = None
-    """User for basic authentication."""
-    password: Secret = None
-    """Password for basic authentication; only through `${VAR}`."""
-    bearer_token: Secret = None
-    """A static bearer token in place of user and password; only through `${VAR}`."""
-    bearer_logical_cluster: str = ""
-    """The logical cluster that goes along with the token, such as `lsrc-1a2b3`; Confluent Cloud asks for it."""
-    bearer_identity_pool: Annotated[str | None, EmptyIsNone] = None
-    """The identity pool that goes along with the token, where Confluent Cloud asks for one."""
-    ca_file: OptionalFile = None
-    """PEM file with the authorities that the registry's certificate is checked against."""
-    certificate_file: OptionalFile = None
-    """PEM file with this client's certificate, for mutual TLS."""
-    key_file: OptionalFile = None
-    """PEM file with the key of `certificate_file`."""
-    key_password: Secret = None
-    """Password of `key_file`; only through `${VAR}`."""
-    cache: OptionalFile = None
+    cache: OptionalFolder = None
     """A folder in which every answer is kept, so that pipelines start and run while the registry is down; several may share it."""
-    timeout_seconds: PositiveSeconds = 10.0
-    """How long one request may take."""
-    retry_seconds: Seconds = 15.0
-    """For how long a request that fails is tried again before the registry counts as not answering."""
-    latest_cache_seconds: Seconds = 30.0
-    """How long the list of a subject's versions is believed."""
-    unknown_id_wait_seconds: Seconds = 3.0
-    """For how long an unknown schema id is asked for again before it is believed to be unknown."""
-    unknown_id_cache_seconds: Seconds = 300.0
-    """For how long an id found unknown is not asked for again."""
     max_unknown_ids: Annotated[int, Field(ge=0)] = 100
     """How many distinct unknown ids are asked for in one batch; records with further ones go to quarantine."""
 
-    @field_validator("url")
-    @classmethod
-    def _plain_http(cls, url: str | None) -> str | None:
-        if url is None:
-            return None
-        addresses = [address.strip().rstrip("/") for address in url.split(",")]
-        if not all(map(_is_web_address, addresses)):
-            raise ValueError("it is no http or https address; write for example http://127.0.0.1:8081")
-        if "@" in url:
-            raise ValueError(
-                "addresses get logged: take user and password out of it and write registry.user and .password"
-            )
-        return ",".join(addresses)
-
-    @model_validator(mode="after")
-    def _one_way_to_log_in(self) -> Registry:
-        wrong: list[tuple[tuple[str], str]] = []
+    def wrong(self) -> Iterator[Wrong]:
+        """What does not go together."""
+        # In a file a password that is not there is one that the environment lacks.
         if self.user is not None and self.password is None:
-            wrong.append((("user",), "a user needs a password; write password: ${REGISTRY_PASSWORD}"))
-        if self.password is not None and self.user is None:
-            wrong.append((("password",), "a password needs a user; write user as well"))
-        if self.bearer_token is not None and (self.user or self.password):
-            wrong.append((("bearer_token",), "choose one: the token, or user and password"))
-        if self.key_file is not None and self.certificate_file is None:
-            wrong.append((("key_file",), "a key needs its certificate; write certificate_file as well"))
-        if wrong:
-            raise Misfits(*wrong)
-        return self
-
-    def options(self) -> RegistryOptions:
-        """The same as the registry client takes it, secrets in clear. Raises ConfigError for a file that is not there."""
-        return RegistryOptions(
-            url=self.url or "",
-            user=self.user,
-            password=_clear(self.password),
-            bearer_token=_clear(self.bearer_token),
-            bearer_logical_cluster=self.bearer_logical_cluster,
-            bearer_identity_pool=self.bearer_identity_pool,
-            ca_file=_text(self.ca_file),
-            certificate_file=_text(self.certificate_file),
-            key_file=_text(self.key_file),
-            key_password=_clear(self.key_password),
-            timeout_seconds=self.timeout_seconds,
-            retry_seconds=self.retry_seconds,
-            latest_cache_seconds=self.latest_cache_seconds,
-            unknown_id_wait_seconds=self.unknown_id_wait_seconds,
-            unknown_id_cache_seconds=self.unknown_id_cache_seconds,
-        )
+            yield ("user",), "a user needs a password; write password: ${REGISTRY_PASSWORD}"
+        yield from super().wrong()
 
 
 class Decode(Group):
@@ -163,7 +90,7 @@ class Decode(Group):
     """The codec: a built-in one, or one that an installed package offers."""
     evolution: Literal["restart", "inline", "fail", "ignore"] = "restart"
     """What a schema that changes a table does: `restart` gives the attempt up and starts the query again with the new schema; `inline` goes on with it in the same batch; `fail` stops; `ignore` leaves the tables as they are and rescues new values."""
-    schema_location: OptionalFile = None
+    schema_location: OptionalFolder = None
     """The folder with the versions of an inferred schema, for formats whose records name none; by default `schemas/<name>`. No URI."""
     schema_hints: Annotated[str | None, EmptyIsNone] = None
     """Types that win over inferred ones, as Spark's DDL, such as `level bigint, position struct<x: double>`."""
@@ -223,9 +150,11 @@ class Route(Group):
         for by, name in (("field", self.field), ("header", self.header), ("expression", self.expression)):
             if self.by == by and name is None:
                 what = "write its name" if by != "expression" else "write it"
-                raise Misfits(((by,), f"records are routed by {_a(by)}: {what}"))
+                raise WrongValues(((by,), f"records are routed by {_a(by)}: {what}"))
             if self.by != by and name is not None:
-                raise Misfits(((by,), f"records are routed by {self.by}: leave it out, or write by: {by}"))
+                raise WrongValues(
+                    ((by,), f"records are routed by {self.by}: leave it out, or write by: {by}")
+                )
         return self
 
 
@@ -262,7 +191,7 @@ class Columns(Group):
                 )
             taken.add(names.fold(name))
         if wrong:
-            raise Misfits(*wrong)
+            raise WrongValues(*wrong)
         return self
 
     def reserved(self) -> frozenset[str]:
@@ -358,7 +287,7 @@ class Budget(Group):
     @model_validator(mode="after")
     def _ordered(self) -> Budget:
         if self.longest_wait_seconds < self.first_wait_seconds:
-            raise Misfits(
+            raise WrongValues(
                 (("longest_wait_seconds",), "it is less than first_wait_seconds; write at least as much")
             )
         return self
@@ -406,23 +335,6 @@ class Spark(Group):
 
 def _a(noun: str) -> str:
     return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
-
-
-def _clear(secret: SecretStr | None) -> str | None:
-    return None if secret is None else secret.get_secret_value()
-
-
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)
-
-
-def _is_web_address(address: str) -> bool:
-    try:
-        parts = urlsplit(address)
-        plain = not parts.query and not parts.fragment
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and plain
-    except ValueError:
-        return False
 
 
 def _known_formats() -> list[str]:

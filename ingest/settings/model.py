@@ -25,10 +25,10 @@ from distributary.ingest.settings.groups import (
     Supervisor,
     Trigger,
 )
-from distributary.ingest.settings.problems import Misfits, as_error
+from distributary.ingest.settings.problems import as_error
 from distributary.ingest.settings.reference import json_schema_of, page_of
-from distributary.ingest.settings.values import Folder, Group
 from distributary.ingest.settings.yaml_file import read
+from distributary.values import Folder, Group, WrongValues
 
 KEY_TEXT = "kafka_key_text"
 
@@ -99,7 +99,7 @@ class Settings(Group):
     @model_validator(mode="after")
     def _key_text_has_its_column(self) -> Settings:
         if self.sink.columns.key_text is not None and self.decode.key == "bytes":
-            raise Misfits(
+            raise WrongValues(
                 (
                     ("sink", "columns", "key_text"),
                     "decode.key is bytes, so there is no such column; leave it out",
@@ -111,20 +111,20 @@ class Settings(Group):
     def _keys_have_their_schemas(self) -> Settings:
         if self.decode.key == "auto" and not load_codec(self.decode.format).registered:
             why = f"keys name schemas of a registry, which format {self.decode.format} has none of; write format: auto"
-            raise Misfits((("decode", "key"), why))
+            raise WrongValues((("decode", "key"), why))
         return self
 
     @model_validator(mode="after")
     def _can_be_held_to_its_schema(self) -> Settings:
         if self.decode.check == "schema" and not isinstance(load_codec(self.decode.format), ValidatingCodec):
             why = f"schemas of format {self.decode.format} say nothing of records that decoding does not check anyway"
-            raise Misfits((("decode", "check"), f"{why}; leave it out"))
+            raise WrongValues((("decode", "check"), f"{why}; leave it out"))
         return self
 
     @model_validator(mode="after")
     def _has_a_schema_an_entity(self) -> Settings:
         if self.decode.schema_per == "entity" and (why := self._no_schema_an_entity()):
-            raise Misfits((("decode", "schema_per"), f"{why}: write schema_per: topic, or leave it out"))
+            raise WrongValues((("decode", "schema_per"), f"{why}: write schema_per: topic, or leave it out"))
         return self
 
     def _no_schema_an_entity(self) -> str:
@@ -146,7 +146,7 @@ class Settings(Group):
     def _has_its_schemas(self) -> Settings:
         if self.registry.url is None and load_codec(self.decode.format).registered:
             why = f"records in {self.decode.format} name their schema: write a registry's address, such as http://127.0.0.1:8081"
-            raise Misfits((("registry", "url"), why))
+            raise WrongValues((("registry", "url"), why))
         return self
 
     @field_validator("checkpoint", mode="after")
@@ -160,12 +160,12 @@ class Settings(Group):
     def _apart(self) -> Settings:
         root, checkpoint = self.sink.root, self.checkpoint
         if checkpoint == root or root in checkpoint.parents or checkpoint in root.parents:
-            raise Misfits(
+            raise WrongValues(
                 (("checkpoint",), "checkpoint and sink.root lie in each other; give each a folder of its own")
             )
         named = self.policies.no_entity
         if isinstance(named, NamedTable) and names.may_be_an_entity(self.route.table, named.table):
-            raise Misfits(
+            raise WrongValues(
                 (
                     ("policies", "no_entity", "table"),
                     f"an entity's table could have this name too (route.table is {self.route.table}); choose another",

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from distributary.errors import ConfigError
-
-# The keys that lead to a setting, from the top of the file.
-Keys = tuple[str | int, ...]
+from distributary.values import Keys, dotted
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,23 +25,6 @@ class Problem:
     keys: Keys
     message: str
     place: Place
-
-
-class Misfits(ValueError):
-    """Raised by a validator that knows which of the settings below its own are wrong."""
-
-    def __init__(self, *found: tuple[Keys, str]) -> None:
-        super().__init__(*found)
-        self.found = found
-
-    def __str__(self) -> str:
-        return "; ".join(f"{dotted(keys)}: {message}" if keys else message for keys, message in self.found)
-
-
-def dotted(keys: Keys) -> str:
-    """Keys as users write them: `source.topics[0]`."""
-    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
-    return text.removeprefix(".")
 
 
 def as_error(path: Path, problems: Sequence[Problem]) -> ConfigError:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from distributary.ingest.settings.problems import Keys, dotted
+from distributary.values import Keys, dotted
 
 _VARIABLE = {"type": "string", "pattern": r"\$\{", "description": "filled in from the environment"}
 

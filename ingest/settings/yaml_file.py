@@ -11,7 +11,8 @@ from typing import Any
 import yaml
 
 from distributary.errors import ConfigError
-from distributary.ingest.settings.problems import Keys, Place, Problem, as_error
+from distributary.ingest.settings.problems import Place, Problem, as_error
+from distributary.values import Keys
 
 _TOP = Place(1, 1)
 

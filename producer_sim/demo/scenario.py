@@ -76,7 +76,7 @@ def demonstrate(demo: Demo, stack: LocalStack, spark: SparkSession, progress: Pr
     simulation = _simulation(demo, stack)
     make_topic(simulation)
     with (
-        ConfluentRegistry(settings.registry.options()) as registry,
+        ConfluentRegistry(settings.registry) as registry,
         BackgroundRun(settings, spark, progress, simulation.total) as running,
     ):
         running.wait_until_started()

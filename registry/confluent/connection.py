@@ -18,7 +18,7 @@ from distributary.errors import (
     SchemaNotFound,
 )
 from distributary.registry.bounded_cache import BoundedCache
-from distributary.registry.confluent.options import RegistryOptions
+from distributary.registry.confluent.options import RegistryAccess
 
 V = TypeVar("V")
 
@@ -26,7 +26,7 @@ V = TypeVar("V")
 class Connection:
     """confluent-kafka's client with our errors. They name what was asked for and the address, never a secret."""
 
-    def __init__(self, options: RegistryOptions) -> None:
+    def __init__(self, options: RegistryAccess) -> None:
         self.options = options
         self.where = ", ".join(options.urls)
         self._client = _client(options)
@@ -92,9 +92,10 @@ class Connection:
         return True
 
 
-def _client(options: RegistryOptions) -> Any:
+def _client(options: RegistryAccess) -> Any:
+    settings = options.client_settings()
     try:
-        return SchemaRegistryClient(options.client_settings())
+        return SchemaRegistryClient(settings)
     except (OSError, ValueError, TypeError) as error:
         # Certificates and keys are read here: not PEM, not belonging together, a wrong password.
         raise ConfigError(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from distributary.errors import BadSchema, SchemaNotFound
 from distributary.registry.base import Answer, Schema, SchemaRef, SchemaRegistry
-from distributary.registry.confluent.options import RegistryOptions
+from distributary.registry.confluent.options import RegistryAccess
 from distributary.registry.confluent.registry import ConfluentRegistry
 from distributary.registry.same_schema import same_schema
 
@@ -30,7 +30,7 @@ def subject_schemas(registry: SchemaRegistry, subject: str) -> list[Schema]:
 class RegistryLookup:
     """Asks the registry with these options, once a process for each schema."""
 
-    options: RegistryOptions
+    options: RegistryAccess
     subject: str
 
     def schemas(self, refs: Iterable[SchemaRef]) -> Mapping[SchemaRef, Answer]:
@@ -50,6 +50,6 @@ class RegistryLookup:
 
 
 @lru_cache(maxsize=8)
-def _registry(options: RegistryOptions) -> ConfluentRegistry:
+def _registry(options: RegistryAccess) -> ConfluentRegistry:
     # A list of versions from before the schema came would call it a stranger.
-    return ConfluentRegistry(replace(options, latest_cache_seconds=0))
+    return ConfluentRegistry(options.model_copy(update={"latest_cache_seconds": 0}))

@@ -2,71 +2,71 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
+from pydantic import Field, ValidationError, field_validator, model_validator
+from typing_extensions import Self
+
 from distributary.errors import ConfigError
+from distributary.values import (
+    EmptyIsNone,
+    Group,
+    OptionalFile,
+    PositiveSeconds,
+    Seconds,
+    Secret,
+    Wrong,
+    WrongValues,
+    dotted,
+    wrong_by,
+)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RegistryOptions:
-    """Where a registry is and how to talk to it; raises ConfigError for what cannot work.
+class Address(Group):
+    """Where a registry is."""
 
-    `url` may name several addresses of one registry, separated by commas. Times are seconds.
-    """
+    url: Annotated[str | None, EmptyIsNone] = None
+    """Needed by every format whose records name their schema. The registry's address, with the path of its Confluent-compatible API if it has one; several addresses of one registry separated by commas."""
 
-    url: str
-    user: str | None = None
-    password: str | None = field(default=None, repr=False)
-    bearer_token: str | None = field(default=None, repr=False)
-    bearer_logical_cluster: str = ""
-    bearer_identity_pool: str | None = None
-    ca_file: str | None = None
-    certificate_file: str | None = None
-    key_file: str | None = None
-    key_password: str | None = field(default=None, repr=False)
-    timeout_seconds: float = 10.0
-    retry_seconds: float = 15.0
-    latest_cache_seconds: float = 30.0
-    unknown_id_wait_seconds: float = 3.0
-    unknown_id_cache_seconds: float = 300.0
-    cached_schemas: int = 10_000
-
-    def __post_init__(self) -> None:
-        _check_urls(self.urls)
-        self._check_credentials()
-        self._check_files()
-        self._check_numbers()
+    @field_validator("url")
+    @classmethod
+    def _plain_http(cls, url: str | None) -> str | None:
+        if url is None:
+            return None
+        addresses = [address.strip().rstrip("/") for address in url.split(",")]
+        # Nothing of a refused one is quoted, as it may hold a secret.
+        if "@" in url:
+            raise ValueError(
+                "addresses get logged: take user and password out of it and write registry.user and .password"
+            )
+        if not all(map(_is_web_address, addresses)):
+            raise ValueError(
+                "it is no http or https address, or has a query; write for example http://127.0.0.1:8081"
+            )
+        return ",".join(addresses)
 
     @property
     def urls(self) -> tuple[str, ...]:
         """The addresses, each without a slash at its end."""
-        return tuple(part.strip().rstrip("/") for part in self.url.split(","))
+        return tuple(self.url.split(",")) if self.url else ()
 
-    def client_settings(self) -> dict[str, object]:
-        """What confluent-kafka's SchemaRegistryClient takes.
 
-        Its own retries are off, since they know no common deadline and take every 404 for final.
-        """
-        settings: dict[str, object] = {
-            "url": ",".join(self.urls),
-            "timeout": self.timeout_seconds,
-            "max.retries": 0,
-            "cache.capacity": 1,
-            "cache.latest.ttl.sec": self.latest_cache_seconds,
-        }
-        return settings | self._credentials() | self._tls()
+class Login(Group):
+    """Who asks: a user, or the bearer of a token."""
 
-    def masked(self, text: str) -> str:
-        """The text with every secret of these options blotted out."""
-        for secret in (self.password, self.bearer_token, self.key_password):
-            if secret:
-                text = text.replace(secret, "***")
-        return text
+    user: Annotated[str | None, EmptyIsNone] = None
+    """User for basic authentication."""
+    password: Secret = None
+    """Password for basic authentication; only through `${VAR}`."""
+    bearer_token: Secret = None
+    """A static bearer token in place of user and password; only through `${VAR}`."""
+    bearer_logical_cluster: str = ""
+    """The logical cluster that goes along with the token, such as `lsrc-1a2b3`; Confluent Cloud asks for it."""
+    bearer_identity_pool: Annotated[str | None, EmptyIsNone] = None
+    """The identity pool that goes along with the token, where Confluent Cloud asks for one."""
 
     def _credentials(self) -> dict[str, object]:
         if self.user is not None:
@@ -83,7 +83,38 @@ class RegistryOptions:
             bearer["bearer.auth.identity.pool.id"] = self.bearer_identity_pool
         return bearer
 
-    def _tls(self) -> dict[str, object]:
+    def _wrong_login(self) -> Iterator[Wrong]:
+        if self.password is not None and self.user is None:
+            yield ("password",), "a password needs a user; write registry.user as well"
+        if self.bearer_token is not None and (self.user is not None or self.password is not None):
+            yield ("bearer_token",), "choose one: the token, or user and password"
+        elif self.bearer_token is not None and not _fits_a_header(self.bearer_token):
+            yield ("bearer_token",), "it is empty or holds a space, a line break or non-ASCII text; check it"
+        if self.user is not None and ":" in self.user:
+            yield ("user",), "it holds a colon, which basic authentication cannot carry; choose another user"
+
+
+class Tls(Group):
+    """The certificates of both sides."""
+
+    ca_file: OptionalFile = None
+    """PEM file with the authorities that the registry's certificate is checked against."""
+    certificate_file: OptionalFile = None
+    """PEM file with this client's certificate, for mutual TLS."""
+    key_file: OptionalFile = None
+    """PEM file with the key of `certificate_file`."""
+    key_password: Secret = None
+    """Password of `key_file`; only through `${VAR}`."""
+
+    def require_files(self) -> None:
+        """Raises ConfigError for a file that is not there."""
+        for name, path in (("certificate_file", self.certificate_file), ("key_file", self.key_file)):
+            if path is not None and not Path(path).is_file():
+                raise ConfigError(f"registry.{name}: there is no file {path}")
+        if self.ca_file is not None and not Path(self.ca_file).exists():
+            raise ConfigError(f"registry.ca_file: there is no file or folder {self.ca_file}")
+
+    def _certificates(self) -> dict[str, object]:
         tls: dict[str, object] = {}
         if self.ca_file is not None:
             tls["ssl.ca.location"] = self.ca_file
@@ -95,141 +126,103 @@ class RegistryOptions:
             tls["ssl.key.location"] = self.key_file
         return tls
 
-    def _check_credentials(self) -> None:
-        if self.user is not None and self.bearer_token is not None:
-            raise ConfigError("registry: both user and bearer_token are set; keep one of them")
-        if self.user is None and self.password is not None:
-            raise ConfigError("registry.password is set without registry.user; set both")
-        if self.user is not None and ":" in self.user:
-            raise ConfigError("registry.user holds a colon, which basic authentication cannot carry")
-        if self.bearer_token is not None and not _fits_a_header(self.bearer_token):
-            raise ConfigError(
-                "registry.bearer_token is empty or holds a space, a line break or non-ASCII text"
-            )
+    def _wrong_tls(self) -> Iterator[Wrong]:
+        for name, given in (("key_file", self.key_file), ("key_password", self.key_password)):
+            if given is not None and self.certificate_file is None:
+                what = name.replace("_", " ").removesuffix(" file")
+                yield (name,), f"a {what} needs its certificate; write certificate_file as well"
 
-    def _check_files(self) -> None:
-        if self.certificate_file is None and (self.key_file or self.key_password):
-            raise ConfigError("registry.key_file and key_password need registry.certificate_file")
-        for name in ("certificate_file", "key_file"):
-            path = getattr(self, name)
-            if path is not None and not Path(path).is_file():
-                raise ConfigError(f"registry.{name}: there is no file {path}")
-        if self.ca_file is not None and not Path(self.ca_file).exists():
-            raise ConfigError(f"registry.ca_file: there is no file or folder {self.ca_file}")
 
-    def _check_numbers(self) -> None:
-        if not (math.isfinite(self.timeout_seconds) and self.timeout_seconds > 0):
-            raise ConfigError(f"registry.timeout_seconds is {self.timeout_seconds}; it must be above 0")
-        for name in (
-            "retry_seconds",
-            "latest_cache_seconds",
-            "unknown_id_wait_seconds",
-            "unknown_id_cache_seconds",
-        ):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                raise ConfigError(f"registry.{name} is {value}; it must be 0 or more")
-        if self.cached_schemas < 1:
-            raise ConfigError(f"registry.cached_schemas is {self.cached_schemas}; it must be 1 or more")
+class Patience(Group):
+    """How long is waited for answers, and how long they are believed."""
+
+    timeout_seconds: PositiveSeconds = 10.0
+    """How long one request may take."""
+    retry_seconds: Seconds = 15.0
+    """For how long a request that fails is tried again before the registry counts as not answering."""
+    latest_cache_seconds: Seconds = 30.0
+    """How long the list of a subject's versions is believed."""
+    unknown_id_wait_seconds: Seconds = 3.0
+    """For how long an unknown schema id is asked for again before it is believed to be unknown."""
+    unknown_id_cache_seconds: Seconds = 300.0
+    """For how long an id found unknown is not asked for again."""
+    cached_schemas: Annotated[int, Field(ge=1)] = 10_000
+    """How many answers of each kind are kept in memory at most."""
+
+
+class RegistryAccess(Patience, Tls, Login, Address):
+    """Where a registry is and how to talk to it, in a pipeline's settings and in Python alike."""
+
+    def client_settings(self) -> dict[str, object]:
+        """What confluent-kafka's SchemaRegistryClient takes. Raises ConfigError for a file that is not there.
+
+        Its own retries are off, since they know no common deadline and take every 404 for final.
+        """
+        self.require_files()
+        settings: dict[str, object] = {
+            "url": ",".join(self.urls),
+            "timeout": self.timeout_seconds,
+            "max.retries": 0,
+            "cache.capacity": 1,
+            "cache.latest.ttl.sec": self.latest_cache_seconds,
+        }
+        return settings | self._credentials() | self._certificates()
+
+    def masked(self, text: str) -> str:
+        """The text with every secret of these options blotted out."""
+        for secret in (self.password, self.bearer_token, self.key_password):
+            if secret:
+                text = text.replace(secret, "***")
+        return text
+
+    def wrong(self) -> Iterator[Wrong]:
+        """What does not go together."""
+        yield from self._wrong_login()
+        yield from self._wrong_tls()
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> Self:
+        if found := tuple(self.wrong()):
+            raise WrongValues(*found)
+        return self
+
+
+class RegistryOptions(RegistryAccess):
+    """The same given in Python, where `url` is needed; raises one ConfigError for all that cannot work.
+
+    `url` may name several addresses of one registry, separated by commas. Times are seconds.
+    """
+
+    if not TYPE_CHECKING:  # which knows the arguments from the fields
+
+        def __init__(self, **given: Any) -> None:
+            try:
+                super().__init__(**given)
+            except ValidationError as error:
+                raise ConfigError("\n".join(_sentences(error))) from None
+            self.require_files()
+
+    def wrong(self) -> Iterator[Wrong]:
+        """What does not go together, or is missing."""
+        if self.url is None:
+            yield ("url",), "it is missing; write for example http://127.0.0.1:8081"
+        yield from super().wrong()
+
+
+def _sentences(error: ValidationError) -> Iterator[str]:
+    for one in error.errors(include_url=False, include_input=False):
+        for keys, message in wrong_by(one):
+            yield f"{dotted(('registry', *one['loc'], *keys))}: {message}"
 
 
 def _fits_a_header(token: str) -> bool:
     return token.isascii() and token.isprintable() and token != "" and " " not in token
 
 
-def _check_urls(urls: tuple[str, ...]) -> None:
-    """Refuse what is no plain http(s) address; nothing of a refused one is quoted, as it may hold a secret."""
-    for url in urls:
-        try:
-            parts = urlsplit(url)
-            usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            usable = False
-            parts = urlsplit("")
-        if "@" in url:
-            raise ConfigError(
-                "registry.url holds credentials; put them into registry.user and registry.password"
-            )
-        if not usable:
-            raise ConfigError('registry.url must look like "http://host:8081" (several: separated by commas)')
-        if parts.query or parts.fragment:
-            raise ConfigError(
-                "registry.url has a query or a fragment; give the plain address of the registry"
-            )
-
-
-PREFIX = "confluent.schema.registry."
-
-_SAME_AS = {
-    "basic.auth.user.info": "basic",
-    "schema.registry.basic.auth.user.info": "basic",
-    "bearer.auth.token": "bearer_token",
-    "bearer.auth.logical.cluster": "bearer_logical_cluster",
-    "bearer.auth.identity.pool.id": "bearer_identity_pool",
-    "ssl.ca.location": "ca_file",
-    "ssl.truststore.location": "ca_file",
-    "ssl.certificate.location": "certificate_file",
-    "ssl.keystore.location": "certificate_file",
-    "ssl.key.location": "key_file",
-    "ssl.key.password": "key_password",
-    "ssl.keystore.password": "key_password",
-}
-
-# What only says how the other options are meant; the ways named here are those that we have.
-_ALLOWED = {
-    "basic.auth.credentials.source": {"USER_INFO"},
-    "bearer.auth.credentials.source": {"STATIC_TOKEN"},
-    "ssl.truststore.type": {"PEM", "JKS", "PKCS12"},
-    "ssl.keystore.type": {"PEM", "JKS", "PKCS12"},
-}
-
-# Java needs it to open a truststore; a PEM file of certificates has no password.
-_UNUSED = {"ssl.truststore.password"}
-
-_STORES = ("ssl.truststore.location", "ssl.keystore.location")
-
-
-def registry_options(url: str, client: Mapping[str, str]) -> RegistryOptions:
-    """How to reach the registry at this address with these options of Confluent's client, given without `PREFIX`.
-
-    Raises ConfigError for an option that is not known here: one that is left out may be what keeps a secret.
-    """
-    chosen: dict[str, Any] = {}
-    for name, value in client.items():
-        if name in _ALLOWED:
-            _check_allowed(name, value)
-        elif name in _SAME_AS:
-            chosen |= _option(name, value)
-        elif name not in _UNUSED:
-            known = ", ".join(sorted({*_SAME_AS, *_ALLOWED}))
-            raise ConfigError(f"{PREFIX}{name} is not an option that is known here; there are: {known}")
-    return RegistryOptions(url=url, **chosen)
-
-
-def _option(name: str, value: str) -> dict[str, str]:
-    if name in _STORES:
-        _check_pem(name, value)
-    if _SAME_AS[name] != "basic":
-        return {_SAME_AS[name]: value}
-    user, colon, password = value.partition(":")
-    if not colon:
-        raise ConfigError(f"{PREFIX}{name} must be a user (or key), a colon and a password (or secret)")
-    return {"user": user, "password": password}
-
-
-def _check_allowed(name: str, value: str) -> None:
-    if value.upper() not in _ALLOWED[name]:
-        ways = " or ".join(sorted(_ALLOWED[name]))
-        raise ConfigError(f"{PREFIX}{name} is {value!r}, but only {ways} can be used")
-
-
-def _check_pem(name: str, path: str) -> None:
+def _is_web_address(address: str) -> bool:
     try:
-        start = Path(path).read_bytes()[:64]
-    except OSError as error:
-        raise ConfigError(f"{PREFIX}{name}: cannot read {path}: {error.strerror}") from None
-    if b"-----BEGIN" not in start and not start.lstrip().startswith((b"#", b"Bag")):
-        raise ConfigError(
-            f"{PREFIX}{name}: {path} is no PEM file; export it: keytool -importkeystore -srckeystore {path} "
-            "-destkeystore store.p12 -deststoretype PKCS12, then openssl pkcs12 -in store.p12 -nodes -out store.pem"
-        )
+        parts = urlsplit(address)
+        plain = not parts.query and not parts.fragment
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and plain
+    except ValueError:
+        return False

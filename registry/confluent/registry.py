@@ -22,7 +22,7 @@ from distributary.registry.base import (
 )
 from distributary.registry.bounded_cache import BoundedCache
 from distributary.registry.confluent.connection import Connection
-from distributary.registry.confluent.options import RegistryOptions
+from distributary.registry.confluent.options import RegistryAccess
 from distributary.registry.confluent.patience import Patience
 from distributary.registry.references import resolve
 from distributary.registry.subjects import beside
@@ -58,7 +58,7 @@ class ConfluentRegistry:
     kept until others push them out; lists of versions and every "no" are kept for the times in the options.
     """
 
-    def __init__(self, options: RegistryOptions) -> None:
+    def __init__(self, options: RegistryAccess) -> None:
         self.options = options
         self.connection = Connection(options)
         self._patience = Patience(options.retry_seconds, options.unknown_id_wait_seconds)

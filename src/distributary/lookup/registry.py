@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +12,7 @@ from distributary.errors import ConfigError, SetupError
 if TYPE_CHECKING:
     from distributary.ingest.settings.model import Settings
     from distributary.producer_sim.stack.local import LocalStack
-    from distributary.registry.confluent.options import RegistryOptions
+    from distributary.registry.confluent.options import RegistryAccess
 
 OTHERWISE = "--registry or --settings"
 
@@ -31,19 +30,18 @@ SettingsFile = Annotated[
 _RETRY_SECONDS, _UNKNOWN_SECONDS = 5.0, 1.0
 
 
-def chosen_registry(address: str, settings: Path | None) -> RegistryOptions:
+def chosen_registry(address: str, settings: Path | None) -> RegistryAccess:
     """How to reach the registry that is meant. Raises ConfigError for two at once, SetupError for none."""
     if address and settings:
         raise ConfigError("--registry and --settings both name a registry; give one of them")
     options = registry_options(address, settings)
-    return replace(
-        options,
-        retry_seconds=min(options.retry_seconds, _RETRY_SECONDS),
-        unknown_id_wait_seconds=min(options.unknown_id_wait_seconds, _UNKNOWN_SECONDS),
+    at_most = {"retry_seconds": _RETRY_SECONDS, "unknown_id_wait_seconds": _UNKNOWN_SECONDS}
+    return options.model_copy(
+        update={name: min(getattr(options, name), most) for name, most in at_most.items()}
     )
 
 
-def registry_options(address: str, settings: Path | None, otherwise: str = OTHERWISE) -> RegistryOptions:
+def registry_options(address: str, settings: Path | None, otherwise: str = OTHERWISE) -> RegistryAccess:
     """The registry at an address, or else of a pipeline, or else of the local stack.
 
     Raises SetupError where the stack does not run, ConfigError for a pipeline that has none.
@@ -56,11 +54,11 @@ def registry_options(address: str, settings: Path | None, otherwise: str = OTHER
     return RegistryOptions(url=address or local_stack(otherwise).registry_url)
 
 
-def _of_pipeline(pipeline: Settings, file: Path) -> RegistryOptions:
+def _of_pipeline(pipeline: Settings, file: Path) -> RegistryAccess:
     # Settings may do without an address, where no record of the pipeline's names a schema.
     if pipeline.registry.url is None:
         raise ConfigError(f"{file} names no registry; set registry.url, or give --registry")
-    return pipeline.registry.options()
+    return pipeline.registry
 
 
 def local_stack(otherwise: str) -> LocalStack:

@@ -251,7 +251,7 @@ def test_with_a_cache_a_new_pipeline_starts_and_runs_while_the_registry_is_down_
     types = Types(kit)
     mixed(kit, types, route={"field": "game"}, registry={"cache": "./cache", "retry_seconds": 0})
     kit.send(types.of("go", 1))
-    with registry_proxy(kit.registry_options.url) as proxy:
+    with registry_proxy(*kit.registry_options.urls) as proxy:
         kit.configured(registry={"url": proxy.url})
         kit.run()
         kept = proxy.url

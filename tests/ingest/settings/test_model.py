@@ -8,7 +8,7 @@ import yaml
 from distributary.errors import ConfigError
 from distributary.ingest.settings.check import settings_of
 from distributary.ingest.settings.model import Settings, json_schema, load, reference_page
-from distributary.ingest.settings.problems import dotted
+from distributary.values import dotted
 
 REPO = Path(__file__).resolve().parents[3]
 SECRET = "hunter2-or-so"  # noqa: S105
@@ -157,6 +157,17 @@ decode: restart
         ("8081/", "8081/?x=1", "registry.url: it is no http or https address"),
         ("http://", "http://me:pw@", "take user and password out of it"),
         ("8081/", "8081/\n  user: me", "8:3: registry.user: a user needs a password"),
+        ("8081/", "8081/\n  user: 'a:b'\n  password: ${PASSWORD:-x}", "8:3: registry.user: it holds a colon"),
+        (
+            "8081/",
+            "8081/\n  bearer_token: ${TOKEN:-a b}",
+            "8:3: registry.bearer_token: it is empty or holds a space",
+        ),
+        (
+            "8081/",
+            "8081/\n  key_password: ${PASSWORD:-x}",
+            "8:3: registry.key_password: a key password needs",
+        ),
         ("8081/", "8081/\n  key_file: k.pem", "registry.key_file: a key needs its certificate"),
         ("./lake", "abfss://c@a/lake", "sink.root: abfss:// is not supported"),
         ("./lake", "file:///tmp/lake", "sink.root: file:// is not supported"),
@@ -270,8 +281,7 @@ def test_secrets_are_never_shown(tmp_path: Path) -> None:
     shown += [repr(settings.spark.conf), json.dumps(settings.fingerprint())]
     assert not [text for text in shown if SECRET in text]
     assert settings.source.kafka["ssl.truststore.password"] == SECRET
-    assert settings.registry.password is not None
-    assert settings.registry.password.get_secret_value() == SECRET
+    assert settings.registry.password == SECRET
 
 
 def test_a_secret_written_out_is_refused_and_not_repeated(tmp_path: Path) -> None:
@@ -304,7 +314,7 @@ def test_an_empty_secret_from_the_environment_is_none(tmp_path: Path) -> None:
 
 def test_the_registry_client_gets_its_options(tmp_path: Path) -> None:
     text = with_lines(SMALL, registry="user: me\n  password: ${PASSWORD}\n  timeout_seconds: 500 ms")
-    options = settings_from(tmp_path, text, PASSWORD=SECRET).registry.options()
+    options = settings_from(tmp_path, text, PASSWORD=SECRET).registry
     assert (options.url, options.user, options.password) == ("http://127.0.0.1:8081", "me", SECRET)
     assert options.timeout_seconds == 0.5
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from distributary.errors import ConfigError
 from distributary.ingest.settings.problems import Place
-from distributary.ingest.settings.values import bytes_of, seconds_of
 from distributary.ingest.settings.yaml_file import Document, fill_in, read
+from distributary.values import bytes_of, seconds_of
 
 
 def document(folder: Path, text: str, **environment: str) -> Document:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from distributary.errors import ConfigError
-from distributary.registry.confluent.options import registry_options
+from distributary.registry.confluent.client_names import registry_options
 
 URL = "https://registry.test:8081"
 

@@ -83,6 +83,21 @@ def test_what_cannot_work_is_named_and_no_secret_with_it(options: dict[str, Any]
     assert SECRET not in str(caught.value)
 
 
+def test_everything_that_cannot_work_is_told_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        RegistryOptions(url=URL, timeout_seconds=0, retry_seconds=-1)
+    assert str(caught.value).splitlines() == [
+        "registry.timeout_seconds: write a number greater than 0.0",
+        "registry.retry_seconds: write a number of at least 0.0",
+    ]
+
+
+def test_an_option_that_does_not_exist_is_named() -> None:
+    wrong: dict[str, Any] = {"time_out": 3}
+    with pytest.raises(ConfigError, match=r"registry\.time_out: no setting is called so"):
+        RegistryOptions(url=URL, **wrong)
+
+
 @pytest.mark.parametrize(("password", "sent"), [("p:w ü", "u:p:w ü"), (None, "u:")])
 def test_basic_authentication_is_sent(
     server: AnswerServer, connect: Connect, password: str | None, sent: str

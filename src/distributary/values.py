@@ -1,0 +1,229 @@
+"""What settings and options are made of: frozen groups that check themselves, and values as users write them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationInfo,
+    WithJsonSchema,
+)
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+# The keys that lead to a setting, from the top of the file.
+Keys = tuple[str | int, ...]
+
+# One thing that is wrong: at which setting, and a sentence that ends in the remedy.
+Wrong = tuple[Keys, str]
+
+MASK = "**********"
+
+
+class WrongValues(ValueError):
+    """Raised by a validator that knows which of the settings below its own are wrong."""
+
+    def __init__(self, *found: Wrong) -> None:
+        super().__init__(*found)
+        self.found = found
+
+    def __str__(self) -> str:
+        return "; ".join(f"{dotted(keys)}: {message}" if keys else message for keys, message in self.found)
+
+
+def dotted(keys: Keys) -> str:
+    """Keys as users write them: `source.topics[0]`."""
+    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
+    return text.removeprefix(".")
+
+
+def wrong_by(error: ErrorDetails) -> tuple[Wrong, ...]:
+    """What one of pydantic's errors says, each with the keys below the error's own place."""
+    raised = error.get("ctx", {}).get("error")
+    if isinstance(raised, WrongValues):
+        return raised.found
+    if raised is not None:
+        return (((), str(raised)),)
+    remedy = _REMEDIES.get(error["type"])
+    return (((), remedy(error.get("ctx", {})) if remedy else error["msg"]),)
+
+
+_REMEDIES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "extra_forbidden": lambda ctx: "no setting is called so; remove it",
+    "missing": lambda ctx: "this setting is missing; write it",
+    "literal_error": lambda ctx: f"write one of {ctx['expected']}",
+    "string_type": lambda ctx: "it must be a text; put it in quotes",
+    "string_too_short": lambda ctx: "it is empty; write a value or remove the line",
+    "string_too_long": lambda ctx: f"write at most {ctx['max_length']} characters",
+    "string_pattern_mismatch": lambda ctx: f"it does not match {ctx['pattern']}; use those characters only",
+    "bool_parsing": lambda ctx: "write true or false",
+    "bool_type": lambda ctx: "write true or false",
+    "int_parsing": lambda ctx: "write a whole number",
+    "int_type": lambda ctx: "write a whole number",
+    "int_from_float": lambda ctx: "write a whole number",
+    "float_parsing": lambda ctx: "write a number",
+    "float_type": lambda ctx: "write a number",
+    "finite_number": lambda ctx: "write a finite number",
+    "greater_than": lambda ctx: f"write a number greater than {ctx['gt']}",
+    "greater_than_equal": lambda ctx: f"write a number of at least {ctx['ge']}",
+    "less_than_equal": lambda ctx: f"write a number of at most {ctx['le']}",
+    "tuple_type": lambda ctx: "write a list, for example [game-events]",
+    "too_short": lambda ctx: f"write at least {ctx['min_length']} of them",
+    "model_type": lambda ctx: "write a mapping of settings, each as `key: value` on a line of its own",
+    "model_attributes_type": lambda ctx: (
+        "write a mapping of settings, each as `key: value` on a line of its own"
+    ),
+}
+
+
+class Group(BaseModel):
+    """What all groups have in common: frozen, no unknown settings, no values in error messages."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True
+    )
+
+
+def _empty_is_none(value: Any, info: ValidationInfo) -> Any:
+    # `${TOKEN:-}` is how a file says: a secret if there is one. In Python, which has None, an empty text is a mistake.
+    return None if value == "" and info.context is not None else value
+
+
+def _path(value: Any, info: ValidationInfo) -> Path:
+    """An absolute path: `~` expanded, a relative one taken from the settings file's folder."""
+    if isinstance(value, str):
+        if "://" in value:
+            scheme = value.partition("://")[0]
+            raise ValueError(
+                f"{scheme}:// is not supported: driver and workers write a POSIX file system that both see; "
+                "mount the storage and write its path"
+            )
+        if not value.strip() or "\0" in value:
+            raise ValueError("it is empty; write a folder, for example ./lake")
+    if not isinstance(value, str | Path):
+        raise WrongValues(((), "it must be a path; write a folder, for example ./lake"))
+    base = (info.context or {}).get("folder", Path.cwd())
+    try:
+        expanded = Path(value).expanduser()
+    except RuntimeError:
+        raise ValueError("the home folder behind ~ is not known; write the whole path") from None
+    return Path(os.path.abspath(Path(base) / expanded))
+
+
+def _folder(value: Any, info: ValidationInfo) -> Path:
+    if isinstance(value, str) and "%" in value:
+        raise ValueError("delta-rs takes % in a path for the start of an escape; write a path without it")
+    return _path(value, info)
+
+
+def _file_name(value: Any, info: ValidationInfo) -> str | None:
+    return None if value is None else str(_path(value, info))
+
+
+Folder = Annotated[Path, BeforeValidator(_folder)]
+
+EmptyIsNone = BeforeValidator(_empty_is_none)
+
+OptionalFolder = Annotated[Folder | None, EmptyIsNone]
+
+
+def _text_or_null(**of: Any) -> WithJsonSchema:
+    return WithJsonSchema({"anyOf": [{"type": "string", **of}, {"type": "null"}]})
+
+
+OptionalFile = Annotated[str | None, BeforeValidator(_file_name), EmptyIsNone, _text_or_null(format="path")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Secret:
+    """Marks a setting whose value is never shown and, in a file, comes from the environment."""
+
+
+Secret = Annotated[
+    str | None,
+    _Secret(),
+    Field(repr=False),
+    EmptyIsNone,
+    PlainSerializer(lambda secret: secret and MASK),
+    _text_or_null(format="password", writeOnly=True),
+]
+
+
+def is_secret(setting: FieldInfo) -> bool:
+    """Whether a setting's value is a secret."""
+    return any(isinstance(mark, _Secret) for mark in setting.metadata)
+
+
+Name = Annotated[str, Field(min_length=1)]
+
+_BYTES = {
+    "b": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+}
+
+_SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
+
+_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*")
+
+
+def bytes_of(value: Any) -> Any:
+    """`"192 MiB"` as a number of bytes; anything that is not a text with a unit is left as it is."""
+    found = _with_unit(value)
+    if found is None:
+        return value
+    number, unit = found
+    if unit not in _BYTES:
+        raise ValueError(f"no size has the unit {unit!r}; write a number of bytes, or for example 192 MiB")
+    return round(number * _BYTES[unit])
+
+
+def seconds_of(value: Any) -> Any:
+    """`"10 s"` as a number of seconds; anything that is not a text with a unit is left as it is."""
+    found = _with_unit(value)
+    if found is None:
+        return value
+    number, unit = found
+    if unit not in _SECONDS:
+        raise ValueError(f"no duration has the unit {unit!r}; write a number of seconds, or for example 10 s")
+    return number * _SECONDS[unit]
+
+
+def _with_unit(value: Any) -> tuple[float, str] | None:
+    match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
+    return (float(match[1]), match[2].lower()) if match else None
+
+
+def _or_text(kind: str, example: str, **bounds: int) -> WithJsonSchema:
+    return WithJsonSchema({"anyOf": [{"type": kind, **bounds}, {"type": "string", "examples": [example]}]})
+
+
+Bytes = Annotated[int, Field(ge=1), BeforeValidator(bytes_of), _or_text("integer", "192 MiB", minimum=1)]
+
+Seconds = Annotated[
+    float,
+    Field(ge=0, allow_inf_nan=False),
+    BeforeValidator(seconds_of),
+    _or_text("number", "10 s", minimum=0),
+]
+
+PositiveSeconds = Annotated[
+    float,
+    Field(gt=0, allow_inf_nan=False),
+    BeforeValidator(seconds_of),
+    _or_text("number", "10 s", exclusiveMinimum=0),
+]
