@@ -87,13 +87,13 @@ def decide(settings: Settings, generation: Generation, tables: TableBook, decisi
         entities=entities,
         tables=(*events, *_quarantine(generation, decision)),
         counts=Counts(
-            read=_read(report.spans),
-            rows=dict(report.rows),
-            quarantined=dict(report.quarantined),
-            dropped=dict(report.dropped),
-            already=report.already,
+            read=_read(report.counts.spans),
+            rows=dict(report.counts.rows),
+            quarantined=dict(report.counts.quarantined),
+            dropped=dict(report.counts.dropped),
+            already=report.counts.already,
         ),
-        met=carried_on(decision.met, report.met, set(entities.values())),
+        met=carried_on(decision.met, report.sightings.met, set(entities.values())),
     )
     check_sums(manifest)
     return _with_ledger(settings, tables, manifest, decision)
@@ -101,7 +101,7 @@ def decide(settings: Settings, generation: Generation, tables: TableBook, decisi
 
 def _event_tables(generation: Generation, tables: TableBook, decision: Decision) -> list[TableFiles]:
     files: dict[str, list[DataFile]] = defaultdict(list)
-    for written in decision.settled.report.files:
+    for written in decision.settled.report.files.written:
         if written.entity is not None:
             files[written.file.table].append(written.file)
     states = tables.states(files)
@@ -119,7 +119,7 @@ def _event_tables(generation: Generation, tables: TableBook, decision: Decision)
 
 
 def _quarantine(generation: Generation, decision: Decision) -> list[TableFiles]:
-    files = [written.file for written in decision.settled.report.files if written.entity is None]
+    files = [written.file for written in decision.settled.report.files.written if written.entity is None]
     return [_own(generation, QUARANTINE_TABLE, "quarantine", QUARANTINE_SCHEMA, files)] if files else []
 
 
@@ -166,8 +166,8 @@ def _batch_row(settings: Settings, manifest: Manifest, decision: Decision) -> Ba
         bytes=sum(file.bytes for file in files),
         offsets=manifest.offsets,
         gaps=manifest.gaps,
-        schema_ids=sorted(decision.settled.report.decoded),
-        unknown_fields=by_schema(decision.settled.report.unknown),
+        schema_ids=sorted(decision.settled.report.counts.decoded),
+        unknown_fields=by_schema(decision.settled.report.sightings.unknown),
     )
 
 
@@ -175,11 +175,11 @@ def _change_rows(
     settings: Settings, tables: TableBook, manifest: Manifest, decision: Decision
 ) -> list[ChangeRow]:
     settled = decision.settled
-    if not (decision.changes or decision.logged or settled.report.met):
+    if not (decision.changes or decision.logged or settled.report.sightings.met):
         return []
     steps = SchemaSteps(load_codec(settings.decode.format), settled.pins.schemas.records)
     rules, layouts = rules_of(settings), settled.layouts
-    meetings = Meetings(steps, rules, decision.known, layouts).of(settled.report.met, decision.met)
+    meetings = Meetings(steps, rules, decision.known, layouts).of(settled.report.sightings.met, decision.met)
     origin = (settings.name, manifest.generation, manifest.batch_id)
     rows = ChangeRows(origin, steps, manifest.met, meetings)
     entities = {folder: entity for entity, folder in manifest.entities.items()}
@@ -193,7 +193,7 @@ def _change_rows(
 def _entities(decision: Decision) -> dict[str, str]:
     known = dict(decision.entities)
     folders = set(known.values())
-    for written in decision.settled.report.files:
+    for written in decision.settled.report.files.written:
         if written.entity is not None and written.file.table not in folders:
             known[written.entity] = written.file.table
             folders.add(written.file.table)

@@ -50,7 +50,7 @@ class Judge:
         found = {folder: table.layout for folder, table in pins.tables.known.items()}
         merged: dict[tuple[Layout, Layout], Layout] = {}
         touched: dict[str, Layout] = {}
-        for written in total.files:
+        for written in total.files.written:
             if written.entity is None:
                 continue
             before = touched.get(written.file.table, found.get(written.file.table, NO_COLUMNS))
@@ -73,7 +73,7 @@ class Judge:
     def check_policies(self, total: TaskReport, pins: Pins) -> None:
         """Raises PolicyStopped or EvolutionStopped where the settings say `fail` to what was met."""
         policies, new = self._settings.policies, self._new_folders(total)
-        stray, undecodable = total.quarantined[reasons.NO_ENTITY.reason], _undecodable(total)
+        stray, undecodable = total.counts.quarantined[reasons.NO_ENTITY.reason], _undecodable(total)
         stops = [
             (policies.new_entity, new, "new_entity", f"a new entity came, for {_few(new)}"),
             (policies.no_entity, stray, "no_entity", "a record has no value in the routing field"),
@@ -90,12 +90,12 @@ class Judge:
         """The pins for the rows that were set aside. Raises RestartToEvolve or EvolutionStopped."""
         asked_at_most = self._settings.registry.max_unknown_ids
         left = max(asked_at_most - self._refused, 0)
-        questions = [key for key, _ in total.questions.most_common(left)]
+        questions = [key for key, _ in total.questions.records.most_common(left)]
         learned = self._schemas.learn(questions)
         self._refused += len(learned.refused)
         pins = self._with_keys(total, pins, last)
         pins = self._admit(total, pins, last)
-        grown = self._schemas.grown(total.proposals, self._settings.decode.max_fields)
+        grown = self._schemas.grown(total.questions.proposals, self._settings.decode.max_fields)
         records = [*learned.records, *self._met(total, pins), *grown]
         self._decide_evolution(records)
         self._schemas.pin(records)
@@ -103,7 +103,9 @@ class Judge:
             pins.turn,
             # What is asked for in vain is bounded; answers may bring new questions, such as which message it is.
             schemas_final=last or pins.turn.schemas_final or self._refused >= asked_at_most,
-            inferred_final=last or pins.turn.inferred_final or (bool(total.proposals) and not grown),
+            inferred_final=last
+            or pins.turn.inferred_final
+            or (bool(total.questions.proposals) and not grown),
             count_input=False,
         )
         refused = {**pins.schemas.refused, **learned.refused}
@@ -113,7 +115,7 @@ class Judge:
         """The schemas of entities that had none of their own, as far as they have a table or may have one."""
         unmet = {
             entity: texts
-            for entity, texts in total.unmet.items()
+            for entity, texts in total.questions.unmet.items()
             if (folder := self._folder(entity)) in self._known or folder in pins.tables.admitted
         }
         return self._schemas.met(unmet, self._schema_name, self._settings.decode.max_fields)
@@ -130,10 +132,10 @@ class Judge:
         known, asked_at_most = pins.keys, self._settings.registry.max_unknown_ids
         if known is None:
             return pins
-        if self._keys is None or not total.key_questions:
+        if self._keys is None or not total.questions.keys:
             return replace(pins, keys=replace(known, final=last or known.final))
         left = max(asked_at_most - self._keys_refused, 0)
-        learned = self._keys.learn([key for key, _ in total.key_questions.most_common(left)])
+        learned = self._keys.learn([key for key, _ in total.questions.keys.most_common(left)])
         self._keys_refused += len(learned.refused)
         self._keys.pin(learned.records)
         known = PinnedKeys(
@@ -168,7 +170,10 @@ class Judge:
         return [record for record in records if record.schema.entity in there]
 
     def _admit(self, total: TaskReport, pins: Pins, last: bool) -> Pins:
-        names = [name for name, _ in sorted(total.newcomers.items(), key=lambda item: (-item[1], item[0]))]
+        names = [
+            name
+            for name, _ in sorted(total.questions.newcomers.items(), key=lambda item: (-item[1], item[0]))
+        ]
         folders = dict.fromkeys(map(self._folder, names))
         provisional = self._new_folders(total)
         room = self.room() - len(provisional)
@@ -192,7 +197,7 @@ class Judge:
     def _new_folders(self, total: TaskReport) -> dict[str, int]:
         """Tables of entities that are written to and were not there, and their rows."""
         found: dict[str, int] = {}
-        for written in total.files:
+        for written in total.files.written:
             folder = written.file.table
             if written.entity is not None and folder not in self._known and folder != self._strays:
                 found[folder] = found.get(folder, 0) + written.file.rows
@@ -213,16 +218,16 @@ class Judge:
 
     def _too_narrow(self, total: TaskReport, pins: Pins) -> Pins | None:
         """With the columns of tables as wide as records ask for."""
-        if not total.wishes:
+        if not total.files.wishes:
             return None
-        wide = granted(total.wishes, pins.tables.known, self.layouts(total, pins))
+        wide = granted(total.files.wishes, pins.tables.known, self.layouts(total, pins))
         return replace(pins, tables=replace(pins.tables, known=wide))
 
     def _layouts_at_odds(self, total: TaskReport, pins: Pins) -> Pins | None:
         layouts = self.layouts(total, pins)
         fixed = self._of_tables_met(total, pins, layouts)
         holds: dict[tuple[Layout, Layout], bool] = {}
-        for written in total.files:
+        for written in total.files.written:
             if written.entity is None:
                 continue
             layout, folder = layouts[written.file.table], written.file.table
@@ -242,7 +247,7 @@ class Judge:
         """Tables that somebody else made and whose columns do not go with what was written provisionally."""
         new = {
             written.file.table: written.entity
-            for written in total.files
+            for written in total.files.written
             if written.entity is not None and written.file.table not in pins.tables.known
         }
         columns = self._settings.sink.columns
@@ -257,7 +262,7 @@ class Judge:
     def _check_growth(self, total: TaskReport, pins: Pins) -> None:
         if self._settings.decode.evolution != "fail" and self._settings.policies.new_field != "fail":
             return
-        grown = {growth.table: growth for growth in total.growths if growth.table in self._known}
+        grown = {growth.table: growth for growth in total.files.growths if growth.table in self._known}
         layouts = self.layouts(total, pins) if grown else {}
         for folder, growth in grown.items():
             layout = layouts.get(folder, self._known[folder].layout)
@@ -289,14 +294,14 @@ def _holds(whole: Layout, part: Layout) -> bool:
 
 def _undecodable(total: TaskReport) -> int:
     decoded = {reasons.NO_ENTITY.reason, reasons.TABLE_LIMIT.reason, reasons.CONSTRAINT, *get_args(Kind)}
-    return sum(count for reason, count in total.quarantined.items() if reason not in decoded)
+    return sum(count for reason, count in total.counts.quarantined.items() if reason not in decoded)
 
 
 def _account(total: TaskReport) -> str:
     """How many were refused for which reason, and where the first of them stands."""
     counts = []
-    for reason, count in sorted(total.quarantined.items()):
-        first = total.first.get(reason)
+    for reason, count in sorted(total.counts.quarantined.items()):
+        first = total.counts.first.get(reason)
         counts.append(f"{count} {reason}" + (f" (first at {'/'.join(map(str, first))})" if first else ""))
     return ", ".join(counts) or "none quarantined"
 

@@ -21,7 +21,7 @@ from distributary.ingest.tables.book import TableBook
 from distributary.ingest.tables.change import PlannedChange
 from distributary.ingest.tables.rows import offenders
 from distributary.ingest.worker.demux import demultiplex
-from distributary.ingest.worker.report import REPORT_DDL, TaskReport, total
+from distributary.ingest.worker.report import REPORT_DDL, Files, Questions, TaskReport, total
 
 # Each pass answers all questions of the one before; more are needed only where answers bring new questions.
 MOST_PASSES = 8
@@ -65,24 +65,24 @@ class Settling:
             report, pins = self._survive(todo, pins)
             self._total.add(report)
             again = self._judge.objection(self._total, pins)
-            if again is None and not self._total.aside:
+            if again is None and not self._total.questions.aside:
                 again = self._without_offenders(pins)
                 if again is None:
                     self._judge.check_policies(self._total, pins)
                     return Settled(self._total, pins, self._judge.layouts(self._total, pins))
             if again is None:
                 # An empty list asks for no column, but belongs in the one that another record's list asked for.
-                grew = bool(self._total.proposals)
+                grew = bool(self._total.questions.proposals)
                 answered = self._judge.answer(self._total, pins, last=turn >= MOST_PASSES - 2)
                 again, pins = (answered, pins) if grew else (None, answered)
             if again is not None:
                 discard(pins.batch.root, self._total)
                 # Layouts that are pinned from here on do not grow again, and somebody will ask what made them.
-                self._total = TaskReport(growths=self._total.growths)
+                self._total = TaskReport(files=Files(growths=self._total.files.growths))
                 todo, pins = whole, replace(again, turn=replace(again.turn, count_input=True))
             else:
-                todo = self._spark.read.parquet(*self._total.aside)
-                self._total.no_longer_aside()
+                todo = self._spark.read.parquet(*self._total.questions.aside)
+                self._total.questions = Questions()
         raise PipelineError(
             f"batch {pins.batch.id}: after {MOST_PASSES} passes there are records without a place; nothing became "
             "visible. This is a defect of distributary: keep the checkpoint and report it"
@@ -101,7 +101,7 @@ class Settling:
     def _without_offenders(self, pins: Pins) -> Pins | None:
         """The pins with the records that a table's own constraints refuse; None where there are none."""
         rejected: dict[Coordinates, Verdict] = {}
-        files = [written.file for written in self._total.files if written.entity is not None]
+        files = [written.file for written in self._total.files.written if written.entity is not None]
         for folder, state in self._tables.states(file.table for file in files).items():
             if not state.checks:
                 continue
@@ -129,7 +129,7 @@ def run_pass(todo: DataFrame, pins: Pins, slots: int) -> TaskReport:
 
 def discard(root: str, report: TaskReport, keep: Callable[[str], bool] = lambda table: False) -> None:
     """Remove the files of an attempt, those of the tables to keep excepted; no log names any of them."""
-    gone = [written.file for written in report.files if not keep(written.file.table)]
+    gone = [written.file for written in report.files.written if not keep(written.file.table)]
     for file in gone:
         Path(root, file.table, file.name).unlink(missing_ok=True)
     for folder in {file.table for file in gone}:
@@ -141,9 +141,11 @@ def discard(root: str, report: TaskReport, keep: Callable[[str], bool] = lambda 
 def planned_changes(settled: Settled, known: Mapping[str, PinnedTable]) -> list[PlannedChange]:
     """What becomes of the tables that this batch writes to; nothing where every column is there already."""
     entities = {
-        written.file.table: written.entity for written in settled.report.files if written.entity is not None
+        written.file.table: written.entity
+        for written in settled.report.files.written
+        if written.entity is not None
     }
-    growths = {growth.table: growth for growth in settled.report.growths}
+    growths = {growth.table: growth for growth in settled.report.files.growths}
     found = []
     added: dict[tuple[Layout, Layout], tuple[Change, ...]] = {}
     for folder, layout in settled.layouts.items():

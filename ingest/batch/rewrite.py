@@ -63,7 +63,7 @@ class Rewriter:
         report = run_pass(todo, decisions.from_manifest(manifest, pins), self._slots)
         discard(pins.batch.root, report, keep=lost.__contains__)
         found = {
-            folder: tuple(written.file for written in report.files if written.file.table == folder)
+            folder: tuple(written.file for written in report.files.written if written.file.table == folder)
             for folder in lost
         }
         wrong = {f: t.rows for f, t in lost.items() if sum(file.rows for file in found[f]) != t.rows}

@@ -131,8 +131,8 @@ class BatchRunner:
         met = last.met if last else {}
         settled = self._settle(records, batch_id, known, met)
         self._retried = settled.report.retried
-        self.warnings.warn(settled.report.unknown)
-        self.growth_warnings.warn(settled.report.outgrown, self.settings.decode.max_fields)
+        self.warnings.warn(settled.report.sightings.unknown)
+        self.growth_warnings.warn(settled.report.sightings.outgrown, self.settings.decode.max_fields)
         planned = planned_changes(settled, known)
         self._evolve(records, batch_id, settled, planned)
         attempts, logged = self.attempts[batch_id], self._change_log.read(batch_id)

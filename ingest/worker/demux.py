@@ -52,7 +52,7 @@ class Demultiplexer:
         """Send every record of this batch to the place where it belongs."""
         raw = raw_records(batch, self._pins.rules.topics)
         if self._pins.turn.count_input:
-            count_spans(raw, self._task.report.spans)
+            count_spans(raw, self._task.report.counts.spans)
         keys = None if self._keys is None else self._keys.look(raw["key"])
         raw = raw if keys is None else keys.beside(raw)
         rows = self._without_rejected(raw)
@@ -79,7 +79,7 @@ class Demultiplexer:
         if not asking.any():
             return rows
         kinds, counts = np.unique(keys.asks[rows[asking]], return_counts=True)
-        tally(self._task.report.key_questions, [keys.kinds[kind] for kind in kinds], counts.tolist())
+        tally(self._task.report.questions.keys, [keys.kinds[kind] for kind in kinds], counts.tolist())
         self._task.set_aside(raw, rows[asking])
         return rows[~asking]
 
@@ -102,7 +102,7 @@ class Demultiplexer:
     def _drop_tombstones(self, frames: Frames, rows: Rows) -> None:
         count = int(np.count_nonzero(frames.kind[rows] == TOMBSTONE))
         if count:
-            self._task.report.dropped[reasons.TOMBSTONE] += count
+            self._task.report.counts.dropped[reasons.TOMBSTONE] += count
 
     def _numbers_of(self, kinds: Sequence[RecordKey]) -> Rows:
         """Per kind of the batch: the number of the pinned record, or why there is none."""
@@ -119,5 +119,9 @@ class Demultiplexer:
 
     def _ask(self, raw: pa.RecordBatch, frames: Frames, rows: Rows) -> None:
         kinds, counts = np.unique(frames.kind[rows], return_counts=True)
-        tally(self._task.report.questions, [frames.kinds[kind] for kind in kinds], counts.tolist())
+        tally(
+            self._task.report.questions.records,
+            [frames.kinds[kind] for kind in kinds],
+            counts.tolist(),
+        )
         self._task.set_aside(raw, rows)

@@ -159,9 +159,9 @@ class EntityDemux:
         counts = np.bincount(codes, minlength=len(names)).tolist()
         folders = [self._folder(name) for name in names]
         new = [place for place, folder in enumerate(folders) if folder not in self._pins.tables.known]
-        tally(self._task.report.newcomers, [names[n] for n in new], [counts[n] for n in new])
+        tally(self._task.report.questions.newcomers, [names[n] for n in new], [counts[n] for n in new])
         reader = cast("GrowingReader", self._task.codec.reader(Schema(0, "STRUCT", NO_FIELDS), ()))
-        unmet, most = self._task.report.unmet, self._pins.rules.route.max_tables
+        unmet, most = self._task.report.questions.unmet, self._pins.rules.route.max_tables
         for code, of_entity in _groups(codes.astype(np.int64)):
             if folders[code] in self._pins.tables.known or len(unmet) < most:
                 payloads = mine.payloads.take(pa.array(places[of_entity]))
@@ -221,7 +221,7 @@ class EntityPlacement(Placement):
 
     def _count(self, rows: Rows) -> None:
         for number, count in Counter(self._numbers[rows].tolist()).items():
-            self._report.decoded[self._pins.schemas.records[number].schema.id] += count
+            self._report.counts.decoded[self._pins.schemas.records[number].schema.id] += count
 
     def _named(self, rows: Rows, decoded: Decoded) -> pa.DictionaryArray:
         return self._entities.some(rows)
@@ -260,7 +260,7 @@ class EntityPlacement(Placement):
                 self._task.meet_one(int(self._numbers[row]), code, row, self._raw)
 
     def _grow(self, rows: Rows, codes: Codes, brought: Mapping[int, tuple[int, ...] | None]) -> None:
-        growths = self._report.growths
+        growths = self._report.files.growths
         begun = len(growths)
         super()._grow(rows, codes, brought)
         if len(growths) > begun:

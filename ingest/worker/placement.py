@@ -61,7 +61,7 @@ class Placement:
         verdicts = [Verdict(failure.reason, failure.detail) for failure in decoded.failures]
         self._refuse(rows[failed], verdicts)
         lacking = (self._pinned.schema.id, self._reader.name)
-        note(self._report.unknown, lacking, decoded.unknown, self._raw, rows)
+        note(self._report.sightings.unknown, lacking, decoded.unknown, self._raw, rows)
         decoded = self._without_growth(rows, payloads, decoded)
         self._count(rows[decoded.source])
         self._route(rows[decoded.source], decoded)
@@ -77,7 +77,7 @@ class Placement:
         return self._pinned
 
     def _count(self, rows: Rows) -> None:
-        self._report.decoded[self._pinned.schema.id] += len(rows)
+        self._report.counts.decoded[self._pinned.schema.id] += len(rows)
 
     def _named(self, rows: Rows, decoded: Decoded) -> pa.DictionaryArray:
         """The rows' entities. Raises ConfigError."""
@@ -119,9 +119,9 @@ class Placement:
         if not self._pins.turn.inferred_final and fields_in(reader.schema) < most:
             proposed = reader.grown(payloads, most)
             if proposed.text != pinned.schema.text:
-                self._report.proposals.setdefault(pinned.key, set()).add(proposed.text)
+                self._report.questions.proposals.setdefault(pinned.key, set()).add(proposed.text)
                 return True
-        note_outgrown(self._report.outgrown, pinned.schema.entity, self._raw, rows.tolist())
+        note_outgrown(self._report.sightings.outgrown, pinned.schema.entity, self._raw, rows.tolist())
         return False
 
     def _route(self, rows: Rows, decoded: Decoded) -> None:
@@ -150,7 +150,7 @@ class Placement:
             return codes
         policy = self._pins.rules.policies.no_entity
         if policy == "drop":
-            self._report.dropped[reasons.NO_ENTITY.reason] += int(none.sum())
+            self._report.counts.dropped[reasons.NO_ENTITY.reason] += int(none.sum())
         elif isinstance(policy, str):
             self._refuse(rows[none], [reasons.NO_ENTITY] * int(none.sum()))
         else:
@@ -162,7 +162,7 @@ class Placement:
         if len(waiting):
             counts = named.take(pa.array(waiting)).dictionary_decode().value_counts()
             names, found = counts.field("values").to_pylist(), counts.field("counts").to_pylist()
-            tally(self._report.newcomers, names, found)
+            tally(self._report.questions.newcomers, names, found)
             self._task.set_aside(self._raw, rows[waiting])
 
     def _without_committed(self, rows: Rows, codes: Codes) -> Codes:
@@ -174,7 +174,7 @@ class Placement:
             mine = np.flatnonzero(codes == code)
             ends = self._pins.tables.already.get(self._book.folders[code], {})
             done = mine[committed(self._raw, rows[mine], ends)]
-            self._report.already += len(done)
+            self._report.counts.already += len(done)
             codes[done] = NONE
         return codes
 
@@ -201,7 +201,7 @@ class Placement:
             grew, wish = self._book.grow(*bringing), self._book.wish(*bringing)
             if wish is not None:
                 folder, entity = self._book.folders[code], self._book.names[code]
-                self._report.wishes.append(Wish(folder, entity, self._pinned.key, wish))
+                self._report.files.wishes.append(Wish(folder, entity, self._pinned.key, wish))
             if grew or wish is not None:
                 row = int(rows[np.argmax(codes == code)])
                 topic, partition, offset = (
@@ -209,7 +209,7 @@ class Placement:
                 )
                 folder, key = self._book.folders[code], self._pinned.key
                 first = (topic, partition, offset)
-                self._report.growths.append(Growth(folder, key, self._pinned.schema.id, first))
+                self._report.files.growths.append(Growth(folder, key, self._pinned.schema.id, first))
 
     def _place(self, rows: Rows, decoded: Decoded, codes: Codes, live: Rows) -> None:
         """Entities with the same columns go on together; in most batches that is all of them."""
@@ -249,7 +249,7 @@ class Placement:
         """Only tables for which something is rescued get the column for it."""
         counts = np.bincount(codes)
         for code in np.flatnonzero(counts):
-            self._report.rows[self._book.folders[code]] += int(counts[code])
+            self._report.counts.rows[self._book.folders[code]] += int(counts[code])
         if rescued is None:
             self._task.chunk.add(rows, codes)
             return

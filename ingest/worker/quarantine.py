@@ -50,14 +50,14 @@ class Quarantine:
         kept = self._not_yet_in(raw, whole) if self._already else whole
         if not len(kept.rows):
             return
-        self._report.quarantined.update(verdict.reason for verdict in kept.verdicts)
+        self._report.counts.quarantined.update(verdict.reason for verdict in kept.verdicts)
         self._note_first(raw, kept)
         table = self._table_rows(raw.take(pa.array(kept.rows)), kept)
         self._buffers.add(QUARANTINE_TABLE, table)
         self._buffers.grew(table.nbytes)
 
     def _note_first(self, raw: pa.RecordBatch, refused: _Refused) -> None:
-        first = self._report.first
+        first = self._report.counts.first
         for row, verdict in zip(refused.rows.tolist(), refused.verdicts, strict=True):
             if verdict.reason not in first:
                 topic, partition, offset = (
@@ -67,7 +67,7 @@ class Quarantine:
 
     def _not_yet_in(self, raw: pa.RecordBatch, refused: _Refused) -> _Refused:
         new = np.flatnonzero(~committed(raw, refused.rows, self._already)).tolist()
-        self._report.already += len(refused.rows) - len(new)
+        self._report.counts.already += len(refused.rows) - len(new)
         return _Refused(
             refused.rows[new],
             [refused.verdicts[place] for place in new],

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 import pickle
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -14,7 +16,10 @@ from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.places import Spans, join_spans
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.pins import Coordinates, RecordKey
-from distributary.ingest.worker.sightings import Outgrown, Sightings, join, join_outgrown
+from distributary.ingest.worker.sightings import LackedFields, Outgrown, join, join_outgrown
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 # One binary column, one row a task.
 REPORT_DDL = "report binary"
@@ -49,92 +54,135 @@ class Wish:
     layout: Layout
 
 
+class _Part:
+    """A part of an account. Each field says how two of it become one; a part cannot be added without that."""
+
+    def add(self, other: Self) -> None:
+        """Take another's part into this one."""
+        for one in fields(self):  # type: ignore[arg-type] # every part is a dataclass
+            mine = one.metadata["join"](getattr(self, one.name), getattr(other, one.name))
+            setattr(self, one.name, mine)
+
+
+def _by(join: Callable[[Any, Any], Any]) -> dict[str, Any]:
+    """What a field is added by: a function of its value and another's that gives both as one."""
+    return {"join": join}
+
+
+def _in_place(join: Callable[[Any, Any], None]) -> dict[str, Any]:
+    """The same with a function that takes the other into the first."""
+
+    def joined(mine: Any, other: Any) -> Any:
+        join(mine, other)
+        return mine
+
+    return _by(joined)
+
+
+_SUM = _by(operator.add)
+
+_GATHERED = _by(operator.iadd)
+
+
+def _join_first(mine: dict[str, Coordinates], other: Mapping[str, Coordinates]) -> None:
+    for reason, place in other.items():
+        mine[reason] = min(place, mine.get(reason, place))
+
+
+def _join_texts(mine: dict[Any, set[str]], other: Mapping[Any, set[str]]) -> None:
+    for key, texts in other.items():
+        mine.setdefault(key, set()).update(texts)
+
+
 @dataclass
-class TaskReport:
-    """One task's account; adding two gives the account of both.
+class Counts(_Part):
+    """How many records came to which end.
 
     spans        per topic and partition, what was read
     rows         rows on their way to each entity's table, by its folder
     decoded      records decoded, by schema id
-    files        files written, none of them visible yet
-    growths      layouts that grew in this task, or should have wider columns
-    wishes       layouts that should have wider columns
-    met          per record type, the tables that had not met it before, and the first record of it on its way there
     quarantined  rows sent to quarantine, by reason
     first        per reason, the first record sent to quarantine for it
     dropped      rows dropped because the settings say so, by reason
     already      rows left out because an earlier checkpoint committed them to their table
-    aside        files of rows set aside
-    questions    record types the pins do not cover, with the rows that wait for an answer
-    key_questions  the same for the schemas of keys
-    proposals    per record type whose schema was inferred: texts of schemas that would take what rows set aside bring
-    stops        what met a policy that says `fail`
-    unknown      fields that sampled records have and their schema lacks
-    outgrown     records with fields that their inferred schema may not grow by any more
-    retried      whether an earlier attempt at the task failed, which may have left files
-    newcomers    entities beyond the task's allowance of new tables, with the rows that wait
-    unmet        entities that have no inferred schema of their own yet: texts of schemas that would take their rows
     """
 
-    spans: Spans = field(default_factory=dict)
-    rows: Counter[str] = field(default_factory=Counter)
-    decoded: Counter[int] = field(default_factory=Counter)
-    files: list[WrittenFile] = field(default_factory=list)
-    growths: list[Growth] = field(default_factory=list)
-    wishes: list[Wish] = field(default_factory=list)
-    met: dict[RecordKey, dict[str, Coordinates]] = field(default_factory=dict)
-    quarantined: Counter[str] = field(default_factory=Counter)
-    first: dict[str, Coordinates] = field(default_factory=dict)
-    dropped: Counter[str] = field(default_factory=Counter)
-    already: int = 0
-    aside: list[str] = field(default_factory=list)
-    aside_rows: int = 0
-    questions: Counter[RecordKey] = field(default_factory=Counter)
-    key_questions: Counter[RecordKey] = field(default_factory=Counter)
-    proposals: dict[RecordKey, set[str]] = field(default_factory=dict)
-    newcomers: Counter[str] = field(default_factory=Counter)
-    unmet: dict[str, set[str]] = field(default_factory=dict)
-    stops: list[str] = field(default_factory=list)
-    unknown: Sightings = field(default_factory=dict)
-    outgrown: Outgrown = field(default_factory=dict)
-    retried: bool = False
+    spans: Spans = field(default_factory=dict, metadata=_in_place(join_spans))
+    rows: Counter[str] = field(default_factory=Counter, metadata=_GATHERED)
+    decoded: Counter[int] = field(default_factory=Counter, metadata=_GATHERED)
+    quarantined: Counter[str] = field(default_factory=Counter, metadata=_GATHERED)
+    first: dict[str, Coordinates] = field(default_factory=dict, metadata=_in_place(_join_first))
+    dropped: Counter[str] = field(default_factory=Counter, metadata=_GATHERED)
+    already: int = field(default=0, metadata=_SUM)
 
-    def add(self, other: TaskReport) -> None:
-        """Take another account into this one."""
-        join_spans(self.spans, other.spans)
-        self.rows += other.rows
-        self.decoded += other.decoded
-        self.files += other.files
-        self.growths += other.growths
-        self.wishes += other.wishes
-        join_met(self.met, other.met)
-        self.quarantined += other.quarantined
-        for reason, place in other.first.items():
-            self.first[reason] = min(place, self.first.get(reason, place))
-        self.dropped += other.dropped
-        self.already += other.already
-        self.aside += other.aside
-        self.aside_rows += other.aside_rows
-        self.questions += other.questions
-        self.key_questions += other.key_questions
-        for key, texts in other.proposals.items():
-            self.proposals.setdefault(key, set()).update(texts)
-        self.newcomers += other.newcomers
-        for entity, texts in other.unmet.items():
-            self.unmet.setdefault(entity, set()).update(texts)
-        self.stops += other.stops
-        join(self.unknown, other.unknown)
-        join_outgrown(self.outgrown, other.outgrown)
-        self.retried |= other.retried
 
-    def no_longer_aside(self) -> None:
-        """Forget what was set aside: the next pass takes it up."""
-        self.aside, self.aside_rows = [], 0
-        self.questions.clear()
-        self.key_questions.clear()
-        self.proposals.clear()
-        self.newcomers.clear()
-        self.unmet.clear()
+@dataclass
+class Files(_Part):
+    """What was written, none of it visible yet, and how tables change by it.
+
+    written  the files
+    growths  layouts that grew in this task, or should have wider columns
+    wishes   layouts that should have wider columns
+    """
+
+    written: list[WrittenFile] = field(default_factory=list, metadata=_GATHERED)
+    growths: list[Growth] = field(default_factory=list, metadata=_GATHERED)
+    wishes: list[Wish] = field(default_factory=list, metadata=_GATHERED)
+
+
+@dataclass
+class Questions(_Part):
+    """Rows that have no place yet, and what the driver is asked because of them. The next pass takes them up.
+
+    aside      files of rows set aside
+    waiting    how many rows those are
+    records    record types the pins do not cover, with the rows that wait for an answer
+    keys       the same for the schemas of keys
+    proposals  per record type whose schema was inferred: texts of schemas that would take what rows set aside bring
+    newcomers  entities beyond the task's allowance of new tables, with the rows that wait
+    unmet      entities that have no inferred schema of their own yet: texts of schemas that would take their rows
+    """
+
+    aside: list[str] = field(default_factory=list, metadata=_GATHERED)
+    waiting: int = field(default=0, metadata=_SUM)
+    records: Counter[RecordKey] = field(default_factory=Counter, metadata=_GATHERED)
+    keys: Counter[RecordKey] = field(default_factory=Counter, metadata=_GATHERED)
+    proposals: dict[RecordKey, set[str]] = field(default_factory=dict, metadata=_in_place(_join_texts))
+    newcomers: Counter[str] = field(default_factory=Counter, metadata=_GATHERED)
+    unmet: dict[str, set[str]] = field(default_factory=dict, metadata=_in_place(_join_texts))
+
+
+@dataclass
+class Sightings(_Part):
+    """What was met on the way, for people to know.
+
+    met       per record type, the tables that had not met it before, and the first record of it on its way there
+    unknown   fields that sampled records have and their schema lacks
+    outgrown  records with fields that their inferred schema may not grow by any more
+    """
+
+    met: dict[RecordKey, dict[str, Coordinates]] = field(default_factory=dict, metadata=_in_place(join_met))
+    unknown: LackedFields = field(default_factory=dict, metadata=_in_place(join))
+    outgrown: Outgrown = field(default_factory=dict, metadata=_in_place(join_outgrown))
+
+
+_PART = _in_place(_Part.add)
+
+
+@dataclass
+class TaskReport(_Part):
+    """One task's account; adding two gives the account of both.
+
+    stops    what met a policy that says `fail`
+    retried  whether an earlier attempt at the task failed, which may have left files
+    """
+
+    counts: Counts = field(default_factory=Counts, metadata=_PART)
+    files: Files = field(default_factory=Files, metadata=_PART)
+    questions: Questions = field(default_factory=Questions, metadata=_PART)
+    sightings: Sightings = field(default_factory=Sightings, metadata=_PART)
+    stops: list[str] = field(default_factory=list, metadata=_GATHERED)
+    retried: bool = field(default=False, metadata=_by(operator.or_))
 
 
 def to_batch(report: TaskReport) -> pa.RecordBatch:

@@ -41,11 +41,11 @@ class Sighting:
     first: Coordinates
 
 
-Sightings = dict[LackedField, Sighting]
+LackedFields = dict[LackedField, Sighting]
 
 
 def note(
-    seen: Sightings,
+    seen: LackedFields,
     record: tuple[int, str],
     unknown: Sequence[UnknownField],
     raw: pa.RecordBatch,
@@ -59,7 +59,7 @@ def note(
         join(seen, {LackedField(*record, field.path): sighting})
 
 
-def join(seen: Sightings, others: Sightings) -> None:
+def join(seen: LackedFields, others: LackedFields) -> None:
     """Take other sightings into these, up to a bound."""
     for lacked, other in others.items():
         known = seen.get(lacked)
@@ -69,7 +69,7 @@ def join(seen: Sightings, others: Sightings) -> None:
             seen[lacked] = other
 
 
-def by_schema(seen: Sightings) -> dict[int, dict[str, int]]:
+def by_schema(seen: LackedFields) -> dict[int, dict[str, int]]:
     """How many of the sampled records have each field, by the schema that lacks it."""
     found: dict[int, dict[str, int]] = {}
     for lacked, sighting in sorted(seen.items()):
@@ -84,7 +84,7 @@ class UnknownFieldWarnings:
     def __init__(self) -> None:
         self._told: set[LackedField] = set()
 
-    def warn(self, seen: Sightings) -> None:
+    def warn(self, seen: LackedFields) -> None:
         """Tell of those that nobody was told of."""
         for lacked, sighting in sorted(seen.items()):
             if lacked in self._told or len(self._told) == _MOST_TOLD:

@@ -82,13 +82,13 @@ class Task:
         folder, key = self.book.folders[code], self.pins.schemas.records[number].key
         if key not in self.pins.tables.met.get(folder, ()):
             topic, partition, offset = (raw[name][row].as_py() for name in ("topic", "partition", "offset"))
-            self.report.met.setdefault(key, {}).setdefault(folder, (topic, partition, offset))
+            self.report.sightings.met.setdefault(key, {}).setdefault(folder, (topic, partition, offset))
 
     def set_aside(self, raw: pa.RecordBatch, rows: Rows) -> None:
         """Keep these rows of `raw` as they are, until the driver has answered what they wait for."""
         if len(rows):
             self._aside.add(raw.take(pa.array(rows)))
-            self.report.aside_rows += len(rows)
+            self.report.questions.waiting += len(rows)
 
     def finish(self) -> TaskReport:
         """Write what is still in memory and give the account."""
@@ -98,11 +98,11 @@ class Task:
             mine = file.table == QUARANTINE_TABLE
             entity = None if mine else self.book.entity_of(file.table)
             layout = _QUARANTINE if mine else self.book.layout_of(file.table)
-            self.report.files.append(WrittenFile(entity, file, layout))
-        self.report.aside += self._aside.close()
+            self.report.files.written.append(WrittenFile(entity, file, layout))
+        self.report.questions.aside += self._aside.close()
         most = self.pins.rules.max_questions
-        self.report.questions = Counter(dict(self.report.questions.most_common(most)))
-        self.report.key_questions = Counter(dict(self.report.key_questions.most_common(most)))
+        self.report.questions.records = Counter(dict(self.report.questions.records.most_common(most)))
+        self.report.questions.keys = Counter(dict(self.report.questions.keys.most_common(most)))
         return self.report
 
     def _schema_of(self, folder: str) -> pa.Schema:

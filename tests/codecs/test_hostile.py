@@ -276,7 +276,7 @@ def test_a_batch_of_all_attacks_is_brought_to_its_places_by_one_worker(name: str
     assert all(row["value"] == sent[offset].value for offset, row in quarantined.items())
     delivered = [row["kafka_offset"] for row in rows_of(by, report, folder("chess"))]
     assert sorted(delivered) == [offset for offset in range(len(sent)) if wanted.get(offset, ROW) == ROW]
-    assert not report.aside_rows
+    assert not report.questions.waiting
 
 
 @pytest.mark.parametrize("name", ["json", "jsonschema"])

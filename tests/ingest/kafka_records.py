@@ -113,6 +113,13 @@ def pins(root: Path, **changes: Any) -> Pins:
     return made
 
 
+def task_report(**values: Any) -> TaskReport:
+    """A task's account with these values, whichever part of it they belong to."""
+    made, left = changed(TaskReport(), values)
+    assert not left, f"a report has no {', '.join(left)}"
+    return made
+
+
 def changed(part: T, changes: Mapping[str, Any]) -> tuple[T, dict[str, Any]]:
     """Pins, or a part of them, with these changes wherever they belong; and those that belong elsewhere."""
     values: dict[str, Any] = {}
@@ -139,7 +146,7 @@ def columns_of(version: int) -> pa.Schema:
 
 def rows_of(pins: Pins, report: TaskReport, table: str) -> list[dict[str, Any]]:
     """The rows written for a table, file after file."""
-    names = [written.file.name for written in report.files if written.file.table == table]
+    names = [written.file.name for written in report.files.written if written.file.table == table]
     return [
         row
         for name in names
@@ -149,4 +156,4 @@ def rows_of(pins: Pins, report: TaskReport, table: str) -> list[dict[str, Any]]:
 
 def aside_rows(report: TaskReport) -> list[dict[str, Any]]:
     """The rows set aside."""
-    return [row for path in report.aside for row in pq.ParquetFile(path).read().to_pylist()]
+    return [row for path in report.questions.aside for row in pq.ParquetFile(path).read().to_pylist()]

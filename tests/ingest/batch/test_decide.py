@@ -71,7 +71,7 @@ def test_a_batch_that_changes_no_table_has_no_rows_of_changes(tmp_path: Path) ->
 
 def test_sums_that_disagree_stop_the_batch_before_its_ledger_is_written(tmp_path: Path) -> None:
     lost = settled(tmp_path, numbered(VALUES))
-    lost.report.rows[folder("golf")] -= 1
+    lost.report.counts.rows[folder("golf")] -= 1
     with pytest.raises(SumsDisagree, match=r"its files hold 2 rows, the workers reported 1"):
         decided(tmp_path, lost, WHOLE)
     assert not list((tmp_path / "lake" / BATCHES_TABLE).glob("*.parquet"))

@@ -46,7 +46,7 @@ def judge(root: Path, known: dict[str, PinnedTable] | None = None, versions: int
 
 
 def report(*files: Any, **fields: Any) -> TaskReport:
-    return TaskReport(files=list(files), **fields)
+    return records.task_report(written=list(files), **fields)
 
 
 def test_a_tables_layout_is_that_of_all_its_files_and_of_the_table_itself(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_an_unknown_type_that_brings_columns_makes_the_query_start_again_with_it
     tmp_path: Path,
 ) -> None:
     over = judge(tmp_path, {"t": PinnedTable("t", Layout(A))})
-    total = report(questions=Counter({(2, (0,)): 5}))
+    total = report(records=Counter({(2, (0,)): 5}))
     with pytest.raises(RestartToEvolve, match="schema 2 brings event_id"):
         over.answer(total, records.pins(tmp_path), last=False)
     after = schema_book(checkpoint(tmp_path), registry())
@@ -269,7 +269,7 @@ def test_an_unknown_type_that_brings_columns_makes_the_query_start_again_with_it
 
 def test_in_line_the_type_is_pinned_and_what_nobody_knows_is_refused(tmp_path: Path) -> None:
     over = judge(tmp_path, {"t": PinnedTable("t", Layout(A))}, decode={"evolution": "inline"})
-    total = report(questions=Counter({(2, (0,)): 5, (77, (0,)): 1}))
+    total = report(records=Counter({(2, (0,)): 5, (77, (0,)): 1}))
     answered = over.answer(total, records.pins(tmp_path, records=()), last=False)
     assert [pinned.key for pinned in answered.schemas.records] == [(2, (0,))]
     assert answered.schemas.refused == {
@@ -284,29 +284,29 @@ def test_schemas_that_are_known_are_asked_for_however_many_and_unknown_ones_up_t
 ) -> None:
     over = judge(tmp_path, registry={"url": "http://127.0.0.1:1", "max_unknown_ids": 2})
     pins = records.pins(tmp_path, records=())
-    known = report(questions=Counter({(1, (0,)): 9, (2, (0,)): 8, (3, (0,)): 7}))
+    known = report(records=Counter({(1, (0,)): 9, (2, (0,)): 8, (3, (0,)): 7}))
     assert not (pins := over.answer(known, pins, last=False)).turn.schemas_final
     assert not (
-        pins := over.answer(report(questions=Counter({(77, (0,)): 1})), pins, last=False)
+        pins := over.answer(report(records=Counter({(77, (0,)): 1})), pins, last=False)
     ).turn.schemas_final
-    assert over.answer(report(questions=Counter({(78, (0,)): 1})), pins, last=False).turn.schemas_final
+    assert over.answer(report(records=Counter({(78, (0,)): 1})), pins, last=False).turn.schemas_final
 
 
 def test_an_evolution_stops_the_run_where_the_settings_say_so(tmp_path: Path) -> None:
     over = judge(tmp_path, {"t": PinnedTable("t", Layout(A))}, decode={"evolution": "fail"})
     with pytest.raises(EvolutionStopped, match=r"schema 2 brings event_id.*`fail`"):
-        over.answer(report(questions=Counter({(2, (0,)): 5})), records.pins(tmp_path), last=False)
+        over.answer(report(records=Counter({(2, (0,)): 5})), records.pins(tmp_path), last=False)
 
 
 def test_where_no_table_is_there_yet_nothing_evolves(tmp_path: Path) -> None:
     over = judge(tmp_path)
-    answered = over.answer(report(questions=Counter({(2, (0,)): 5})), records.pins(tmp_path), last=False)
+    answered = over.answer(report(records=Counter({(2, (0,)): 5})), records.pins(tmp_path), last=False)
     assert [pinned.key for pinned in answered.schemas.records] == [(2, (0,))]
 
 
 def test_only_the_most_frequent_types_are_asked_for(tmp_path: Path) -> None:
     over = judge(tmp_path, registry={"max_unknown_ids": 1})
-    total = report(questions=Counter({(77, (0,)): 1, (78, (0,)): 2}))
+    total = report(records=Counter({(77, (0,)): 1, (78, (0,)): 2}))
     answered = over.answer(total, records.pins(tmp_path), last=False)
     assert set(answered.schemas.refused) == {(78, (0,))}
 

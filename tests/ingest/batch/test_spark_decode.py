@@ -143,17 +143,23 @@ def frame(spark: SparkSession, records: list[Sent]) -> DataFrame:
 
 def outcome(by: Pins, report: TaskReport) -> dict[str, Any]:
     """All that may not depend on what decoded: rows, quarantine, what waits, what is asked and counted."""
-    tables = sorted({written.file.table for written in report.files})
+    tables = sorted({written.file.table for written in report.files.written})
     return {
         "rows": {
             table: sorted(rows_of(by, report, table), key=lambda row: row["kafka_offset"]) for table in tables
         },
-        "layouts": {written.file.table: written.layout for written in report.files},
+        "layouts": {written.file.table: written.layout for written in report.files.written},
         "aside": sorted(row["offset"] for row in aside_rows(report)),
-        "counts": [report.rows, report.quarantined, report.dropped, report.decoded, report.questions],
-        "proposals": report.proposals,
-        "spans": report.spans,
-        "unknown": report.unknown,
+        "counts": [
+            report.counts.rows,
+            report.counts.quarantined,
+            report.counts.dropped,
+            report.counts.decoded,
+            report.questions.records,
+        ],
+        "proposals": report.questions.proposals,
+        "spans": report.counts.spans,
+        "unknown": report.sightings.unknown,
         "stops": report.stops,
     }
 
@@ -244,8 +250,8 @@ def test_spark_evaluates_what_workers_cannot(spark: SparkSession, tmp_path: Path
     )
     by = pins(tmp_path, engine="spark", codec="avro", records=tuple(AVRO), route=route)
     report = run_pass(frame(spark, numbered(AVRO_VALUES[:13])), by, 1)
-    assert report.rows == {"t_2024_02g000": 4, "t_2024_02c200": 4}
-    assert report.quarantined["no_entity"] == 5
+    assert report.counts.rows == {"t_2024_02g000": 4, "t_2024_02c200": 4}
+    assert report.counts.quarantined["no_entity"] == 5
 
 
 def test_an_expression_that_a_record_type_does_not_go_with_is_refused_by_name(
@@ -372,7 +378,7 @@ def test_records_that_kill_their_decoder_are_tried_once(
         deaths.unlink(missing_ok=True)
         by = pins(tmp_path / engine, engine=engine, guarded=True, route=GAME, **NAMED)
         report = run_pass(frame(spark, numbered(values)), by, 1)
-        assert (report.rows, report.quarantined) == ({"t_go": 3}, {"killed_worker": 1})
+        assert (report.counts.rows, report.counts.quarantined) == ({"t_go": 3}, {"killed_worker": 1})
         counts[engine] = len(deaths.read_text())
     # All four, the second two of them, and the first of these.
     assert counts == {"arrow": 3, "spark": 3}

@@ -68,12 +68,12 @@ def test_a_task_reports_the_first_record_of_what_a_table_had_not_met(tmp_path: P
     ]
     by = pins(tmp_path, met={folder("golf"): (ONE,)})
     report = demuxed(by, sent[:3], sent[3:])
-    assert report.met == {
+    assert report.sightings.met == {
         TWO: {folder("golf"): (TOPIC, 0, 4), folder("quest"): (TOPIC, 0, 7)},
         ONE: {folder("quest"): (TOPIC, 0, 5)},
     }
-    join_met(report.met, {TWO: {folder("golf"): (TOPIC, 0, 2), "new": (TOPIC, 1, 1)}})
-    assert report.met[TWO] == {
+    join_met(report.sightings.met, {TWO: {folder("golf"): (TOPIC, 0, 2), "new": (TOPIC, 1, 1)}})
+    assert report.sightings.met[TWO] == {
         folder("golf"): (TOPIC, 0, 2),
         folder("quest"): (TOPIC, 0, 7),
         "new": (TOPIC, 1, 1),

@@ -51,7 +51,7 @@ VALUES = st.sampled_from(
 
 def contents(by: Pins, report: TaskReport) -> dict[str, list[dict[str, Any]]]:
     """The rows of each table; in the quarantine without what differs from pass to pass."""
-    tables = {written.file.table for written in report.files}
+    tables = {written.file.table for written in report.files.written}
     return {table: rows_of(by, report, table) for table in tables}
 
 
@@ -84,8 +84,11 @@ def test_a_batch_is_written_again_just_the_same_from_its_manifest(
         again = decisions.from_manifest(manifest, later)
         report = demuxed(again, records)
         assert contents(again, report) == contents(first.pins, first.report)
-        assert (report.rows, report.quarantined) == (first.report.rows, first.report.quarantined)
-        assert not report.aside_rows
+        assert (report.counts.rows, report.counts.quarantined) == (
+            first.report.counts.rows,
+            first.report.counts.quarantined,
+        )
+        assert not report.questions.waiting
 
 
 def test_decisions_in_memory_are_read_like_those_from_a_file(tmp_path: Path) -> None:

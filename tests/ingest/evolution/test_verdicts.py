@@ -415,12 +415,16 @@ def _fate(  # noqa: PLR0917
     task = Demultiplexer(by)
     task.take(batch([Sent(value)]))
     report = task.finish()
-    for fate, met in (("fail", report.stops), ("quarantine", report.quarantined), ("drop", report.dropped)):
+    for fate, met in (
+        ("fail", report.stops),
+        ("quarantine", report.counts.quarantined),
+        ("drop", report.counts.dropped),
+    ):
         if met:
             return fate
-    if report.wishes:
+    if report.files.wishes:
         return "widen"
-    (written,) = [one for one in report.files if one.entity is not None]
+    (written,) = [one for one in report.files.written if one.entity is not None]
     if written.file.table != home:
         return "other_table"
     (row,) = rows_of(by, report, home)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from tests.ingest.kafka_records import pins
+from tests.ingest.kafka_records import pins, task_report
 from tests.ingest.pipelines import make_table, table_book, written
 
 from distributary.errors import CommitImpossible
@@ -17,7 +17,7 @@ from distributary.ingest.settings.groups import Columns
 from distributary.ingest.tables.book import ENTITY_PROPERTY
 from distributary.ingest.tables.change import OWN_TABLES, PlannedChange, TableChanger, create
 from distributary.ingest.tables.ledger import CHANGES_TABLE
-from distributary.ingest.worker.report import Growth, TaskReport
+from distributary.ingest.worker.report import Growth
 
 A = pa.schema([("a", pa.int64())])
 AB = A.append(pa.field("b", pa.struct([("c", pa.string())])))
@@ -26,7 +26,7 @@ AB = A.append(pa.field("b", pa.struct([("c", pa.string())])))
 def settled(root: Path, layouts: dict[str, pa.Schema], *growths: Growth) -> Settled:
     files = [written(folder, layout, entity=folder.upper()) for folder, layout in layouts.items()]
     return Settled(
-        TaskReport(files=files, growths=list(growths)),
+        task_report(written=files, growths=list(growths)),
         pins(root),
         {folder: Layout(columns) for folder, columns in layouts.items()},
     )

@@ -177,17 +177,17 @@ def test_every_record_ends_in_exactly_one_place_and_the_counts_say_so(
                 assert found[where] == fate.place
             elif fate.place != NEW:
                 assert found[where] == fate.place, fate
-        spans = report.spans.items()
+        spans = report.counts.spans.items()
         assert {place[1]: span.count for place, span in spans} == Counter(r.partition for r in records)
-        assert report.dropped.total() == sum(fate.place == DROPPED for fate in fates)
+        assert report.counts.dropped.total() == sum(fate.place == DROPPED for fate in fates)
         on_disk = {str(path) for path in Path(by.batch.root).rglob("*.parquet")}
-        assert on_disk == {f"{by.batch.root}/{w.file.table}/{w.file.name}" for w in report.files}
+        assert on_disk == {f"{by.batch.root}/{w.file.table}/{w.file.name}" for w in report.files.written}
 
 
 def _places(by: Pins, report: TaskReport) -> Iterator[tuple[tuple[int, int], str]]:
     """Where each record was written, by its coordinates; fails for one that was written twice."""
     seen: set[tuple[int, int]] = set()
-    for table in {written.file.table for written in report.files}:
+    for table in {written.file.table for written in report.files.written}:
         for row in rows_of(by, report, table):
             where = (row["kafka_partition"], row["kafka_offset"])
             assert where not in seen
@@ -197,17 +197,19 @@ def _places(by: Pins, report: TaskReport) -> Iterator[tuple[tuple[int, int], str
 
 def _check_counts(by: Pins, report: TaskReport) -> None:
     written: Counter[str] = Counter()
-    for one in report.files:
+    for one in report.files.written:
         written[one.file.table] += one.file.rows
         assert one.file.rows
     quarantined = Counter(row["reason"] for row in rows_of(by, report, QUARANTINE_TABLE))
-    assert quarantined == report.quarantined
-    assert written.pop(QUARANTINE_TABLE, 0) == report.quarantined.total()
-    assert written == report.rows
-    assert len(aside_rows(report)) == report.aside_rows
-    assert report.aside_rows == report.questions.total() + report.newcomers.total()
-    places = report.rows.total() + report.quarantined.total() + report.dropped.total()
-    assert places + report.already + report.aside_rows == sum(span.count for span in report.spans.values())
+    assert quarantined == report.counts.quarantined
+    assert written.pop(QUARANTINE_TABLE, 0) == report.counts.quarantined.total()
+    assert written == report.counts.rows
+    assert len(aside_rows(report)) == report.questions.waiting
+    assert report.questions.waiting == report.questions.records.total() + report.questions.newcomers.total()
+    places = report.counts.rows.total() + report.counts.quarantined.total() + report.counts.dropped.total()
+    assert places + report.counts.already + report.questions.waiting == sum(
+        span.count for span in report.counts.spans.values()
+    )
 
 
 def _check_new_tables(
@@ -246,7 +248,7 @@ def test_a_row_has_its_coordinates_its_schemas_id_and_the_columns_of_its_version
     assert (first["kafka_topic"], first["kafka_partition"], first["kafka_offset"]) == (TOPIC, 0, 0)
     assert (first["schema_id"], first["score"], first["kafka_key"]) == (IDS[1], 5, b"gamer")
     assert (first["season"], second["season"], second["schema_id"]) == (None, "s", IDS[2])
-    assert report.decoded == {IDS[1]: 1, IDS[2]: 1}
+    assert report.counts.decoded == {IDS[1]: 1, IDS[2]: 1}
 
 
 def test_a_table_that_grows_is_reported_with_the_first_record_that_brought_it(tmp_path: Path) -> None:
@@ -257,7 +259,7 @@ def test_a_table_that_grows_is_reported_with_the_first_record_that_brought_it(tm
         value(2, game_name="b"),
     ]
     report = demuxed(pins(tmp_path), numbered(values))
-    grown = [(growth.table, growth.schema_id, growth.first) for growth in report.growths]
+    grown = [(growth.table, growth.schema_id, growth.first) for growth in report.files.growths]
     assert grown == [
         (folder("a"), IDS[1], (TOPIC, 0, 0)),
         (folder("b"), IDS[1], (TOPIC, 0, 1)),
@@ -270,8 +272,10 @@ def test_files_written_before_a_table_grew_lack_only_the_new_columns(tmp_path: P
     report = demuxed(
         by, numbered([value(1, game_name="a")]), [Sent(value(2, game_name="a", season="s"), offset=1)]
     )
-    assert len(report.files) == 2
-    assert {tuple(written.layout.names) for written in report.files} == {tuple(report.files[0].layout.names)}
+    assert len(report.files.written) == 2
+    assert {tuple(written.layout.names) for written in report.files.written} == {
+        tuple(report.files.written[0].layout.names)
+    }
     rows = rows_of(by, report, folder("a"))
     assert ["season" in row for row in rows] == [False, True]
 
@@ -279,9 +283,9 @@ def test_files_written_before_a_table_grew_lack_only_the_new_columns(tmp_path: P
 def test_records_whose_values_are_all_refused_write_no_file(tmp_path: Path) -> None:
     by = pins(tmp_path, known=KNOWN, policies=Policies(wider_type="quarantine"))
     report = demuxed(by, numbered([value(1, game_name="narrow", score=2**40)]))
-    assert [written.file.table for written in report.files] == [QUARANTINE_TABLE]
-    assert report.quarantined == {"wider_type": 1}
-    assert not report.rows
+    assert [written.file.table for written in report.files.written] == [QUARANTINE_TABLE]
+    assert report.counts.quarantined == {"wider_type": 1}
+    assert not report.counts.rows
 
 
 def test_a_policy_that_says_fail_is_reported_for_the_driver(tmp_path: Path) -> None:
@@ -297,7 +301,7 @@ def test_rescued_values_are_in_the_rescued_column_and_the_layout_has_it(tmp_path
     (row,) = rows_of(by, report, folder("narrow"))
     assert row["score"] is None
     assert json.loads(row["_rescued_data"])["score"] == 2**40
-    assert report.files[0].layout.names == [*NARROW.names, "_rescued_data"]
+    assert report.files.written[0].layout.names == [*NARROW.names, "_rescued_data"]
 
 
 def test_a_table_without_anything_rescued_is_written_beside_one_with_it(tmp_path: Path) -> None:
@@ -315,12 +319,12 @@ def test_a_known_table_that_may_not_grow_stays_as_it_is_beside_a_new_one_with_th
 ) -> None:
     """Both share their layout until the second version comes."""
     first = demuxed(pins(tmp_path / "before"), numbered([value(1, game_name="old")]))
-    tables = {folder("old"): PinnedTable("old", first.files[0].layout)}
+    tables = {folder("old"): PinnedTable("old", first.files.written[0].layout)}
     for order in (["old", "new"], ["new", "old"]):
         by = pins(tmp_path / order[0], known=tables, grow=False, policies=Policies(new_field="rescue"))
         news = [value(1, game_name=name) for name in order] + [value(2, game_name=name) for name in order]
         report = demuxed(by, numbered(news))
-        layouts = {written.entity: written.layout.names for written in report.files}
+        layouts = {written.entity: written.layout.names for written in report.files.written}
         assert "season" not in layouts["old"]
         assert "season" in layouts["new"]
 
@@ -329,14 +333,14 @@ def test_records_without_an_entity_go_to_the_table_that_is_named_for_them(tmp_pa
     by = pins(tmp_path, new_tables=0, policies=Policies(no_entity=NamedTable(table="strays")))
     report = demuxed(by, numbered([value(1, score=1), value(1, score=2)]))
     assert [row["score"] for row in rows_of(by, report, "strays")] == [1, 2]
-    assert report.rows == {"strays": 2}
+    assert report.counts.rows == {"strays": 2}
 
 
 def test_only_so_many_questions_are_reported_the_most_frequent_ones_first(tmp_path: Path) -> None:
     values = [framed(900 + number, b"") for number in (1, 2, 2, 3, 3, 3)]
     report = demuxed(pins(tmp_path, max_questions=2), numbered(values))
-    assert list(report.questions.items()) == [((903, (0,)), 3), ((902, (0,)), 2)]
-    assert report.aside_rows == 6
+    assert list(report.questions.records.items()) == [((903, (0,)), 3), ((902, (0,)), 2)]
+    assert report.questions.waiting == 6
 
 
 def test_rows_set_aside_are_placed_by_the_next_pass(tmp_path: Path) -> None:
@@ -346,7 +350,7 @@ def test_rows_set_aside_are_placed_by_the_next_pass(tmp_path: Path) -> None:
     raw = pa.RecordBatch.from_pylist(aside_rows(first), batch([]).schema)
     second.take(raw)
     report = second.finish()
-    assert not report.spans
+    assert not report.counts.spans
     assert [row["season"] for row in rows_of(by, report, folder("a"))] == ["s"]
 
 
@@ -358,7 +362,7 @@ def test_an_empty_batch_is_no_trouble(tmp_path: Path) -> None:
 def test_quarantine_rows_that_are_all_in_already_write_no_file(tmp_path: Path) -> None:
     by = pins(tmp_path, already={QUARANTINE_TABLE: {TOPIC: {0: 5}}})
     report = demuxed(by, numbered([b"", b"\x7f"]))
-    assert (report.files, report.already) == ([], 2)
+    assert (report.files.written, report.counts.already) == ([], 2)
 
 
 def test_spark_is_given_one_report_a_task(tmp_path: Path) -> None:
@@ -367,7 +371,7 @@ def test_spark_is_given_one_report_a_task(tmp_path: Path) -> None:
     rows = [*run([batch(numbered([value(1, game_name="a")]))]), *run([])]
     whole = total(row.column("report")[0].as_py() for row in rows)
     assert len(rows) == 2
-    assert whole.rows == {folder("a"): 1}
+    assert whole.counts.rows == {folder("a"): 1}
 
 
 def test_a_payload_that_kills_its_decoder_is_found_and_the_others_are_kept(
@@ -384,10 +388,10 @@ def test_a_payload_that_kills_its_decoder_is_found_and_the_others_are_kept(
     by = pins(tmp_path, guarded=True)
     values = [value(1, game_name="a", device="poison" if n in (3, 7) else "ok") for n in range(9)]
     report = demuxed(by, numbered(values))
-    assert report.quarantined == {"killed_worker": 2}
+    assert report.counts.quarantined == {"killed_worker": 2}
     dead = [row["kafka_offset"] for row in rows_of(by, report, QUARANTINE_TABLE)]
     assert dead == [3, 7]
-    assert report.rows == {folder("a"): 7}
+    assert report.counts.rows == {folder("a"): 7}
 
 
 @pytest.mark.parametrize(("check", "wanted"), [("types", {}), ("schema", {"invalid": 1})])
@@ -403,5 +407,5 @@ def test_records_are_held_to_all_of_their_schema_where_settings_ask_for_it(
     )
     values = [b'\0\0\0\0\5{"game_name":"chess","level":%d}' % level for level in (1, 0)]
     report = demuxed(by, numbered(values))
-    assert report.quarantined == wanted
-    assert sum(report.rows.values()) == 2 - sum(wanted.values())
+    assert report.counts.quarantined == wanted
+    assert sum(report.counts.rows.values()) == 2 - sum(wanted.values())

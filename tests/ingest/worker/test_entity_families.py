@@ -81,18 +81,19 @@ def outcome(by: Pins, sent: list[Sent]) -> dict[str, Any]:
     report = task.finish()
     return {
         "rows": {
-            table: rows_of(by, report, table) for table in sorted({one.file.table for one in report.files})
+            table: rows_of(by, report, table)
+            for table in sorted({one.file.table for one in report.files.written})
         },
         "aside": sorted(row["offset"] for row in aside_rows(report)),
         "told": [
-            report.quarantined,
-            report.decoded,
-            report.proposals,
-            report.met,
-            report.unmet,
-            report.newcomers,
+            report.counts.quarantined,
+            report.counts.decoded,
+            report.questions.proposals,
+            report.sightings.met,
+            report.questions.unmet,
+            report.questions.newcomers,
         ],
-        "growths": report.growths,
+        "growths": report.files.growths,
     }
 
 

@@ -24,7 +24,6 @@ from distributary.ingest.schemas.book import SchemaBook
 from distributary.ingest.schemas.entity_location import EntitySchemas
 from distributary.ingest.schemas.registry_wait import RegistryWait
 from distributary.ingest.schemas.store import PinsStore
-from distributary.ingest.worker.report import TaskReport
 
 SUBJECT = "inferred:games"
 GO = PinnedTable("go", Layout(pa.schema([("score", pa.int64())])))
@@ -51,7 +50,7 @@ class Driver:
         self.judge = Judge(own, self.book, table_book(root), {"go": GO} if known is None else known)
 
     def answer(self, **report: Any) -> Pins:
-        return self.judge.answer(TaskReport(**report), records.pins(self.root), last=False)
+        return self.judge.answer(records.task_report(**report), records.pins(self.root), last=False)
 
     @property
     def columns(self) -> dict[tuple[int, str | None], list[str]]:

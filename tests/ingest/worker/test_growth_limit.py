@@ -31,23 +31,31 @@ def demuxed(root: Path, *values: dict[str, object], **changes: object) -> TaskRe
 
 def test_records_beyond_the_bound_are_placed_at_once_and_reported(tmp_path: Path) -> None:
     report = demuxed(tmp_path, {"game": "go"}, {"game": "go", **WIDE}, {"game": "go", **WIDE})
-    assert (report.proposals, report.aside) == ({}, [])
+    assert (report.questions.proposals, report.questions.aside) == ({}, [])
     rescued = [row["_rescued_data"] for row in rows_of(pins(tmp_path), report, "go")]
     assert [text and json.loads(text) for text in rescued if text] == [WIDE, WIDE]
-    assert report.outgrown == {None: Sighting(2, (TOPIC, 0, 4))}
+    assert report.sightings.outgrown == {None: Sighting(2, (TOPIC, 0, 4))}
     both = total(bytes(to_batch(one)["report"][0].as_py()) for one in (report, report))
-    assert both.outgrown == {None: Sighting(4, (TOPIC, 0, 4))}
+    assert both.sightings.outgrown == {None: Sighting(4, (TOPIC, 0, 4))}
 
 
 def test_what_was_decided_before_is_reported_too(tmp_path: Path) -> None:
     report = demuxed(tmp_path, {"game": "go", "level": 1}, inferred_final=True)
-    assert report.outgrown == {None: Sighting(1, (TOPIC, 0, 3))}
-    assert demuxed(tmp_path, {"game": "go", "level": 1}, grow=False).outgrown == {}
+    assert report.sightings.outgrown == {None: Sighting(1, (TOPIC, 0, 3))}
+    assert demuxed(tmp_path, {"game": "go", "level": 1}, grow=False).sightings.outgrown == {}
 
 
 def test_records_that_fit_wait_beside_those_that_do_not(tmp_path: Path) -> None:
     report = demuxed(tmp_path, {"game": "go", **WIDE}, {"game": "go", "level": 1})
-    assert [len(aside_rows(report)), len(report.proposals[1, ()]), report.outgrown] == [2, 1, {}]
+    assert [
+        len(aside_rows(report)),
+        len(report.questions.proposals[1, ()]),
+        report.sightings.outgrown,
+    ] == [
+        2,
+        1,
+        {},
+    ]
 
 
 def test_a_run_warns_of_each_schema_once_and_no_log_is_filled(caplog: pytest.LogCaptureFixture) -> None:
@@ -63,6 +71,6 @@ def test_a_run_warns_of_each_schema_once_and_no_log_is_filled(caplog: pytest.Log
         "decode.max_fields (3) by fields of 2 records of this batch, first at game-events/0/1" in caplog.text
     )
     report = TaskReport()
-    join(report.outgrown, {str(number): one for number in range(5_000)})
-    warnings.warn(report.outgrown, 3)
-    assert (len(report.outgrown), len(caplog.messages)) == (1_000, 100)
+    join(report.sightings.outgrown, {str(number): one for number in range(5_000)})
+    warnings.warn(report.sightings.outgrown, 3)
+    assert (len(report.sightings.outgrown), len(caplog.messages)) == (1_000, 100)

@@ -73,13 +73,13 @@ def test_a_record_waits_for_its_key_s_schema_and_then_lands_with_or_without_it(t
     task = Demultiplexer(pins(tmp_path / "first", columns=WITH_TEXT, keys=LONG_KNOWN))
     task.take(batch(records))
     report = task.finish()
-    assert report.key_questions == {(6, ()): 1, (9, ()): 1}
+    assert report.questions.keys == {(6, ()): 1, (9, ()): 1}
     assert [row["offset"] for row in aside_rows(report)] == [6, 7]
-    assert report.dropped.total() == 1
+    assert report.counts.dropped.total() == 1
     final = pins(tmp_path / "last", columns=WITH_TEXT, keys=replace(LONG_KNOWN, final=True))
     task = Demultiplexer(final)
     task.take(batch(records))
-    (table,) = (report := task.finish()).rows
+    (table,) = (report := task.finish()).counts.rows
     rows = rows_of(final, report, table)
     assert [row["who"] for row in rows] == ["ann", None, "", None, "7", None, None, None, "\0\0", '{"id":7}']
     assert [row["kafka_key"] for row in rows] == KEYS
@@ -100,8 +100,8 @@ def test_a_single_value_routes_and_a_record_does_not(tmp_path: Path) -> None:
     keys = [KEYS[4], struct.pack(">bI", 0, 8) + long(1), b"ann"]
     task.take(batch([Sent(value(1, game_name="go"), n, key=key) for n, key in enumerate(keys)]))
     report = task.finish()
-    assert report.rows == {table_name("{entity}", "7", True): 1, "ann": 1}
-    assert report.quarantined == {"no_entity": 1}
+    assert report.counts.rows == {table_name("{entity}", "7", True): 1, "ann": 1}
+    assert report.counts.quarantined == {"no_entity": 1}
 
 
 class Deadly:
@@ -125,9 +125,9 @@ def test_a_key_that_kills_its_decoder_has_no_text_behind_the_guard(
     keys = [struct.pack(">bI", 0, 5) + long(number) for number in (7, 13, 8, 13)]
     task = Demultiplexer(by)
     task.take(batch([Sent(value(1, game_name="go"), n, key=key) for n, key in enumerate(keys)]))
-    (table,) = (report := task.finish()).rows
+    (table,) = (report := task.finish()).counts.rows
     assert [row["who"] for row in rows_of(by, report, table)] == ["7", None, "8", None]
-    assert report.quarantined == {}
+    assert report.counts.quarantined == {}
 
 
 def test_hostile_keys_cost_no_record(tmp_path: Path) -> None:
@@ -147,6 +147,6 @@ def test_hostile_keys_cost_no_record(tmp_path: Path) -> None:
     keys = [struct.pack(">bI", 0, schema) + body for schema, body in bodies]
     task = Demultiplexer(by)
     task.take(batch([Sent(value(1, game_name="go"), n, key=key) for n, key in enumerate(keys)]))
-    (table,) = (report := task.finish()).rows
+    (table,) = (report := task.finish()).counts.rows
     assert [row["who"] for row in rows_of(by, report, table)] == [None, "ann", '{"n":{"5":""}}', None, None]
-    assert report.quarantined == {}
+    assert report.counts.quarantined == {}

@@ -61,11 +61,11 @@ def test_each_record_is_decoded_by_its_entitys_newest_schema(tmp_path: Path) -> 
     assert seen(by, report, "chess") == [(3, "1-0")]
     # Go and ludo are decoded together, and each is told of by its own number.
     assert seen(by, report, "ludo") == [(4, 2)]
-    assert report.decoded == {2: 2, 3: 1, 4: 1}
-    assert {key: set(folders) for key, folders in report.met.items()} == {
+    assert report.counts.decoded == {2: 2, 3: 1, 4: 1}
+    assert {key: set(folders) for key, folders in report.sightings.met.items()} == {
         (2, ()): {"go"}, (3, ()): {"chess"}, (4, ()): {"ludo"},
     }  # fmt: skip
-    assert {(growth.table, growth.schema_id) for growth in report.growths} == {
+    assert {(growth.table, growth.schema_id) for growth in report.files.growths} == {
         ("go", 2),
         ("chess", 3),
         ("ludo", 4),
@@ -74,38 +74,50 @@ def test_each_record_is_decoded_by_its_entitys_newest_schema(tmp_path: Path) -> 
 
 def test_only_the_schema_of_the_entity_that_brought_a_field_is_to_grow(tmp_path: Path) -> None:
     report = demuxed(entity_pins(tmp_path), raw(game="go", score=1, level=2), raw(game="ludo", score=1))
-    assert set(report.proposals) == {(2, ())}
+    assert set(report.questions.proposals) == {(2, ())}
     assert [row["offset"] for row in aside_rows(report)] == [0]
 
 
 def test_an_entity_that_nobody_met_is_asked_for_with_what_its_records_have(tmp_path: Path) -> None:
     report = demuxed(entity_pins(tmp_path), raw(game="Go!", level=2), raw(game="Go!", at=1.5), raw(game="go"))
-    ((entity, texts),) = report.unmet.items()
-    assert (entity, dict(report.newcomers), len(aside_rows(report))) == ("Go!", {"Go!": 2}, 2)
+    ((entity, texts),) = report.questions.unmet.items()
+    assert (entity, dict(report.questions.newcomers), len(aside_rows(report))) == (
+        "Go!",
+        {"Go!": 2},
+        2,
+    )
     assert {field["name"] for text in texts for field in json.loads(text)["fields"]} == {
         "game",
         "level",
         "at",
     }
-    assert not report.questions
+    assert not report.questions.records
 
 
 def test_records_that_are_broken_or_of_nobody_go_the_way_they_always_go(tmp_path: Path) -> None:
     by = entity_pins(tmp_path)
     values = (b"{", raw(score=1), raw(game=["go"]), raw(game=""), None)
-    assert demuxed(by, *values).quarantined == {"malformed": 1, "no_entity": 3}
+    assert demuxed(by, *values).counts.quarantined == {"malformed": 1, "no_entity": 3}
     named = entity_pins(tmp_path, policies=Policies(no_entity=NamedTable(table="strays")))
-    assert set(demuxed(named, raw(score=1)).proposals) == {NOBODY.key}
+    assert set(demuxed(named, raw(score=1)).questions.proposals) == {NOBODY.key}
     # Where there is no schema for them yet, it is asked for as everybody's is.
     nobody = demuxed(entity_pins(tmp_path, records=(GO,)), raw(score=1), raw(game="go", score=1))
-    assert dict(nobody.questions) == {(INFERRED, ()): 1}
+    assert dict(nobody.questions.records) == {(INFERRED, ()): 1}
 
 
 @pytest.mark.parametrize("changes", [{"tables_final": True, "new_tables": 0}, {"denied": frozenset({"new"})}])
 def test_an_entity_that_may_have_no_table_gets_no_schema(tmp_path: Path, changes: dict[str, Any]) -> None:
     by = entity_pins(tmp_path, **changes)
     report = demuxed(by, raw(game="new", level=1))
-    assert (report.quarantined, report.unmet, report.proposals) == ({"table_limit": 1}, {}, {})
+    assert (
+        report.counts.quarantined,
+        report.questions.unmet,
+        report.questions.proposals,
+    ) == (
+        {"table_limit": 1},
+        {},
+        {},
+    )
     assert [row["entity"] for row in rows_of(by, report, QUARANTINE_TABLE)] == ["new"]
 
 
@@ -113,7 +125,7 @@ def test_keys_tell_an_entity_without_a_look_at_the_payload(tmp_path: Path) -> No
     by = entity_pins(tmp_path, route=Route(by="key", table="{entity}"))
     report = demuxed(by, raw(score=1), b"{", key=b"go")
     assert seen(by, report, "go") == [(2, 1)]
-    assert report.quarantined == {"malformed": 1}
+    assert report.counts.quarantined == {"malformed": 1}
 
 
 def test_a_record_with_names_made_of_data_keeps_no_other_out(tmp_path: Path) -> None:
@@ -121,15 +133,15 @@ def test_a_record_with_names_made_of_data_keeps_no_other_out(tmp_path: Path) -> 
     made_of_data = raw(game="go", score=1, **{f"k{number}": number for number in range(9)})
     values = [made_of_data, raw(game="go", score=2, level=2), raw(game="ludo", score=1, a=1, b=2)]
     report = demuxed(by, *values)
-    (proposed,) = report.proposals[2, ()]
+    (proposed,) = report.questions.proposals[2, ()]
     assert [field["name"] for field in json.loads(proposed)["fields"]] == ["game", "score", "level"]
     # What may not grow waits for nobody: ludo's record has its place, with what has no column beside it.
     assert [row["offset"] for row in aside_rows(report)] == [0, 1]
     assert [row["_rescued_data"] for row in rows_of(by, report, "ludo")] == ['{"a":1,"b":2}']
-    assert report.outgrown == {"ludo": Sighting(1, (TOPIC, 0, 2))}
+    assert report.sightings.outgrown == {"ludo": Sighting(1, (TOPIC, 0, 2))}
     grown = entity_pins(tmp_path, max_fields=2)
     report = demuxed(grown, raw(game="Go!", a=1, b=2), raw(game="Go!"))
-    assert [json.loads(text)["fields"][0]["name"] for text in report.unmet["Go!"]] == ["game"]
+    assert [json.loads(text)["fields"][0]["name"] for text in report.questions.unmet["Go!"]] == ["game"]
 
 
 def test_nothing_waits_where_all_was_decided_before(tmp_path: Path) -> None:
@@ -141,5 +153,9 @@ def test_nothing_waits_where_all_was_decided_before(tmp_path: Path) -> None:
     )
     assert (seen(by, report, "go"), seen(by, report, "ludo")) == ([(2, 1)], [(4, 2)])
     assert [row["_rescued_data"] for row in rows_of(by, report, "go")] == ['{"level":2}']
-    assert report.quarantined == {"table_limit": 1, "no_entity": 1}
-    assert (report.aside_rows, report.unmet, report.proposals) == (0, {}, {})
+    assert report.counts.quarantined == {"table_limit": 1, "no_entity": 1}
+    assert (
+        report.questions.waiting,
+        report.questions.unmet,
+        report.questions.proposals,
+    ) == (0, {}, {})

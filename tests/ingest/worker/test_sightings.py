@@ -19,14 +19,14 @@ LACKED = LackedField(IDS[1], "games.GameEvent", "2047")
 
 def test_a_field_that_the_schema_names_not_is_in_the_report_with_its_first_record(tmp_path: Path) -> None:
     report = demuxed(pins(tmp_path), numbered([value(1, game_name="poker"), AHEAD, AHEAD]), [Sent(AHEAD, 9)])
-    assert report.unknown == {LACKED: Sighting(3, (TOPIC, 0, 1))}
-    assert sum(report.rows.values()) == 4
+    assert report.sightings.unknown == {LACKED: Sighting(3, (TOPIC, 0, 1))}
+    assert sum(report.counts.rows.values()) == 4
 
 
 def test_tasks_sightings_are_added_up(tmp_path: Path) -> None:
     tasks = [demuxed(pins(tmp_path), [Sent(AHEAD, offset)]) for offset in (5, 3)]
     whole = total(to_batch(task)["report"][0].as_py() for task in tasks)
-    assert whole.unknown == {LACKED: Sighting(2, (TOPIC, 0, 3))}
+    assert whole.sightings.unknown == {LACKED: Sighting(2, (TOPIC, 0, 3))}
 
 
 def test_a_run_warns_of_each_field_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -44,9 +44,12 @@ def test_a_run_warns_of_each_field_once(caplog: pytest.LogCaptureFixture) -> Non
 
 def test_what_random_bytes_name_fills_neither_a_report_nor_a_log(caplog: pytest.LogCaptureFixture) -> None:
     report, place = TaskReport(), (TOPIC, 0, 0)
-    join(report.unknown, {LackedField(1, "M", str(number)): Sighting(1, place) for number in range(5_000)})
+    join(
+        report.sightings.unknown,
+        {LackedField(1, "M", str(number)): Sighting(1, place) for number in range(5_000)},
+    )
     warnings = UnknownFieldWarnings()
-    warnings.warn(report.unknown)
-    warnings.warn(report.unknown)
-    assert len(report.unknown) == 1_000
+    warnings.warn(report.sightings.unknown)
+    warnings.warn(report.sightings.unknown)
+    assert len(report.sightings.unknown) == 1_000
     assert len(caplog.messages) == 100
