@@ -170,6 +170,16 @@ def test_each_room_that_has_a_floor_is_there(house: str) -> None:
     assert sum(len(floor.split()) for floor in FLOORS[house]) == len(FLOOR_OF[house]), "a room has two floors"
 
 
+@pytest.mark.parametrize("house", FLOORS)
+def test_contributing_has_a_line_for_each_folder(house: str) -> None:
+    told = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    # A format may have rooms of its own, which are told in its line.
+    folders = {
+        "/".join(name_of(source.parent).split("/")[: 2 + house.count("/")]) for source in modules(house)
+    }
+    assert not {folder for folder in folders if f"| `{folder}/` |" not in told}
+
+
 @pytest.mark.parametrize(("house", "source"), HOUSES, ids=name_of)
 def test_a_file_does_not_repeat_its_folder(house: str, source: Path) -> None:
     assert not source.stem.startswith(source.parent.name), f"{source.parent.name}/ says that already"
