@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from distributary.codecs.json.leaves import CLOCK, DATE, EXACT_IN_FLOAT, MISFIT, leaf
+from distributary.codecs.types.walk import around, children, held, places, rebuilt
 from distributary.codecs.wire.binary_rows import Mask
 
 _LOCAL = rf"^{DATE}[T ]{CLOCK}(\.\d{{1,6}})?$"
@@ -45,12 +46,10 @@ def asked(of: pa.DataType) -> pa.DataType:
 
     A map becomes an object without fields: what those are called only the records say (maps.py).
     """
-    if kinds.is_struct(of):
-        return pa.struct([pa.field(one.name, asked(one.type)) for one in of])
-    if kinds.is_list(of):
-        return pa.list_(pa.field(of.value_field.name, asked(of.value_type)))
     if kinds.is_map(of):
         return pa.struct([])
+    if kinds.is_nested(of):
+        return rebuilt(of, [pa.field(one.name, asked(one.type)) for one in children(of)])
     return pa.string() if kinds.is_temporal(of) or kinds.is_binary(of) else of
 
 
@@ -78,29 +77,23 @@ def _nested(values: pa.Array, of: pa.DataType, sought: pa.DataType) -> Fitted:
 
 
 def _structs(values: pa.StructArray, of: pa.StructType, sought: pa.StructType) -> Fitted:
-    children = [
-        fitted(values.field(place), one.type, sought.field(place).type) for place, one in enumerate(of)
-    ]
+    inside = [fitted(values.field(place), one.type, sought.field(place).type) for place, one in enumerate(of)]
     extra = [is_valid(values.field(place)) for place in range(of.num_fields, values.type.num_fields)]
-    doubt = _any([*(mask for _, mask in children), *extra])
+    doubt = _any([*(mask for _, mask in inside), *extra])
     if values.type == of:
         return values, doubt
-    mask = pc.is_null(values) if values.null_count else None
-    return pa.StructArray.from_arrays([column for column, _ in children], fields=list(of), mask=mask), doubt
+    return around(values, of, [column for column, _ in inside]), doubt
 
 
 def _lists(values: pa.ListArray, of: pa.ListType, sought: pa.ListType) -> Fitted:
-    elements, doubtful = fitted(values.flatten(), of.value_type, sought.value_type)
+    (found,) = held(values)
+    elements, doubtful = fitted(found, of.value_type, sought.value_type)
     doubt = None
     if doubtful is not None:
         doubt = np.zeros(len(values), bool)
-        doubt[pc.list_parent_indices(values).to_numpy()[doubtful]] = True
-    if values.type == of:
-        return values, doubt
-    lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy()
-    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
-    mask = pc.is_null(values) if values.null_count else None
-    return pa.ListArray.from_arrays(offsets, elements, type=of, mask=mask), doubt
+        rows, _ = places(values, np.flatnonzero(doubtful))
+        doubt[rows] = True
+    return (values if values.type == of else around(values, of, [elements])), doubt
 
 
 def _maps(values: pa.StructArray, of: pa.MapType, sought: pa.StructType) -> Fitted:

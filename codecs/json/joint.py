@@ -18,6 +18,7 @@ from distributary.codecs.json.decode import JsonDecoder, Rows, united
 from distributary.codecs.json.fast import can_read
 from distributary.codecs.json.fitting import is_valid
 from distributary.codecs.json.maps import has_map
+from distributary.codecs.types.walk import around
 from distributary.codecs.wire.binary_rows import Mask
 
 # Every record has a value, mostly a null, in each of the union's columns, and each column costs time in every call.
@@ -159,9 +160,7 @@ def _own(values: pa.Array, of: pa.DataType) -> pa.Array:
     """The values without what the type lacks, which is null in all of them."""
     if values.type == of:
         return values
-    children = [_own(values.field(one.name), one.type) for one in of]
-    mask = values.is_null() if values.null_count else None
-    return pa.StructArray.from_arrays(children, fields=list(of), mask=mask)
+    return around(values, of, [_own(values.field(one.name), one.type) for one in of])
 
 
 def _columns(of: pa.DataType) -> int:

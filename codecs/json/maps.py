@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from distributary.codecs.json.fitting import asked
+from distributary.codecs.types.walk import children, rebuilt
 from distributary.codecs.wire.binary_rows import Mask
 
 # So many different keys in all maps of a schema: a column is made for each, in every row.
@@ -24,19 +25,12 @@ def keys_of(of: pa.DataType, found: pa.DataType) -> frozenset[str]:
 
 def with_keys(of: pa.DataType, before: pa.DataType, found: pa.DataType) -> pa.DataType:
     """What to ask for instead of `before`, now that it gave `found`: all keys of both."""
-    if kinds.is_struct(of):
-        parts = [
-            pa.field(one.name, with_keys(one.type, before.field(place).type, found.field(place).type))
-            for place, one in enumerate(of)
-        ]
-        return pa.struct(parts)
-    if kinds.is_list(of):
-        element = with_keys(of.value_type, before.value_type, found.value_type)
-        return pa.list_(pa.field(of.value_field.name, element))
     if kinds.is_map(of):
         names = sorted({one.name for one in (*before, *found)})
         return pa.struct([pa.field(name, asked(of.item_type)) for name in names])
-    return before
+    three = zip(children(of), children(before), children(found), strict=False)
+    inside = [pa.field(one.name, with_keys(one.type, old.type, new.type)) for one, old, new in three]
+    return rebuilt(of, inside) if inside else before
 
 
 def may_be_null(payloads: pa.BinaryArray, keys: Iterable[str]) -> Mask:
@@ -56,8 +50,5 @@ def has_map(of: pa.DataType) -> bool:
 def _keys(of: pa.DataType, found: pa.DataType) -> Iterable[str]:
     if kinds.is_map(of):
         return [one.name for one in found]
-    if kinds.is_list(of):
-        return _keys(of.value_type, found.value_type)
-    if kinds.is_struct(of):
-        return [key for place, one in enumerate(of) for key in _keys(one.type, found.field(place).type)]
-    return []
+    both = zip(children(of), children(found), strict=False)
+    return [key for one, other in both for key in _keys(one.type, other.type)]

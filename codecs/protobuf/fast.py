@@ -20,6 +20,7 @@ from distributary.codecs.protobuf.exact import enum_text
 from distributary.codecs.protobuf.json_text import JsonWriter
 from distributary.codecs.protobuf.text import LIMITS, SECOND
 from distributary.codecs.types.map_keys import has_a_key_twice
+from distributary.codecs.types.walk import around, held
 
 # ptars walks into groups that it does not know with the stack of the process, which holds a hundred thousand of them; each
 # takes a byte that could be such a tag.
@@ -56,7 +57,7 @@ class ArrowDecoder:
 
     def _column(self, column: Column, raw: pa.Array) -> pa.Array:
         if column.many is Many.LIST:
-            return _rebuilt(column.type, raw, [self._values(column, raw.values)])
+            return around(raw, column.type, [self._values(column, one) for one in held(raw)])
         if column.many is Many.MAP:
             return self._map(column, raw)
         if column.shape is Shape.JSON:
@@ -70,20 +71,16 @@ class ArrowDecoder:
         return values.fill_null(pa.scalar(default, column.type))
 
     def _map(self, column: Column, raw: pa.MapArray) -> pa.Array:
-        if raw.items.null_count or has_a_key_twice(raw):
+        keys, items = held(raw)
+        if items.null_count or has_a_key_twice(raw):
             raise Suspect
-        keys = raw.keys.cast(column.type.key_type)
-        entries = pa.StructArray.from_arrays(
-            [keys, self._values(column, raw.items)], fields=[column.type.key_field, column.type.item_field]
-        )
-        return _rebuilt(column.type, raw, [entries])
+        return around(raw, column.type, [keys.cast(column.type.key_type), self._values(column, items)])
 
     def _values(self, column: Column, raw: pa.Array) -> pa.Array:
         return self._readers[column.shape](self, column, raw)
 
     def _struct(self, column: Column, raw: pa.StructArray) -> pa.Array:
-        children = self._fields(column.children, [raw.field(i) for i in range(raw.type.num_fields)])
-        return _rebuilt(column.value_type, raw, children)
+        return around(raw, column.value_type, self._fields(column.children, held(raw)))
 
     def _wrapped(self, column: Column, raw: pa.StructArray) -> pa.Array:
         return _where_set(raw, self._column(column.children[0], raw.field(0)))
@@ -123,12 +120,6 @@ def _may_overflow(payloads: pa.BinaryArray) -> bool:
         np.count_nonzero(data[edges[row] : edges[row + 1]] & _WIRE_TYPE == _START_GROUP) > _MOST_GROUPS
         for row in long
     )
-
-
-def _rebuilt(kind: pa.DataType, raw: pa.Array, children: list[pa.Array]) -> pa.Array:
-    """The nested array with the same shape as `raw` around other children."""
-    buffers = raw.buffers()[: 1 if pa.types.is_struct(kind) else 2]
-    return pa.Array.from_buffers(kind, len(raw), buffers, raw.null_count, raw.offset, children)
 
 
 def _refuse_twofold_oneofs(columns: tuple[Column, ...], raw: list[pa.Array]) -> None:

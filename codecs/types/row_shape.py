@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from distributary.codecs.types import fit as type_fit
 from distributary.codecs.types.fit import Fit
+from distributary.codecs.types.walk import alike, around, children, held, pairs
 
 Mask = npt.NDArray[np.bool_]
 
@@ -71,13 +72,8 @@ def fits(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether every value of the one type is one of the other."""
     if source.equals(target) or pa.types.is_null(source):
         return True
-    if pa.types.is_struct(source) and pa.types.is_struct(target):
-        own = {field.name: field.type for field in source}
-        return all(fits(own[field.name], field.type) for field in target if field.name in own)
-    if pa.types.is_list(source) and pa.types.is_list(target):
-        return fits(source.value_type, target.value_type)
-    if pa.types.is_map(source) and pa.types.is_map(target):
-        return fits(source.key_type, target.key_type) and fits(source.item_type, target.item_type)
+    if alike(source, target):
+        return all(own is None or fits(own.type, field.type) for own, field in pairs(source, target))
     return type_fit.fit(source, target) in (Fit.SAME, Fit.EXACT)
 
 
@@ -87,25 +83,11 @@ def _as(array: pa.Array, target: pa.DataType) -> pa.Array:
         return array
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), target)
-    if pa.types.is_struct(target):
-        own = {field.name: array.field(index) for index, field in enumerate(array.type)}
-        children = [_as(own.get(field.name, pa.nulls(len(array))), field.type) for field in target]
-        return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null())
-    if pa.types.is_list(target):
-        return _around(array, target, _as(array.values, target.value_type))
-    if pa.types.is_map(target):
-        entries = [_as(array.keys, target.key_type), _as(array.items, target.item_type)]
-        return _around(
-            array, target, pa.StructArray.from_arrays(entries, fields=[target.key_field, target.item_field])
-        )
-    return array.cast(target)
-
-
-def _around(array: pa.Array, target: pa.DataType, values: pa.Array) -> pa.Array:
-    """A list or map of the same lengths around other values."""
-    return pa.Array.from_buffers(
-        target, len(array), array.buffers()[:2], array.null_count, array.offset, [values]
-    )
+    if not alike(array.type, target):
+        return array.cast(target)
+    own = {field.name: values for field, values in zip(children(array.type), held(array), strict=True)}
+    inside = [_as(own.get(field.name, pa.nulls(len(array))), field.type) for field in children(target)]
+    return around(array, target, inside)
 
 
 def _both(first: pa.DataType, second: pa.DataType) -> pa.DataType:

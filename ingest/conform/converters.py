@@ -7,11 +7,12 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as kinds
 
 from distributary.codecs.types.fields import part
+from distributary.codecs.types.walk import around, held, places
 from distributary.ingest.conform.exact_values import cast_exactly, cast_where_exact, is_valid
 from distributary.ingest.conform.misfits import Misfit, Trouble, misfit
-from distributary.ingest.conform.nested import Runs, list_like, map_like, plain_list, runs_of, struct_like
 from distributary.ingest.conform.rescued import json_values, key_text
 
 Converted = tuple[pa.Array, list[Misfit]]
@@ -91,9 +92,8 @@ class Structs:
 
     def __call__(self, values: pa.StructArray) -> Converted:
         """The structs with the column's fields."""
-        children = [values.field(place) for place in range(values.type.num_fields)]
-        columns, found = self.fields.convert(children)
-        return struct_like(values, columns, self.to), _visible(found, values)
+        columns, found = self.fields.convert(held(values))
+        return around(values, self.to, columns), _visible(found, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +105,11 @@ class Lists:
 
     def __call__(self, values: pa.Array) -> Converted:
         """The lists with the column's elements."""
-        values = plain_list(values)
-        runs = runs_of(values)
-        elements, found = self.element(runs.elements(values.values))
-        return list_like(values, runs, elements, self.to), _visible(
-            [_by_position(one, runs) for one in found], values
+        values = _plain_list(values)
+        (inside,) = held(values)
+        elements, found = self.element(inside)
+        return around(values, self.to, [elements]), _visible(
+            [_by_position(one, values) for one in found], values
         )
 
 
@@ -124,42 +124,46 @@ class Maps:
 
     def __call__(self, values: pa.MapArray) -> Converted:
         """The maps with the column's keys and values."""
-        runs = runs_of(values)
-        record_keys = runs.elements(values.keys)
+        record_keys, record_items = held(values)
         keys, refused = self.key(record_keys)
         if refused:
-            return self._without(values, refused, runs)
-        items, found = self.value(runs.elements(values.items))
-        return map_like(values, runs, keys, items, self.to), _visible(
-            [_by_key(one, runs, record_keys) for one in found], values
+            return self._without(values, refused)
+        items, found = self.value(record_items)
+        return around(values, self.to, [keys, items]), _visible(
+            [_by_key(one, values, record_keys) for one in found], values
         )
 
-    def _without(self, values: pa.MapArray, refused: list[Misfit], runs: Runs) -> Converted:
+    def _without(self, values: pa.MapArray, refused: list[Misfit]) -> Converted:
         bad = np.zeros(len(values), dtype=np.bool_)
         for one in refused:
-            bad[runs.parents(one.rows)] = True
-        places = pa.array(np.arange(len(values)), mask=bad)
-        stored, found = self(values.take(places))
+            maps, _ = places(values, one.rows)
+            bad[maps] = True
+        stored, found = self(values.take(pa.array(np.arange(len(values)), mask=bad)))
         if self.whole is not None:
             found += misfit(self.whole, values, bad & is_valid(values))
         return stored, found
 
 
-def _by_position(one: Misfit, runs: Runs) -> Misfit:
-    lists = runs.parents(one.rows)
-    positions = one.rows - runs.offsets.to_numpy()[lists]
+def _plain_list(values: pa.Array) -> pa.ListArray:
+    """Any of Arrow's lists as an ordinary one."""
+    return values if kinds.is_list(values.type) else values.cast(pa.list_(values.type.value_field))
+
+
+def _by_position(one: Misfit, values: pa.ListArray) -> Misfit:
+    lists, positions = places(values, one.rows)
     return one.under([str(position) for position in positions], lists)
 
 
-def _by_key(one: Misfit, runs: Runs, keys: pa.Array) -> Misfit:
+def _by_key(one: Misfit, values: pa.MapArray, keys: pa.Array) -> Misfit:
     names = json_values(keys.take(pa.array(one.rows)))
-    return one.under([part(key_text(name)) for name in names], runs.parents(one.rows))
+    maps, _ = places(values, one.rows)
+    return one.under([part(key_text(name)) for name in names], maps)
 
 
-def _visible(found: list[Misfit], around: pa.Array) -> list[Misfit]:
+def _visible(found: list[Misfit], values: pa.Array) -> list[Misfit]:
     """The misfits that are not hidden under a null."""
-    if not found or not around.null_count:
+    if not found or not values.null_count:
         return found
-    valid = is_valid(around)
+    valid = is_valid(values)
     seen = [one.only(valid) for one in found]
     return [one for one in seen if len(one.rows)]

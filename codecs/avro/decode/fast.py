@@ -25,6 +25,7 @@ from distributary.codecs.avro.types.plain_schema import NONCE_SIZE, native_schem
 from distributary.codecs.avro.types.schema import Kind
 from distributary.codecs.avro.types.times import limits, micros_per_unit
 from distributary.codecs.types.map_keys import has_a_key_twice
+from distributary.codecs.types.walk import around, held
 from distributary.codecs.wire.binary_rows import BinaryRows
 
 # Arrow numbers a union's branches in one signed byte; one branch is ours.
@@ -137,14 +138,14 @@ def _struct(column: Column, raw: pa.StructArray) -> pa.Array:
 
 
 def _list(column: Column, raw: pa.ListArray) -> pa.Array:
-    return pa.ListArray.from_arrays(raw.offsets, _value(column.children[0], raw.values), type=column.type)
+    return around(raw, column.type, [_value(column.children[0], one) for one in held(raw)])
 
 
 def _map(column: Column, raw: pa.MapArray) -> pa.Array:
     if has_a_key_twice(raw):
         raise Suspect
-    items = _value(column.children[0], raw.items)
-    return pa.MapArray.from_arrays(raw.offsets, raw.keys, items, type=column.type)
+    keys, items = held(raw)
+    return around(raw, column.type, [keys, _value(column.children[0], items)])
 
 
 def _optional(column: Column, raw: pa.UnionArray) -> pa.Array:

@@ -33,6 +33,7 @@ from distributary.codecs.avro.resolution.steps import (
 from distributary.codecs.avro.types.columns import Column, Shape, only_column
 from distributary.codecs.bisect import Undecodable
 from distributary.codecs.types.row_shape import Mask, valid
+from distributary.codecs.types.walk import around, held, places
 
 
 def resolved(step: Step, array: pa.Array, live: Mask) -> pa.Array:
@@ -64,6 +65,7 @@ def _fields(step: Fields, array: pa.Array, live: Mask) -> pa.Array:
     children = [_field(source, array, live) for source in kept]
     if not children:
         return pa.Array.from_buffers(pa.struct([]), len(array), [None])
+    # Not around the array: a record of which nothing takes a byte was read as a boolean.
     return pa.StructArray.from_arrays(children, fields=list(step.target.type), mask=array.is_null())
 
 
@@ -82,20 +84,9 @@ def default_value(column: Column, raw: bytes) -> pa.Array:
 
 
 def _elements(step: Elements, array: pa.Array, live: Mask) -> pa.Array:
-    offsets = array.offsets.to_numpy()
-    as_map = step.target.shape is Shape.MAP
-    values = array.items if as_map else array.values
-    alive = np.zeros(len(values), np.bool_)
-    if len(offsets):
-        alive[offsets[0] : offsets[-1]] = np.repeat(live, np.diff(offsets))
-    inside = resolved(step.inner, values, alive)
-    if as_map:
-        inside = pa.StructArray.from_arrays(
-            [array.keys, inside], fields=[step.target.type.key_field, step.target.type.item_field]
-        )
-    return pa.Array.from_buffers(
-        step.target.type, len(array), array.buffers()[:2], array.null_count, array.offset, [inside]
-    )
+    *keys, values = held(array)
+    rows, _ = places(array, np.arange(len(values)))
+    return around(array, step.target.type, [*keys, resolved(step.inner, values, live[rows])])
 
 
 def _branches(step: Branches, array: pa.Array, live: Mask) -> pa.Array:
