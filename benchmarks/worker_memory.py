@@ -11,8 +11,8 @@ import psutil
 _EVERY_SECONDS = 0.05
 # Listing all processes is dearer than asking a few for their memory.
 _LOOKS_A_LISTING = 10
-# Both Spark's daemon and the workers that it forks are started as `python -m pyspark.daemon …`.
-_MARK = "pyspark.daemon"
+# Whatever daemon a session has: it and the workers that it forks are started as `python -m … pyspark.worker`.
+_MARK = "pyspark.worker"
 
 
 class WorkerMemory:

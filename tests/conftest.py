@@ -13,7 +13,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from hypothesis import settings
 from pyspark.sql import SparkSession
+from tests.preloaded import FOR_WORKERS
 
+from distributary.ingest.spark.daemon import preloading
 from distributary.ingest.spark.session import spark_session
 from distributary.producer_sim.stack.local import LocalStack
 
@@ -54,6 +56,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.driver.memory": "2g",
             "spark.sql.shuffle.partitions": "2",
             "spark.default.parallelism": "2",
+            **preloading(FOR_WORKERS),
         },
     )
     yield session

@@ -1,0 +1,17 @@
+"""What the tests' Spark workers are forked with; see `ingest/spark/daemon.py`."""
+
+from __future__ import annotations
+
+# Not the Avro codec: polars, which it reads with, starts threads when it is imported.
+FOR_WORKERS = (
+    "distributary.ingest.worker.demux",
+    "distributary.codecs.json.codec",
+    "distributary.codecs.jsonschema.codec",
+    "distributary.codecs.mixed.codec",
+    "distributary.codecs.protobuf.codec",
+    "ptars",
+    "pyarrow.compute",
+    "pyarrow.json",
+    "pyarrow.parquet",
+    "pyspark.sql.pandas.serializers",
+)
