@@ -11,7 +11,7 @@ from distributary.errors import CheckFailed
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.supervisor import Outcome
 from distributary.producer_sim.truth.sent import Truth
-from distributary.producer_sim.verify.comparison import verify
+from distributary.producer_sim.verify.comparison import compare
 from distributary.producer_sim.verify.lake import Lake
 
 # In place of a game's name, where a way does not tell games apart.
@@ -47,4 +47,4 @@ def outcome_holds(outcome: Outcome, events: int) -> None:
 
 def verified(settings: Settings, truth: Truth) -> None:
     """Raises CheckFailed unless tables, quarantine and ledger hold exactly what was sent, values included."""
-    verify(Lake.of(settings), truth).check()
+    compare(Lake.of(settings), truth).check()

@@ -15,7 +15,8 @@ from benchmarks.sizes import Sizes
 from benchmarks.watching import Watch
 from pyspark.sql import SparkSession
 
-from distributary.ingest.run import schemas_of, spark_conf
+from distributary.ingest.run import schemas_of
+from distributary.ingest.session import spark_conf
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.spark.session import spark_session
 from distributary.producer_sim.sending.simulate import SentSoFar, simulate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from pyspark.sql import SparkSession
 
@@ -16,8 +16,8 @@ from distributary.ingest.progress import Progress, Silent
 from distributary.ingest.schemas.entity_location import EntitySchemas, location_of
 from distributary.ingest.schemas.hints import hints_of
 from distributary.ingest.schemas.mixed import MixedSchemas
+from distributary.ingest.session import pipeline_session
 from distributary.ingest.settings.model import Settings
-from distributary.ingest.spark.session import spark_session
 from distributary.ingest.supervisor import Outcome, Supervisor
 from distributary.registry.base import SchemaRegistry
 from distributary.registry.confluent.registry import ConfluentRegistry
@@ -31,16 +31,30 @@ def run(
     spark: SparkSession | None = None,
     registry: SchemaRegistry | None = None,
 ) -> Outcome:
-    """Run a pipeline until it is done, told to stop, or cannot go on; then a DistributaryError says why.
+    """Run a pipeline until it is done, is told to stop, or cannot go on.
 
-    Without `spark` the settings' session is made (or the process's own is used); without `registry` the settings'.
+    settings  the pipeline's; those of `Settings.once` end when what is there now is taken
+    progress  told of batches, restarts and waits as they happen; by default nobody is
+    stop      set it, from any thread, to end the run: the batch under way is finished first
+    spark     the session to use; by default the process's own, or one that ends with the run
+    registry  where schemas come from; by default what the settings say
+
+    Returns what the run did. Raises a DistributaryError that says why it cannot go on: LeaseHeld while another run is
+    at it, BudgetSpent after too many failures, EvolutionStopped and PolicyStopped where the settings say `fail`. A run
+    that is started again goes on where the last one ended, whatever ended it.
+
+    >>> outcome = distributary.run(settings.once())
+    >>> outcome.summary.rows
+    200
     """
-    session = spark or spark_session(settings.name, settings.spark.master, spark_conf(settings))
-    if registry is not None:
-        return _run(settings, session, registry, progress or Silent(), stop or threading.Event())
-    watch = progress or Silent()
-    with schemas_of(settings, session, lambda notice: watch.waiting(notice.text, 0.0)) as own:
-        return _run(settings, session, own, progress or Silent(), stop or threading.Event())
+    watch, stopped = progress or Silent(), stop or threading.Event()
+    with ExitStack() as opened:
+        session = spark or opened.enter_context(pipeline_session(settings))
+        own = registry or opened.enter_context(
+            schemas_of(settings, session, lambda notice: watch.waiting(notice.text, 0.0))
+        )
+        pipeline = opened.enter_context(open_pipeline(settings, session, own))
+        return Supervisor(pipeline, watch, stopped).run()
 
 
 @contextmanager
@@ -72,22 +86,3 @@ def schemas_of(
     elif location.latest() is None:
         location.register(location.subject, infer(spark, settings).text)
     yield location
-
-
-def spark_conf(settings: Settings) -> dict[str, str]:
-    """What the settings say of the Spark session."""
-    return {
-        "spark.sql.execution.arrow.maxRecordsPerBatch": str(settings.limits.arrow_rows),
-        **settings.spark.conf,
-    }
-
-
-def _run(
-    settings: Settings,
-    spark: SparkSession,
-    registry: SchemaRegistry,
-    progress: Progress,
-    stop: threading.Event,
-) -> Outcome:
-    with open_pipeline(settings, spark, registry) as pipeline:
-        return Supervisor(pipeline, progress, stop).run()

@@ -5,7 +5,6 @@ Producers choose among three strategies; a registry with contexts keeps ids and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,10 +19,17 @@ _DEFAULT_CONTEXT = "."
 
 
 def subject_name(strategy: Strategy, topic: str, record: str | None = None, part: Part = "value") -> str:
-    """The subject of a topic's keys or values; `record` is the record type's full name, such as `games.v1.Event`.
+    """The subject under which a topic's keys or values are registered.
+
+    strategy  `TopicName`, `RecordName` or `TopicRecordName`
+    record    the record type's full name, such as `games.v1.Event`
+    part      `value` or `key`
 
     Raises ConfigError where the strategy needs a record's name and there is none: a schema such as `"string"`
     has none, and serializers refuse it too.
+
+    >>> distributary.subject_name("TopicName", "game-events")
+    'game-events-value'
     """
     if strategy == "TopicName":
         return f"{topic}-{part}"
@@ -33,24 +39,6 @@ def subject_name(strategy: Strategy, topic: str, record: str | None = None, part
             "use TopicName"
         )
     return record if strategy == "RecordName" else f"{topic}-{record}"
-
-
-def subjects_of_topic(strategy: Strategy, topic: str, subjects: Iterable[str]) -> list[str]:
-    """Those of a registry's subjects that a topic's values may have been registered under.
-
-    With RecordName a subject does not tell its topic, so all are given that could be a record's name. With TopicRecordName
-    those of a topic called `<topic>-<more>` may be among them: names do not tell where a topic's ends.
-    """
-    if strategy == "TopicName":
-        return [subject for subject in subjects if unqualified(subject) == f"{topic}-value"]
-    if strategy == "RecordName":
-        return [subject for subject in subjects if _is_a_record(unqualified(subject))]
-    start = f"{topic}-"
-    return [
-        subject
-        for subject in subjects
-        if (plain := unqualified(subject)).startswith(start) and _is_a_record(plain[len(start) :])
-    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +71,3 @@ def beside(subject: str, parent: str | None) -> str:
     if parent is None or subject.startswith(":."):
         return subject
     return str(QualifiedSubject(qualified(parent).context, subject))
-
-
-def _is_a_record(name: str) -> bool:
-    """Whether this could be the full name of a record: parts of letters, digits and underscores between dots."""
-    return all(part.isidentifier() for part in name.split("."))

@@ -27,7 +27,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
     "ingest": (
         "columns failpoints progress",
         "settings spark conform",
-        "kafka parquet",
+        "kafka parquet session",
         "routing",
         "pins",
         "tables",
@@ -62,8 +62,8 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
         "demo",
     ),
     "src/distributary": (
-        "__init__ errors",
-        "files values",
+        "api errors",
+        "__init__ files values",
         "functions lookup",
         "views",
         "commands",

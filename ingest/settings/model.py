@@ -27,7 +27,7 @@ from distributary.ingest.settings.groups import (
 )
 from distributary.ingest.settings.problems import as_error
 from distributary.ingest.settings.reference import json_schema_of, page_of
-from distributary.ingest.settings.yaml_file import read
+from distributary.ingest.settings.yaml_file import Document, in_no_file, parse, read
 from distributary.values import Folder, Group, WrongValues
 
 KEY_TEXT = "kafka_key_text"
@@ -173,6 +173,41 @@ class Settings(Group):
             )
         return self
 
+    @classmethod
+    def from_file(cls, path: Path | str, environment: Mapping[str, str] | None = None) -> Settings:
+        """The settings in a YAML file, `${VAR}` filled in from the environment.
+
+        path         the file; relative paths in it are relative to its folder
+        environment  the variables; by default the process's
+
+        Raises ConfigError, which names all problems with their lines and remedies.
+
+        >>> settings = distributary.Settings.from_file("games.yaml")
+        >>> settings.name
+        'games'
+        """
+        return load(Path(path), environment)
+
+    @classmethod
+    def from_yaml(cls, text: str, folder: Path | str = ".") -> Settings:
+        """The settings in a text as it would stand in a file of this folder. Raises ConfigError as `from_file` does."""
+        return _checked(parse(text, Path("settings"), os.environ), folder)
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any], folder: Path | str = ".") -> Settings:
+        """The settings in a mapping of the same names. Values are taken as they are: secrets in clear, no `${VAR}`.
+
+        given   groups are mappings again: `{"name": "games", "source": {"topics": [...], ...}, ...}`
+        folder  what relative paths are relative to
+
+        Raises ConfigError, which names all problems with their remedies.
+        """
+        return _checked(in_no_file(given), folder)
+
+    def once(self) -> Settings:
+        """The same, for a run that takes what is there now and then ends."""
+        return self.model_copy(update={"trigger": self.trigger.model_copy(update={"available_now": True})})
+
     def subjects(self) -> tuple[str, ...]:
         """The registry's subjects to watch: those given, or `<topic>-value` of each topic; none where no record names its schema."""
         if not load_codec(self.decode.format).registered:
@@ -223,14 +258,20 @@ def reference_page() -> str:
 
 def load(path: Path, environment: Mapping[str, str] | None = None) -> Settings:
     """The settings in a file, `${VAR}` filled in from the environment. Raises one ConfigError with all problems."""
-    document = read(path, os.environ if environment is None else environment)
-    refuse_literal_secrets(document, Settings)
+    return _checked(read(path, os.environ if environment is None else environment), Path(path).parent)
+
+
+def _checked(document: Document, folder: Path | str) -> Settings:
+    """The settings that a document holds; relative paths in them are relative to the folder. Raises ConfigError."""
+    if document.path is not None:
+        refuse_literal_secrets(document, Settings)
     settings: Settings | None = None
     try:
-        folder = Path(os.path.abspath(path)).parent
-        settings = Settings.model_validate(document.settings, context={"folder": folder})
+        settings = Settings.model_validate(
+            document.settings, context={"folder": Path(os.path.abspath(folder))}
+        )
     except ValidationError as error:
         add_problems(document, Settings, error)
     if settings is None or document.problems:
-        raise as_error(path, document.problems)
+        raise as_error(document.path, document.problems)
     return settings

@@ -27,19 +27,16 @@ class Problem:
     place: Place
 
 
-def as_error(path: Path, problems: Sequence[Problem]) -> ConfigError:
-    """One error that names every problem, in the file's order."""
+def as_error(path: Path | None, problems: Sequence[Problem]) -> ConfigError:
+    """One error that names every problem, in the file's order; without a path, problems of settings in no file."""
     ordered = sorted(problems, key=lambda problem: (problem.place.line, problem.place.column))
     lines = [_line(path, problem) for problem in ordered]
     if len(lines) == 1:
         return ConfigError(lines[0])
-    return ConfigError("\n  ".join([f"{len(lines)} settings in {path} cannot work:", *lines]))
+    where = "" if path is None else f" in {path}"
+    return ConfigError("\n  ".join([f"{len(lines)} settings{where} cannot work:", *lines]))
 
 
-def _line(path: Path, problem: Problem) -> str:
-    where = f"{path}:{problem.place.line}:{problem.place.column}"
-    return (
-        f"{where}: {dotted(problem.keys)}: {problem.message}"
-        if problem.keys
-        else f"{where}: {problem.message}"
-    )
+def _line(path: Path | None, problem: Problem) -> str:
+    where = "settings" if path is None else f"{path}:{problem.place.line}:{problem.place.column}"
+    return ": ".join(part for part in (where, dotted(problem.keys), problem.message) if part)

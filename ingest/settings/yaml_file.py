@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,13 @@ _VARIABLE = re.compile(
 class Document:
     """What a file says, and where it says it.
 
+    path              None for settings that stand in no file
     keys, values      the place of each setting's key and of its value
     from_environment  the settings into which a variable, or its default, was filled
     problems          what was found wrong while reading; `values` is complete all the same
     """
 
-    path: Path
+    path: Path | None
     settings: Any = None
     keys: dict[Keys, Place] = field(default_factory=dict)
     values: dict[Keys, Place] = field(default_factory=dict)
@@ -55,7 +56,27 @@ class Document:
 
 def read(path: Path, environment: Mapping[str, str]) -> Document:
     """The file as a document. Raises ConfigError where it is not YAML or cannot be read."""
-    text = _text(path)
+    return parse(_text(path), path, environment)
+
+
+def in_no_file(given: Any) -> Document:
+    """Settings that a program gives as plain values."""
+    return Document(None, given, values=dict(_places(given, ())))
+
+
+def _places(given: Any, keys: Keys) -> Iterator[tuple[Keys, Place]]:
+    yield keys, _TOP
+    below: Iterable[tuple[Any, Any]] = ()
+    if isinstance(given, Mapping):
+        below = given.items()
+    elif isinstance(given, list | tuple):
+        below = enumerate(given)
+    for key, value in below:
+        yield from _places(value, (*keys, key))
+
+
+def parse(text: str, path: Path, environment: Mapping[str, str]) -> Document:
+    """The text of this file as a document. Raises ConfigError where it is not YAML."""
     document = Document(path)
     try:
         loader = yaml.SafeLoader(text)

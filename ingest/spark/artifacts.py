@@ -143,8 +143,3 @@ def _mark(folder: Path, artifact: Artifact) -> list[int | str] | str:
     except FileNotFoundError:
         return "missing"
     return [state.st_size, state.st_mtime_ns, artifact.sha256]
-
-
-if __name__ == "__main__":
-    # spark-submit --jars "$(python -m distributary.ingest.spark.artifacts)" ...
-    print(",".join(str(path) for path in spark_jars()))

@@ -29,7 +29,7 @@ KAFKA_SOURCE = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 
 _EXTENSIONS, _CATALOG = "spark.sql.extensions", "spark.sql.catalog.spark_catalog"
 
-_SUBMIT_WITH = 'spark-submit --jars "$(python -m distributary.ingest.spark.artifacts)"'
+_SUBMIT_WITH = 'spark-submit --jars "$(distributary jars --paths)"'
 
 
 def spark_session(

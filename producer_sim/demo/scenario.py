@@ -23,7 +23,7 @@ from distributary.producer_sim.stack.local import LocalStack
 from distributary.producer_sim.traffic.simulation import Simulation
 from distributary.producer_sim.truth import sent as truth_file
 from distributary.producer_sim.truth.sent import Truth
-from distributary.producer_sim.verify.comparison import verify
+from distributary.producer_sim.verify.comparison import compare
 from distributary.producer_sim.verify.lake import Lake
 from distributary.producer_sim.verify.verdict import Verdict
 from distributary.registry.confluent.registry import ConfluentRegistry
@@ -84,7 +84,7 @@ def demonstrate(demo: Demo, stack: LocalStack, spark: SparkSession, progress: Pr
         truth, before = _send(simulation, registry, running)
         seconds = time.monotonic() - began
     truth_file.save(truth, demo.folder / "truth.json")
-    verdict = verify(Lake.of(settings), truth)
+    verdict = compare(Lake.of(settings), truth)
     tables = (
         DemoTable(table.name, table.rows, before.get(table.name, 0), table.columns, table.schema_ids)
         for table in verdict.tables

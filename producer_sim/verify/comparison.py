@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
 
+from distributary.ingest.session import pipeline_session
+from distributary.ingest.settings.model import Settings
 from distributary.ingest.tables.ledger import BATCHES_TABLE, QUARANTINE_TABLE
 from distributary.producer_sim.truth.sent import Truth
 from distributary.producer_sim.verify.coverage import Coverage
@@ -29,6 +32,30 @@ class SurveyedSoFar:
 
 
 def verify(
+    settings: Settings,
+    truth: Truth | None = None,
+    on_progress: Callable[[SurveyedSoFar], None] | None = None,
+) -> Verdict:
+    """Whether a pipeline's tables, its quarantine and its ledger hold what was sent: once, and with its values.
+
+    settings     the pipeline's
+    truth        what `simulate` sent; without it only what the pipeline says of itself is held together
+    on_progress  told of each table before it is read
+
+    Returns the verdict; each difference in it has its kind, its place and its detail. What differs is no error here:
+    `Verdict.check` makes it one. Raises ConfigError where the truth does not tell what the pipeline routes by.
+
+    >>> verdict = distributary.verify(settings, distributary.load_truth(Path("truth.json")))
+    >>> verdict.holds
+    True
+    """
+    # An expression is evaluated by Spark, under the pipeline's own settings for it.
+    asks_spark = truth is not None and settings.route.by == "expression"
+    with pipeline_session(settings) if asks_spark else nullcontext():
+        return compare(Lake.of(settings), truth, on_progress)
+
+
+def compare(
     lake: Lake,
     truth: Truth | None = None,
     on_progress: Callable[[SurveyedSoFar], None] | None = None,

@@ -1,3 +1,88 @@
-"""Schema-registry-aware ingestion: one Kafka topic in, one Delta table an entity out, in one pass."""
+"""Schema-registry-aware ingestion: one Kafka topic in, one Delta table an entity out, in one pass.
+
+The names below are what a program may rely on; docs/reference/python-api.md describes them. Each is loaded when it is
+first used, so that `import distributary` alone needs neither Spark nor Arrow nor a Kafka client.
+"""
+
+from typing import TYPE_CHECKING
+
+# The checker and editors read here where a name comes from; what runs asks the table in api.py, which says the same.
+if TYPE_CHECKING:
+    from distributary import errors
+    from distributary.codecs import reasons
+    from distributary.codecs.base import Codec, Decoded, Failure, RecordPath, RecordReader
+    from distributary.codecs.bisect import Undecodable, decode_each
+    from distributary.codecs.wire.header import Frames
+    from distributary.codecs.wire.header import split as split_headers
+    from distributary.ingest.progress import Progress, Summary
+    from distributary.ingest.resolve import StuckTable, resolve, stuck_tables
+    from distributary.ingest.run import run
+    from distributary.ingest.settings.model import Settings
+    from distributary.ingest.spark.session import spark_session
+    from distributary.ingest.supervisor import Outcome, Restart
+    from distributary.producer_sim.events.routes import Routed
+    from distributary.producer_sim.sending.simulate import simulate
+    from distributary.producer_sim.stack.local import LocalStack
+    from distributary.producer_sim.traffic.simulation import Simulation
+    from distributary.producer_sim.truth.sent import Truth
+    from distributary.producer_sim.truth.sent import load as load_truth
+    from distributary.producer_sim.truth.sent import save as save_truth
+    from distributary.producer_sim.verify.comparison import verify
+    from distributary.producer_sim.verify.verdict import Difference, TableCount, Verdict
+    from distributary.registry.base import Reference, Schema, SchemaRegistry, SubjectVersion
+    from distributary.registry.confluent.options import RegistryOptions
+    from distributary.registry.confluent.registry import ConfluentRegistry
+    from distributary.registry.disk.cache import DiskCache, Notice
+    from distributary.registry.memory import MemoryRegistry
+    from distributary.registry.subjects import subject_name
+else:
+    from distributary.api import loaded as __getattr__  # noqa: F401 the interpreter asks for it
+    from distributary.api import names as __dir__  # noqa: F401 so does completion
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Codec",
+    "ConfluentRegistry",
+    "Decoded",
+    "Difference",
+    "DiskCache",
+    "Failure",
+    "Frames",
+    "LocalStack",
+    "MemoryRegistry",
+    "Notice",
+    "Outcome",
+    "Progress",
+    "RecordPath",
+    "RecordReader",
+    "Reference",
+    "RegistryOptions",
+    "Restart",
+    "Routed",
+    "Schema",
+    "SchemaRegistry",
+    "Settings",
+    "Simulation",
+    "StuckTable",
+    "SubjectVersion",
+    "Summary",
+    "TableCount",
+    "Truth",
+    "Undecodable",
+    "Verdict",
+    "__version__",
+    "decode_each",
+    "errors",
+    "load_truth",
+    "reasons",
+    "resolve",
+    "run",
+    "save_truth",
+    "simulate",
+    "spark_session",
+    "split_headers",
+    "stuck_tables",
+    "subject_name",
+    "verify",
+]

@@ -93,7 +93,12 @@ def options(
 
 
 @app.command()
-def jars() -> None:
+def jars(
+    paths: Annotated[
+        bool,
+        typer.Option("--paths", help="Print where Spark's jars are, as `spark-submit --jars` takes them."),
+    ] = False,
+) -> None:
     """Fetch what Spark, the broker and the registry need into the user's cache."""
     from distributary.ingest.spark.artifact_list import read_artifact_list
     from distributary.ingest.spark.artifacts import resolve, spark_jars
@@ -102,6 +107,9 @@ def jars() -> None:
     from distributary.producer_sim.stack.kafka_broker import BROKER_JARS
 
     find_java()
-    spark_jars()
+    found = spark_jars()
+    if paths:
+        typer.echo(",".join(map(str, found)))
+        return
     for wanted in (BROKER_JARS, REGISTRY_ARCHIVE):
         resolve(read_artifact_list(wanted))

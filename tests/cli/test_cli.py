@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from distributary import __version__, cli
 from distributary.errors import CheckFailed, ConfigError, DistributaryError, LeaseHeld
+from distributary.ingest.spark.artifacts import spark_jars
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -95,6 +96,10 @@ def test_an_interrupt_ends_with_130_and_says_nothing(
     raising(monkeypatch, KeyboardInterrupt())
     assert exit_code("jars") == 130
     assert capsys.readouterr() == ("", "")
+
+
+def test_jars_are_printed_as_spark_submit_takes_them() -> None:
+    assert run("jars", "--paths").stdout == ",".join(map(str, spark_jars())) + "\n"
 
 
 def test_a_closed_pipe_is_no_stack_trace() -> None:

@@ -17,7 +17,6 @@ from distributary.registry.subjects import (
     beside,
     qualified,
     subject_name,
-    subjects_of_topic,
     unqualified,
 )
 
@@ -41,29 +40,6 @@ def test_a_record_without_a_name_has_a_subject_by_its_topic_alone() -> None:
     for strategy in strategies:
         with pytest.raises(ConfigError, match="TopicName"):
             subject_name(strategy, "games", None)
-
-
-SUBJECTS = [
-    "games-value",
-    "games-key",
-    "games-v1.Event",
-    "v1.Event",
-    ":.c:games-value",
-    "games-2-value",
-    "a b",
-]
-
-
-@pytest.mark.parametrize(
-    ("strategy", "found"),
-    [
-        ("TopicName", ["games-value", ":.c:games-value"]),
-        ("RecordName", ["v1.Event"]),
-        ("TopicRecordName", ["games-value", "games-key", "games-v1.Event", ":.c:games-value"]),
-    ],
-)
-def test_a_topics_subjects_are_found_among_a_registrys(strategy: Strategy, found: list[str]) -> None:
-    assert subjects_of_topic(strategy, "games", SUBJECTS) == found
 
 
 @pytest.mark.parametrize(

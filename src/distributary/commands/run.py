@@ -39,9 +39,7 @@ def run(
     from distributary.ingest.run import run as run_pipeline
     from distributary.ingest.settings.model import load
 
-    settings = load(file)
-    if available_now:
-        settings = _with_available_now(settings)
+    settings = load(file).once() if available_now else load(file)
     with watching(silent=as_json) as progress, session(settings) as spark, interrupts() as interrupted:
         outcome = run_pipeline(settings, progress, interrupted.stop, spark)
     if as_json:
@@ -82,11 +80,6 @@ def resolve(
         typer.echo(f"{stuck.table}: {done} (batch {stuck.batch_id}); run the pipeline again")
 
 
-def _with_available_now(settings: Settings) -> Settings:
-    trigger = settings.trigger.model_copy(update={"available_now": True})
-    return settings.model_copy(update={"trigger": trigger})
-
-
 @contextmanager
 def session(settings: Settings) -> Iterator[SparkSession]:
     """The pipeline's session. Made before the run handles signals, since PySpark sets a handler of its own."""
@@ -102,12 +95,11 @@ def session(settings: Settings) -> Iterator[SparkSession]:
 
 def _made(settings: Settings) -> tuple[SparkSession, Interrupts]:
     """The session, and whether the command was asked to end meanwhile: a JVM that is left while it starts never ends."""
-    from distributary.ingest.run import spark_conf
-    from distributary.ingest.spark.session import spark_session
+    from distributary.ingest.session import made_for
 
     with interrupts() as asked:
         try:
-            session = spark_session(settings.name, settings.spark.master, spark_conf(settings))
+            session = made_for(settings)
         except SetupError:
             asked.end()
             raise

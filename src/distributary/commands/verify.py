@@ -35,14 +35,13 @@ def verify(
     from distributary.ingest.settings.model import load
     from distributary.producer_sim.truth import sent as truth_file
     from distributary.producer_sim.verify.comparison import verify as compare
-    from distributary.producer_sim.verify.lake import Lake
 
     settings = load(file)
     told = truth_file.load(truth) if truth else None
-    # An expression is evaluated by Spark, under the pipeline's own settings for it.
+    # A session that is made while signals are noted ends in good order, too.
     asks_spark = told is not None and settings.route.by == "expression"
     with session(settings) if asks_spark else nullcontext(), bars(silent=as_json) as make_bar:
-        verdict = compare(Lake.of(settings), told, _mover(make_bar))
+        verdict = compare(settings, told, _mover(make_bar))
     if as_json:
         typer.echo(json.dumps({"holds": verdict.holds, **asdict(verdict)}, indent=2))
         raise typer.Exit(0 if verdict.holds else CheckFailed.exit_code)

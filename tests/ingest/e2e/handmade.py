@@ -14,7 +14,7 @@ from google.protobuf.message_factory import GetMessageClass
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
 from distributary.ingest.tables.ledger import QUARANTINE_TABLE
-from distributary.producer_sim.verify.comparison import verify
+from distributary.producer_sim.verify.comparison import compare
 from distributary.registry.confluent.registry import ConfluentRegistry
 from distributary.registry.protobuf.text import compile_text
 
@@ -91,5 +91,5 @@ def column(kit: PipelineKit, game: str, name: str) -> list[Any]:
 
 def assert_each_record_in_one_place(kit: PipelineKit) -> None:
     """No record is in two places, and the ledger's sums agree with each other and with the tables."""
-    verdict = verify(kit.lake)
+    verdict = compare(kit.lake)
     assert not verdict.differences, "\n".join(map(str, verdict.differences))

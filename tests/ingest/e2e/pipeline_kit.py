@@ -31,7 +31,7 @@ from distributary.producer_sim.stack.local import LocalStack
 from distributary.producer_sim.traffic.events import game_names
 from distributary.producer_sim.traffic.simulation import Simulation
 from distributary.producer_sim.truth.sent import Truth
-from distributary.producer_sim.verify.comparison import verify
+from distributary.producer_sim.verify.comparison import compare
 from distributary.producer_sim.verify.lake import Lake
 from distributary.producer_sim.verify.verdict import Verdict
 from distributary.registry.base import SchemaType
@@ -197,7 +197,7 @@ class PipelineKit:
 
     def verify(self) -> Verdict:
         """The tables against everything simulated so far."""
-        return verify(self.lake, self.truth)
+        return compare(self.lake, self.truth)
 
     def assert_clean(self) -> Verdict:
         """Nothing lost, nothing twice, every value right, the ledger's sums agree."""

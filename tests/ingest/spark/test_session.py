@@ -152,7 +152,7 @@ def test_spark_submits_master_and_settings_are_respected(tmp_path: Path) -> None
 def test_spark_submit_without_the_jars_says_how_to_submit(tmp_path: Path) -> None:
     answer = submit(["--master", "local[1]"], tmp_path)
     assert "Delta is not on the class path" in answer.stdout, answer
-    assert 'spark-submit --jars "$(python -m distributary.ingest.spark.artifacts)"' in answer.stdout
+    assert 'spark-submit --jars "$(distributary jars --paths)"' in answer.stdout
 
 
 STANDALONE = """\

@@ -13,7 +13,7 @@ from distributary.ingest.settings.groups import Columns
 from distributary.producer_sim.truth.checksum import MASK, row_hashes
 from distributary.producer_sim.truth.rescued_text import RESCUED, canonical_text
 from distributary.producer_sim.truth.sent import Corrupt, Group, Sent
-from distributary.producer_sim.verify.comparison import verify
+from distributary.producer_sim.verify.comparison import compare
 
 GROUP = Group("golf", 13)
 WIDE = {"level": 4_000_000_000, "inventory.gold": 2**40}
@@ -41,7 +41,7 @@ def rescued(made: HandMade, with_column: ColumnOf, text: str | None) -> list[str
     rows = made.parts[part]
     made.parts[part] = with_column(rows, RESCUED, [text, *[None] * (len(rows) - 1)])
     made.write()
-    return [difference.kind for difference in verify(made.lake, made.truth).differences]
+    return [difference.kind for difference in compare(made.lake, made.truth).differences]
 
 
 def test_rescued_values_are_compared_and_not_their_spelling(
@@ -75,7 +75,7 @@ def test_a_value_that_was_to_be_rescued_and_is_in_its_column_is_found(
     rows = rescuing.parts[part]
     rescuing.parts[part] = with_column(rows, "level", [7, *rows["level"].to_pylist()[1:]])
     rescuing.write()
-    assert [found.kind for found in verify(rescuing.lake, rescuing.truth).differences] == ["values_differ"]
+    assert [found.kind for found in compare(rescuing.lake, rescuing.truth).differences] == ["values_differ"]
 
 
 @pytest.mark.parametrize(("reason", "found"), [("incompatible_type", []), ("malformed", ["reason_differs"])])
@@ -92,4 +92,4 @@ def test_a_refused_record_must_be_in_quarantine_for_its_reason(
     truth = replace(hand_made.truth, corrupt={**hand_made.truth.corrupt, place: refused})
     row["reason"] = reason
     hand_made.write()
-    assert [difference.kind for difference in verify(hand_made.lake, truth).differences] == found
+    assert [difference.kind for difference in compare(hand_made.lake, truth).differences] == found

@@ -15,7 +15,7 @@ from distributary.errors import ConfigError
 from distributary.ingest.settings.groups import NamedTable
 from distributary.producer_sim.events.routes import Routed
 from distributary.producer_sim.truth.sent import Group, load, save
-from distributary.producer_sim.verify.comparison import verify
+from distributary.producer_sim.verify.comparison import compare
 from distributary.producer_sim.verify.verdict import DifferenceKind, Verdict
 
 EXPRESSION = """-- who plays 'level' where
@@ -80,7 +80,7 @@ def made(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
 
 
 def checked(made: World, no_entity: str | NamedTable = "quarantine") -> Verdict:
-    return verify(made.write(no_entity), made.truth)
+    return compare(made.write(no_entity), made.truth)
 
 
 def kinds(verdict: Verdict) -> set[DifferenceKind]:
@@ -147,7 +147,7 @@ def test_records_without_an_entity_in_the_table_that_is_named(made: World) -> No
     assert verdict.differences == ()
     assert verdict.rows_in_tables == len(made.events)
     assert "table_missing" in kinds(
-        verify(replace(made.lake(strays), no_entity=NamedTable(table="x")), made.truth)
+        compare(replace(made.lake(strays), no_entity=NamedTable(table="x")), made.truth)
     )
 
 
@@ -195,12 +195,12 @@ def test_a_truth_that_does_not_tell_enough_is_refused(
     if route.by == "expression":
         request.getfixturevalue("spark")
     with pytest.raises(ConfigError, match=f"{what}.*distributary simulate FILE"):
-        verify(replace(hand_made.lake, route=route), hand_made.truth)
+        compare(replace(hand_made.lake, route=route), hand_made.truth)
 
 
 def test_by_topic_even_an_old_truth_tells_enough(hand_made: HandMade) -> None:
     assert "table_missing" in kinds(
-        verify(replace(hand_made.lake, route=Routed("topic", "")), hand_made.truth)
+        compare(replace(hand_made.lake, route=Routed("topic", "")), hand_made.truth)
     )
 
 

@@ -1,0 +1,42 @@
+"""The Spark session of a pipeline: the process's own, or one made as the settings say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.spark.session import spark_session
+
+
+@contextmanager
+def pipeline_session(settings: Settings) -> Iterator[SparkSession]:
+    """A session for the block. One that the process has already is used and left; another ends with the block.
+
+    Raises SetupError.
+    """
+    ours = SparkContext._active_spark_context is None
+    session = made_for(settings)
+    try:
+        yield session
+    finally:
+        if ours:
+            # The JVM may have died, which is then what the error on its way says.
+            with suppress(Exception):
+                session.stop()
+
+
+def made_for(settings: Settings) -> SparkSession:
+    """The session of this process, made as the settings say if there is none. Raises SetupError."""
+    return spark_session(settings.name, settings.spark.master, spark_conf(settings))
+
+
+def spark_conf(settings: Settings) -> dict[str, str]:
+    """What the settings say of the Spark session."""
+    return {
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(settings.limits.arrow_rows),
+        **settings.spark.conf,
+    }
