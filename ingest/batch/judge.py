@@ -9,12 +9,12 @@ from typing import get_args
 from distributary.codecs.base import RecordPath
 from distributary.errors import EvolutionStopped, PolicyStopped
 from distributary.ingest import pins as reasons
-from distributary.ingest.columns.differences import misfits
-from distributary.ingest.columns.layout import NO_COLUMNS, Layout, changes, extend
+from distributary.ingest.columns.differences import differences
+from distributary.ingest.columns.growth import GrowthRules, changes, grown
+from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.columns.names import table_name
-from distributary.ingest.columns.widening import widened
 from distributary.ingest.conform.misfits import Kind
-from distributary.ingest.evolution.rules import tables_widen
+from distributary.ingest.evolution.rules import growth_rules
 from distributary.ingest.kafka.columns import payload_layout
 from distributary.ingest.pins import PinnedKeys, PinnedRecord, PinnedSchemas, PinnedTable, Pins, describe
 from distributary.ingest.schemas.book import SchemaBook
@@ -39,7 +39,6 @@ class Judge:
         """`keys` are the schemas of keys, where those are decoded."""
         self._settings, self._schemas, self._tables, self._known = settings, schemas, tables, known
         self._keys = keys
-        self._reserved = settings.sink.columns.reserved()
         strays = settings.policies.no_entity
         # No entity's: the settings want it by name, whatever they say of entities.
         self._strays = None if isinstance(strays, str) else strays.table
@@ -56,7 +55,7 @@ class Judge:
             before = touched.get(written.file.table, found.get(written.file.table, NO_COLUMNS))
             key = (before, written.layout)
             if key not in merged:
-                merged[key] = _merged(*key)
+                merged[key] = grown(before, written.layout.columns, GrowthRules())
             touched[written.file.table] = merged[key]
         return touched
 
@@ -150,8 +149,9 @@ class Judge:
         if not self._known:
             return
         changing = self._changing(records)
-        widen = tables_widen(self._settings)
-        brought = [(record, self._schemas.brings(record, self._reserved, widen=widen)) for record in changing]
+        # Whether tables get columns or leave them out, this is what they would get.
+        rules = replace(growth_rules(self._settings), adds=True)
+        brought = [(record, self._schemas.brings(record, rules)) for record in changing]
         evolved = [
             f"schema {describe(record)} brings {', '.join(names)}" for record, names in brought if names
         ]
@@ -256,7 +256,7 @@ class Judge:
         return {
             folder: PinnedTable(new[folder], layout, fixed_columns(states[folder]))
             for folder, layout in there.items()
-            if not _holds(_merged(layout, layouts[folder]), layouts[folder])
+            if not _holds(grown(layout, layouts[folder].columns, GrowthRules()), layouts[folder])
         }
 
     def _check_growth(self, total: TaskReport, pins: Pins) -> None:
@@ -282,14 +282,9 @@ class Judge:
                 )
 
 
-def _merged(one: Layout, other: Layout) -> Layout:
-    """The first with the columns that the other has beside it."""
-    return Layout(extend(one.columns, other.columns, frozenset()))
-
-
 def _holds(whole: Layout, part: Layout) -> bool:
     """Whether every column of `part` is in `whole` by the same name, type and origin."""
-    return not changes(whole.columns, part.columns) and not any(misfits(whole.columns, part.columns))
+    return not changes(whole.columns, part.columns) and not any(differences(whole.columns, part.columns))
 
 
 def _undecodable(total: TaskReport) -> int:
@@ -324,8 +319,8 @@ def granted(
         was = found.get(wish.table) or PinnedTable(wish.entity, written.get(wish.table, NO_COLUMNS))
         key = (was.layout, wish.layout, was.fixed)
         if key not in merged:
-            both, wished = _merged(was.layout, wish.layout), wish.layout.columns
-            merged[key] = Layout(widened(both.columns, wished, was.fixed))
+            rules = GrowthRules(widens=True, fixed=was.fixed)
+            merged[key] = grown(was.layout, wish.layout.columns, rules)
         found[wish.table] = replace(was, layout=merged[key])
     return found
 

@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from distributary.errors import PipelineError
 from distributary.ingest.batch.judge import Judge
 from distributary.ingest.batch.spark_decode import spark_decoded
-from distributary.ingest.columns.layout import NO_COLUMNS, Change, Layout, changes
+from distributary.ingest.columns.growth import Change, changes
+from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.kafka.records import worker_columns
 from distributary.ingest.pins import CONSTRAINT, Coordinates, PinnedTable, Pins, Verdict, for_workers
 from distributary.ingest.tables.book import TableBook

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.types as pat
 
+from distributary.codecs.types.walk import alike, pairs, rebuilt
 from distributary.errors import BadSchema
 from distributary.ingest.columns.widening import delta_widens
 
@@ -25,11 +26,11 @@ _PRIMITIVES = frozenset(
 _REFUSED_IN_NAMES = re.compile(r"[ ,;{}()\n\t=]")
 
 
-_Difference = tuple[str, pa.DataType | None, pa.DataType]
+_Place = tuple[str, pa.DataType | None, pa.DataType]
 
 
 @dataclass(frozen=True, slots=True)
-class Misfit:
+class Difference:
     """One place where files and table differ.
 
     path  dotted, with `element`, `key` and `value` for what lists and maps hold
@@ -49,33 +50,26 @@ class Misfit:
         return f"column {self.path} is {self.have} in the table and {self.want} in the files"
 
 
-def misfits(table: pa.Schema, wanted: pa.Schema) -> Iterator[Misfit]:
+def differences(table: pa.Schema, wanted: pa.Schema) -> Iterator[Difference]:
     """What of `wanted` the table lacks or holds with another type; the table may have more."""
-    known = {field.name: field.type for field in table}
-    for field in wanted:
-        for path, have, want in _differences(known.get(field.name), field.type, field.name):
-            yield Misfit(path, have, want, field.name)
+    for have, want in pairs(pa.struct(list(table)), pa.struct(list(wanted))):
+        for path, old, new in _between(have, want, want.name):
+            yield Difference(path, old, new, want.name)
 
 
-def _differences(have: pa.DataType | None, want: pa.DataType, path: str) -> Iterator[_Difference]:
+def _between(have: pa.Field | None, want: pa.Field, path: str) -> Iterator[_Place]:
     if have is None:
-        yield path, None, want
-    elif pat.is_struct(have) and pat.is_struct(want):
-        known = {field.name: field.type for field in have}
-        for field in want:
-            yield from _differences(known.get(field.name), field.type, f"{path}.{field.name}")
-    elif pat.is_list(have) and pat.is_list(want):
-        yield from _differences(have.value_type, want.value_type, f"{path}.element")
-    elif pat.is_map(have) and pat.is_map(want):
-        yield from _differences(have.key_type, want.key_type, f"{path}.key")
-        yield from _differences(have.item_type, want.item_type, f"{path}.value")
-    elif not have.equals(want):
-        yield path, have, want
+        yield path, None, want.type
+    elif alike(have.type, want.type):
+        for old, new in pairs(have.type, want.type):
+            yield from _between(old, new, f"{path}.{new.name}")
+    elif not have.type.equals(want.type):
+        yield path, have.type, want.type
 
 
-def only_wider(misfit: Misfit) -> bool:
+def only_wider(found: Difference) -> bool:
     """Whether the table's type holds every value of the files' type."""
-    return misfit.have is not None and delta_widens(misfit.want, misfit.have)
+    return found.have is not None and delta_widens(found.want, found.have)
 
 
 def retyped(files: pa.DataType, table: pa.DataType) -> pa.DataType:
@@ -83,15 +77,13 @@ def retyped(files: pa.DataType, table: pa.DataType) -> pa.DataType:
 
     Where the table is still to become as wide as the files, theirs stays.
     """
-    if pat.is_struct(files):
-        known = {field.name: field.type for field in table}
-        fields = [field.with_type(retyped(field.type, known.get(field.name, field.type))) for field in files]
-        return pa.struct(fields)
-    if pat.is_list(files):
-        return pa.list_(retyped(files.value_type, table.value_type))
-    if pat.is_map(files):
-        return pa.map_(retyped(files.key_type, table.key_type), retyped(files.item_type, table.item_type))
-    return files if delta_widens(table, files) else table
+    if not alike(files, table):
+        return files if delta_widens(table, files) else table
+    inside = [
+        own if other is None else own.with_type(retyped(own.type, other.type))
+        for other, own in pairs(table, files)
+    ]
+    return rebuilt(files, inside)
 
 
 def storable(schema: pa.Schema) -> pa.Schema:

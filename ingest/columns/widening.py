@@ -5,13 +5,14 @@ https://github.com/delta-io/delta/blob/master/PROTOCOL.md#type-widening
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from distributary.codecs.types.fit import is_list, stored_leaf
+from distributary.codecs.types.fit import stored_leaf
+from distributary.codecs.types.walk import alike, children, pairs, rebuilt
 from distributary.ingest.columns.layout import source_of
 
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
@@ -47,13 +48,14 @@ def widened(layout: pa.Schema, record: pa.Schema, fixed: frozenset[str] = frozen
 
     Nothing is added. `fixed` names top-level columns that keep their types.
     """
-    columns = _columns(list(layout), list(record), fixed)
+    wide = _wider(pa.struct(list(layout)), pa.struct(list(record)))
+    columns = [old if old.name in fixed else new for old, new in zip(layout, wide, strict=True)]
     return layout if columns == list(layout) else pa.schema(columns)
 
 
 def widenings(table: pa.Schema, wanted: pa.Schema) -> list[Widening]:
     """Which columns of a table must become wider, and can, to have the types wanted; matched by columns' names."""
-    return list(_between(list(table), list(wanted), ()))
+    return list(_between(pa.struct(list(table)), pa.struct(list(wanted)), ()))
 
 
 def _fits_decimal(before: pa.DataType, after: pa.DataType) -> bool:
@@ -65,49 +67,31 @@ def _fits_decimal(before: pa.DataType, after: pa.DataType) -> bool:
     return bool(before.scale <= after.scale and before.precision - before.scale <= whole)
 
 
-def _columns(columns: list[pa.Field], fields: Sequence[pa.Field], fixed: frozenset[str]) -> list[pa.Field]:
-    types = {source_of(field): field.type for field in fields}
-    return [
-        column.with_type(_wider(column.type, types[source_of(column)]))
-        if source_of(column) in types and column.name not in fixed
-        else column
-        for column in columns
-    ]
-
-
 def _wider(column: pa.DataType, record: pa.DataType) -> pa.DataType:
-    if kinds.is_struct(column) and kinds.is_struct(record):
-        return pa.struct(_columns(list(column), list(record), frozenset()))
-    if kinds.is_list(column) and is_list(record):
-        return pa.list_(column.value_field.with_type(_wider(column.value_type, record.value_type)))
-    if kinds.is_map(column) and kinds.is_map(record):
-        key = column.key_field.with_type(_wider_key(column.key_type, record.key_type))
-        return pa.map_(key, column.item_field.with_type(_wider(column.item_type, record.item_type)))
+    if not alike(column, record):
+        return _wider_leaf(column, record)
+    inside = [
+        own if other is None else own.with_type(_wider(own.type, other.type))
+        for other, own in pairs(record, column, source_of)
+    ]
+    if kinds.is_map(column) and kinds.is_nested(column.key_type):
+        # A key with fields of its own is taken whole or not at all, so it stays.
+        inside[0] = children(column)[0]
+    return rebuilt(column, inside)
+
+
+def _wider_leaf(column: pa.DataType, record: pa.DataType) -> pa.DataType:
     if kinds.is_nested(column) or kinds.is_nested(record):
         return column
     stored = stored_leaf(record)
     return column if stored is None or not delta_widens(column, stored) else stored
 
 
-def _wider_key(column: pa.DataType, record: pa.DataType) -> pa.DataType:
-    """A key with fields of its own is taken whole or not at all, so it stays."""
-    return column if kinds.is_nested(column) else _wider(column, record)
-
-
-def _between(table: list[pa.Field], wanted: list[pa.Field], above: tuple[str, ...]) -> Iterator[Widening]:
-    known = {column.name: column.type for column in table}
-    for column in wanted:
-        if column.name in known:
-            yield from _within(known[column.name], column.type, (*above, column.name))
-
-
-def _within(before: pa.DataType, after: pa.DataType, path: tuple[str, ...]) -> Iterator[Widening]:
-    if kinds.is_struct(before) and kinds.is_struct(after):
-        yield from _between(list(before), list(after), path)
-    elif kinds.is_list(before) and kinds.is_list(after):
-        yield from _within(before.value_type, after.value_type, (*path, "element"))
-    elif kinds.is_map(before) and kinds.is_map(after):
-        yield from _within(before.key_type, after.key_type, (*path, "key"))
-        yield from _within(before.item_type, after.item_type, (*path, "value"))
-    elif not kinds.is_nested(before) and not kinds.is_nested(after) and delta_widens(before, after):
-        yield Widening(path, before, after)
+def _between(before: pa.DataType, after: pa.DataType, above: tuple[str, ...]) -> Iterator[Widening]:
+    for old, new in pairs(before, after):
+        if old is None:
+            continue
+        if alike(old.type, new.type):
+            yield from _between(old.type, new.type, (*above, new.name))
+        elif delta_widens(old.type, new.type):
+            yield Widening((*above, new.name), old.type, new.type)

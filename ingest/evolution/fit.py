@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from distributary.codecs.types.fields import parts
-from distributary.ingest.columns.layout import Change, Layout, changes
+from distributary.ingest.columns.growth import Change, changes, grown
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.conform.conversion import plan
 from distributary.ingest.conform.misfits import Trouble
 from distributary.ingest.evolution.rules import Rules
@@ -45,12 +46,12 @@ def table_fit(record: pa.Schema, before: Layout, rules: Rules, after: Layout | N
 
     `after` are the table's columns once it has grown, where other records had a say in that.
     """
-    grown = rules.grown(before, record)
-    held = without_rescued(rules.columns, grown if after is None else after)
+    wanted = grown(before, record, rules.growth)
+    held = without_rescued(rules.columns, wanted if after is None else after)
     wider = {change.column for change in changes(before.columns, held.columns) if change.kind == "widened"}
     added = tuple(
         change
-        for change in changes(before.columns, grown.columns)
+        for change in changes(before.columns, wanted.columns)
         if change.kind == "added" or change.column in wider
     )
     settled = {change.source for change in added if change.kind == "widened"}
@@ -64,7 +65,7 @@ def _trouble(record: pa.Schema, held: Layout, rules: Rules) -> tuple[Trouble, ..
     lenient = rules.policies.model_copy(update=dict.fromkeys(_stops(rules.policies), "quarantine"))
     found = plan(record, held.columns, lenient).trouble
     # What a growing table lacks it will have: that is no trouble.
-    return tuple(one for one in found if not (rules.grow and one.kind == "new_field"))
+    return tuple(one for one in found if not (rules.growth.adds and one.kind == "new_field"))
 
 
 def _stops(policies: Policies) -> Sequence[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from distributary.ingest.checkpoint.histories import Histories, Met, newly_met
-from distributary.ingest.columns.layout import NO_COLUMNS, Layout, changes
+from distributary.ingest.columns.growth import changes, grown
+from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.evolution.rules import Rules
 from distributary.ingest.evolution.transitions import SchemaSteps
 from distributary.ingest.evolution.verdicts import TableVerdict, verdicts, verdicts_of_table
@@ -90,14 +91,13 @@ class Meetings:
         created: bool,
     ) -> _Outcome:
         (before, after), record = layouts, self.steps.columns(new)
-        # Whatever the settings say of known tables, a new one takes up all that its first batch brings.
-        rules = replace(self.rules, grow=True, growth_stops="") if is_new else self.rules
+        rules = self.rules.of_new_table() if is_new else self.rules
         told: tuple[TableVerdict, ...] = ()
         if old is not None:
             told = verdicts(self.steps.changes(old, new), record, before, rules, after)
         elif not created:
             told = verdicts_of_table(record, before, rules, after)
-        grown = rules.grown(before, record)
+        wanted = grown(before, record, rules.growth)
         inferred = self.steps.inferred(new)
-        brought = () if inferred else (change.column for change in changes(before.columns, grown.columns))
-        return _Outcome(before if inferred else grown, frozenset(brought), told)
+        brought = () if inferred else (change.column for change in changes(before.columns, wanted.columns))
+        return _Outcome(before if inferred else wanted, frozenset(brought), told)

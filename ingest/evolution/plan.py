@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
 import pyarrow as pa
@@ -93,7 +93,7 @@ class Planner:
         own = self._own(table)
         key = (layout, table.fixed, known, own)
         if key not in self._answers:
-            rules = replace(self._rules, fixed=table.fixed)
+            rules = self._rules.with_fixed(table.fixed)
             found = (
                 self._with_history(layout, known, rules, own)
                 if known
@@ -250,7 +250,7 @@ class Planner:
             table = self._known.tables[folder]
             key = (last, table.layout, table.fixed)
             if key not in answers:
-                answers[key] = told(last, table.layout, replace(self._rules, fixed=table.fixed))
+                answers[key] = told(last, table.layout, self._rules.with_fixed(table.fixed))
             grouped.setdefault((last, answers[key]), []).append(folder)
         return grouped
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import pyarrow as pa
+from dataclasses import dataclass, replace
 
 from distributary.codecs.base import decodes_any_format
-from distributary.ingest.columns.layout import Layout, extend
-from distributary.ingest.columns.widening import widened
+from distributary.ingest.columns.growth import GrowthRules
 from distributary.ingest.routing.ahead import ReadExpression
 from distributary.ingest.settings.groups import Columns, Policies, Route
 from distributary.ingest.settings.model import Settings
@@ -18,30 +15,29 @@ from distributary.ingest.settings.model import Settings
 class Rules:
     """What the settings say of changes, as the workers and the driver apply it.
 
-    grow            whether known tables get columns
+    growth          what known tables do: whether they get columns, and wider ones
     growth_stops    the setting that says `fail` to a table that would grow; empty where none does
     leaves_columns  the setting because of which tables do not grow
     any_format      whether records of every format can be decoded
-    widen           whether columns become wider
-    fixed           columns of the table at hand that cannot
     expression      the routing expression as a run reads it; None where there is none, or nobody has read it
     """
 
     policies: Policies
     columns: Columns
     route: Route
-    grow: bool
+    growth: GrowthRules
     growth_stops: str
     leaves_columns: str
     any_format: bool
-    widen: bool = False
-    fixed: frozenset[str] = frozenset()
     expression: ReadExpression | None = None
 
-    def grown(self, before: Layout, record: pa.Schema) -> Layout:
-        """What a known table with the payload columns `before` becomes by records with these columns."""
-        columns = widened(before.columns, record, self.fixed) if self.widen else before.columns
-        return Layout(extend(columns, record, self.columns.reserved()) if self.grow else columns)
+    def with_fixed(self, columns: frozenset[str]) -> Rules:
+        """The rules for a table of which these columns must keep their types."""
+        return replace(self, growth=replace(self.growth, fixed=columns))
+
+    def of_new_table(self) -> Rules:
+        """Whatever the settings say of known tables, a new one takes up all that its first batch brings."""
+        return replace(self, growth=replace(self.growth, adds=True), growth_stops="")
 
 
 def rules_of(settings: Settings, expression: ReadExpression | None = None) -> Rules:
@@ -52,14 +48,22 @@ def rules_of(settings: Settings, expression: ReadExpression | None = None) -> Ru
         policies=worker_policies(settings),
         columns=settings.sink.columns,
         route=settings.route,
-        grow=tables_grow(settings),
+        growth=growth_rules(settings),
         growth_stops=stops if evolution == "fail" or policies.new_field == "fail" else "",
         leaves_columns="decode.evolution"
         if evolution == "ignore" and policies.new_field == "add"
         else "policies.new_field",
         any_format=decodes_any_format(settings.decode.format),
-        widen=tables_widen(settings),
         expression=expression,
+    )
+
+
+def growth_rules(settings: Settings) -> GrowthRules:
+    """What known tables do when records bring something new."""
+    return GrowthRules(
+        adds=tables_grow(settings),
+        widens=tables_widen(settings),
+        reserved=settings.sink.columns.reserved(),
     )
 
 

@@ -12,8 +12,8 @@ from distributary.codecs.base import INFERRED, Codec, growing
 from distributary.codecs.types.fields import fields_in
 from distributary.errors import BadSchema, SchemaNotFound
 from distributary.ingest import pins as reasons
-from distributary.ingest.columns.layout import changes, extend
-from distributary.ingest.columns.widening import widened
+from distributary.ingest.columns.growth import GrowthRules, changes, grown
+from distributary.ingest.columns.layout import NO_COLUMNS
 from distributary.ingest.pins import PinnedRecord, RecordKey, Verdict, newest_of_entities
 from distributary.ingest.schemas.entity_location import NO_FIELDS, EntityVersions
 from distributary.ingest.schemas.registry_wait import RegistryWait
@@ -167,19 +167,14 @@ class SchemaBook:
             self._store.write(record.key, record.schema)
             self._pin(record.key, record.schema)
 
-    def brings(
-        self, record: PinnedRecord, reserved: frozenset[str], *, widen: bool = False
-    ) -> tuple[str, ...]:
-        """The columns of a record type that no pinned one has, with `widen` not as wide; none where it changes no layout."""
-
-        def grown(whole: pa.Schema, by: pa.Schema) -> pa.Schema:
-            return extend(widened(whole, by) if widen else whole, by, reserved)
-
-        whole = pa.schema([])
+    def brings(self, record: PinnedRecord, rules: GrowthRules) -> tuple[str, ...]:
+        """The columns of a record type that no pinned one has, or not as wide; none where it changes no layout."""
+        whole = NO_COLUMNS
         for known in self._beside(record):
-            whole = grown(whole, self._layouts[known.key])
+            whole = grown(whole, self._layouts[known.key], rules)
         brought = self._codec.reader(record.schema, record.key[1]).schema
-        return tuple(change.column for change in changes(whole, grown(whole, brought)))
+        after = grown(whole, brought, rules)
+        return tuple(change.column for change in changes(whole.columns, after.columns))
 
     def _beside(self, record: PinnedRecord) -> list[PinnedRecord]:
         """The pinned record types, without those of other entities' schemas."""

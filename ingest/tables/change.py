@@ -19,8 +19,9 @@ from pyspark.sql import functions as sql
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
 from distributary.errors import CommitImpossible, PipelineError
-from distributary.ingest.columns.differences import Misfit, misfits, only_wider, retyped, storable
-from distributary.ingest.columns.layout import Change, Layout, spark_type
+from distributary.ingest.columns.differences import Difference, differences, only_wider, retyped, storable
+from distributary.ingest.columns.growth import Change
+from distributary.ingest.columns.layout import Layout, spark_type
 from distributary.ingest.columns.widening import Widening, widenings
 from distributary.ingest.kafka.columns import kafka_fields, table_schema
 from distributary.ingest.pins import Coordinates
@@ -94,7 +95,7 @@ class TableChanger:
             folder: (Layout(schema), properties)
             for folder, schema in OWN_TABLES.items()
             # Those that an earlier version made get the columns that were not kept then.
-            if folder not in there or any(misfits(there[folder].layout, schema))
+            if folder not in there or any(differences(there[folder].layout, schema))
         }
         self._make(
             {**self._short_of_kafka(layouts), **wanted, **own},
@@ -122,7 +123,7 @@ class TableChanger:
                 if state is not None:
                     made[layout] = state
                     self._tables.created(state)
-            elif any(misfits(there[folder].layout, schema)):
+            elif any(differences(there[folder].layout, schema)):
                 evolve(self._tables.path(folder), schema, self._spark, widen=folder in widened)
 
         with ThreadPoolExecutor(self._threads) as pool:
@@ -264,7 +265,7 @@ def evolve(
     lacking = _lacking(state, schema)
     if not lacking:
         return ()
-    tops = {misfit.top for misfit in lacking}
+    tops = {one.top for one in lacking}
     # Only these: names that Delta refuses elsewhere are fine in a table with column mapping.
     new = storable(pa.schema([field for field in schema if field.name in tops]))
     merged = pa.unify_schemas([state.layout, new], promote_options="permissive")
@@ -277,7 +278,7 @@ def evolve(
         raise PipelineError(
             f"table {path} needs Spark to take the columns {_paths(lacking)}: {state.why_not}"
         )
-    return tuple(misfit.path for misfit in lacking)
+    return tuple(one.path for one in lacking)
 
 
 def _with_wider_columns(state: TableState, wanted: pa.Schema, spark: SparkSession | None) -> TableState:
@@ -291,17 +292,15 @@ def _with_wider_columns(state: TableState, wanted: pa.Schema, spark: SparkSessio
     return after
 
 
-def _lacking(state: TableState, wanted: pa.Schema) -> list[Misfit]:
-    found = list(misfits(state.layout, wanted))
-    if contradictions := [
-        str(misfit) for misfit in found if misfit.have is not None and not only_wider(misfit)
-    ]:
+def _lacking(state: TableState, wanted: pa.Schema) -> list[Difference]:
+    found = list(differences(state.layout, wanted))
+    if contradictions := [str(one) for one in found if one.have is not None and not only_wider(one)]:
         raise CommitImpossible(
             f"table {state.path} cannot take the columns wanted: {'; '.join(contradictions)}; it was altered by "
             "another hand. Change it back, or move the table away to have it made anew"
         )
-    return [misfit for misfit in found if misfit.have is None]
+    return [one for one in found if one.have is None]
 
 
-def _paths(lacking: list[Misfit]) -> str:
-    return ", ".join(misfit.path for misfit in lacking)
+def _paths(lacking: list[Difference]) -> str:
+    return ", ".join(one.path for one in lacking)

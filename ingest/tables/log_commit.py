@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from distributary.errors import CommitImpossible, PipelineError
-from distributary.ingest.columns.differences import misfits
+from distributary.ingest.columns.differences import differences
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.tables.log import append_actions, entry_path, put_entry
 from distributary.ingest.tables.state import Path, TableState, state_of
@@ -139,8 +139,8 @@ def require_file(path: Path, file: DataFile, batch_id: int) -> os.stat_result:
 
 def require_columns(path: Path, table: pa.Schema, files: pa.Schema, batch_id: int) -> None:
     """CommitImpossible where the files have columns that the table lacks or holds with another type."""
-    if differences := [str(misfit) for misfit in misfits(table, files)]:
-        raise impossible(path, batch_id, "; ".join(differences))
+    if found := [str(one) for one in differences(table, files)]:
+        raise impossible(path, batch_id, "; ".join(found))
 
 
 def _look_at(folder: str) -> _Seen:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from distributary.errors import SumsDisagree
-from distributary.ingest.columns.differences import misfits, only_wider
+from distributary.ingest.columns.differences import differences, only_wider
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.tables import by_spark as spark_tables
 from distributary.ingest.tables.log_commit import impossible, require_file
@@ -81,8 +81,8 @@ def _rows(
     state = read_state(folder, spark)
     if state is None:
         raise impossible(folder, batch_id, "there is no Delta table any more")
-    if differences := [str(misfit) for misfit in misfits(state.layout, schema) if not only_wider(misfit)]:
-        raise impossible(folder, batch_id, "; ".join(differences))
+    if found := [str(one) for one in differences(state.layout, schema) if not only_wider(one)]:
+        raise impossible(folder, batch_id, "; ".join(found))
     return rows_for_table(spark, state, files, schema)
 
 

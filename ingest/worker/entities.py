@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from distributary.ingest.columns.layout import NO_COLUMNS, Layout, extend
+from distributary.ingest.columns.growth import GrowthRules, grown
+from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.columns.names import table_name
-from distributary.ingest.columns.widening import widened
 from distributary.ingest.conform.conversion import Plan, plan
 from distributary.ingest.kafka.columns import with_rescued, without_rescued
 from distributary.ingest.pins import Pins
@@ -27,7 +27,7 @@ class EntityBook:
 
     def __init__(self, pins: Pins) -> None:
         self._pins = pins
-        self._reserved = pins.rules.columns.reserved()
+        self._adding = GrowthRules(reserved=pins.rules.columns.reserved())
         self._numbers: dict[str, int] = {}
         self._new = 0
         self.names: list[str] = []
@@ -62,7 +62,7 @@ class EntityBook:
         key = (before, record, places, frozen)
         if key not in self._grown:
             brought = _brought(columns, places)
-            self._grown[key] = before if frozen else Layout(extend(before.columns, brought, self._reserved))
+            self._grown[key] = before if frozen else grown(before, brought, self._adding)
         self.layouts[code] = self._grown[key]
         return self.layouts[code] != before
 
@@ -80,7 +80,7 @@ class EntityBook:
         key = (layout, record, places, fixed)
         if key not in self._wider:
             held = without_rescued(self._pins.rules.columns, layout)
-            wide = Layout(widened(held.columns, _brought(columns, places), fixed))
+            wide = grown(held, _brought(columns, places), GrowthRules(adds=False, widens=True, fixed=fixed))
             self._wider[key] = layout if wide == held else wide
         wide = self._wider[key]
         if wide == layout or (code, wide) in self._wished:

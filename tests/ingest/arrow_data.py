@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as kinds
 from hypothesis import strategies as st
+
+from distributary.ingest.columns.layout import source_of
 
 FIELD_NAMES = st.sampled_from(["a", "A", "b", "c", "a b", "kafka_key", "x.y", "d", "e_1"])
 LEAVES = [
@@ -101,3 +104,30 @@ def batches(draw: st.DrawFn, schema: pa.Schema, max_rows: int = 5) -> pa.RecordB
     whole = pa.RecordBatch.from_arrays(columns, schema=schema)
     start = draw(st.integers(0, count))
     return whole.slice(start) if draw(st.booleans()) else whole
+
+
+def same(one: pa.Schema, other: pa.Schema) -> bool:
+    """Whether two schemas are the same, with where their columns came from."""
+    return bool(one.equals(other, check_metadata=True))
+
+
+def columns_within(small: Sequence[pa.Field], big: Sequence[pa.Field]) -> bool:
+    """Whether columns are among others, nested ones too, with the same names, origins and leaves."""
+    there = {column.name: column for column in big}
+    return all(
+        column.name in there
+        and source_of(column) == source_of(there[column.name])
+        and is_within(column.type, there[column.name].type)
+        for column in small
+    )
+
+
+def is_within(small: pa.DataType, big: pa.DataType) -> bool:
+    """Whether all of a type is in another at the same names, with the same leaves."""
+    if kinds.is_struct(small) and kinds.is_struct(big):
+        return columns_within(list(small), list(big))
+    if kinds.is_list(small) and kinds.is_list(big):
+        return is_within(small.value_type, big.value_type)
+    if kinds.is_map(small) and kinds.is_map(big):
+        return small.key_type == big.key_type and is_within(small.item_type, big.item_type)
+    return bool(small == big)

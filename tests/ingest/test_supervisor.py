@@ -7,7 +7,7 @@ from tests.ingest.kafka_records import TOPIC, numbered, value
 
 from distributary.errors import CommitImpossible, DistributaryError, RegistryUnavailable
 from distributary.ingest.batch.runner import Done
-from distributary.ingest.columns.layout import Change
+from distributary.ingest.columns.growth import Change
 from distributary.ingest.settings.groups import Evolutions, Failures
 from distributary.ingest.supervisor import FATAL, Restart, Spending, _changes_in_place, _sentence
 from distributary.ingest.tables.change import PlannedChange

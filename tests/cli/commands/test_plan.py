@@ -23,7 +23,7 @@ from distributary import cli
 from distributary.codecs.base import load_codec
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifest_file import ManifestStore
-from distributary.ingest.columns.layout import extend
+from distributary.ingest.columns.growth import extend
 from distributary.ingest.pins import PinnedRecord, RecordKey
 from distributary.ingest.schemas.store import PinsStore
 from distributary.ingest.tables.ledger import CHANGES_TABLE

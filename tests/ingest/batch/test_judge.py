@@ -24,7 +24,8 @@ from tests.ingest.pipelines import (
 
 from distributary.errors import EvolutionStopped, PolicyStopped
 from distributary.ingest.batch.judge import Judge, RestartToEvolve
-from distributary.ingest.columns.layout import Layout, changes
+from distributary.ingest.columns.growth import changes
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.pins import PinnedTable, Verdict
 from distributary.ingest.worker.report import Growth, TaskReport, Wish
 
@@ -64,6 +65,14 @@ def test_files_that_go_together_are_no_reason_to_begin_again(tmp_path: Path) -> 
     assert (
         judge(tmp_path).objection(report(written("t", A), written("t", AB)), records.pins(tmp_path)) is None
     )
+
+
+def test_a_new_tables_column_keeps_the_name_that_it_got_for_the_sake_of_kafkas(tmp_path: Path) -> None:
+    field = pa.field("schema_id_0", pa.int64(), metadata={"distributary.source": "schema_id"})
+    total, by = report(written("t", pa.schema([field]))), records.pins(tmp_path)
+    over = judge(tmp_path)
+    assert over.objection(total, by) is None
+    assert over.layouts(total, by)["t"].names == ["schema_id_0"]
 
 
 def test_tasks_that_named_columns_differently_begin_again_with_one_layout(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from distributary.errors import CommitImpossible
-from distributary.ingest.columns.layout import changes
+from distributary.ingest.columns.growth import changes
 from distributary.ingest.columns.widening import delta_widens, widened, widenings
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.tables.change import create, evolve

@@ -14,7 +14,8 @@ from tests.ingest.arrow_data import LEAVES, batches, schemas, values
 
 from distributary.codecs.types.fit import Fit, fit
 from distributary.errors import PolicyStopped
-from distributary.ingest.columns.layout import extend, restrict, source_of
+from distributary.ingest.columns.growth import extend
+from distributary.ingest.columns.layout import restrict, source_of
 from distributary.ingest.conform.conversion import Conformed, plan
 from distributary.ingest.conform.nested import fill
 from distributary.ingest.conform.rescued import json_values

@@ -12,7 +12,8 @@ from tests.ingest.pipelines import settings
 
 from distributary.codecs.base import Codec, load_codec
 from distributary.ingest.checkpoint.histories import Histories
-from distributary.ingest.columns.layout import Layout, extend
+from distributary.ingest.columns.growth import extend
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.evolution.candidates import Candidates
 from distributary.ingest.evolution.plan import Known, Planner, TablePlan
 from distributary.ingest.evolution.rules import rules_of

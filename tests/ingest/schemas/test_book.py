@@ -7,12 +7,13 @@ import pytest
 from tests.ingest.pipelines import SUBJECT, checkpoint, registry, schema_book
 
 from distributary.errors import CheckpointMismatch
+from distributary.ingest.columns.growth import GrowthRules
 from distributary.ingest.schemas.book import SchemaBook
 from distributary.ingest.schemas.registry_wait import Stopped
 from distributary.producer_sim.formats.protobuf import schema_text
 from distributary.registry.memory import MemoryRegistry
 
-RESERVED = frozenset({"kafka_topic"})
+ADDING = GrowthRules(reserved=frozenset({"kafka_topic"}))
 
 
 def opened(root: Path, asking: MemoryRegistry) -> SchemaBook:
@@ -88,10 +89,10 @@ def test_only_what_no_pinned_type_has_is_brought(tmp_path: Path) -> None:
     book = schema_book(checkpoint(tmp_path), asking)
     first, second = book.learn([(1, (0,)), (2, (0,))]).records
     book.pin([first])
-    assert book.brings(second, RESERVED) == ("season", "guild", "achievements")
-    assert book.brings(first, RESERVED) == ()
+    assert book.brings(second, ADDING) == ("season", "guild", "achievements")
+    assert book.brings(first, ADDING) == ()
     book.pin([second])
-    assert book.brings(second, RESERVED) == ()
+    assert book.brings(second, ADDING) == ()
     assert book.layout((2, (0,))).names[-3:] == ["season", "guild", "achievements"]
 
 

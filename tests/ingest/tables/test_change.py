@@ -9,7 +9,7 @@ from tests.ingest.pipelines import make_table, table_book, written
 
 from distributary.errors import CommitImpossible
 from distributary.ingest.batch.passes import Settled, planned_changes
-from distributary.ingest.columns.differences import misfits
+from distributary.ingest.columns.differences import differences
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.pins import PinnedTable
@@ -104,5 +104,5 @@ def test_a_written_table_gets_the_kafka_column_that_it_was_made_without(tmp_path
         book = table_book(tmp_path)
         TableChanger(book, None, columns, 4).apply(planned, {"written": Layout(A)}, {})
         states = book.states(["written", "other"])
-        assert not list(misfits(states["written"].layout, files))
+        assert not list(differences(states["written"].layout, files))
         assert {folder: state.version for folder, state in states.items()} == {"written": 1, "other": 0}

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from distributary.ingest.columns.layout import extend
+from distributary.ingest.columns.growth import extend
 from distributary.ingest.conform.conversion import plan
 from distributary.ingest.settings.groups import Policies
 from distributary.producer_sim.events.model import columns
