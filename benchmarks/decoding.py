@@ -31,7 +31,9 @@ def source(spark: SparkSession, settings: Settings, tuned: bool = False) -> Data
         kafka = ClientOptions({**settings.source.kafka, **CLIENT_DEFAULTS})
         settings = settings.model_copy(update={"source": settings.source.model_copy(update={"kafka": kafka})})
     records = read_stream(spark, settings)
-    return worker_columns(records, len(settings.source.topics), record_headers(settings))
+    return worker_columns(
+        records, len(settings.source.topics), record_headers(settings.source, settings.route)
+    )
 
 
 def decoded(spark: SparkSession, settings: Settings, schema: Schema) -> DataFrame:

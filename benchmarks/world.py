@@ -16,6 +16,7 @@ from benchmarks.watching import Watch
 from pyspark.sql import SparkSession
 
 from distributary.ingest.run import schemas_of
+from distributary.ingest.schemas.subjects import inferred_subject, value_subjects
 from distributary.ingest.session import spark_conf
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.spark.session import spark_session
@@ -84,7 +85,10 @@ class World:
     def _schema_of(self, topic: str) -> Schema:
         settings = self.settings(topic, self._folder, self.sizes.batch_rows)
         with schemas_of(settings, self.spark) as schemas:
-            (version,) = schemas.versions(settings.inferred_subject() or settings.subjects()[0])
+            decode = settings.decode
+            subject = inferred_subject(settings.name, decode)
+            subject = subject or value_subjects(settings.source, settings.registry, decode)[0]
+            (version,) = schemas.versions(subject)
             return schemas.by_ref(version.id)
 
     def simulation(self, topic: str, **chosen: Any) -> Simulation:

@@ -26,6 +26,7 @@ from distributary.ingest.checkpoint.generation import (
     World,
     born,
     check_same_world,
+    fingerprint,
     read_generation,
 )
 from distributary.ingest.checkpoint.lease import Lease
@@ -39,6 +40,7 @@ from distributary.ingest.routing.tree import Node
 from distributary.ingest.schemas.book import SchemaBook, same_columns
 from distributary.ingest.schemas.registry_wait import RegistryWait
 from distributary.ingest.schemas.store import PinsStore
+from distributary.ingest.schemas.subjects import inferred_subject, key_subjects, value_subjects
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.tables.book import TableBook
 from distributary.ingest.tables.log_commit import NativeCommits
@@ -93,7 +95,9 @@ class Pipeline:
             RegistryWait(progress, stop),
             self.settings.registry.unknown_id_cache_seconds,
         )
-        schemas.open(self.settings.subjects(), self.settings.inferred_subject())
+        chosen = self.settings
+        subjects = value_subjects(chosen.source, chosen.registry, chosen.decode)
+        schemas.open(subjects, inferred_subject(chosen.name, chosen.decode))
         if self.settings.decode.engine == "spark":
             check_decoders(codec, schemas.records)
         keys = self._keys(progress, stop, schemas) if self.settings.decode.key == "auto" else None
@@ -121,7 +125,7 @@ class Pipeline:
         seconds = self.settings.registry.unknown_id_cache_seconds
         keys = SchemaBook(KeyCodec(), self.registry, store, wait, seconds)
         # A start that needs no registry for its values does not wait for one because of keys.
-        keys.open(self.settings.key_subjects(), waiting=not values.records)
+        keys.open(key_subjects(self.settings.source), waiting=not values.records)
         return keys
 
     def start(self, process: Any) -> StreamingQuery:
@@ -170,7 +174,7 @@ def _generation(settings: Settings, checkpoint: Checkpoint) -> Generation:
     generation = read_generation(checkpoint)
     check_continuity(checkpoint, generation, ManifestStore(checkpoint))
     cluster, topics = topic_identity(settings)
-    world = World(cluster, topics, settings.fingerprint())
+    world = World(cluster, topics, fingerprint(settings))
     if generation is not None:
         check_same_world(generation, world)
         return generation

@@ -77,9 +77,9 @@ def schemas_of(
                 yield known
                 return
             hints = hints_of(settings.decode.schema_hints)
-            yield MixedSchemas(known, location_of(settings), hints.json())
+            yield MixedSchemas(known, location_of(settings.name, settings.decode), hints.json())
         return
-    location = location_of(settings)
+    location = location_of(settings.name, settings.decode)
     if isinstance(location, EntitySchemas):
         if not location.names():
             keep(location, infer_entities(spark, settings))

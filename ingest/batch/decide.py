@@ -15,7 +15,7 @@ from distributary.codecs.base import load_codec
 from distributary.ingest.batch.passes import Settled
 from distributary.ingest.checkpoint import manifest_pins as decisions
 from distributary.ingest.checkpoint.change_log import LoggedChange
-from distributary.ingest.checkpoint.generation import Generation
+from distributary.ingest.checkpoint.generation import Generation, fingerprint
 from distributary.ingest.checkpoint.histories import Histories, carried_on
 from distributary.ingest.checkpoint.manifest import (
     BatchPins,
@@ -214,7 +214,7 @@ def _pins(settings: Settings, decision: Decision) -> BatchPins:
             pinned.key[0]: hashlib.sha256(pinned.schema.text.encode()).hexdigest()
             for pinned in pins.schemas.records
         },
-        settings=hashlib.sha256(repr(sorted(settings.fingerprint().items())).encode()).hexdigest(),
+        settings=hashlib.sha256(repr(sorted(fingerprint(settings).items())).encode()).hexdigest(),
         decisions=decisions.to_json(pins),
     )
 

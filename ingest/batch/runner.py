@@ -98,7 +98,9 @@ class BatchRunner:
         self._finisher = Finisher(
             self.settings, self.checkpoint, self.tables, self.native, self.generation.lineage
         )
-        self._rewriter = Rewriter(self.checkpoint, record_headers(self.settings), self.slots)
+        self._rewriter = Rewriter(
+            self.checkpoint, record_headers(self.settings.source, self.settings.route), self.slots
+        )
 
     def __call__(self, records: DataFrame, batch_id: int) -> None:
         """Bring a batch to its end, from the beginning or from where an earlier attempt left it."""
@@ -168,7 +170,7 @@ class BatchRunner:
     ) -> Settled:
         judge = Judge(self.settings, self.schemas, self.tables, known, self.keys)
         pins = self._first_pins(batch_id, known, met, judge.room())
-        headers = record_headers(self.settings)
+        headers = record_headers(self.settings.source, self.settings.route)
         return Settling(records.sparkSession, judge, self.tables, headers, self.slots).settle(records, pins)
 
     def _first_pins(

@@ -14,6 +14,7 @@ from distributary.files import write_once
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.kafka.cluster import UNKNOWN
 from distributary.ingest.kafka.offsets import Positions, positions_from_json, positions_to_json
+from distributary.ingest.settings.model import Settings
 
 FORMAT = 1
 
@@ -52,6 +53,22 @@ class World:
     def as_kept(self) -> World:
         """The same through JSON, so that what is compared today is what will be read tomorrow."""
         return World(self.cluster_id, dict(self.topics), json.loads(json.dumps(dict(self.fingerprint))))
+
+
+def fingerprint(settings: Settings) -> dict[str, Any]:
+    """What may not change on a living checkpoint, as plain JSON values by dotted name."""
+    route = {f"route.{key}": value for key, value in settings.route if key != "max_tables"}
+    if settings.route.expression is None:
+        del route["route.expression"]
+    return {
+        "source.topics": sorted(settings.source.topics),
+        **route,
+        "decode.format": settings.decode.format,
+        "sink.root": str(settings.sink.root),
+        **{f"sink.columns.{role}": name for role, name in settings.sink.columns.given()},
+        # Settings that came later are kept only where they say something, for checkpoints from before.
+        **({} if settings.decode.key == "bytes" else {"decode.key": settings.decode.key}),
+    }
 
 
 @dataclass(frozen=True, slots=True)

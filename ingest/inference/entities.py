@@ -21,7 +21,7 @@ from distributary.codecs.wire.record_headers import last_header
 from distributary.ingest.inference.bound import Looked, check_bound, enough
 from distributary.ingest.inference.topic import records_to_infer
 from distributary.ingest.routing.routes import as_text
-from distributary.ingest.schemas.entity_location import NO_FIELDS, EntitySchemas, entity_name
+from distributary.ingest.schemas.entity_location import NO_FIELDS, EntitySchemas, entity_name, schema_folder
 from distributary.ingest.schemas.hints import hints_of
 from distributary.ingest.settings.groups import Route
 from distributary.ingest.settings.model import Settings
@@ -53,14 +53,14 @@ def infer_entities(spark: SparkSession, settings: Settings, sample: int | None =
     Raises ConfigError where the records of one have more fields than decode.max_fields.
     """
     # A task for each of the many parts of a shuffle would be a Python worker each, mostly for nothing.
-    records = _latest(settings, records_to_infer(spark, settings, sample))
+    records = _latest(settings.decode.format, settings.route, records_to_infer(spark, settings, sample))
     records = records.coalesce(spark.sparkContext.defaultParallelism)
     known = replace(_NOTHING, text=hints_of(settings.decode.schema_hints).json())
     run = _inferring(settings.decode.format, settings.route, known, enough(settings.decode.max_fields))
     rows = records.mapInArrow(run, _FOUND_DDL).collect()
-    found = _by_name(settings, [(row.entity, row.text, row.records, row.cut_short) for row in rows])
+    found = _by_name(settings.route, [(row.entity, row.text, row.records, row.cut_short) for row in rows])
     most = sorted(found.values(), key=lambda one: (-one.records, one.entity))[: settings.route.max_tables]
-    location = EntitySchemas(settings.schema_folder(), "", settings.decode.schema_hints)
+    location = EntitySchemas(schema_folder(settings.name, settings.decode), "", settings.decode.schema_hints)
     codec = load_codec(settings.decode.format)
     most.sort(key=lambda one: one.entity)
     schemas = {one.entity: _schema(one, codec, location) for one in most}
@@ -89,10 +89,10 @@ class _Found:
     cut_short: bool = False
 
 
-def _by_name(settings: Settings, rows: Iterable[tuple[str, str, int, bool]]) -> dict[str, _Found]:
+def _by_name(route: Route, rows: Iterable[tuple[str, str, int, bool]]) -> dict[str, _Found]:
     found: dict[str, _Found] = {}
     for entity, text, records, cut_short in sorted(rows):
-        name = entity_name(entity, settings.route.fold_case)
+        name = entity_name(entity, route.fold_case)
         one = found.setdefault(name, _Found(entity, name))
         one.records += records
         one.texts.add(text)
@@ -105,12 +105,11 @@ def _schema(found: _Found, codec: Codec, location: EntitySchemas) -> Schema:
     return replace(_NOTHING, text=text, entity=found.name)
 
 
-def _with_entity(settings: Settings, records: DataFrame) -> DataFrame:
+def _with_entity(format_: str, route: Route, records: DataFrame) -> DataFrame:
     """The records with the column `entity`, without those that have none."""
     columns = ["topic", "key", "timestamp", "offset", "value"]
-    route = settings.route
     if route.by == "field":
-        frame = records.select(*columns).mapInArrow(_picking(settings.decode.format, route), _NAMED_DDL)
+        frame = records.select(*columns).mapInArrow(_picking(format_, route), _NAMED_DDL)
     elif route.by == "topic":
         frame = records.select(*columns, F.col("topic").alias("entity"))
     else:
@@ -135,11 +134,11 @@ def _reading(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batch.set_column(place, pa.field("entity", pa.string()), as_text(_binary(batch["entity"])))
 
 
-def _latest(settings: Settings, records: DataFrame) -> DataFrame:
+def _latest(format_: str, route: Route, records: DataFrame) -> DataFrame:
     # Told apart before their entities are found, so that each record is looked into once.
-    keyed = _with_entity(settings, records.where("key IS NOT NULL")).groupBy("topic", "key", "entity")
+    keyed = _with_entity(format_, route, records.where("key IS NOT NULL")).groupBy("topic", "key", "entity")
     newest = keyed.agg(F.max_by("value", F.struct("timestamp", "offset")).alias("value"))
-    others = _with_entity(settings, records.where("key IS NULL"))
+    others = _with_entity(format_, route, records.where("key IS NULL"))
     columns = ["entity", "value"]
     return newest.select(*columns).unionByName(others.select(*columns))
 

@@ -18,6 +18,7 @@ from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.kafka.source import read_range
 from distributary.ingest.schemas.entity_location import growing_codec
 from distributary.ingest.schemas.hints import hinted, hints_of
+from distributary.ingest.settings.groups import Decode, Source
 from distributary.ingest.settings.model import Settings
 from distributary.registry.base import Schema
 
@@ -34,7 +35,7 @@ def infer(spark: SparkSession, settings: Settings, sample: int | None = None) ->
     """
     hints, cut_short = hints_of(settings.decode.schema_hints), spark.sparkContext.accumulator(0)
     values = _latest(records_to_infer(spark, settings, sample))
-    found = hinted(_schema_of(spark, _texts(settings, values, hints, cut_short)), hints)
+    found = hinted(_schema_of(spark, _texts(settings.decode, values, hints, cut_short)), hints)
     schema = Schema(0, "STRUCT", found.json())
     check_bound([Looked(schema, cut_short.value > 0)], settings.decode.max_fields)
     return schema
@@ -43,7 +44,7 @@ def infer(spark: SparkSession, settings: Settings, sample: int | None = None) ->
 def records_to_infer(spark: SparkSession, settings: Settings, sample: int | None = None) -> DataFrame:
     """The topics' records that name no schema and are no nulls, all of them or about `sample` of the newest."""
     offsets = _sampled(_everything(settings), sample)
-    records = _without_registered(settings, read_range(spark, settings, offsets))
+    records = _without_registered(settings.decode, settings.source, read_range(spark, settings, offsets))
     return records.where("value IS NOT NULL")
 
 
@@ -67,12 +68,12 @@ def _sampled(offsets: Offsets, sample: int | None) -> Offsets:
     }
 
 
-def _without_registered(settings: Settings, records: DataFrame) -> DataFrame:
-    codec = growing_codec(settings)
+def _without_registered(decode: Decode, source: Source, records: DataFrame) -> DataFrame:
+    codec = growing_codec(decode)
     if not codec.registered:
         return records
     inferred = codec.names_no_schema(F.col("value"))
-    if settings.source.headers:
+    if source.headers:
         inferred &= last_header(F.col("headers"), VALUE_HEADER).isNull()
     return records.where(inferred)
 
@@ -83,14 +84,12 @@ def _latest(values: DataFrame) -> DataFrame:
     return newest.unionByName(values.where("key IS NULL").select("value"))
 
 
-def _texts(
-    settings: Settings, values: DataFrame, hints: StructType, cut_short: Accumulator[int]
-) -> DataFrame:
+def _texts(decode: Decode, values: DataFrame, hints: StructType, cut_short: Accumulator[int]) -> DataFrame:
     """The values as texts for Spark's reader, not many more than show that there are too many fields."""
-    if not isinstance(growing_codec(settings), SurveyingCodec):
+    if not isinstance(growing_codec(decode), SurveyingCodec):
         return values.select(F.col("value").cast("string"))
     known = Schema(0, "STRUCT", hints.json())
-    run = bounded(settings.decode.format, known, settings.decode.max_fields, cut_short)
+    run = bounded(decode.format, known, decode.max_fields, cut_short)
     return values.mapInArrow(run, "value string")
 
 

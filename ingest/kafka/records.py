@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from distributary.codecs.wire.record_headers import VALUE_HEADER, last_header
-from distributary.ingest.settings.model import Settings
+from distributary.ingest.settings.groups import Route, Source
 
 # Of the frame that workers read, in this order; see `ingest/kafka/records.py`.
 RAW = ("topic", "partition", "offset", "ts", "key", "value", "header_id", "route")
@@ -30,10 +30,10 @@ _TYPES = {
 RAW_SCHEMA = pa.schema([pa.field(name, _TYPES[name]) for name in RAW])
 
 
-def record_headers(settings: Settings) -> dict[str, str]:
+def record_headers(source: Source, route: Route) -> dict[str, str]:
     """The record headers that workers read, by the columns they are read into."""
-    wanted = {"header_id": VALUE_HEADER} if settings.source.headers else {}
-    return wanted if settings.route.header is None else {**wanted, "route": settings.route.header}
+    wanted = {"header_id": VALUE_HEADER} if source.headers else {}
+    return wanted if route.header is None else {**wanted, "route": route.header}
 
 
 def worker_columns(records: DataFrame, topics: int, headers: Mapping[str, str]) -> DataFrame:

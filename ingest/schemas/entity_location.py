@@ -22,26 +22,32 @@ from distributary.files import file_lock, make_folder, numbered, write_once
 from distributary.ingest.columns.names import ENTITY, table_name
 from distributary.ingest.schemas.hints import hinted, hints_of
 from distributary.ingest.schemas.location import SUFFIX, SchemaLocation, file_text
-from distributary.ingest.settings.model import Settings
+from distributary.ingest.schemas.subjects import inferred_subject
+from distributary.ingest.settings.groups import Decode
 from distributary.registry.base import Reference, Schema, SchemaRef, SchemaType, SubjectVersion
 
 
-def growing_codec(settings: Settings) -> GrowingCodec:
-    """The codec of the settings. Raises ConfigError for one whose schemas are all registered, none inferred."""
-    codec = growing(load_codec(settings.decode.format))
+def growing_codec(decode: Decode) -> GrowingCodec:
+    """The codec that decodes. Raises ConfigError for one whose schemas are all registered, none inferred."""
+    codec = growing(load_codec(decode.format))
     if codec is None:
         raise ConfigError(
-            f"records in {settings.decode.format} name their schema in a registry; there is nothing to infer"
+            f"records in {decode.format} name their schema in a registry; there is nothing to infer"
         )
     return codec
 
 
-def location_of(settings: Settings) -> SchemaLocation:
-    """Where the versions of the settings' inferred schema are. Raises ConfigError where none is inferred."""
-    growing_codec(settings)
-    folder, subject = settings.schema_folder(), settings.inferred_subject() or settings.name
-    if settings.decode.schema_per == "entity":
-        return EntitySchemas(folder, subject, settings.decode.schema_hints)
+def schema_folder(pipeline: str, decode: Decode) -> Path:
+    """Where the versions of a pipeline's inferred schema are."""
+    return decode.schema_location or Path("schemas", pipeline).absolute()
+
+
+def location_of(pipeline: str, decode: Decode) -> SchemaLocation:
+    """The location of a pipeline's inferred schema. Raises ConfigError where none is inferred."""
+    growing_codec(decode)
+    folder, subject = schema_folder(pipeline, decode), inferred_subject(pipeline, decode) or pipeline
+    if decode.schema_per == "entity":
+        return EntitySchemas(folder, subject, decode.schema_hints)
     return SchemaLocation(folder, subject)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from distributary.codecs.base import PickingCodec, ValidatingCodec, growing, load_codec
+from distributary.codecs.base import Codec, PickingCodec, ValidatingCodec, growing, load_codec
 from distributary.ingest.columns import names
 from distributary.ingest.settings.check import add_problems, refuse_literal_secrets
 from distributary.ingest.settings.groups import (
@@ -28,7 +28,7 @@ from distributary.ingest.settings.groups import (
 from distributary.ingest.settings.problems import as_error
 from distributary.ingest.settings.reference import json_schema_of, page_of
 from distributary.ingest.settings.yaml_file import Document, in_no_file, parse, read
-from distributary.values import Folder, Group, WrongValues
+from distributary.values import Folder, Group, Wrong, WrongValues
 
 KEY_TEXT = "kafka_key_text"
 
@@ -108,45 +108,9 @@ class Settings(Group):
         return self
 
     @model_validator(mode="after")
-    def _keys_have_their_schemas(self) -> Settings:
-        if self.decode.key == "auto" and not load_codec(self.decode.format).registered:
-            why = f"keys name schemas of a registry, which format {self.decode.format} has none of; write format: auto"
-            raise WrongValues((("decode", "key"), why))
-        return self
-
-    @model_validator(mode="after")
-    def _can_be_held_to_its_schema(self) -> Settings:
-        if self.decode.check == "schema" and not isinstance(load_codec(self.decode.format), ValidatingCodec):
-            why = f"schemas of format {self.decode.format} say nothing of records that decoding does not check anyway"
-            raise WrongValues((("decode", "check"), f"{why}; leave it out"))
-        return self
-
-    @model_validator(mode="after")
-    def _has_a_schema_an_entity(self) -> Settings:
-        if self.decode.schema_per == "entity" and (why := self._no_schema_an_entity()):
-            raise WrongValues((("decode", "schema_per"), f"{why}: write schema_per: topic, or leave it out"))
-        return self
-
-    def _no_schema_an_entity(self) -> str:
-        """Why no entity can have an inferred schema of its own; empty where each can."""
-        codec = load_codec(self.decode.format)
-        if growing(codec) is None:
-            return f"records in {self.decode.format} name their schema in a registry"
-        if self.route.by in ("record", "expression"):
-            return f"route.by {self.route.by} tells a record's entity only once it is decoded, which takes its schema"
-        if self.route.by == "field" and not isinstance(codec, PickingCodec):
-            return f"the codec {self.decode.format} cannot find route.field before it has a schema"
-        if self.route.by == "key" and self.decode.key == "auto":
-            return "`infer` reads keys as they are, while a run routes by what decode.key auto makes of them"
-        if self.decode.engine == "spark":
-            return "decode.engine spark decodes by one schema for the topic"
-        return ""
-
-    @model_validator(mode="after")
-    def _has_its_schemas(self) -> Settings:
-        if self.registry.url is None and load_codec(self.decode.format).registered:
-            why = f"records in {self.decode.format} name their schema: write a registry's address, such as http://127.0.0.1:8081"
-            raise WrongValues((("registry", "url"), why))
+    def _goes_with_its_format(self) -> Settings:
+        if wrong := tuple(_wrong_for(self, load_codec(self.decode.format))):
+            raise WrongValues(*wrong)
         return self
 
     @field_validator("checkpoint", mode="after")
@@ -208,42 +172,41 @@ class Settings(Group):
         """The same, for a run that takes what is there now and then ends."""
         return self.model_copy(update={"trigger": self.trigger.model_copy(update={"available_now": True})})
 
-    def subjects(self) -> tuple[str, ...]:
-        """The registry's subjects to watch: those given, or `<topic>-value` of each topic; none where no record names its schema."""
-        if not load_codec(self.decode.format).registered:
-            return ()
-        return self.registry.subjects or tuple(f"{topic}-value" for topic in self.source.topics)
-
-    def key_subjects(self) -> tuple[str, ...]:
-        """The subjects of the topics' keys; what is registered elsewhere is asked for when it is met."""
-        return tuple(f"{topic}-key" for topic in self.source.topics)
-
-    def inferred_subject(self) -> str | None:
-        """What the versions of the inferred schema are called by; None where there is none. No topic makes such a subject."""
-        return None if growing(load_codec(self.decode.format)) is None else f"inferred:{self.name}"
-
-    def schema_folder(self) -> Path:
-        """Where the versions of an inferred schema are."""
-        return self.decode.schema_location or Path("schemas", self.name).absolute()
-
     def effective(self) -> dict[str, Any]:
         """All settings, defaults included, as plain JSON values; secrets are masked."""
         return self.model_dump(mode="json")
 
-    def fingerprint(self) -> dict[str, Any]:
-        """What may not change on a living checkpoint, as plain JSON values by dotted name."""
-        route = {f"route.{key}": value for key, value in self.route if key != "max_tables"}
-        if self.route.expression is None:
-            del route["route.expression"]
-        return {
-            "source.topics": sorted(self.source.topics),
-            **route,
-            "decode.format": self.decode.format,
-            "sink.root": str(self.sink.root),
-            **{f"sink.columns.{role}": name for role, name in self.sink.columns.given()},
-            # Settings that came later are kept only where they say something, for checkpoints from before.
-            **({} if self.decode.key == "bytes" else {"decode.key": self.decode.key}),
-        }
+
+def _wrong_for(settings: Settings, codec: Codec) -> Iterator[Wrong]:
+    """What the codec that the settings name cannot do."""
+    decode = settings.decode
+    if settings.registry.url is None and codec.registered:
+        why = f"records in {decode.format} name their schema: write a registry's address, such as http://127.0.0.1:8081"
+        yield ("registry", "url"), why
+    if decode.key == "auto" and not codec.registered:
+        why = f"keys name schemas of a registry, which format {decode.format} has none of; write format: auto"
+        yield ("decode", "key"), why
+    if decode.check == "schema" and not isinstance(codec, ValidatingCodec):
+        why = f"schemas of format {decode.format} say nothing of records that decoding does not check anyway"
+        yield ("decode", "check"), f"{why}; leave it out"
+    if decode.schema_per == "entity" and (why := _no_schema_an_entity(settings, codec)):
+        yield ("decode", "schema_per"), f"{why}: write schema_per: topic, or leave it out"
+
+
+def _no_schema_an_entity(settings: Settings, codec: Codec) -> str:
+    """Why no entity can have an inferred schema of its own; empty where each can."""
+    decode, route = settings.decode, settings.route
+    if growing(codec) is None:
+        return f"records in {decode.format} name their schema in a registry"
+    if route.by in ("record", "expression"):
+        return f"route.by {route.by} tells a record's entity only once it is decoded, which takes its schema"
+    if route.by == "field" and not isinstance(codec, PickingCodec):
+        return f"the codec {decode.format} cannot find route.field before it has a schema"
+    if route.by == "key" and decode.key == "auto":
+        return "`infer` reads keys as they are, while a run routes by what decode.key auto makes of them"
+    if decode.engine == "spark":
+        return "decode.engine spark decodes by one schema for the topic"
+    return ""
 
 
 def json_schema() -> dict[str, Any]:

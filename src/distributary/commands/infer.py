@@ -39,7 +39,7 @@ def infer(
     from distributary.ingest.settings.model import load
 
     settings = load(file)
-    location = location_of(settings)
+    location = location_of(settings.name, settings.decode)
     look = Look(settings, refresh, sample)
     per_entity = isinstance(location, EntitySchemas)
     found = (
@@ -67,7 +67,7 @@ def _of_topic(look: Look, location: SchemaLocation) -> views.Inferred:
     from distributary.ingest.inference.topic import infer as infer_schema
     from distributary.ingest.schemas.entity_location import growing_codec
 
-    codec = growing_codec(look.settings)
+    codec = growing_codec(look.settings.decode)
     before = location.latest()
     if before is not None and not look.refresh:
         return _there(look, {None: before})[0]
@@ -81,7 +81,7 @@ def _of_entities(look: Look, location: EntitySchemas) -> list[views.Inferred]:
     from distributary.ingest.inference.entities import infer_entities
     from distributary.ingest.schemas.entity_location import growing_codec
 
-    codec = growing_codec(look.settings)
+    codec = growing_codec(look.settings.decode)
     before = location.newest(location.names())
     if before and not look.refresh:
         return _there(look, {location.entity(name): schema for name, schema in before.items()})
@@ -102,7 +102,7 @@ def _there(look: Look, kept: Mapping[str | None, Schema]) -> list[views.Inferred
     """Versions that were kept before, by entity: no record is read, but what the hints say now is held against them."""
     from distributary.ingest.schemas.entity_location import growing_codec
 
-    codec = growing_codec(look.settings)
+    codec = growing_codec(look.settings.decode)
     changes = {entity: changes_between(None, schema, codec) for entity, schema in kept.items()}
     readable = {entity: schema for entity, schema in kept.items() if changes[entity].told is not None}
     hinted = _hinted(look.settings, readable)

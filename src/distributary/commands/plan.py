@@ -59,7 +59,7 @@ def plan(
     expression = _expression(settings)
     offer = None if schema is None else Offer(schema, subject, schema_type, tuple(references or ()))
     with _answered(file, settings) as answered:
-        candidate = None if offer is None else offered(offer, settings.subjects(), answered)
+        candidate = None if offer is None else offered(offer, _value_subjects(settings), answered)
         codec, candidates = _candidates(settings, answered, candidate)
         told = views.told_subjects(candidates, answered)
         # Older versions are asked for when a table's records are of a type that the newest is not.
@@ -94,11 +94,15 @@ def _answered(file: Path, settings: Settings) -> Iterator[Answered]:
 
     codec = load_codec(settings.decode.format)
     if not codec.registered:
-        yield Answered(location_of(settings), None)
+        yield Answered(location_of(settings.name, settings.decode), None)
         return
     with asking("", file) as asked:
         mixed = growing(codec) is not None
-        registry = MixedSchemas(asked.registry, location_of(settings)) if mixed else asked.registry
+        registry = (
+            MixedSchemas(asked.registry, location_of(settings.name, settings.decode))
+            if mixed
+            else asked.registry
+        )
         yield Answered(registry, asked.catalogue)
 
 
@@ -108,20 +112,27 @@ def _candidates(
     from distributary.codecs.base import codec_knowing, load_codec
     from distributary.ingest.evolution.candidates import Candidates
 
-    subjects = [*settings.subjects(), *_inferred_subjects(settings)]
+    subjects = [*_value_subjects(settings), *_inferred_subjects(settings)]
     codec = load_codec(settings.decode.format)
     found = Candidates(codec, answered.registry, subjects, candidate)
     return codec_knowing(settings.decode.format, {one.ref: one.schema.type for one in found.newest}), found
 
 
+def _value_subjects(settings: Settings) -> tuple[str, ...]:
+    from distributary.ingest.schemas.subjects import value_subjects
+
+    return value_subjects(settings.source, settings.registry, settings.decode)
+
+
 def _inferred_subjects(settings: Settings) -> list[str]:
     """What the inferred schemas' versions are called by: one for all records, or one an entity."""
     from distributary.ingest.schemas.entity_location import EntitySchemas, location_of
+    from distributary.ingest.schemas.subjects import inferred_subject
 
-    inferred = settings.inferred_subject()
+    inferred = inferred_subject(settings.name, settings.decode)
     if inferred is None:
         return []
-    location = location_of(settings)
+    location = location_of(settings.name, settings.decode)
     return location.subjects() if isinstance(location, EntitySchemas) else [inferred]
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.ingest.pipelines import settings
 
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.checkpoint.folder import Checkpoint
@@ -15,6 +17,7 @@ from distributary.ingest.checkpoint.generation import (
     World,
     born,
     check_same_world,
+    fingerprint,
     read_generation,
 )
 
@@ -117,3 +120,27 @@ def test_an_unknown_way_to_start_is_refused(checkpoint: Checkpoint, generation: 
 
 def test_a_generation_is_a_value(generation: Generation) -> None:
     assert replace(generation) == generation
+
+
+def test_the_fingerprint_holds_what_may_not_change(tmp_path: Path) -> None:
+    before = fingerprint(settings(tmp_path))
+    same = settings(tmp_path, route={"max_tables": 7}, trigger={"available_now": True})
+    assert fingerprint(same) == before
+    other = fingerprint(settings(tmp_path, route={"field": "title"}, source={"topics": ["others"]}))
+    assert {name for name in before if before[name] != other[name]} == {"route.field", "source.topics"}
+    assert json.loads(json.dumps(before)) == before
+
+
+def test_settings_that_came_later_are_in_the_fingerprint_only_where_they_say_something(
+    tmp_path: Path,
+) -> None:
+    plain = fingerprint(settings(tmp_path))
+    assert not {"decode.key", "sink.columns.key_text", "route.expression"} & set(plain)
+    assert fingerprint(settings(tmp_path, decode={"format": "auto", "key": "auto"}))["decode.key"] == "auto"
+
+
+def test_no_secret_is_in_the_fingerprint(tmp_path: Path) -> None:
+    kafka = {"bootstrap.servers": "127.0.0.1:1", "ssl.truststore.password": "hunter2"}
+    login = {"user": "me", "password": "hunter2"}
+    told = json.dumps(fingerprint(settings(tmp_path, source={"kafka": kafka}, registry=login)))
+    assert "hunter2" not in told

@@ -22,6 +22,7 @@ from distributary.ingest.failpoints import VARIABLE
 from distributary.ingest.parquet.data_file import owner
 from distributary.ingest.progress import Progress
 from distributary.ingest.run import run
+from distributary.ingest.schemas.entity_location import schema_folder
 from distributary.ingest.settings.model import Settings, load
 from distributary.ingest.supervisor import Outcome
 from distributary.producer_sim.demo.background_run import BackgroundRun
@@ -161,6 +162,11 @@ class PipelineKit:
     def root(self) -> Path:
         """Where the tables are."""
         return self.settings.sink.root
+
+    @property
+    def schema_folder(self) -> Path:
+        """Where the versions of an inferred schema are."""
+        return schema_folder(self.settings.name, self.settings.decode)
 
     @property
     def checkpoint(self) -> Checkpoint:

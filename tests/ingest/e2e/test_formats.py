@@ -49,7 +49,7 @@ def test_protobuf_without_spark_s_jar_for_it_is_refused_before_anything_is_read(
 
 
 def schema_files(kit: PipelineKit) -> list[Path]:
-    return sorted(kit.settings.schema_folder().glob("*.json"))
+    return sorted(kit.schema_folder.glob("*.json"))
 
 
 def sent_json(kit: PipelineKit, records: list[dict[str, object]]) -> None:

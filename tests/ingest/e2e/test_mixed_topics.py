@@ -105,7 +105,7 @@ def test_four_formats_in_one_topic_meet_in_their_entities_tables(kit: PipelineKi
     mixed(kit, types, decode={"evolution": evolution}, route={"field": "game"})
     kit.send(types.of("go", 1)[:2])
     kit.run()
-    assert not list(kit.settings.schema_folder().glob("*"))  # nothing is inferred before there is something
+    assert not list(kit.schema_folder.glob("*"))  # nothing is inferred before there is something
     kit.send([*types.of("go", 2)[2:], *types.of("chess", 3), b"\x7f", b"[1]", b"{"])
     kit.run()
     kit.send([raw(game="go", level="high"), raw(game="go", level=4, at={"x": 1.5})])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.ingest.pipelines import settings
 
+from distributary.ingest.checkpoint.generation import fingerprint
 from distributary.ingest.schemas.entity_location import EntitySchemas, location_of
 
 PER_ENTITY = {"format": "json", "schema_per": "entity"}
@@ -35,9 +36,8 @@ def test_what_cannot_be_is_refused_with_the_reason(
 )
 def test_where_it_can_be_schemas_are_kept_by_entity(tmp_path: Path, route: dict[str, Any]) -> None:
     per_entity = settings(tmp_path, decode=PER_ENTITY, route=route)
-    assert isinstance(location_of(per_entity), EntitySchemas)
-    assert not isinstance(location_of(settings(tmp_path, decode={"format": "json"})), EntitySchemas)
+    assert isinstance(location_of(per_entity.name, per_entity.decode), EntitySchemas)
+    per_topic = settings(tmp_path, decode={"format": "json"}, route=route)
+    assert not isinstance(location_of(per_topic.name, per_topic.decode), EntitySchemas)
     # A checkpoint may go from one to the other.
-    assert (
-        per_entity.fingerprint() == settings(tmp_path, decode={"format": "json"}, route=route).fingerprint()
-    )
+    assert fingerprint(per_entity) == fingerprint(per_topic)

@@ -58,7 +58,6 @@ def test_a_small_file_gives_whole_settings(tmp_path: Path) -> None:
     assert settings.registry.url == "http://127.0.0.1:8081"
     assert settings.sink.root == tmp_path / "lake"
     assert settings.checkpoint == tmp_path / "checkpoints" / "games"
-    assert settings.subjects() == ("game-events-value",)
     assert settings.source.spark_options() == {
         "kafka.bootstrap.servers": "127.0.0.1:9092",
         "kafka.isolation.level": "read_committed",
@@ -278,7 +277,7 @@ def test_secrets_are_never_shown(tmp_path: Path) -> None:
     settings = settings_from(tmp_path, SECRETS, PASSWORD=SECRET)
     shown = [repr(settings), str(settings), str(settings.source.kafka), repr(settings.registry)]
     shown += [json.dumps(settings.effective()), settings.model_dump_json(), str(settings.model_dump())]
-    shown += [repr(settings.spark.conf), json.dumps(settings.fingerprint())]
+    shown += [repr(settings.spark.conf)]
     assert not [text for text in shown if SECRET in text]
     assert settings.source.kafka["ssl.truststore.password"] == SECRET
     assert settings.registry.password == SECRET
@@ -352,19 +351,6 @@ def test_a_named_table_collects_records_without_entity(tmp_path: Path) -> None:
     assert settings.effective()["policies"]["no_entity"] == {"table": "homeless"}
 
 
-def test_the_fingerprint_holds_what_may_not_change(tmp_path: Path) -> None:
-    before = settings_from(tmp_path, SMALL).fingerprint()
-    same = with_lines(
-        SMALL.replace("8081", "8082"), route="max_tables: 7", top="trigger: {available_now: true}"
-    )
-    assert settings_from(tmp_path, same).fingerprint() == before
-    other = settings_from(
-        tmp_path, SMALL.replace("game_name", "title").replace("game-events", "others")
-    ).fingerprint()
-    assert {name for name in before if before[name] != other[name]} == {"route.field", "source.topics"}
-    assert json.loads(json.dumps(before)) == before
-
-
 def test_what_is_in_effect_is_a_file_that_gives_the_same_settings(tmp_path: Path) -> None:
     settings = settings_from(tmp_path, SMALL)
     assert settings_from(tmp_path, yaml.safe_dump(settings.effective())) == settings
@@ -397,11 +383,8 @@ def test_the_schema_for_editors_is_whole() -> None:
 def test_keys_that_become_text_have_a_column_and_only_then_say_so(tmp_path: Path) -> None:
     plain = settings_from(tmp_path, SMALL)
     assert plain.sink.columns.key_text is None
-    assert not {"decode.key", "sink.columns.key_text", "route.expression"} & set(plain.fingerprint())
     made = settings_from(tmp_path, SMALL + "decode: {key: auto}\n")
     assert made.sink.columns.key_text == "kafka_key_text"
     assert "kafka_key_text" in made.sink.columns.reserved()
-    assert made.fingerprint()["decode.key"] == "auto"
-    assert made.key_subjects() == ("game-events-key",)
     named = settings_from(tmp_path, SMALL + "  columns: {key_text: who}\ndecode: {key: text}\n")
     assert named.sink.columns.key_text == "who"

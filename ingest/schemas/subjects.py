@@ -1,0 +1,23 @@
+"""By what subjects a pipeline finds the versions of its schemas."""
+
+from __future__ import annotations
+
+from distributary.codecs.base import growing, load_codec
+from distributary.ingest.settings.groups import Decode, Registry, Source
+
+
+def value_subjects(source: Source, registry: Registry, decode: Decode) -> tuple[str, ...]:
+    """The registry's subjects to watch: those given, or `<topic>-value` of each topic; none where no record names its schema."""
+    if not load_codec(decode.format).registered:
+        return ()
+    return registry.subjects or tuple(f"{topic}-value" for topic in source.topics)
+
+
+def key_subjects(source: Source) -> tuple[str, ...]:
+    """The subjects of the topics' keys; what is registered elsewhere is asked for when it is met."""
+    return tuple(f"{topic}-key" for topic in source.topics)
+
+
+def inferred_subject(pipeline: str, decode: Decode) -> str | None:
+    """What the versions of a pipeline's inferred schema are called by; None where there is none. No topic makes such a subject."""
+    return None if growing(load_codec(decode.format)) is None else f"inferred:{pipeline}"
