@@ -30,7 +30,7 @@ from distributary.ingest.columns.layout import Layout
 from distributary.ingest.evolution.change_rows import ChangeRows, made_before, planned
 from distributary.ingest.evolution.meetings import Meetings
 from distributary.ingest.evolution.rules import rules_of
-from distributary.ingest.evolution.transitions import SchemaSteps
+from distributary.ingest.evolution.transitions import Transitions
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.kafka.places import Spans
 from distributary.ingest.parquet.data_file import DataFile
@@ -177,11 +177,13 @@ def _change_rows(
     settled = decision.settled
     if not (decision.changes or decision.logged or settled.report.sightings.met):
         return []
-    steps = SchemaSteps(load_codec(settings.decode.format), settled.pins.schemas.records)
+    transitions = Transitions(load_codec(settings.decode.format), settled.pins.schemas.records)
     rules, layouts = rules_of(settings), settled.layouts
-    meetings = Meetings(steps, rules, decision.known, layouts).of(settled.report.sightings.met, decision.met)
+    meetings = Meetings(transitions, rules, decision.known, layouts).of(
+        settled.report.sightings.met, decision.met
+    )
     origin = (settings.name, manifest.generation, manifest.batch_id)
-    rows = ChangeRows(origin, steps, manifest.met, meetings)
+    rows = ChangeRows(origin, transitions, manifest.met, meetings)
     entities = {folder: entity for entity, folder in manifest.entities.items()}
     now = planned(decision.changes)
     states = tables.states(logged.change.table for logged in decision.logged)

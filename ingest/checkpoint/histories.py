@@ -31,9 +31,9 @@ def carried_on(known: Histories, met: Met, tables: Container[str]) -> dict[str, 
     histories = {folder: history for folder, history in known.items() if folder in tables}
     # A thousand tables share a few histories.
     shared: dict[History, History] = {}
-    for folder, steps in newly_met(met, known).items():
+    for folder, new in newly_met(met, known).items():
         if folder in tables:
-            history = (*histories.get(folder, ()), *(key for key, _ in steps))
+            history = (*histories.get(folder, ()), *(key for key, _ in new))
             histories[folder] = shared.setdefault(history, history)
     return histories
 

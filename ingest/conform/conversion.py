@@ -9,14 +9,12 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from distributary.codecs.types.fields import part
-from distributary.codecs.types.fit import Fit, fit, is_list
+from distributary.codecs.types.fit import Fit, fit
+from distributary.codecs.types.walk import alike, pairs
 from distributary.ingest.columns.layout import restrict, source_of
-from distributary.ingest.conform.converters import Cast, Fields, Keep, Lists, Maps, Narrow, Step, Structs
+from distributary.ingest.conform.converters import Cast, Converter, Fields, Keep, Lists, Maps, Narrow, Structs
 from distributary.ingest.conform.misfits import FitPolicies, Kind, Misfit, Trouble, trouble
-from distributary.ingest.conform.nested import fill
 from distributary.ingest.conform.rescued import json_text
-
-__all__ = ["Conformed", "Plan", "Trouble", "fill", "plan"]
 
 _NOTHING = pa.schema([])
 
@@ -25,7 +23,7 @@ _NOTHING = pa.schema([])
 class Conformed:
     """What became of a batch of records.
 
-    rows      as many as were given, with the plan's target columns; a value that does not fit is null
+    rows      as many as were given, with the conversion's target columns; a value that does not fit is null
     rescued   per row, JSON text of an object {path of the field: value}; null where nothing was rescued; None for no row
     rejected  (row, reason, detail) of the rows that must not be stored, each once, ascending; the reason is the kind of
               the first trouble, the detail names fields and types, never a value
@@ -37,8 +35,8 @@ class Conformed:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """How records of one schema become rows of one table; made by `plan`, used in the workers.
+class Conversion:
+    """How records of one schema become rows of one table; made by `conversion_for`, used in the workers.
 
     target   the columns of the table that the record carries, nested ones too, with the table's names and types
     trouble  the fields that do not fit, and what is done about each
@@ -57,18 +55,18 @@ class Plan:
         return Conformed(stored, _rescued(found, {row for row, _, _ in rejected}, rows.num_rows), rejected)
 
 
-def plan(record: pa.Schema, full: pa.Schema, policies: FitPolicies) -> Plan:
-    """The plan for records of the schema `record` and a table whose layout is, or will be, within `full`.
+def conversion_for(record: pa.Schema, full: pa.Schema, policies: FitPolicies) -> Conversion:
+    """The conversion for records of the schema `record` and a table whose layout is, or will be, within `full`.
 
     Raises PolicyStopped if a field does not fit and its policy is `fail`.
     """
     target = restrict(full, _NOTHING, [record])
-    planner = _Planner(policies)
-    fields = planner.fields(list(record), list(target), list(full), "")
-    return Plan(target, tuple(planner.trouble), fields)
+    walk = _Walk(policies)
+    fields = walk.fields(list(record), list(target), list(full), "")
+    return Conversion(target, tuple(walk.trouble), fields)
 
 
-class _Planner:
+class _Walk:
     """Walks a record's schema beside the table's and collects the trouble."""
 
     def __init__(self, policies: FitPolicies) -> None:
@@ -84,19 +82,23 @@ class _Planner:
         for column in target:
             source = source_of(column)
             place, of = places.pop(source)
-            kept.append((place, source, self._step(of, column.type, columns[source], above + part(source))))
+            kept.append(
+                (place, source, self._converter(of, column.type, columns[source], above + part(source)))
+            )
         lost = [
             (place, source, self._lost(of, columns.get(source), above + part(source)))
             for source, (place, of) in places.items()
         ]
         return Fields(tuple(kept), tuple(one for one in lost if one[2].done != "ignored"))
 
-    def _step(self, record: pa.DataType, target: pa.DataType, full: pa.DataType, path: str) -> Step:
+    def _converter(self, record: pa.DataType, target: pa.DataType, full: pa.DataType, path: str) -> Converter:
         if kinds.is_struct(target):
             fields = self.fields(list(record), list(target), list(full), f"{path}.")
             return Keep() if record == target and not fields.lost else Structs(target, fields)
         if kinds.is_list(target):
-            element = self._step(record.value_type, target.value_type, full.value_type, f"{path}.element")
+            element = self._converter(
+                record.value_type, target.value_type, full.value_type, f"{path}.element"
+            )
             return Keep() if _same(record, target, element) else Lists(target, element)
         if kinds.is_map(target):
             return self._map(record, target, full, path)
@@ -105,11 +107,11 @@ class _Planner:
             return Narrow(target, self._note(path, "wider_type", record, target))
         return Keep() if how is Fit.SAME else Cast(target)
 
-    def _map(self, record: pa.MapType, target: pa.MapType, full: pa.MapType, path: str) -> Step:
+    def _map(self, record: pa.MapType, target: pa.MapType, full: pa.MapType, path: str) -> Converter:
         before = len(self.trouble)
-        key = self._step(record.key_type, target.key_type, full.key_type, f"{path}.key")
+        key = self._converter(record.key_type, target.key_type, full.key_type, f"{path}.key")
         whole = self.trouble[before] if len(self.trouble) > before else None
-        value = self._step(record.item_type, target.item_type, full.item_type, f"{path}.value")
+        value = self._converter(record.item_type, target.item_type, full.item_type, f"{path}.value")
         if isinstance(key, Keep) and _same(record, target, value):
             return Keep()
         return Maps(target, key, value, whole)
@@ -124,23 +126,20 @@ class _Planner:
         return found
 
 
-def _same(record: pa.DataType, target: pa.DataType, inside: Step) -> bool:
+def _same(record: pa.DataType, target: pa.DataType, inside: Converter) -> bool:
     return record == target and isinstance(inside, Keep)
 
 
 def _only_new(record: pa.DataType, full: pa.DataType) -> bool:
     """Whether nothing of a record's type is in the table's only because its nested fields are all new."""
-    if kinds.is_struct(record) and kinds.is_struct(full):
-        columns = {source_of(column): column.type for column in full}
-        types = [(field.type, columns.get(source_of(field))) for field in record]
-        return all(column is None or _only_new(of, column) for of, column in types)
-    if is_list(record) and kinds.is_list(full):
-        return _only_new(record.value_type, full.value_type)
-    if kinds.is_map(record) and kinds.is_map(full):
-        return fit(record.key_type, full.key_type) is not Fit.NEVER and _only_new(
-            record.item_type, full.item_type
-        )
-    return False
+    if not alike(full, record):
+        return False
+    inside = pairs(full, record, source_of)
+    if kinds.is_map(record):
+        inside = inside[1:]
+        if fit(record.key_type, full.key_type) is Fit.NEVER:
+            return False
+    return all(column is None or _only_new(field.type, column.type) for column, field in inside)
 
 
 def _rejected(found: list[Misfit]) -> list[tuple[int, str, str]]:

@@ -1,4 +1,4 @@
-"""How an array of a record's field becomes an array of a table's column; one step a type, nested as the types are."""
+"""How an array of a record's field becomes an array of a table's column; one converter a type, nested as the types are."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pyarrow.types as kinds
 from distributary.codecs.types.fields import part
 from distributary.codecs.types.walk import around, held, places
 from distributary.ingest.conform.exact_values import cast_exactly, cast_where_exact, is_valid
-from distributary.ingest.conform.misfits import Misfit, Trouble, misfit
+from distributary.ingest.conform.misfits import Misfit, Trouble, misfits_at
 from distributary.ingest.conform.rescued import json_values, key_text
 
 Converted = tuple[pa.Array, list[Misfit]]
 
 
-class Step(Protocol):
+class Converter(Protocol):
     """Makes a column's array, as long as the one given, and says which values have no place in it."""
 
     def __call__(self, values: pa.Array) -> Converted:
@@ -56,30 +56,30 @@ class Narrow:
     def __call__(self, values: pa.Array) -> Converted:
         """The values that fit; the others are misfits."""
         stored, where = cast_where_exact(values, self.to)
-        return stored, misfit(self.trouble, values, where)
+        return stored, misfits_at(self.trouble, values, where)
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
     """The fields of a struct, or of a record.
 
-    kept  per column: the field's place in the record, its name, its step
+    kept  per column: the field's place in the record, its name, its converter
     lost  fields without a column: place, name, trouble
     """
 
-    kept: tuple[tuple[int, str, Step], ...]
+    kept: tuple[tuple[int, str, Converter], ...]
     lost: tuple[tuple[int, str, Trouble], ...]
 
     def convert(self, children: list[pa.Array]) -> tuple[list[pa.Array], list[Misfit]]:
         """The columns made from a record's fields, and what has no place in them."""
         columns, found = [], []
-        for place, name, step in self.kept:
-            column, misfits = step(children[place])
+        for place, name, convert in self.kept:
+            column, misfits = convert(children[place])
             columns.append(column)
             found += [one.under_field(name) for one in misfits]
         for place, name, trouble in self.lost:
             values = children[place]
-            found += [one.under_field(name) for one in misfit(trouble, values, is_valid(values))]
+            found += [one.under_field(name) for one in misfits_at(trouble, values, is_valid(values))]
         return columns, found
 
 
@@ -101,7 +101,7 @@ class Lists:
     """A list; null stays null, an empty one stays empty, a misfit leaves a null element."""
 
     to: pa.ListType
-    element: Step
+    element: Converter
 
     def __call__(self, values: pa.Array) -> Converted:
         """The lists with the column's elements."""
@@ -118,8 +118,8 @@ class Maps:
     """A map; one with a key that does not fit is a misfit as a whole, since a key is never null."""
 
     to: pa.MapType
-    key: Step
-    value: Step
+    key: Converter
+    value: Converter
     whole: Trouble | None
 
     def __call__(self, values: pa.MapArray) -> Converted:
@@ -140,7 +140,7 @@ class Maps:
             bad[maps] = True
         stored, found = self(values.take(pa.array(np.arange(len(values)), mask=bad)))
         if self.whole is not None:
-            found += misfit(self.whole, values, bad & is_valid(values))
+            found += misfits_at(self.whole, values, bad & is_valid(values))
         return stored, found
 
 

@@ -117,7 +117,7 @@ class Misfit:
         )
 
 
-def misfit(found: Trouble, values: pa.Array, where: Mask) -> list[Misfit]:
+def misfits_at(found: Trouble, values: pa.Array, where: Mask) -> list[Misfit]:
     """The values at `where` as one misfit; none if there are none, or none that anybody wants to know of."""
     rows = np.flatnonzero(where)
     if not len(rows) or found.done == "ignored":

@@ -11,7 +11,7 @@ from distributary.ingest.checkpoint.change_log import LoggedChange, TableChange
 from distributary.ingest.checkpoint.histories import Histories
 from distributary.ingest.columns.layout import type_at
 from distributary.ingest.evolution.meetings import Meeting
-from distributary.ingest.evolution.transitions import SchemaSteps
+from distributary.ingest.evolution.transitions import Transitions
 from distributary.ingest.evolution.verdicts import TableVerdict
 from distributary.ingest.pins import Coordinates
 from distributary.ingest.tables.change import PlannedChange
@@ -46,18 +46,18 @@ class ChangeRows:
     def __init__(
         self,
         origin: tuple[str, str, int],
-        steps: SchemaSteps,
+        transitions: Transitions,
         met: Histories,
         meetings: Sequence[Meeting],
     ) -> None:
         """`origin` is pipeline, generation and batch; `met` are the histories with this batch."""
-        self._origin, self._steps, self._met = origin, steps, met
+        self._origin, self._transitions, self._met = origin, transitions, met
         self._meetings: dict[str, list[Meeting]] = {}
         for meeting in meetings:
             self._meetings.setdefault(meeting.folder, []).append(meeting)
 
     def of_column(self, came: Came) -> ChangeRow:
-        """The row of a column that came, with the step that brought it."""
+        """The row of a column that came, with the transition that brought it."""
         old, schema_id, first = self._brought_by(came)
         created, wider = came.kind == "created", came.kind == "widened"
         # A table that is new has nothing that was otherwise before.
@@ -106,8 +106,8 @@ class ChangeRows:
             entity,
             now,
             meeting.first,
-            schema_id=self._steps.schema_id(meeting.new),
-            old_schema_id=None if meeting.old is None else self._steps.schema_id(meeting.old),
+            schema_id=self._transitions.schema_id(meeting.new),
+            old_schema_id=None if meeting.old is None else self._transitions.schema_id(meeting.old),
             kind=verdict.kind,
             column=verdict.column,
             type=verdict.table,
@@ -136,11 +136,11 @@ class ChangeRows:
         )
 
     def _brought_by(self, came: Came) -> tuple[int | None, int | None, Coordinates | None]:
-        """The old and the new schema's id, and the first record: of the first step that brought a column, else as noted."""
+        """The old and the new schema's id, and the first record: of the first transition that brought a column, else as noted."""
         for one in self._meetings.get(came.table, ()):
             if came.column in one.brought:
-                old = None if one.old is None else self._steps.schema_id(one.old)
-                return old, self._steps.schema_id(one.new), one.first
+                old = None if one.old is None else self._transitions.schema_id(one.old)
+                return old, self._transitions.schema_id(one.new), one.first
         return self._predecessor(came), came.schema_id, came.first
 
     def _told(self, came: Came) -> TableVerdict | None:
@@ -153,9 +153,9 @@ class ChangeRows:
         """The id that a column's schema came after, by the table's history."""
         history = self._met.get(came.table, ())
         for place, key in enumerate(history):
-            if self._steps.knows(key) and self._steps.schema_id(key) == came.schema_id:
-                old = self._steps.before(key, history[:place])
-                return None if old is None else self._steps.schema_id(old)
+            if self._transitions.knows(key) and self._transitions.schema_id(key) == came.schema_id:
+                old = self._transitions.before(key, history[:place])
+                return None if old is None else self._transitions.schema_id(old)
         return None
 
 

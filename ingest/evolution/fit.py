@@ -10,7 +10,7 @@ import pyarrow as pa
 from distributary.codecs.types.fields import parts
 from distributary.ingest.columns.growth import Change, changes, grown
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.conform.conversion import plan
+from distributary.ingest.conform.conversion import conversion_for
 from distributary.ingest.conform.misfits import Trouble
 from distributary.ingest.evolution.rules import Rules
 from distributary.ingest.kafka.columns import without_rescued
@@ -63,7 +63,7 @@ def table_fit(record: pa.Schema, before: Layout, rules: Rules, after: Layout | N
 def _trouble(record: pa.Schema, held: Layout, rules: Rules) -> tuple[Trouble, ...]:
     # A policy that stops is told, not followed.
     lenient = rules.policies.model_copy(update=dict.fromkeys(_stops(rules.policies), "quarantine"))
-    found = plan(record, held.columns, lenient).trouble
+    found = conversion_for(record, held.columns, lenient).trouble
     # What a growing table lacks it will have: that is no trouble.
     return tuple(one for one in found if not (rules.growth.adds and one.kind == "new_field"))
 

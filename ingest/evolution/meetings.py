@@ -9,7 +9,7 @@ from distributary.ingest.checkpoint.histories import Histories, Met, newly_met
 from distributary.ingest.columns.growth import changes, grown
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.evolution.rules import Rules
-from distributary.ingest.evolution.transitions import SchemaSteps
+from distributary.ingest.evolution.transitions import Transitions
 from distributary.ingest.evolution.verdicts import TableVerdict, verdicts, verdicts_of_table
 from distributary.ingest.pins import Coordinates, PinnedTable, RecordKey
 
@@ -34,51 +34,51 @@ class Meeting:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What one step means for all tables of the same columns, and the columns they have then."""
+    """What one transition means for all tables of the same columns, and the columns they have then."""
 
     grown: Layout
     brought: frozenset[str]
     verdicts: tuple[TableVerdict, ...]
 
 
-_Step = tuple[RecordKey | None, RecordKey, Layout, Layout, bool, bool]
+_Transition = tuple[RecordKey | None, RecordKey, Layout, Layout, bool, bool]
 
 
 @dataclass
 class Meetings:
     """Holds what was met against the tables: `known` as they were before the batch, `layouts` as they are with it.
 
-    A thousand tables that take the same step share its outcome.
+    A thousand tables that go through the same transition share its outcome.
     """
 
-    steps: SchemaSteps
+    transitions: Transitions
     rules: Rules
     known: Mapping[str, PinnedTable]
     layouts: Mapping[str, Layout]
-    _outcomes: dict[_Step, _Outcome] = field(default_factory=dict)
+    _outcomes: dict[_Transition, _Outcome] = field(default_factory=dict)
 
     def of(self, met: Met, histories: Histories) -> list[Meeting]:
         """Table after table, in the order in which each met what it met; `histories` are those before the batch."""
         return [
             meeting
-            for folder, steps in newly_met(met, histories).items()
+            for folder, new in newly_met(met, histories).items()
             if folder in self.known or folder in self.layouts
-            for meeting in self._of_table(folder, steps, histories.get(folder, ()))
+            for meeting in self._of_table(folder, new, histories.get(folder, ()))
         ]
 
     def _of_table(
-        self, folder: str, steps: Sequence[tuple[RecordKey, Coordinates]], history: Sequence[RecordKey]
+        self, folder: str, new: Sequence[tuple[RecordKey, Coordinates]], history: Sequence[RecordKey]
     ) -> Iterator[Meeting]:
         is_new = folder not in self.known
         before = NO_COLUMNS if is_new else self.known[folder].layout
         after = self.layouts.get(folder, before)
-        for key, first in steps:
-            old = self.steps.before(key, history)
+        for key, first in new:
+            old = self.transitions.before(key, history)
             created = is_new and not history
-            step = (old, key, before, after, is_new, created)
-            if step not in self._outcomes:
-                self._outcomes[step] = self._outcome(old, key, (before, after), is_new, created)
-            outcome = self._outcomes[step]
+            transition = (old, key, before, after, is_new, created)
+            if transition not in self._outcomes:
+                self._outcomes[transition] = self._outcome(old, key, (before, after), is_new, created)
+            outcome = self._outcomes[transition]
             yield Meeting(folder, old, key, first, outcome.brought, outcome.verdicts)
             before, history = outcome.grown, (*history, key)
 
@@ -90,14 +90,14 @@ class Meetings:
         is_new: bool,
         created: bool,
     ) -> _Outcome:
-        (before, after), record = layouts, self.steps.columns(new)
+        (before, after), record = layouts, self.transitions.columns(new)
         rules = self.rules.of_new_table() if is_new else self.rules
         told: tuple[TableVerdict, ...] = ()
         if old is not None:
-            told = verdicts(self.steps.changes(old, new), record, before, rules, after)
+            told = verdicts(self.transitions.changes(old, new), record, before, rules, after)
         elif not created:
             told = verdicts_of_table(record, before, rules, after)
         wanted = grown(before, record, rules.growth)
-        inferred = self.steps.inferred(new)
+        inferred = self.transitions.inferred(new)
         brought = () if inferred else (change.column for change in changes(before.columns, wanted.columns))
         return _Outcome(before if inferred else wanted, frozenset(brought), told)

@@ -16,7 +16,7 @@ from distributary.ingest.checkpoint.histories import Histories, History
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout, source_of, spark_type
 from distributary.ingest.evolution.candidates import Candidate, Candidates
 from distributary.ingest.evolution.rules import Rules
-from distributary.ingest.evolution.transitions import SchemaSteps, same_name
+from distributary.ingest.evolution.transitions import Transitions, same_name
 from distributary.ingest.evolution.verdicts import (
     TableVerdict,
     absent,
@@ -59,7 +59,7 @@ class Planner:
     def __init__(self, codec: Codec, candidates: Candidates, rules: Rules, known: Known) -> None:
         self._codec, self._candidates, self._rules, self._known = codec, candidates, rules, known
         records = [PinnedRecord(key, schema) for key, schema in known.schemas.items()]
-        self._steps = SchemaSteps(codec, records)
+        self._transitions = Transitions(codec, records)
         self._answers: dict[tuple[Layout, frozenset[str], History, str | None], list[_Answer]] = {}
         self._nowhere: frozenset[tuple[str, ...]] | None = None
 
@@ -86,7 +86,7 @@ class Planner:
 
     def _history(self, folder: str) -> History:
         """The record types that a table met, of those that are known."""
-        return tuple(key for key in self._known.met.get(folder, ()) if self._steps.knows(key))
+        return tuple(key for key in self._known.met.get(folder, ()) if self._transitions.knows(key))
 
     def _of_table(self, table: PinnedTable, known: History) -> list[_Answer]:
         layout = table.layout
@@ -125,7 +125,7 @@ class Planner:
     def _last_of_each_type(self, history: History) -> list[RecordKey]:
         lasts: list[RecordKey] = []
         for key in reversed(history):
-            if all(self._steps.before(last, (key,)) is None for last in lasts):
+            if all(self._transitions.before(last, (key,)) is None for last in lasts):
                 lasts.append(key)
         return lasts
 
@@ -317,7 +317,7 @@ class Planner:
 
     def _columns_of(self, key: RecordKey) -> pa.Schema | None:
         try:
-            return self._steps.columns(key)
+            return self._transitions.columns(key)
         except BadSchema:  # of a format that is not decoded any more
             return None
 

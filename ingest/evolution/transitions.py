@@ -1,4 +1,4 @@
-"""What led from one record type to another, classified once a pair, however many tables took that step."""
+"""What led from one record type to another, classified once a pair, however many tables went through it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from distributary.ingest.pins import PinnedRecord, RecordKey
 _ALIKE = 0.5
 
 
-class SchemaSteps:
-    """Steps between record types that are known."""
+class Transitions:
+    """What led from one known record type to another."""
 
     def __init__(self, codec: Codec, records: Iterable[PinnedRecord]) -> None:
         self._codec = codec

@@ -11,7 +11,7 @@ import pyarrow as pa
 from distributary.ingest.columns.growth import GrowthRules, grown
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.columns.names import table_name
-from distributary.ingest.conform.conversion import Plan, plan
+from distributary.ingest.conform.conversion import Conversion, conversion_for
 from distributary.ingest.kafka.columns import with_rescued, without_rescued
 from distributary.ingest.pins import Pins
 
@@ -22,7 +22,7 @@ NONE, DENIED, WAITING = -1, -2, -3
 class EntityBook:
     """Numbers entities from 0 as they come, and grows their layouts as the pins allow.
 
-    What is worked out for a layout holds for all entities that have the same columns: a thousand tables cost one plan.
+    What is worked out for a layout holds for all entities that have the same columns: a thousand tables cost one conversion.
     """
 
     def __init__(self, pins: Pins) -> None:
@@ -38,7 +38,7 @@ class EntityBook:
         self._wider: dict[tuple[Layout, int, tuple[int, ...] | None, frozenset[str]], Layout] = {}
         self._wished: set[tuple[int, Layout]] = set()
         self._rescued: dict[Layout, Layout] = {}
-        self._plans: dict[tuple[Layout, int], Plan] = {}
+        self._conversions: dict[tuple[Layout, int], Conversion] = {}
 
     def codes(self, entities: pa.DictionaryArray) -> npt.NDArray[np.int32]:
         """The number of each row's entity, or NONE, DENIED or WAITING."""
@@ -88,13 +88,13 @@ class EntityBook:
         self._wished.add((code, wide))
         return wide
 
-    def plan(self, record: int, columns: pa.Schema, layout: Layout) -> Plan:
+    def conversion(self, record: int, columns: pa.Schema, layout: Layout) -> Conversion:
         """How a record type's columns become those of a layout."""
         key = (layout, record)
-        if key not in self._plans:
+        if key not in self._conversions:
             full = without_rescued(self._pins.rules.columns, layout)
-            self._plans[key] = plan(columns, full.columns, self._pins.rules.policies)
-        return self._plans[key]
+            self._conversions[key] = conversion_for(columns, full.columns, self._pins.rules.policies)
+        return self._conversions[key]
 
     def rescue(self, codes: Sequence[int]) -> None:
         """Give these entities' files the column of rescued values."""

@@ -229,11 +229,11 @@ class Placement:
     ) -> None:
         """`untaken` is what the decoder found no column for."""
         try:
-            plan = self._book.plan(self._number, self._reader.schema, layout)
+            conversion = self._book.conversion(self._number, self._reader.schema, layout)
         except PolicyStopped as stop:  # for the driver to raise: it gives up the whole attempt
             self._report.stops.append(f"table {self._book.folders[int(codes[0])]}: {stop}")
             return
-        conformed = plan.apply(decoded)
+        conformed = conversion.apply(decoded)
         own = [field.name for field in kafka_fields(self._pins.rules.columns)]
         arrays = [*self._kafka_arrays(rows), *conformed.rows.columns]
         written = pa.RecordBatch.from_arrays(arrays, names=[*own, *conformed.rows.schema.names])

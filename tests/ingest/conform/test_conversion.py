@@ -16,7 +16,7 @@ from distributary.codecs.types.fit import Fit, fit
 from distributary.errors import PolicyStopped
 from distributary.ingest.columns.growth import extend
 from distributary.ingest.columns.layout import restrict, source_of
-from distributary.ingest.conform.conversion import Conformed, plan
+from distributary.ingest.conform.conversion import Conformed, conversion_for
 from distributary.ingest.conform.nested import fill
 from distributary.ingest.conform.rescued import json_values
 
@@ -43,7 +43,7 @@ def layout(*records: pa.Schema) -> pa.Schema:
 
 
 def conform(record: pa.Schema, full: pa.Schema, rows: list[dict[str, Any]], policies: Policies) -> Conformed:
-    made = pickle.loads(pickle.dumps(plan(record, full, policies)))  # noqa: S301
+    made = pickle.loads(pickle.dumps(conversion_for(record, full, policies)))  # noqa: S301
     conformed: Conformed = made.apply(pa.RecordBatch.from_pylist(rows, schema=record))
     conformed.rows.validate(full=True)
     return conformed
@@ -114,7 +114,7 @@ def test_every_value_is_in_its_column_or_in_the_rescued_text(
 ) -> None:
     full = data.draw(st.sampled_from([layout(older, record), layout(older)]))
     rows = data.draw(batches(record))
-    conformed = plan(record, full, Policies()).apply(rows)
+    conformed = conversion_for(record, full, Policies()).apply(rows)
     conformed.rows.validate(full=True)
     assert conformed.rejected == []
     assert conformed.rows.num_rows == rows.num_rows
@@ -142,7 +142,7 @@ def test_the_target_is_what_the_record_carries_and_fills_to_the_whole_table(
     data: st.DataObject, older: pa.Schema, record: pa.Schema
 ) -> None:
     full = layout(older, record)
-    made = plan(record, full, Policies())
+    made = conversion_for(record, full, Policies())
     assert made.target.equals(restrict(full, EMPTY, [record]), check_metadata=True)
     conformed = made.apply(data.draw(batches(record)))
     assert conformed.rows.schema.equals(made.target, check_metadata=True) or not made.target.names
@@ -158,7 +158,7 @@ def test_the_target_is_what_the_record_carries_and_fills_to_the_whole_table(
 @slow
 @given(st.data(), schemas(), schemas())
 def test_a_slice_conforms_as_its_rows_do(data: st.DataObject, older: pa.Schema, record: pa.Schema) -> None:
-    made = plan(record, layout(older), Policies(incompatible_type="quarantine"))
+    made = conversion_for(record, layout(older), Policies(incompatible_type="quarantine"))
     rows = data.draw(batches(record, 6))
     start = data.draw(st.integers(0, rows.num_rows))
     whole, part = made.apply(rows), made.apply(rows.slice(start))
@@ -176,8 +176,8 @@ def test_quarantine_rejects_exactly_the_rows_that_rescue_would_have_rescued(
 ) -> None:
     rows = data.draw(batches(record))
     full = layout(older)
-    rejecting = plan(record, full, Policies("ignore", "quarantine", "quarantine")).apply(rows)
-    rescuing = plan(record, full, Policies("ignore", "rescue", "rescue")).apply(rows)
+    rejecting = conversion_for(record, full, Policies("ignore", "quarantine", "quarantine")).apply(rows)
+    rescuing = conversion_for(record, full, Policies("ignore", "rescue", "rescue")).apply(rows)
     assert rejecting.rescued is None
     needed = [row for row, texts in enumerate(rescued(rescuing)) if texts is not None]
     assert [row for row, _, _ in rejecting.rejected] == needed
@@ -191,7 +191,7 @@ def test_a_value_is_stored_exactly_or_not_at_all(
 ) -> None:
     given_ = data.draw(st.lists(values(record), max_size=6))
     schema = pa.schema([("a", record)])
-    made = plan(schema, pa.schema([("a", column)]), Policies())
+    made = conversion_for(schema, pa.schema([("a", column)]), Policies())
     conformed = made.apply(pa.RecordBatch.from_pylist([{"a": value} for value in given_], schema=schema))
     lost = rescued(conformed)
     how = fit(record, column)
@@ -217,7 +217,7 @@ def test_columns_of_the_same_type_are_passed_on_without_a_copy() -> None:
         ]
     )
     rows = pa.RecordBatch.from_pylist([{"a": 1, "s": {"x": ["y"]}, "m": [("k", 1)]}] * 3, schema=schema)
-    made = plan(schema, layout(pa.schema([("b", pa.bool_())]), schema), Policies())
+    made = conversion_for(schema, layout(pa.schema([("b", pa.bool_())]), schema), Policies())
     assert made.trouble == ()
     stored = made.apply(rows).rows
     before = [buffer.address for column in rows.columns for buffer in column.buffers() if buffer]
@@ -342,7 +342,7 @@ def test_a_rejected_row_names_fields_and_types_once_and_never_a_value() -> None:
 
 
 def test_trouble_says_what_is_done_about_each_field() -> None:
-    found = {one.column: (one.kind, one.done) for one in plan(NESTED, NARROW, Policies()).trouble}
+    found = {one.column: (one.kind, one.done) for one in conversion_for(NESTED, NARROW, Policies()).trouble}
     assert found == {
         "s.n": ("wider_type", "rescued"),
         "s.t": ("incompatible_type", "rescued"),
@@ -362,7 +362,7 @@ def test_values_under_a_null_are_not_there() -> None:
     )
     rows = pa.RecordBatch.from_arrays([hidden, lists], names=["s", "l"])
     full = pa.schema([("s", pa.struct([("n", pa.int32())])), ("l", pa.list_(pa.int32()))])
-    done = plan(rows.schema, full, Policies()).apply(rows)
+    done = conversion_for(rows.schema, full, Policies()).apply(rows)
     assert done.rescued is None
     assert done.rows.to_pylist() == [{"s": None, "l": None}, {"s": {"n": 1}, "l": [1]}]
 
@@ -370,7 +370,7 @@ def test_values_under_a_null_are_not_there() -> None:
 @pytest.mark.parametrize("policy", ["new_field", "wider_type", "incompatible_type"])
 def test_a_policy_that_says_fail_stops_and_names_the_field(policy: str) -> None:
     with pytest.raises(PolicyStopped, match=rf"policies\.{policy} is `fail`"):
-        plan(NESTED, NARROW, Policies(**{policy: "fail"}))
+        conversion_for(NESTED, NARROW, Policies(**{policy: "fail"}))
 
 
 def test_new_fields_are_rescued_or_ignored_as_told() -> None:

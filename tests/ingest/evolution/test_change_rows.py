@@ -28,7 +28,7 @@ from distributary.ingest.columns.layout import Layout
 from distributary.ingest.evolution.change_rows import made_before
 from distributary.ingest.evolution.meetings import Meetings
 from distributary.ingest.evolution.rules import rules_of
-from distributary.ingest.evolution.transitions import SchemaSteps
+from distributary.ingest.evolution.transitions import Transitions
 from distributary.ingest.pins import PinnedRecord, PinnedTable
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.tables.ledger import CHANGES_TABLE
@@ -235,9 +235,11 @@ def test_an_inferred_schema_is_told_of_a_table_as_far_as_its_records_have_values
 def test_a_topic_that_changes_its_format_is_told_so(tmp_path: Path) -> None:
     proto = 'syntax = "proto3"; package games; message Event { string game = 1; int32 level = 2; }'
     before, after = Schema(1, "PROTOBUF", proto), event(2, GAME, one("long", "level"))
-    steps = SchemaSteps(load_codec("auto"), (PinnedRecord((1, (0,)), before), PinnedRecord((2, ()), after)))
-    assert steps.before((2, ()), ((1, (0,)),)) == (1, (0,))
-    assert [(change.kind, change.column) for change in steps.changes((1, (0,)), (2, ()))] == [
+    transitions = Transitions(
+        load_codec("auto"), (PinnedRecord((1, (0,)), before), PinnedRecord((2, ()), after))
+    )
+    assert transitions.before((2, ()), ((1, (0,)),)) == (1, (0,))
+    assert [(change.kind, change.column) for change in transitions.changes((1, (0,)), (2, ()))] == [
         ("format_switched", ""),
         ("made_required", "game"),
         ("made_required", "level"),
@@ -245,12 +247,12 @@ def test_a_topic_that_changes_its_format_is_told_so(tmp_path: Path) -> None:
     ]
 
 
-def test_a_thousand_tables_that_take_one_step_share_its_verdict(tmp_path: Path) -> None:
+def test_a_thousand_tables_that_go_through_one_transition_share_its_verdict(tmp_path: Path) -> None:
     codec, names = load_codec("avro"), [f"table_{n}" for n in range(1000)]
     layout = Layout(codec.reader(OLD, ()).schema)
     known = {name: PinnedTable(name, layout) for name in names}
     meetings = Meetings(
-        SchemaSteps(codec, pinned(OLD, NEW)),
+        Transitions(codec, pinned(OLD, NEW)),
         rules_of(_settings(tmp_path)),
         known,
         dict.fromkeys(names, layout),

@@ -23,7 +23,7 @@ from distributary.errors import BadSchema
 from distributary.ingest.columns.growth import extend, grown
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.names import table_name
-from distributary.ingest.conform.conversion import plan
+from distributary.ingest.conform.conversion import conversion_for
 from distributary.ingest.evolution.rules import rules_of, tables_grow, tables_widen, worker_policies
 from distributary.ingest.evolution.verdicts import TableVerdict, verdicts, verdicts_of_table
 from distributary.ingest.pins import PinnedRecord, PinnedTable
@@ -239,14 +239,14 @@ def test_no_harm_comes_to_a_value_untold(data: st.DataObject) -> None:
     old, new = (RecordDescription("", "e", described_columns(one)) for one in (before, after))
     told = {found.action for found in verdicts(classify(old, new), after, Layout(layout), rules)}
     held = grown(Layout(layout), after, rules.growth).columns
-    came = plan(after, held, rules.policies).apply(data.draw(batches(after)))
+    came = conversion_for(after, held, rules.policies).apply(data.draw(batches(after)))
     if came.rejected:
         assert "quarantine" in told
     if came.rescued is not None:
         assert told & {"rescue", "quarantine"}
     if not told & {"rescue", "quarantine", "ignore"}:
         assert not came.rejected
-        assert plan(after, held, rules.policies).trouble == ()
+        assert conversion_for(after, held, rules.policies).trouble == ()
 
 
 def test_a_field_that_the_routing_expression_reads_is_not_changed_unasked(tmp_path: Path) -> None:

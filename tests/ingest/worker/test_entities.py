@@ -44,13 +44,13 @@ def test_entities_that_differ_by_case_share_a_table(tmp_path: Path) -> None:
     assert codes(book, "golf", "GOLF", "Golf") == [0, 0, 0]
 
 
-def test_tables_with_the_same_columns_share_one_layout_and_one_plan(tmp_path: Path) -> None:
+def test_tables_with_the_same_columns_share_one_layout_and_one_conversion(tmp_path: Path) -> None:
     book = EntityBook(pins(tmp_path))
     codes(book, "a", "b")
     assert [book.grow(code, 0, columns_of(1)) for code in (0, 1, 0)] == [True, True, False]
     assert book.layouts[0] == book.layouts[1]
-    plans = {id(book.plan(0, columns_of(1), layout)) for layout in book.layouts}
-    assert len(plans) == 1
+    conversions = {id(book.conversion(0, columns_of(1), layout)) for layout in book.layouts}
+    assert len(conversions) == 1
     assert book.grow(1, 1, columns_of(2))
     assert book.layout_of(folder("b")).names[-1] == "achievements"
     assert book.layouts[0] != book.layouts[1]

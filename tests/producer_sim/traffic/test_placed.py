@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from distributary.ingest.columns.growth import extend
-from distributary.ingest.conform.conversion import plan
+from distributary.ingest.conform.conversion import conversion_for
 from distributary.ingest.settings.groups import Policies
 from distributary.producer_sim.events.model import columns
 from distributary.producer_sim.formats.base import load_format
@@ -89,7 +89,7 @@ def test_the_product_places_the_events_of_all_changes_alike(name: str) -> None:
         maker = EventMaker(number, Population(games=("golf",)), 4, name, stage.schemas["GameEvent"])
         events = maker.chunk(number, 0, 300).rows.cast(record)
         layout = extend(layout, record, frozenset())
-        done = plan(record, layout, Policies()).apply(events)
+        done = conversion_for(record, layout, Policies()).apply(events)
         expected, refused = Placer.after(schemas[:number]).place(events)
         assert [row for row, *_ in done.rejected] == np.flatnonzero(refused).tolist()
         stored = done.rows.append_column(
