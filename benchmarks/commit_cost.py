@@ -21,6 +21,7 @@ from distributary.ingest.parquet.statistics import statistics as file_statistics
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.tables.change import create
 from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.ingest.tables.transaction import TableCommit
 from distributary.producer_sim.events.versions import arrow_schema
 
 _ROWS = 100
@@ -74,8 +75,18 @@ class _Table:
         os.link(self._original, self.folder / name)
         size = self._original.stat().st_size
         file = DataFile(self.folder.name, name, _ROWS, size, self._statistics)
+        one = TableCommit(
+            table=self.folder.name,
+            path=str(self.folder),
+            files=[file],
+            schema=self.schema,
+            app_id=f"{self._generation}/events",
+            batch_id=batch_id,
+            metadata={},
+            native=True,
+        )
         began = time.perf_counter()
-        commits.commit(self.folder, [file], self.schema, f"{self._generation}/events", batch_id, {})
+        commits.commit(one)
         return time.perf_counter() - began
 
 

@@ -7,8 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Literal
 
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError
 
 from distributary.errors import ConfigError
 from distributary.ingest.checkpoint.folder import Checkpoint
@@ -20,6 +19,7 @@ from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.tables.book import ENTITY_PROPERTY
 from distributary.ingest.tables.change import create
+from distributary.ingest.tables.transaction import is_committed
 
 Choice = Literal["recreate", "skip"]
 
@@ -42,7 +42,7 @@ def stuck_tables(settings: Settings) -> list[StuckTable]:
         manifest = ManifestStore(checkpoint).read(stuck.batch_id)
         skipped = Resolutions(checkpoint).skipped(stuck.batch_id)
         for table in manifest.tables if manifest else ():
-            waits = table.folder not in skipped and f"/{table.folder} " in stuck.message
+            waits = table.folder in stuck.tables and table.folder not in skipped
             if waits and not _is_in(settings, table, stuck.batch_id):
                 found.append(StuckTable(stuck.batch_id, table.folder, table.rows, stuck.message))
     return found
@@ -95,7 +95,6 @@ def _put_aside(path: str) -> str | None:
 
 def _is_in(settings: Settings, table: TableFiles, batch_id: int) -> bool:
     try:
-        known = DeltaTable(settings.sink.root / table.folder).transaction_version(table.app_id)
-    except (TableNotFoundError, DeltaError):
+        return is_committed(settings.sink.root / table.folder, table.app_id, batch_id)
+    except DeltaError:
         return False
-    return known is not None and known >= batch_id

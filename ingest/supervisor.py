@@ -14,22 +14,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from distributary.errors import (
-    BudgetSpent,
-    CheckpointMismatch,
-    CodecError,
-    CommitImpossible,
-    ConfigError,
-    DistributaryError,
-    EvolutionStopped,
-    LeaseHeld,
-    PipelineError,
-    PolicyStopped,
-    RegistryChanged,
-    SetupError,
-    SumsDisagree,
-    TablesOfAnotherRun,
-)
+from distributary.errors import BudgetSpent, DistributaryError, PipelineError
 from distributary.ingest.batch.judge import RestartToEvolve
 from distributary.ingest.batch.runner import BatchRunner, Done
 from distributary.ingest.pipeline import Pipeline
@@ -37,21 +22,6 @@ from distributary.ingest.progress import Progress, Summary
 from distributary.ingest.schemas.registry_wait import Stopped
 from distributary.ingest.settings.groups import Budget
 from distributary.ingest.tables.change import PlannedChange
-
-# Trying again cannot help: somebody has to decide or to mend something first.
-FATAL = (
-    CheckpointMismatch,
-    CodecError,
-    CommitImpossible,
-    ConfigError,
-    EvolutionStopped,
-    LeaseHeld,
-    PolicyStopped,
-    RegistryChanged,
-    SetupError,
-    SumsDisagree,
-    TablesOfAnotherRun,
-)
 
 # How often the query is looked at; an error ends the wait at once.
 _LOOK_SECONDS = 0.5
@@ -126,14 +96,14 @@ class Supervisor:
             self._met = (evolved.changes, self._attempt_began)
             self._summary = replace(self._summary, evolutions=self._summary.evolutions + 1)
             wait = self._spend(self._evolutions, "evolution restarts", evolved)
-        except FATAL:
-            raise
         except Py4JNetworkError as error:
             raise PipelineError(
                 "Spark's JVM died, and no other can be started in this process; start the run again, it goes on "
                 "where it was"
             ) from error
-        except Exception as error:  # noqa: BLE001 whatever it is, it counts against the budget
+        except Exception as error:
+            if isinstance(error, DistributaryError) and error.fatal:
+                raise
             self._summary = replace(self._summary, failures=self._summary.failures + 1)
             wait = self._spend(self._failures, "failures", error)
             self._progress.failure(_sentence(error), wait)

@@ -17,8 +17,9 @@ from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.kafka.offsets import offsets_to_json
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.tables.book import TableBook
-from distributary.ingest.tables.commit import TableCommit, commit_tables
+from distributary.ingest.tables.commit import commit_tables
 from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.ingest.tables.transaction import TableCommit
 
 # Committed one after the other: the row in the batch ledger comes last and so says that all tables are complete.
 _ORDER = (("events", "quarantine"), ("changes",), ("batches",))

@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import replace
 
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame
 
 from distributary.errors import SumsDisagree
-from distributary.files import replace as replace_file
 from distributary.ingest.batch.passes import discard, run_pass
 from distributary.ingest.checkpoint import manifest_pins as decisions
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
+from distributary.ingest.checkpoint.rewritten import RewrittenFiles
 from distributary.ingest.kafka.records import worker_columns
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.pins import Pins
+from distributary.ingest.tables.transaction import is_committed
 
 
 class Rewriter:
     """Puts new files in the place of lost ones; the manifest itself stays as it was written."""
 
     def __init__(self, checkpoint: Checkpoint, headers: Mapping[str, str], slots: int) -> None:
-        self._folder, self._headers, self._slots = checkpoint.resolutions, headers, slots
+        self._rewritten, self._headers, self._slots = RewrittenFiles(checkpoint), headers, slots
 
     def restored(self, manifest: Manifest, records: DataFrame, pins: Pins) -> Manifest:
         """The manifest with files that are there. Raises SumsDisagree if what was written again is not the same."""
-        manifest = _with_files(manifest, self._written_before(manifest.batch_id))
+        manifest = _with_files(manifest, self._rewritten.read(manifest.batch_id))
         lost = {
             table.folder: table
             for table in manifest.tables
@@ -40,21 +38,8 @@ class Rewriter:
         if not lost:
             return manifest
         found = self._write_again(manifest, records, pins, lost)
-        known = self._written_before(manifest.batch_id)
-        value = {folder: [asdict(file) for file in files] for folder, files in {**known, **found}.items()}
-        replace_file(self._path(manifest.batch_id), json.dumps(value).encode())
+        self._rewritten.add(manifest.batch_id, found)
         return _with_files(manifest, found)
-
-    def _path(self, batch_id: int) -> Path:
-        return self._folder / f"rewritten-{batch_id}.json"
-
-    def _written_before(self, batch_id: int) -> dict[str, tuple[DataFile, ...]]:
-        try:
-            with open(self._path(batch_id), "rb") as file:
-                value = json.load(file)
-        except FileNotFoundError:
-            return {}
-        return {folder: tuple(DataFile(**one) for one in files) for folder, files in value.items()}
 
     def _write_again(
         self, manifest: Manifest, records: DataFrame, pins: Pins, lost: Mapping[str, TableFiles]
@@ -100,9 +85,6 @@ def _size(path: str) -> int | None:
 def _is_committed(path: str, table: TableFiles, batch_id: int) -> bool:
     """Spark's writer takes rows over into files of its own, so files that are gone may only mean that it is done."""
     try:
-        known = DeltaTable(path).transaction_version(table.app_id)
-    except TableNotFoundError:
-        return False
+        return is_committed(path, table.app_id, batch_id)
     except DeltaError:
         return True  # a table for Spark's writer: it checks for itself
-    return known is not None and known >= batch_id

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime, timezone
 from pathlib import Path
 
-from distributary.errors import CheckpointMismatch
 from distributary.files import write_once
+from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import Checkpoint
 
 FORMAT = 1
@@ -92,14 +92,12 @@ def _number(path: Path) -> int:
     return int(path.stem.rpartition("-")[2])
 
 
+_REMEDY = "restore it, or remove it (the tables keep their columns, the ledger then lacks these lines)"
+
+
 def _read(path: Path, batch_id: int) -> list[LoggedChange]:
-    try:
+    with undamaged(path, _REMEDY):
         value = json.loads(path.read_bytes())
         if value["format"] != FORMAT or value["batch_id"] != batch_id:
-            raise ValueError(value["format"])
+            raise ValueError(f"it is of batch {value['batch_id']}, format {value['format']}")
         return [LoggedChange(batch_id, value["at"], TableChange(**one)) for one in value["changes"]]
-    except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointMismatch(
-            f"the log of changes {path} was cut off, edited, or written by another version; restore it, or remove it "
-            "(the tables keep their columns, the ledger then lacks these lines)"
-        ) from error

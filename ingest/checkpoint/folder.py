@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from distributary.errors import CheckpointMismatch
 from distributary.files import make_folder, numbered, sweep
+from distributary.ingest.checkpoint.damage import undamaged
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,7 @@ class Checkpoint:
     aside        rows set aside during a batch, raw
     stuck        commits that can never succeed
     resolutions  what the user decided about them
+    rewritten    files of decided batches that were lost and written again
     lease        the locks that keep a second run out
     """
 
@@ -76,6 +77,11 @@ class Checkpoint:
         return self.folder / "resolutions"
 
     @property
+    def rewritten(self) -> Path:
+        """Files that were lost and written again, `<batch_id>.json`."""
+        return self.folder / "rewritten"
+
+    @property
     def lease(self) -> Path:
         """The locks that keep a second run out."""
         return self.folder / "lease"
@@ -89,7 +95,7 @@ class Checkpoint:
         """Make our folders; nothing happens to those that are there."""
         for folder in (self.manifests, self.changes, self.pins, self.aside, self.lease):
             make_folder(folder)
-        for folder in (self.stuck, self.resolutions):
+        for folder in (self.stuck, self.resolutions, self.rewritten):
             make_folder(folder)
 
     def sweep(self) -> int:
@@ -104,6 +110,7 @@ class Checkpoint:
             self.pins,
             self.stuck,
             self.resolutions,
+            self.rewritten,
             self.lease,
         )
         checksums = [*_without_file(self.offsets), *_without_file(self.commits)]
@@ -122,14 +129,10 @@ class Checkpoint:
     def query_id(self) -> str | None:
         """The id of Spark's streaming query; None before its first start."""
         try:
-            return str(json.loads(self.metadata.read_bytes())["id"])
+            with undamaged(self.metadata):
+                return str(json.loads(self.metadata.read_bytes())["id"])
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError) as error:
-            raise CheckpointMismatch(
-                f"{self.metadata} is not what Spark wrote: it was cut off or edited; "
-                "restore the file, or go on with a new checkpoint and `start: from_tables`"
-            ) from error
 
 
 def _without_file(folder: Path) -> list[Path]:

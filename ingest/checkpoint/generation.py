@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 from distributary.errors import CheckpointMismatch
 from distributary.files import write_once
+from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.kafka.cluster import UNKNOWN
 from distributary.ingest.kafka.offsets import Positions, positions_from_json, positions_to_json
@@ -106,13 +107,10 @@ def read_generation(checkpoint: Checkpoint) -> Generation | None:
     """The generation that lives here; None in a new checkpoint. Raises CheckpointMismatch if its file is broken."""
     path = checkpoint.generation_file
     try:
-        return _from_json(json.loads(path.read_bytes()))
+        with undamaged(path):
+            return _from_json(json.loads(path.read_bytes()))
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointMismatch(
-            f"{path} was cut off or edited; restore it, or {_NEW_CHECKPOINT} and `start: from_tables`"
-        ) from error
 
 
 def check_same_world(generation: Generation, world: World) -> None:

@@ -10,11 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
-import pyarrow as pa
-
 from distributary.errors import CheckpointMismatch
 from distributary.files import numbered, write_once
 from distributary.ingest.checkpoint import histories
+from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.manifest import (
     ROLES,
@@ -175,14 +174,10 @@ class ManifestStore:
         """The manifest of a batch; None if there is none. Raises CheckpointMismatch for a file that was edited."""
         path = self.path(batch_id)
         try:
-            manifest = from_bytes(path.read_bytes())
+            with undamaged(path):
+                manifest = from_bytes(path.read_bytes())
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError, AttributeError, OSError, pa.ArrowException) as error:
-            raise CheckpointMismatch(
-                f"{path} cannot be used ({error or type(error).__name__}): it was cut off, edited, or written by another "
-                "version; restore it, or go on with a new checkpoint and `start: from_tables`"
-            ) from error
         if manifest.batch_id != batch_id:
             raise CheckpointMismatch(
                 f"{path} is the manifest of batch {manifest.batch_id}; restore the right file"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from distributary.errors import CheckpointMismatch
+from distributary.ingest.checkpoint.damage import damaged
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.kafka.offsets import Offsets, Positions, positions_from_json, positions_to_json
 
@@ -29,7 +30,7 @@ def batch_end(checkpoint: Checkpoint, batch_id: int) -> Positions:
     lines = _text(path).splitlines()
     # A version, the query's settings, then one line a source: ours has one.
     if len(lines) != 3 or lines[0] != "v1":
-        raise _unreadable(path, f"it has {len(lines)} lines, not the three of a query with one source")
+        raise damaged(path, f"it has {len(lines)} lines, not the three of a query with one source")
     return _positions(path, lines[2])
 
 
@@ -67,7 +68,7 @@ def _initial(path: Path) -> Positions:
     # Kafka's source puts a zero byte before the version, for the sake of readers from Spark 2.1.0.
     lines = _text(path).lstrip("\0").splitlines()
     if len(lines) != 2 or lines[0] != "v1":
-        raise _unreadable(path, f"it has {len(lines)} lines, not a version and the offsets")
+        raise damaged(path, f"it has {len(lines)} lines, not a version and the offsets")
     return _positions(path, lines[1])
 
 
@@ -77,7 +78,7 @@ def _text(path: Path) -> str:
     except FileNotFoundError as error:
         raise CheckpointMismatch(f"Spark's file {path} is gone; {_REMEDY}") from error
     except ValueError as error:
-        raise _unreadable(path, "it is not text") from error
+        raise damaged(path, "it is not text") from error
 
 
 def _positions(path: Path, line: str) -> Positions:
@@ -85,11 +86,7 @@ def _positions(path: Path, line: str) -> Positions:
         value: Any = json.loads(line)
         positions = positions_from_json(value)
     except (ValueError, TypeError, AttributeError) as error:
-        raise _unreadable(path, "its last line holds no offsets") from error
+        raise damaged(path, "its last line holds no offsets") from error
     if value != positions_to_json(positions) or not positions or not all(positions.values()):
-        raise _unreadable(path, "its last line names no partition")
+        raise damaged(path, "its last line names no partition")
     return positions
-
-
-def _unreadable(path: Path, why: str) -> CheckpointMismatch:
-    return CheckpointMismatch(f"Spark's file {path} was cut off or edited: {why}; {_REMEDY}")

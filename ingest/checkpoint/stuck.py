@@ -5,16 +5,25 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
+from pathlib import Path
 
+from distributary.errors import CommitImpossible
 from distributary.files import numbered, replace
+from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import Checkpoint
 
 
 @dataclass(frozen=True, slots=True)
 class StuckBatch:
-    """A batch with a manifest, some of whose tables cannot take their files; `message` names them."""
+    """A batch with a manifest, some of whose tables cannot take their files.
+
+    tables   their folders
+    message  why not, in words
+    at       when the run stopped for it
+    """
 
     batch_id: int
+    tables: tuple[str, ...]
     message: str
     at: str
 
@@ -25,20 +34,26 @@ class StuckCommits:
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._folder = checkpoint.stuck
 
-    def write(self, batch_id: int, error: Exception) -> None:
+    def write(self, batch_id: int, error: CommitImpossible) -> None:
         """Note that a batch is stuck."""
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        text = json.dumps(asdict(StuckBatch(batch_id, str(error), now)), indent=1)
+        text = json.dumps(asdict(StuckBatch(batch_id, error.tables, str(error), now)), indent=1)
         replace(self._folder / f"{batch_id}.json", text.encode())
 
     def read(self) -> list[StuckBatch]:
-        """Every stuck batch."""
+        """Every stuck batch. Raises CheckpointMismatch for a file that was edited."""
         files = (self._folder / f"{number}.json" for number in numbered(self._folder, ".json"))
-        return [StuckBatch(**json.loads(file.read_bytes())) for file in files]
+        return [_read(file) for file in files]
 
     def clear(self, batch_id: int) -> None:
         """A batch is complete."""
         (self._folder / f"{batch_id}.json").unlink(missing_ok=True)
+
+
+def _read(path: Path) -> StuckBatch:
+    with undamaged(path, "remove it and run again: what cannot be committed is then written down anew"):
+        value = json.loads(path.read_bytes())
+        return StuckBatch(value["batch_id"], tuple(value["tables"]), value["message"], value["at"])
 
 
 class Resolutions:
@@ -48,9 +63,11 @@ class Resolutions:
         self._folder = checkpoint.resolutions
 
     def skipped(self, batch_id: int) -> frozenset[str]:
-        """Folders of the tables that do not get this batch's rows."""
+        """Folders of the tables that do not get this batch's rows. Raises CheckpointMismatch for a file that was edited."""
+        path = self._folder / f"{batch_id}.json"
         try:
-            return frozenset(json.loads((self._folder / f"{batch_id}.json").read_bytes())["skip"])
+            with undamaged(path, "restore it, or remove it and decide again with `distributary resolve`"):
+                return frozenset(json.loads(path.read_bytes())["skip"])
         except FileNotFoundError:
             return frozenset()
 

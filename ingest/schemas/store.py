@@ -11,6 +11,7 @@ from typing import Any
 
 from distributary.errors import CheckpointMismatch
 from distributary.files import write_once
+from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.pins import RecordKey
 from distributary.registry.base import Schema
@@ -100,13 +101,8 @@ def _to_bytes(key: RecordKey, schema: Schema) -> bytes:
 
 
 def _read(path: Path) -> tuple[RecordKey, Schema]:
-    try:
+    with undamaged(path, "restore it, or remove it to have the registry asked again"):
         return _from_json(json.loads(path.read_bytes()))
-    except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointMismatch(
-            f"the pinned schema {path} was cut off, edited, or written by another version; restore it, or remove it to "
-            "have the registry asked again"
-        ) from error
 
 
 def _from_json(value: dict[str, Any]) -> tuple[RecordKey, Schema]:

@@ -4,45 +4,19 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from distributary.errors import CommitImpossible
-from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.spark_commit import commit_by_writer
+from distributary.ingest.tables.transaction import TableCommit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class TableCommit:
-    """One table's part of a batch.
-
-    table     the table's folder, relative to the sink's root
-    path      that folder from the root of the file system
-    files     what becomes part of the table
-    schema    the files' schema
-    app_id    with batch_id the transaction that makes a repeat harmless
-    metadata  what the commit says of itself
-    native    by an entry in the log, not by Spark's writer
-    """
-
-    table: str
-    path: str
-    files: Sequence[DataFile]
-    schema: pa.Schema
-    app_id: str
-    batch_id: int
-    metadata: Mapping[str, str]
-    native: bool
 
 
 def commit_tables(
@@ -79,8 +53,7 @@ class _Worker:
         self._spark, self._native, self._own = spark, native, threading.local()
 
     def commit(self, one: TableCommit) -> bool:
-        rest = (one.path, one.files, one.schema, one.app_id, one.batch_id, one.metadata)
-        return self._native.commit(*rest) if one.native else commit_by_writer(self._session(one), *rest)
+        return self._native.commit(one) if one.native else commit_by_writer(self._session(one), one)
 
     def _session(self, one: TableCommit) -> SparkSession:
         if self._spark is None:
@@ -115,6 +88,7 @@ def _note(
 def _raise_worst(errors: Sequence[Exception]) -> None:
     lasting = [error for error in errors if isinstance(error, CommitImpossible)]
     if len(lasting) > 1:
-        raise CommitImpossible("\n".join(str(error) for error in lasting)) from lasting[0]
+        tables = tuple(table for error in lasting for table in error.tables)
+        raise CommitImpossible("\n".join(str(error) for error in lasting), tables) from lasting[0]
     for error in [*lasting, *errors]:
         raise error

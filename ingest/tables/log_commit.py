@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from distributary.errors import CommitImpossible, PipelineError
-from distributary.ingest.columns.differences import differences
-from distributary.ingest.parquet.data_file import DataFile
+from distributary.errors import PipelineError
 from distributary.ingest.tables.log import append_actions, entry_path, put_entry
 from distributary.ingest.tables.state import Path, TableState, state_of
+from distributary.ingest.tables.transaction import TableCommit, is_in
 
 _log = logging.getLogger(__name__)
 
@@ -52,34 +50,23 @@ class NativeCommits:
     def __init__(self) -> None:
         self._seen: dict[str, _Seen] = {}
 
-    def commit(  # noqa: PLR0913, PLR0917 - one value each of what a commit is
-        self,
-        path: Path,
-        files: Sequence[DataFile],
-        schema: pa.Schema,
-        app_id: str,
-        batch_id: int,
-        metadata: Mapping[str, str],
-    ) -> bool:
+    def commit(self, one: TableCommit) -> bool:
         """Makes the files part of the table under the transaction (app_id, batch_id); False when it was in already.
 
-        `schema` is that of the files. The entry is the version after the one that was checked, so a rival in between
-        makes the attempt start again, checks included. Raises CommitImpossible where repeating can never help.
+        The entry is the version after the one that was checked, so a rival in between makes the attempt start again,
+        checks included. Raises CommitImpossible where repeating can never help.
         """
-        folder = os.fspath(path)
         for _ in range(_ATTEMPTS):
-            seen = self._checked(folder, batch_id)
-            known = seen.transaction(app_id)
-            if known is not None and known >= batch_id:  # 0 is a version
+            seen = self._checked(one)
+            if is_in(seen.transaction(one.app_id), one.batch_id):
                 return False
-            _require_fit(seen.state, schema, folder, batch_id)
-            found = [(file, require_file(folder, file, batch_id)) for file in files]
-            if put_entry(folder, seen.state.version + 1, append_actions(found, app_id, batch_id, metadata)):
-                self._advance(folder, seen, app_id, batch_id)
+            _require_fit(seen.state, one)
+            if put_entry(one.path, seen.state.version + 1, _actions(one)):
+                self._advance(seen, one)
                 return True
-            del self._seen[folder]
+            del self._seen[one.path]
         raise PipelineError(
-            f"table {folder}, batch {batch_id}: {_ATTEMPTS} times another writer was first; it is tried again"
+            f"table {one.path}, batch {one.batch_id}: {_ATTEMPTS} times another writer was first; it is tried again"
         )
 
     def state(self, path: Path) -> TableState:
@@ -101,46 +88,19 @@ class NativeCommits:
             seen = self._seen[folder] = _look_at(folder)
         return seen
 
-    def _checked(self, folder: str, batch_id: int) -> _Seen:
+    def _checked(self, one: TableCommit) -> _Seen:
         try:
-            return self._look(folder)
+            return self._look(one.path)
         except TableNotFoundError:
-            raise impossible(folder, batch_id, "there is no Delta table any more") from None
+            raise one.impossible("there is no Delta table any more") from None
 
-    def _advance(self, folder: str, seen: _Seen, app_id: str, batch_id: int) -> None:
+    def _advance(self, seen: _Seen, one: TableCommit) -> None:
         seen.state = replace(seen.state, version=seen.state.version + 1)
-        seen.own[app_id] = batch_id
-        seen.entry = _identity(folder, seen.state.version)
+        seen.own[one.app_id] = one.batch_id
+        seen.entry = _identity(one.path, seen.state.version)
         interval = int(seen.state.properties.get("delta.checkpointInterval", _CHECKPOINT_INTERVAL))
         if seen.state.version % interval == 0:
-            _checkpoint(folder)
-
-
-def impossible(path: Path, batch_id: int, why: str) -> CommitImpossible:
-    """The error for a table that can never take its files of this batch."""
-    return CommitImpossible(
-        f"table {os.fspath(path)} cannot take its files of batch {batch_id}: {why}. Put that right and run again, "
-        "or let `distributary resolve` decide what becomes of them"
-    )
-
-
-def require_file(path: Path, file: DataFile, batch_id: int) -> os.stat_result:
-    """The file's status; CommitImpossible where it is gone or has another size than when it was written."""
-    try:
-        status = os.stat(os.path.join(path, file.name))
-    except FileNotFoundError:
-        raise impossible(path, batch_id, f"file {file.name} is gone") from None
-    if status.st_size != file.bytes:
-        raise impossible(
-            path, batch_id, f"file {file.name} has {status.st_size} bytes, not {file.bytes} as written"
-        )
-    return status
-
-
-def require_columns(path: Path, table: pa.Schema, files: pa.Schema, batch_id: int) -> None:
-    """CommitImpossible where the files have columns that the table lacks or holds with another type."""
-    if found := [str(one) for one in differences(table, files)]:
-        raise impossible(path, batch_id, "; ".join(found))
+            _checkpoint(one.path)
 
 
 def _look_at(folder: str) -> _Seen:
@@ -148,10 +108,15 @@ def _look_at(folder: str) -> _Seen:
     return _Seen(state_of(handle, folder), _identity(folder, handle.version()), handle)
 
 
-def _require_fit(state: TableState, schema: pa.Schema, path: Path, batch_id: int) -> None:
+def _require_fit(state: TableState, one: TableCommit) -> None:
     if not state.native:
-        raise impossible(path, batch_id, f"it does not take files as they are any more ({state.why_not})")
-    require_columns(path, state.layout, schema, batch_id)
+        raise one.impossible(f"it does not take files as they are any more ({state.why_not})")
+    one.require_columns(state.layout)
+
+
+def _actions(one: TableCommit) -> list[dict[str, Any]]:
+    found = [(file, one.require_file(file)) for file in one.files]
+    return append_actions(found, one.app_id, one.batch_id, one.metadata)
 
 
 def _is_newest(folder: str, seen: _Seen) -> bool:

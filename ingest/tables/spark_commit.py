@@ -7,21 +7,17 @@ tracking) and writes files of its own. Ours were copies: they go when the commit
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from distributary.errors import SumsDisagree
 from distributary.ingest.columns.differences import differences, only_wider
-from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.tables import by_spark as spark_tables
-from distributary.ingest.tables.log_commit import impossible, require_file
 from distributary.ingest.tables.rows import rows_for_table
-from distributary.ingest.tables.state import Path, read_state
+from distributary.ingest.tables.state import read_state
+from distributary.ingest.tables.transaction import TableCommit, is_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,87 +29,71 @@ _LASTING = re.compile(
 )
 
 
-def commit_by_writer(  # noqa: PLR0913, PLR0917 - one value each of what a commit is, and the session
-    spark: SparkSession,
-    path: Path,
-    files: Sequence[DataFile],
-    schema: pa.Schema,
-    app_id: str,
-    batch_id: int,
-    metadata: Mapping[str, str],
-) -> bool:
+def commit_by_writer(spark: SparkSession, one: TableCommit) -> bool:
     """Writes the files' rows to the table under the transaction (app_id, batch_id); False when it was in already.
 
-    `schema` is that of the files, which are removed once the rows are in. Raises CommitImpossible where repeating can
-    never help, and SumsDisagree where the table then has other than the files' rows.
+    The files are removed once the rows are in. Raises CommitImpossible where repeating can never help, and SumsDisagree
+    where the table then has other than the files' rows.
     """
-    folder = os.fspath(path)
-    before = _snapshot(spark, folder, batch_id)
-    new = not _is_in(before, app_id, batch_id)
+    before = _snapshot(spark, one)
+    new = not is_in(spark_tables.transaction_version(before, one.app_id), one.batch_id)
     if new:
-        rows = _rows(spark, folder, files, schema, batch_id)
-        _write(rows, folder, app_id, batch_id, metadata)
-        after = spark_tables.snapshot(spark, folder)
-        _require_rows(folder, range(before.version() + 1, after.version() + 1), files, app_id, batch_id)
-    for file in files:
-        FilePath(folder, file.name).unlink(missing_ok=True)
+        _write(_rows(spark, one), one)
+        after = spark_tables.snapshot(spark, one.path)
+        _require_rows(one, range(before.version() + 1, after.version() + 1))
+    for file in one.files:
+        FilePath(one.path, file.name).unlink(missing_ok=True)
     return new
 
 
-def _snapshot(spark: SparkSession, folder: str, batch_id: int) -> Any:
-    current = spark_tables.snapshot(spark, folder)
+def _snapshot(spark: SparkSession, one: TableCommit) -> Any:
+    current = spark_tables.snapshot(spark, one.path)
     if current.version() < 0:
-        raise impossible(folder, batch_id, "there is no Delta table any more")
+        raise one.impossible("there is no Delta table any more")
     return current
 
 
-def _is_in(snapshot: Any, app_id: str, batch_id: int) -> bool:
-    known = spark_tables.transaction_version(snapshot, app_id)
-    return known is not None and known >= batch_id
-
-
-def _rows(
-    spark: SparkSession, folder: str, files: Sequence[DataFile], schema: pa.Schema, batch_id: int
-) -> DataFrame:
+def _rows(spark: SparkSession, one: TableCommit) -> DataFrame:
     """The files' rows, each column of the type that the table has for it; the writer fills in the missing ones."""
-    for file in files:
-        require_file(folder, file, batch_id)
-    state = read_state(folder, spark)
+    for file in one.files:
+        one.require_file(file)
+    state = read_state(one.path, spark)
     if state is None:
-        raise impossible(folder, batch_id, "there is no Delta table any more")
-    if found := [str(one) for one in differences(state.layout, schema) if not only_wider(one)]:
-        raise impossible(folder, batch_id, "; ".join(found))
-    return rows_for_table(spark, state, files, schema)
+        raise one.impossible("there is no Delta table any more")
+    unfit = [
+        str(difference) for difference in differences(state.layout, one.schema) if not only_wider(difference)
+    ]
+    if unfit:
+        raise one.impossible("; ".join(unfit))
+    return rows_for_table(spark, state, one.files, one.schema)
 
 
-def _write(rows: DataFrame, folder: str, app_id: str, batch_id: int, metadata: Mapping[str, str]) -> None:
-    writer = rows.write.format("delta").mode("append").option("userMetadata", json.dumps(dict(metadata)))
+def _write(rows: DataFrame, one: TableCommit) -> None:
+    writer = rows.write.format("delta").mode("append").option("userMetadata", json.dumps(dict(one.metadata)))
     try:
-        writer.option("txnAppId", app_id).option("txnVersion", str(batch_id)).save(folder)
+        writer.option("txnAppId", one.app_id).option("txnVersion", str(one.batch_id)).save(one.path)
     except Exception as error:
         if lasting := _LASTING.search(str(error)):
             # Delta's message quotes the row.
-            raise impossible(folder, batch_id, f"Delta refuses a row ({lasting[0]})") from None
+            raise one.impossible(f"Delta refuses a row ({lasting[0]})") from None
         raise
 
 
-def _require_rows(
-    folder: str, versions: Iterable[int], files: Sequence[DataFile], app_id: str, batch_id: int
-) -> None:
+def _require_rows(one: TableCommit, versions: Iterable[int]) -> None:
     """Compared with what the commit of this transaction says of itself."""
-    wanted = sum(file.rows for file in files)
+    wanted = sum(file.rows for file in one.files)
     for version in versions:
-        actions = _actions(folder, version)
-        if actions.get("txn", {}).get("appId") == app_id and actions["txn"]["version"] == batch_id:
+        actions = _actions(one.path, version)
+        if actions.get("txn", {}).get("appId") == one.app_id and actions["txn"]["version"] == one.batch_id:
             written = int(actions["commitInfo"]["operationMetrics"]["numOutputRows"])
             if written != wanted:
                 raise SumsDisagree(
-                    f"table {folder}: version {version} has {written} rows of batch {batch_id}, its files {wanted}; "
+                    f"table {one.path}: version {version} has {written} rows of batch {one.batch_id}, its files {wanted}; "
                     "compare the two and `RESTORE` the table, then let `distributary resolve` decide"
                 )
             return
     raise SumsDisagree(
-        f"table {folder}: Spark's writer reported no error, yet batch {batch_id} is not in; run again"
+        f"table {one.path}: Spark's writer reported no error, yet batch {one.batch_id} is not in; run again"
     )
 
 

@@ -33,21 +33,28 @@ from __future__ import annotations
 
 
 class DistributaryError(Exception):
-    """The root of everything distributary raises on purpose."""
+    """The root of everything distributary raises on purpose.
+
+    `exit_code` is the command line's. `fatal`: a run that meets it ends, since trying again cannot help before somebody
+    has decided or mended something.
+    """
 
     exit_code = 1
+    fatal = False
 
 
 class ConfigError(DistributaryError, ValueError):
     """The settings cannot work; the message says where and what to write instead."""
 
     exit_code = 2
+    fatal = True
 
 
 class SetupError(DistributaryError, RuntimeError):
     """Something outside of distributary is missing or in the way: Java, a jar, a port, disk, the network."""
 
     exit_code = 2
+    fatal = True
 
 
 class CheckFailed(DistributaryError):
@@ -75,6 +82,8 @@ class RegistryUnavailable(SchemaError, ConnectionError):
 class RegistryChanged(SchemaError):
     """The registry gives another schema under an id than before: it was emptied, replaced, or is another one."""
 
+    fatal = True
+
 
 class UnknownFieldException(SchemaError):
     """A record was written with a newer schema than those that its query began with; starting it again takes it in."""
@@ -86,6 +95,8 @@ class BadSchema(SchemaError, ValueError):
 
 class CodecError(DistributaryError):
     """A codec cannot work at all (one bad record is not an error but a failure in its result)."""
+
+    fatal = True
 
 
 class UnknownCodec(CodecError, LookupError):
@@ -111,29 +122,50 @@ class BrokerUnavailable(PipelineError, ConnectionError):
 class LeaseHeld(PipelineError):
     """Another run, still alive, holds this checkpoint."""
 
+    fatal = True
+
 
 class CheckpointMismatch(PipelineError):
     """Spark's checkpoint files, our manifests, the topic or the cluster do not belong together."""
+
+    fatal = True
 
 
 class TablesOfAnotherRun(PipelineError):
     """The tables were filled from another checkpoint; the setting `start` says how to go on."""
 
+    fatal = True
+
 
 class EvolutionStopped(PipelineError):
     """A schema changed and the setting `decode.evolution` says `fail`."""
+
+    fatal = True
 
 
 class PolicyStopped(PipelineError):
     """A record or a change met a policy that says `fail`."""
 
+    fatal = True
+
 
 class SumsDisagree(PipelineError):
     """What was read is not what was written; the run stopped before anything became visible."""
 
+    fatal = True
+
 
 class CommitImpossible(PipelineError):
-    """A table cannot take its files any more; `distributary resolve` decides what becomes of them."""
+    """Tables cannot take their files any more; `distributary resolve` decides what becomes of them.
+
+    `tables` are their folders under the sink's root; empty where no file of theirs was decided yet.
+    """
+
+    fatal = True
+
+    def __init__(self, message: str, tables: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.tables = tables
 
 
 class BudgetSpent(PipelineError):

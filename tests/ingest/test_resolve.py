@@ -3,21 +3,23 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from tests.ingest.batches import decided, settled
+from tests.ingest.commits import table_commit
 from tests.ingest.kafka_records import TOPIC, folder, numbered, value
 from tests.ingest.pipelines import checkpoint, settings
 
-from distributary.errors import ConfigError, LeaseHeld
+from distributary.errors import CommitImpossible, ConfigError, LeaseHeld
 from distributary.ingest.checkpoint.lease import Lease
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifest_file import ManifestStore
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.resolve import resolve, stuck_tables
 from distributary.ingest.tables.book import ENTITY_PROPERTY
-from distributary.ingest.tables.log_commit import impossible
 
+A = pa.schema([])
 GOLF, QUEST = folder("golf"), folder("quest")
 
 
@@ -28,7 +30,9 @@ def stuck(tmp_path: Path) -> Manifest:
     values = [value(1, game_name="golf"), value(1, game_name="quest")]
     manifest = decided(tmp_path, settled(tmp_path, numbered(values)), {TOPIC: {0: (0, 2)}})
     ManifestStore(here).write(manifest)
-    error = impossible(tmp_path / "lake" / GOLF, manifest.batch_id, "it was altered")
+    error = table_commit(tmp_path / "lake" / GOLF, [], A, "app", manifest.batch_id).impossible(
+        "it was altered"
+    )
     StuckCommits(here).write(manifest.batch_id, error)
     return manifest
 
@@ -37,6 +41,15 @@ def test_the_stuck_table_is_named_with_the_rows_that_wait(tmp_path: Path, stuck:
     (found,) = stuck_tables(settings(tmp_path))
     assert (found.batch_id, found.table, found.rows) == (stuck.batch_id, GOLF, 1)
     assert "it was altered" in found.why
+
+
+def test_a_table_waits_whatever_words_say_that_it_does(tmp_path: Path, stuck: Manifest) -> None:
+    error = CommitImpossible("nothing of a table is in this sentence", (GOLF,))
+    StuckCommits(checkpoint(tmp_path)).write(stuck.batch_id, error)
+    assert [one.table for one in stuck_tables(settings(tmp_path))] == [GOLF]
+    other = CommitImpossible(f"table /lake/{GOLF} is named here, and does not wait", (QUEST,))
+    StuckCommits(checkpoint(tmp_path)).write(stuck.batch_id, other)
+    assert [one.table for one in stuck_tables(settings(tmp_path))] == [QUEST]
 
 
 def test_a_table_that_does_not_wait_cannot_be_decided_about(tmp_path: Path, stuck: Manifest) -> None:

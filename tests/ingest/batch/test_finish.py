@@ -80,6 +80,7 @@ def test_a_table_that_cannot_take_its_files_is_noted_and_keeps_the_ledger_back(
     with pytest.raises(CommitImpossible, match=GOLF):
         finish(tmp_path, manifest)
     (stuck,) = StuckCommits(checkpoint(tmp_path)).read()
+    assert stuck.tables == (GOLF,)
     assert GOLF in stuck.message
     found = rows(tmp_path, manifest)
     assert (found[GOLF], found[QUEST], found[BATCHES_TABLE]) == (0, 1, 0)

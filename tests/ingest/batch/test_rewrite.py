@@ -1,20 +1,20 @@
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import pytest
 from pyspark.sql import DataFrame
 from tests.ingest.batches import decided, settled
+from tests.ingest.commits import by_log
 from tests.ingest.kafka_records import TOPIC, folder, numbered, pins, value
 from tests.ingest.pipelines import checkpoint
 
-from distributary.files import replace as replace_file
 from distributary.ingest.batch.finish import commit_metadata
 from distributary.ingest.batch.rewrite import Rewriter, _is_lost, _with_files
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
+from distributary.ingest.checkpoint.rewritten import RewrittenFiles
 from distributary.ingest.parquet.data_file import file_name
 from distributary.ingest.tables.log_commit import NativeCommits
 
@@ -57,7 +57,8 @@ def test_a_file_that_is_gone_or_cut_off_is_lost(tmp_path: Path, manifest: Manife
 def test_a_file_that_went_after_its_commit_is_not_lost(tmp_path: Path, manifest: Manifest) -> None:
     golf = part(manifest, GOLF)
     path = tmp_path / "lake" / GOLF
-    assert NativeCommits().commit(
+    assert by_log(
+        NativeCommits(),
         path,
         golf.files,
         golf.layout.columns,
@@ -78,7 +79,6 @@ def test_files_written_again_take_the_place_of_the_lost_ones_in_later_attempts_t
     assert part(_with_files(manifest, {GOLF: (moved,)}), GOLF).files == (moved,)
     assert lost(tmp_path, manifest) == {GOLF}
     here = checkpoint(tmp_path)
-    text = json.dumps({GOLF: [asdict(moved)]})
-    replace_file(here.resolutions / f"rewritten-{manifest.batch_id}.json", text.encode())
+    RewrittenFiles(here).add(manifest.batch_id, {GOLF: (moved,)})
     restored = Rewriter(here, headers={}, slots=2).restored(manifest, NO_RECORDS, pins(tmp_path))
     assert [one.name for one in part(restored, GOLF).files] == [moved.name]

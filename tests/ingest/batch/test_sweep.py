@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.ingest.commits import by_log
 
 from distributary.ingest.batch.sweep import sweep, sweep_batch
 from distributary.ingest.parquet.data_file import DataFile, file_name
@@ -44,7 +45,7 @@ def test_a_file_that_a_log_names_stays_even_when_its_manifest_is_lost(tmp_path: 
     table = tmp_path / "t"
     create(table, SCHEMA, {})
     kept = left(table, GENERATION, 5)
-    NativeCommits().commit(table, [DataFile("t", kept.name, 1, 4, '{"numRecords":1}')], SCHEMA, "app", 5, {})
+    by_log(NativeCommits(), table, [DataFile("t", kept.name, 1, 4, '{"numRecords":1}')], SCHEMA, "app", 5, {})
     assert sweep(tmp_path, GENERATION, ()) == []
     assert kept.exists()
 
@@ -54,7 +55,7 @@ def test_a_file_that_only_an_old_version_names_stays(tmp_path: Path) -> None:
     create(table, SCHEMA, {})
     kept = left(table, GENERATION, 5)
     log = table / "_delta_log"
-    NativeCommits().commit(table, [DataFile("t", kept.name, 1, 4, '{"numRecords":1}')], SCHEMA, "app", 5, {})
+    by_log(NativeCommits(), table, [DataFile("t", kept.name, 1, 4, '{"numRecords":1}')], SCHEMA, "app", 5, {})
     remove = f'{{"remove":{{"path":"{kept.name}","deletionTimestamp":1,"dataChange":true}}}}'
     (log / "00000000000000000002.json").write_text(remove)
     assert sweep(tmp_path, GENERATION, ()) == []

@@ -34,7 +34,7 @@ def test_making_it_twice_changes_nothing(tmp_path: Path) -> None:
     (checkpoint.pins / "kept.json").touch()
     checkpoint.make()
     made = sorted(folder.name for folder in checkpoint.folder.iterdir())
-    assert made == ["aside", "changes", "lease", "manifests", "pins", "resolutions", "stuck"]
+    assert made == ["aside", "changes", "lease", "manifests", "pins", "resolutions", "rewritten", "stuck"]
     assert (checkpoint.pins / "kept.json").exists()
 
 

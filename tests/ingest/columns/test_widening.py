@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from tests.ingest.commits import by_log, by_writer
 
 from distributary.errors import CommitImpossible
 from distributary.ingest.columns.growth import changes
@@ -19,7 +20,6 @@ from distributary.ingest.columns.widening import delta_widens, widened, widening
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.tables.change import create, evolve
 from distributary.ingest.tables.log_commit import NativeCommits
-from distributary.ingest.tables.spark_commit import commit_by_writer
 from distributary.ingest.tables.state import fixed_columns, read_state
 from distributary.producer_sim.verify.lake import batches
 
@@ -153,7 +153,7 @@ def test_a_table_with_rows_becomes_wider_once_and_keeps_them_and_takes_both_kind
 ) -> None:
     table, narrow, wide = tmp_path / "t", of(wide=False), of(wide=True)
     create(table, narrow, {"distributary.entity": "golf"})
-    NativeCommits().commit(table, [write(table, OLD, narrow, 0)], narrow, "app", 0, {})
+    by_log(NativeCommits(), table, [write(table, OLD, narrow, 0)], narrow, "app", 0, {})
     # A rival's crash may leave the feature without the change.
     spark.sql(f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
 
@@ -173,7 +173,7 @@ def test_a_table_with_rows_becomes_wider_once_and_keeps_them_and_takes_both_kind
     # A batch decided before the table became wider, and one of new records.
     for batch_id, row, schema in ((1, {**OLD, "a_level": 3}, narrow), (2, NEW, wide)):
         files = [write(table, row, schema, batch_id)]
-        assert commit_by_writer(spark, table, files, schema, "app", batch_id, {})
+        assert by_writer(spark, table, files, schema, "app", batch_id, {})
     expected = [as_wide(OLD), as_wide({**OLD, "a_level": 3}), as_wide(NEW)]
     found = by_delta_rs(table)
     assert [{name: row[name] for name in wide.names} for row in found] == expected
@@ -213,7 +213,7 @@ def test_dates_become_timestamps_only_where_every_one_of_them_can(
     name = file_name("7f6e1f3e-0000-4000-8000-000000000000", 0)
     pq.write_table(pa.table([far], schema=narrow), table / name, store_schema=False)
     file = DataFile("t", name, 1, (table / name).stat().st_size, "{}")
-    NativeCommits().commit(table, [file], narrow, "app", 0, {})
+    by_log(NativeCommits(), table, [file], narrow, "app", 0, {})
     before = DeltaTable(table).version()
 
     with pytest.raises(

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.ingest.commits import by_log
 
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
@@ -221,7 +222,7 @@ def test_spark_skips_files_by_them_and_never_rows_that_are_there(spark: Any, tmp
             "s": {"x": i},
         }
         files.append(written(path, pa.Table.from_pylist([row], schema)))
-    assert NativeCommits().commit(path, files, schema, "test", 0, {})
+    assert by_log(NativeCommits(), path, files, schema, "test", 0, {})
 
     frame = spark.read.format("delta").load(str(path))
     for i in range(8):

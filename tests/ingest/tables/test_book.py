@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable, Field
 from deltalake.schema import PrimitiveType
+from tests.ingest.commits import by_log
 from tests.ingest.pipelines import make_table, table_book
 
 from distributary.ingest.tables.change import create
@@ -48,7 +49,7 @@ def test_after_a_commit_of_our_own_nothing_is_read_again(tmp_path: Path) -> None
     native = NativeCommits()
     book, path = table_book(tmp_path, native), make_table(tmp_path, "t", A)
     before = book.states(["t"])["t"]
-    assert native.commit(path, [], A, "app", 0, {})
+    assert by_log(native, path, [], A, "app", 0, {})
     after = book.states(["t"])["t"]
     assert (after.version, after.layout is before.layout) == (1, True)
 

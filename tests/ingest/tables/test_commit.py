@@ -12,7 +12,8 @@ from deltalake import DeltaTable
 from distributary.errors import CommitImpossible
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.tables.change import create
-from distributary.ingest.tables.commit import TableCommit, commit_tables
+from distributary.ingest.tables.commit import commit_tables
+from distributary.ingest.tables.transaction import TableCommit
 
 SCHEMA = pa.schema([("a", pa.int64())])
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
+from tests.ingest.commits import by_log
 
 from distributary.ingest.columns.differences import storable
 from distributary.ingest.parquet.data_file import owner
@@ -61,7 +62,7 @@ def test_a_batch_is_one_row_that_can_be_read_back(tmp_path: Path) -> None:
     create(tmp_path / ledger.BATCHES_TABLE, ledger.BATCHES_SCHEMA, {})
     file = ledger.batch_file(tmp_path, batch_row())
     assert owner(file.name) == ("c" * 8, 4)
-    assert NativeCommits().commit(tmp_path / file.table, [file], ledger.BATCHES_SCHEMA, "app", 4, {})
+    assert by_log(NativeCommits(), tmp_path / file.table, [file], ledger.BATCHES_SCHEMA, "app", 4, {})
     [row] = DeltaTable(tmp_path / file.table).to_pyarrow_table().to_pylist()
     assert row["started_at"] == NOW
     assert json.loads(row["offsets"]) == {"game-events": {"0": [10, 20], "1": [0, 2]}}
@@ -73,7 +74,7 @@ def test_a_batch_is_one_row_that_can_be_read_back(tmp_path: Path) -> None:
 def test_changes_are_one_row_each(tmp_path: Path) -> None:
     create(tmp_path / ledger.CHANGES_TABLE, ledger.CHANGES_SCHEMA, {})
     file = ledger.changes_file(tmp_path, [change_row("elo"), change_row("board.size")])
-    assert NativeCommits().commit(tmp_path / file.table, [file], ledger.CHANGES_SCHEMA, "app", 4, {})
+    assert by_log(NativeCommits(), tmp_path / file.table, [file], ledger.CHANGES_SCHEMA, "app", 4, {})
     rows = DeltaTable(tmp_path / file.table).to_pyarrow_table().to_pylist()
     assert [(row["column"], row["kafka_offset"]) for row in rows] == [("elo", None), ("board.size", None)]
 

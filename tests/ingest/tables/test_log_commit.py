@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import CommitProperties, DeltaTable, Field, Transaction
 from deltalake.schema import PrimitiveType
+from tests.ingest.commits import by_log
 
 from distributary.errors import CommitImpossible
 from distributary.ingest.parquet.data_file import DataFile, file_name
@@ -42,8 +43,8 @@ def table(tmp_path: Path) -> Path:
 
 def test_files_are_in_once_with_their_transaction_and_metadata(table: Path) -> None:
     files = [written(table), written(table)]
-    assert NativeCommits().commit(table, files, SCHEMA, "app/events", 0, {"distributary.offsets": "{}"})
-    assert not NativeCommits().commit(table, files, SCHEMA, "app/events", 0, {})
+    assert by_log(NativeCommits(), table, files, SCHEMA, "app/events", 0, {"distributary.offsets": "{}"})
+    assert not by_log(NativeCommits(), table, files, SCHEMA, "app/events", 0, {})
     opened = DeltaTable(table)
     assert opened.to_pyarrow_table().num_rows == 4
     assert opened.transaction_version("app/events") == 0
@@ -54,23 +55,25 @@ def test_files_are_in_once_with_their_transaction_and_metadata(table: Path) -> N
 
 def test_a_repeat_needs_neither_files_nor_fit(table: Path) -> None:
     file = written(table)
-    assert NativeCommits().commit(table, [file], SCHEMA, "app", 7, {})
-    assert not NativeCommits().commit(
-        table, [replace(file, bytes=1)], pa.schema([("z", pa.int8())]), "app", 6, {}
+    assert by_log(NativeCommits(), table, [file], SCHEMA, "app", 7, {})
+    assert not by_log(
+        NativeCommits(), table, [replace(file, bytes=1)], pa.schema([("z", pa.int8())]), "app", 6, {}
     )
 
 
 def test_a_later_batch_and_another_app_go_on(table: Path) -> None:
-    assert NativeCommits().commit(table, [written(table)], SCHEMA, "app", 1, {})
-    assert NativeCommits().commit(table, [written(table)], SCHEMA, "app", 2, {})
-    assert NativeCommits().commit(table, [written(table)], SCHEMA, "other", 1, {})
+    assert by_log(NativeCommits(), table, [written(table)], SCHEMA, "app", 1, {})
+    assert by_log(NativeCommits(), table, [written(table)], SCHEMA, "app", 2, {})
+    assert by_log(NativeCommits(), table, [written(table)], SCHEMA, "other", 1, {})
     assert DeltaTable(table).to_pyarrow_table().num_rows == 6
 
 
 def test_of_eight_who_commit_the_same_batch_one_does(table: Path) -> None:
     file = written(table)
     with ThreadPoolExecutor(8) as pool:
-        done = list(pool.map(lambda _: NativeCommits().commit(table, [file], SCHEMA, "app", 0, {}), range(8)))
+        done = list(
+            pool.map(lambda _: by_log(NativeCommits(), table, [file], SCHEMA, "app", 0, {}), range(8))
+        )
     assert sorted(done) == [False] * 7 + [True]
     assert DeltaTable(table).to_pyarrow_table().num_rows == 2
 
@@ -79,7 +82,7 @@ def test_rivals_of_other_apps_all_get_in(table: Path) -> None:
     files = [written(table) for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
         done = list(
-            pool.map(lambda i: NativeCommits().commit(table, [files[i]], SCHEMA, f"app{i}", 0, {}), range(8))
+            pool.map(lambda i: by_log(NativeCommits(), table, [files[i]], SCHEMA, f"app{i}", 0, {}), range(8))
         )
     assert all(done)
     assert DeltaTable(table).to_pyarrow_table().num_rows == 16
@@ -95,38 +98,38 @@ def test_a_rival_between_check_and_commit_is_met_by_checking_again(
         versions.append(version)
         if len(versions) == 1:
             DeltaTable(table).alter.add_columns(Field("new", PrimitiveType("string")))
-            assert NativeCommits().commit(table, [rival], SCHEMA, "app", 3, {})
+            assert by_log(NativeCommits(), table, [rival], SCHEMA, "app", 3, {})
         return put_entry(folder, version, actions)
 
     monkeypatch.setattr("distributary.ingest.tables.log_commit.put_entry", with_rival_first)
-    assert not NativeCommits().commit(table, [file], SCHEMA, "app", 3, {})
+    assert not by_log(NativeCommits(), table, [file], SCHEMA, "app", 3, {})
     assert DeltaTable(table).to_pyarrow_table().num_rows == 2
     assert versions == [1, 2]
 
 
 def test_a_table_changed_by_somebody_else_is_read_again(table: Path) -> None:
     commits = NativeCommits()
-    assert commits.commit(table, [written(table)], SCHEMA, "app", 0, {})
+    assert by_log(commits, table, [written(table)], SCHEMA, "app", 0, {})
     DeltaTable(table).alter.add_constraint({"positive": "a > 0 OR a IS NULL"})
     with pytest.raises(CommitImpossible, match="CHECK constraint positive"):
-        commits.commit(table, [written(table)], SCHEMA, "app", 1, {})
+        by_log(commits, table, [written(table)], SCHEMA, "app", 1, {})
 
 
 def test_a_table_made_anew_is_not_taken_for_the_one_that_was_seen(table: Path) -> None:
     commits = NativeCommits()
     for batch in range(3):
-        assert commits.commit(table, [written(table)], SCHEMA, "app", batch, {})
+        assert by_log(commits, table, [written(table)], SCHEMA, "app", batch, {})
     shutil.rmtree(table)
     create(table, SCHEMA, {})
     for batch in range(3):
-        NativeCommits().commit(table, [written(table)], SCHEMA, "rival", batch, {})
-    assert commits.commit(table, [written(table)], SCHEMA, "app", 3, {})
+        by_log(NativeCommits(), table, [written(table)], SCHEMA, "rival", batch, {})
+    assert by_log(commits, table, [written(table)], SCHEMA, "app", 3, {})
     assert DeltaTable(table).to_pyarrow_table().num_rows == 8
 
 
 def test_the_entry_is_the_protocols(table: Path) -> None:
     file = written(table)
-    assert NativeCommits().commit(table, [file], SCHEMA, "app", 4, {"told": "so"})
+    assert by_log(NativeCommits(), table, [file], SCHEMA, "app", 4, {"told": "so"})
     lines = [json.loads(line) for line in (table / "_delta_log" / f"{1:020d}.json").read_text().splitlines()]
     info, txn, add = lines[0]["commitInfo"], lines[1]["txn"], lines[2]["add"]
     assert (info["told"], info["isBlindAppend"], info["operationMetrics"]["numOutputRows"]) == (
@@ -142,7 +145,7 @@ def test_the_entry_is_the_protocols(table: Path) -> None:
 def test_checkpoints_come_at_the_tables_interval(table: Path) -> None:
     commits = NativeCommits()
     for batch in range(26):
-        assert commits.commit(table, [written(table)], SCHEMA, "app", batch, {})
+        assert by_log(commits, table, [written(table)], SCHEMA, "app", batch, {})
     assert [path.name for path in (table / "_delta_log").glob("*.parquet")] == [
         f"{25:020d}.checkpoint.parquet"
     ]
@@ -151,7 +154,7 @@ def test_checkpoints_come_at_the_tables_interval(table: Path) -> None:
 
 def test_a_files_columns_may_be_fewer_than_the_tables(table: Path) -> None:
     part = pa.schema([("s", pa.struct([("y", pa.string())]))])
-    assert NativeCommits().commit(table, [written(table, [{"s": {"y": "only"}}], part)], part, "app", 0, {})
+    assert by_log(NativeCommits(), table, [written(table, [{"s": {"y": "only"}}], part)], part, "app", 0, {})
     assert DeltaTable(table).to_pyarrow_table().to_pylist() == [{"a": None, "s": {"x": None, "y": "only"}}]
 
 
@@ -166,35 +169,35 @@ def test_a_files_columns_may_be_fewer_than_the_tables(table: Path) -> None:
 )
 def test_files_that_do_not_fit_are_refused_for_good(table: Path, schema: pa.Schema, why: str) -> None:
     with pytest.raises(CommitImpossible, match=rf"table {table}.* batch 4: {why}.*distributary resolve"):
-        NativeCommits().commit(table, [written(table, [], schema)], schema, "app", 4, {})
+        by_log(NativeCommits(), table, [written(table, [], schema)], schema, "app", 4, {})
     assert DeltaTable(table).version() == 0
 
 
 def test_a_file_that_is_gone_or_cut_off_is_refused_for_good(table: Path) -> None:
     file = written(table)
     with pytest.raises(CommitImpossible, match=r"has \d+ bytes, not \d+ as written"):
-        NativeCommits().commit(table, [replace(file, bytes=file.bytes + 1)], SCHEMA, "app", 0, {})
+        by_log(NativeCommits(), table, [replace(file, bytes=file.bytes + 1)], SCHEMA, "app", 0, {})
     (table / file.name).unlink()
     with pytest.raises(CommitImpossible, match="is gone"):
-        NativeCommits().commit(table, [file], SCHEMA, "app", 0, {})
+        by_log(NativeCommits(), table, [file], SCHEMA, "app", 0, {})
 
 
 def test_a_table_that_is_gone_is_refused_for_good(tmp_path: Path) -> None:
     with pytest.raises(CommitImpossible, match="no Delta table any more"):
-        NativeCommits().commit(tmp_path / "t", [], SCHEMA, "app", 0, {})
+        by_log(NativeCommits(), tmp_path / "t", [], SCHEMA, "app", 0, {})
 
 
 def test_a_table_that_got_a_constraint_takes_no_files_as_they_are(table: Path) -> None:
     DeltaTable(table).alter.add_constraint({"positive": "a > 0"})
     with pytest.raises(CommitImpossible, match="CHECK constraint positive"):
-        NativeCommits().commit(table, [written(table)], SCHEMA, "app", 0, {})
+        by_log(NativeCommits(), table, [written(table)], SCHEMA, "app", 0, {})
 
 
 def test_a_tables_200th_commit_costs_no_more_than_twice_its_first(tmp_path: Path) -> None:
     commits, old = NativeCommits(), tmp_path / "old"
     create(old, SCHEMA, {})
     for batch in range(200):
-        commits.commit(old, [written(old)], SCHEMA, "app", batch, {})
+        by_log(commits, old, [written(old)], SCHEMA, "app", batch, {})
     costs = []
     for turn in range(20):
         young = tmp_path / f"young{turn}"
@@ -206,13 +209,13 @@ def test_a_tables_200th_commit_costs_no_more_than_twice_its_first(tmp_path: Path
 def cpu_seconds(commits: NativeCommits, path: Path, batch_id: int) -> float:
     file = written(path)
     began = time.process_time()
-    assert commits.commit(path, [file], SCHEMA, "app", batch_id, {})
+    assert by_log(commits, path, [file], SCHEMA, "app", batch_id, {})
     return time.process_time() - began
 
 
 def test_ids_written_by_a_rival_library_count(table: Path) -> None:
     properties = CommitProperties(app_transactions=[Transaction("app", 5)])
     DeltaTable(table).create_write_transaction([], "append", SCHEMA, commit_properties=properties)
-    assert not NativeCommits().commit(table, [written(table)], SCHEMA, "app", 5, {})
+    assert not by_log(NativeCommits(), table, [written(table)], SCHEMA, "app", 5, {})
     lines = [json.loads(line) for line in (table / "_delta_log" / f"{1:020d}.json").read_text().splitlines()]
     assert any("txn" in line for line in lines)

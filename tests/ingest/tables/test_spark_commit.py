@@ -10,17 +10,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
+from tests.ingest.commits import by_log, by_writer
 
 from distributary.errors import CommitImpossible, SumsDisagree
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
 from distributary.ingest.tables import spark_commit as writer_commit
 from distributary.ingest.tables.change import evolve
-from distributary.ingest.tables.commit import TableCommit, commit_tables
+from distributary.ingest.tables.commit import commit_tables
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.rows import offenders
-from distributary.ingest.tables.spark_commit import commit_by_writer
 from distributary.ingest.tables.state import read_state
+from distributary.ingest.tables.transaction import TableCommit
 
 pytestmark = pytest.mark.spark
 
@@ -98,11 +99,11 @@ def test_a_table_unfit_for_delta_rs_is_evolved_and_filled_once(
 
     file = written(path, [row(1, 5, new={"q": 7}), row(2, 6, "y")], grown)
     with pytest.raises(CommitImpossible, match="does not take files as they are"):
-        NativeCommits().commit(path, [file], grown, "app", 0, {})
+        by_log(NativeCommits(), path, [file], grown, "app", 0, {})
     assert offenders(spark, str(path), [file], state) == []
-    assert commit_by_writer(spark, path, [file], grown, "app", 0, {"distributary.batch_id": "0"})
+    assert by_writer(spark, path, [file], grown, "app", 0, {"distributary.batch_id": "0"})
     assert not (path / file.name).exists()
-    assert not commit_by_writer(spark, path, [file], grown, "app", 0, {})
+    assert not by_writer(spark, path, [file], grown, "app", 0, {})
     assert content(spark, path, "kafka_offset, a, b, new.q") == [(1, 5, "x", 7), (2, 6, "y", None)]
     told = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").first()
     assert told is not None and json.loads(told["userMetadata"]) == {"distributary.batch_id": "0"}
@@ -118,7 +119,7 @@ def test_generated_columns_that_the_files_carry_as_nulls_are_filled(
     state = read_state(path, spark)
     assert state is not None
     assert [found.offset for found in offenders(spark, str(path), [file, wrong], state)] == [3]
-    assert commit_by_writer(spark, path, [file], schema, "app", 0, {})
+    assert by_writer(spark, path, [file], schema, "app", 0, {})
     assert content(spark, path, "a, g") == [(5, 10), (6, 12)]
 
 
@@ -146,7 +147,7 @@ def test_offenders_are_exactly_the_rows_that_delta_refuses(
     refused = set()
     for i, one in enumerate(rows):
         try:
-            commit_by_writer(spark, path, [written(path, [one])], SCHEMA, "app", i, {})
+            by_writer(spark, path, [written(path, [one])], SCHEMA, "app", i, {})
         except CommitImpossible as error:
             assert "Delta refuses a row" in str(error) and "long one" not in str(error)
             refused.add(i)
@@ -168,7 +169,7 @@ def test_narrower_files_go_into_a_widened_table(spark: SparkSession, tmp_path: P
     path = table(spark, tmp_path / "t", KINDS["widening"][0].replace("a bigint", "a int"))
     spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN a TYPE bigint")
     narrow = SCHEMA.set(3, pa.field("a", pa.int32()))
-    assert commit_by_writer(spark, path, [written(path, [row(1, 5)], narrow)], narrow, "app", 0, {})
+    assert by_writer(spark, path, [written(path, [row(1, 5)], narrow)], narrow, "app", 0, {})
     assert content(spark, path) == [(1, 5, "x")]
 
 
@@ -176,12 +177,12 @@ def test_files_gone_cut_off_or_unfit_are_refused_for_good(spark: SparkSession, t
     path = table(spark, tmp_path / "t", KINDS["mapping"][0])
     file = written(path, [row(1, 5)])
     with pytest.raises(CommitImpossible, match="bytes, not"):
-        commit_by_writer(spark, path, [replace(file, bytes=1)], SCHEMA, "app", 0, {})
+        by_writer(spark, path, [replace(file, bytes=1)], SCHEMA, "app", 0, {})
     other = SCHEMA.set(3, pa.field("a", pa.string()))
     with pytest.raises(CommitImpossible, match="column a is int64 in the table and string in the files"):
-        commit_by_writer(spark, path, [file], other, "app", 0, {})
+        by_writer(spark, path, [file], other, "app", 0, {})
     with pytest.raises(CommitImpossible, match="no Delta table any more"):
-        commit_by_writer(spark, tmp_path / "nothing", [file], SCHEMA, "app", 0, {})
+        by_writer(spark, tmp_path / "nothing", [file], SCHEMA, "app", 0, {})
     assert (path / file.name).exists()
 
 
@@ -189,7 +190,7 @@ def test_rows_that_are_not_all_in_are_noticed_and_the_files_kept(spark: SparkSes
     path = table(spark, tmp_path / "t", KINDS["mapping"][0])
     file = replace(written(path, [row(1, 5)]), rows=2)
     with pytest.raises(SumsDisagree, match="has 1 rows of batch 0, its files 2"):
-        commit_by_writer(spark, path, [file], SCHEMA, "app", 0, {})
+        by_writer(spark, path, [file], SCHEMA, "app", 0, {})
     assert (path / file.name).exists()
 
 
@@ -205,8 +206,8 @@ def test_a_crash_between_commit_and_clean_up_is_made_good(
     with monkeypatch.context() as patch:
         patch.setattr(writer_commit, "_require_rows", crash)
         with pytest.raises(KeyError, match="crash"):
-            commit_by_writer(spark, path, [file], SCHEMA, "app", 0, {})
-    assert not commit_by_writer(spark, path, [file], SCHEMA, "app", 0, {})
+            by_writer(spark, path, [file], SCHEMA, "app", 0, {})
+    assert not by_writer(spark, path, [file], SCHEMA, "app", 0, {})
     assert content(spark, path) == [(1, 5, "x")]
     assert not (path / file.name).exists()
 

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from tests.ingest.commits import by_log
 
 from distributary.errors import BadSchema, CommitImpossible
 from distributary.ingest.parquet.data_file import DataFile, file_name
@@ -218,11 +219,11 @@ def evolved(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """A table with a file from before columns were added, nested ones too, and one from after."""
     path = tmp_path / "t"
     create(path, LAYOUT, {}, create(tmp_path / "first", LAYOUT, {}) if request.param == "copied" else None)
-    NativeCommits().commit(
-        path, [written(path, pa.Table.from_pylist(OLD_ROWS, LAYOUT))], LAYOUT, "app", 0, {}
+    by_log(
+        NativeCommits(), path, [written(path, pa.Table.from_pylist(OLD_ROWS, LAYOUT))], LAYOUT, "app", 0, {}
     )
     evolve(path, GROWN)
-    NativeCommits().commit(path, [written(path, pa.Table.from_pylist(NEW_ROWS, GROWN))], GROWN, "app", 1, {})
+    by_log(NativeCommits(), path, [written(path, pa.Table.from_pylist(NEW_ROWS, GROWN))], GROWN, "app", 1, {})
     return path
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from tests.ingest.commits import by_log
 
 from distributary.ingest.tables import ledger
 from distributary.ingest.tables.change import create
@@ -42,7 +43,7 @@ def write_batch(root: Path) -> None:
         unknown_fields={},
     )
     file = ledger.batch_file(root, row)
-    NativeCommits().commit(root / file.table, [file], ledger.BATCHES_SCHEMA, "app", 4, {})
+    by_log(NativeCommits(), root / file.table, [file], ledger.BATCHES_SCHEMA, "app", 4, {})
 
 
 def write_changes(root: Path, *changes: tuple[str, str | None, str | None], batch: str = "app") -> None:
@@ -69,7 +70,7 @@ def write_changes(root: Path, *changes: tuple[str, str | None, str | None], batc
     file = ledger.changes_file(root, rows)
     there = NativeCommits().state(root / file.table).layout
     wanted = pa.schema([field for field in ledger.CHANGES_SCHEMA if field.name in there.names])
-    NativeCommits().commit(root / file.table, [file], wanted, batch, 4, {})
+    by_log(NativeCommits(), root / file.table, [file], wanted, batch, 4, {})
 
 
 @pytest.mark.parametrize("columns", [len(ledger.CHANGES_SCHEMA), len(ledger.CHANGES_SCHEMA) - 3])

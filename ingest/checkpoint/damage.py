@@ -1,0 +1,32 @@
+"""A file of the checkpoint that is not what was written there: one error for all of them, with what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+
+from distributary.errors import CheckpointMismatch
+
+RESTORE = "restore it, or go on with a new checkpoint and `start: from_tables`"
+
+
+@contextmanager
+def undamaged(path: Path, remedy: str = RESTORE) -> Iterator[None]:
+    """Inside, the file at `path` is read. Raises CheckpointMismatch, with the remedy, if it is not what was written.
+
+    A file that is not there raises FileNotFoundError as ever.
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, OSError, pa.ArrowException) as error:
+        raise damaged(path, str(error) or type(error).__name__, remedy) from error
+
+
+def damaged(path: Path, why: str, remedy: str = RESTORE) -> CheckpointMismatch:
+    """The error for a file that is not what was written there."""
+    return CheckpointMismatch(f"{path} was cut off or edited, or another version wrote it ({why}); {remedy}")
