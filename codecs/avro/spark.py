@@ -29,11 +29,6 @@ def spark_column(payload: SparkColumn, name: str, columns: Column, mode: Mode) -
 
     `mode` says what a broken payload does: FAILFAST fails the query, PERMISSIVE makes the struct null.
     """
-    return typed(columns, raw_struct(payload, name, columns, mode))
-
-
-def raw_struct(payload: SparkColumn, name: str, columns: Column, mode: Mode) -> SparkColumn:
-    """The payload as `from_avro` reads it: a struct of f0, f1 and so on, for `typed`. Raises DecoderUnavailable."""
     _check_class_path(name)
     if has_json(columns):
         raise DecoderUnavailable(
@@ -41,54 +36,44 @@ def raw_struct(payload: SparkColumn, name: str, columns: Column, mode: Mode) -> 
         )
     # The times in a payload are those of the calendar in use today, for all years.
     options = {"mode": mode, "datetimeRebaseMode": "CORRECTED"}
-    return from_avro(payload, spark_schema(columns), options)["f0"]
+    return _typed(columns, from_avro(payload, spark_schema(columns), options)["f0"])
 
 
-def spark_type(kind: pa.DataType) -> DataType:
+def _spark_type(kind: pa.DataType) -> DataType:
     """The type of a column as Spark has it: a time without a zone stays one."""
     return from_arrow_type(kind, prefer_timestamp_ntz=True)
 
 
-def typed(column: Column, raw: SparkColumn) -> SparkColumn:
+def _typed(column: Column, raw: SparkColumn) -> SparkColumn:
     """The column as it should be, of what `from_avro` has read for it."""
-    return _BY_SHAPE[column.shape](column, raw).cast(spark_type(column.type))
+    return _BY_SHAPE[column.shape](column, raw).cast(_spark_type(column.type))
 
 
 def _struct(column: Column, raw: SparkColumn) -> SparkColumn:
     fields = [
-        typed(child, raw[f"f{number}"]).alias(name)
+        _typed(child, raw[f"f{number}"]).alias(name)
         for number, (name, child) in enumerate(zip(column.names, column.children, strict=True))
     ]
     return F.when(raw.isNotNull(), F.struct(*fields))
 
 
-def element_of(column: Column, raw: SparkColumn) -> SparkColumn:
-    """An element of an array, of this type, as `from_avro` has read it."""
-    return raw["f0"] if is_in_a_record(column) else raw
-
-
 def _list(column: Column, raw: SparkColumn) -> SparkColumn:
     (child,) = column.children
-    return F.transform(raw, lambda one: typed(child, element_of(child, one)))
+    in_a_record = is_in_a_record(child)
+    return F.transform(raw, lambda one: _typed(child, one["f0"] if in_a_record else one))
 
 
 def _optional(column: Column, raw: SparkColumn) -> SparkColumn:
     for branch in column.children:
         if not branch.is_null:
-            return typed(branch, raw)
+            return _typed(branch, raw)
     return F.lit(None)
-
-
-def members_of(column: Column, raw: SparkColumn) -> list[SparkColumn]:
-    """Of each of a wide union's branches that is more than null, where `from_avro` has put it."""
-    return [raw[f"member{number}"] for number in range(sum(map(bool, column.names)))]
 
 
 def _members(column: Column, raw: SparkColumn) -> SparkColumn:
     branches = [(name, child) for name, child in zip(column.names, column.children, strict=True) if name]
     fields = [
-        typed(child, one).alias(name)
-        for (name, child), one in zip(branches, members_of(column, raw), strict=True)
+        _typed(child, raw[f"member{number}"]).alias(name) for number, (name, child) in enumerate(branches)
     ]
     return F.when(raw.isNotNull(), F.struct(*fields))
 
@@ -101,9 +86,9 @@ def _time(column: Column, raw: SparkColumn) -> SparkColumn:
             "TIMESTAMP_NTZ'0001-01-01T00:00:00'",
             "TIMESTAMP_NTZ'9999-12-31T23:59:59.999999'",
         ),
-    }[spark_type(column.type).typeName()]
+    }[_spark_type(column.type).typeName()]
     refused = F.raise_error(F.lit(reasons.SENTENCES[reasons.OUT_OF_RANGE]))
-    kind = spark_type(column.type)
+    kind = _spark_type(column.type)
     return F.when(raw.isNull() | raw.between(F.expr(low), F.expr(high)), raw).otherwise(refused.cast(kind))
 
 
@@ -119,7 +104,7 @@ _BY_SHAPE: Mapping[Shape, Callable[[Column, SparkColumn], SparkColumn]] = {
     Shape.TIMESTAMP: _time,
     Shape.STRUCT: _struct,
     Shape.LIST: _list,
-    Shape.MAP: lambda column, raw: F.transform_values(raw, lambda _, one: typed(column.children[0], one)),
+    Shape.MAP: lambda column, raw: F.transform_values(raw, lambda _, one: _typed(column.children[0], one)),
     Shape.OPTIONAL: _optional,
     Shape.MEMBERS: _members,
 }

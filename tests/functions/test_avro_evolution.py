@@ -16,7 +16,7 @@ from tests.codecs.avro_samples import by_fastavro
 from tests.functions.test_functions import frame_of, rows
 
 from distributary import functions
-from distributary.errors import BadSchema, ConfigError
+from distributary.errors import BadSchema, ConfigError, DecoderUnavailable
 from distributary.producer_sim.stack.local import LocalStack
 from distributary.registry.confluent.options import RegistryOptions
 from distributary.registry.confluent.registry import ConfluentRegistry
@@ -79,23 +79,31 @@ def test_records_of_all_versions_are_read_as_the_latest(
     if engine == "python":
         decoded = functions.decode(frame, registry=subject.url, subject=subject.name, into="event")
         assert decoded.orderBy("number").toArrow()["event"].to_pylist() == [old, None, NEW]
-        return
+
+
+def test_records_are_read_as_the_schema_that_is_given(spark: SparkSession, subject: Subject) -> None:
+    frame = frame_of(spark, subject.record(V1, OLD), None, subject.record(V2, NEW))
+    score = json.dumps(event(field("score", "double")))
     # Spark's own names of options do not mind capitals.
-    as_first = subject.column(AVROSCHEMA=json.dumps(event(field("score", "double"))))
-    assert rows(frame, as_first) == [{"score": 1.0}, None, {"score": 0.5}]
+    assert rows(frame, subject.column(AVROSCHEMA=score)) == [{"score": 1.0}, None, {"score": 0.5}]
 
 
-@pytest.mark.parametrize("engine", ["python", "spark"])
-def test_what_the_readers_schema_cannot_be_is_broken(
-    spark: SparkSession, subject: Subject, engine: str
+def test_where_no_version_is_the_schema_asked_for_sparks_own_function_is_refused(
+    spark: SparkSession, subject: Subject
 ) -> None:
+    subject.record(V2, NEW)
+    score = json.dumps(event(field("score", "double")))
+    with pytest.raises(DecoderUnavailable, match="use the native decoder"):
+        subject.column(avroSchema=score, distributary__engine="spark")
+
+
+def test_what_the_readers_schema_cannot_be_is_broken(spark: SparkSession, subject: Subject) -> None:
     frame = frame_of(spark, subject.record(V2, NEW), subject.record(V2, {**NEW, "level": "LOW"}))
     narrow = json.dumps(event(field("level", {**LEVELS, "symbols": ["LOW"]})))
-    lenient = subject.column(avroSchema=narrow, mode="PERMISSIVE", distributary__engine=engine)
+    lenient = subject.column(avroSchema=narrow, mode="PERMISSIVE")
     assert rows(frame, lenient) == [None, {"level": "LOW"}]
-    if engine == "spark":
-        with pytest.raises(PySparkException, match="enum's symbol"):
-            rows(frame, subject.column(avroSchema=narrow, distributary__engine=engine))
+    with pytest.raises(PySparkException, match="enum's symbol"):
+        rows(frame, subject.column(avroSchema=narrow))
 
 
 def test_without_an_engine_each_record_ends_where_its_payload_does(

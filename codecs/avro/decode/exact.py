@@ -17,7 +17,6 @@ import pyarrow as pa
 from distributary.codecs import reasons
 from distributary.codecs.avro.decode.cursor import Cursor, refused
 from distributary.codecs.avro.decode.json_text import json_text, json_value
-from distributary.codecs.avro.resolution.json_text import json_resolved
 from distributary.codecs.avro.types.columns import Column, JsonPair, Shape, columns_of, schema_of
 from distributary.codecs.avro.types.schema import AvroType, Kind
 from distributary.codecs.avro.types.times import limits, micros_per_unit
@@ -60,6 +59,11 @@ class ExactDecoder:
         if not len(self._schema):
             return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), len(rows), [None]))
         return pa.RecordBatch.from_pylist(rows, self._schema)
+
+
+def value_in_json(column: Column, payload: bytes) -> Any:
+    """The value of these bytes as it is within JSON text. Raises Undecodable."""
+    return _Readers(in_json=True).reader(column)(Cursor(payload))
 
 
 class _Readers:
@@ -175,12 +179,8 @@ class _Readers:
         """Reads records of a writer's that become a reader's; as with `_record`, each pair is made once."""
         if pair not in self._made:
             self._made.add(pair)
-            convert = json_resolved(pair.step, self._default)
-            self._records[pair] = _then(self.reader(pair.step.column), convert)
+            self._records[pair] = _then(self.reader(pair.source), pair.convert)
         return partial(self._read_record, pair)
-
-    def _default(self, column: Column, raw: bytes) -> Any:
-        return self.reader(column)(Cursor(raw))
 
     def _record(self, avro: AvroType) -> Read:
         """Reads records that contain themselves: inside of its own making one is only named, not made again."""

@@ -1,4 +1,4 @@
-"""A plan of plan.py carried out on Arrow arrays, whole columns at once.
+"""Steps carried out on Arrow arrays, whole columns at once.
 
 Null stays null, so that what is under a null struct or list is never looked at: `live` says which places count.
 """

@@ -1,4 +1,4 @@
-"""A plan of plan.py carried out on values within JSON text: what records that contain themselves become."""
+"""Steps carried out on values within JSON text: what records that contain themselves become."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from distributary.codecs import reasons
 from distributary.codecs.avro.decode.cursor import refused
+from distributary.codecs.avro.decode.exact import value_in_json
 from distributary.codecs.avro.resolution.steps import (
     NOT_THE_READERS,
     Branches,
@@ -22,26 +23,23 @@ from distributary.codecs.avro.resolution.steps import (
     Step,
     Symbols,
 )
-from distributary.codecs.avro.types.columns import Column, Shape
+from distributary.codecs.avro.types.columns import Shape
 from distributary.codecs.avro.types.schema import Kind, Logical
 from distributary.codecs.bisect import Undecodable
 
 Convert: TypeAlias = Callable[[Any], Any]
 
-# A field's default, from its bytes, as JSON has it.
-Default: TypeAlias = Callable[[Column, bytes], Any]
 
-
-def json_resolved(step: Step, default: Default) -> Convert:
+def json_resolved(step: Step) -> Convert:
     """What makes of a value read as the step's column, within JSON, the reader's; it raises Undecodable where it cannot be."""
-    return _BY_STEP[type(step)](step, default)
+    return _BY_STEP[type(step)](step)
 
 
-def _keep(_step: Step, _default: Default) -> Convert:
+def _keep(_step: Step) -> Convert:
     return lambda value: value
 
 
-def _cast(step: Cast, _default: Default) -> Convert:
+def _cast(step: Cast) -> Convert:
     writer, reader = step.column.avro, step.target.avro
     if writer.logical is Logical.DECIMAL:
         return lambda text: _scaled(text, reader.scale)
@@ -66,7 +64,7 @@ def _text(encoded: str) -> str:
         raise refused(reasons.INVALID_UTF8) from None
 
 
-def _symbols(step: Symbols, _default: Default) -> Convert:
+def _symbols(step: Symbols) -> Convert:
     found = dict(zip(step.column.avro.names, step.symbols, strict=True))
 
     def convert(symbol: str) -> str:
@@ -78,17 +76,18 @@ def _symbols(step: Symbols, _default: Default) -> Convert:
     return convert
 
 
-def _fields(step: Fields, default: Default) -> Convert:
+def _fields(step: Fields) -> Convert:
     names = iter(step.target.names)
     parts: list[tuple[str, str | None, Convert, Any]] = []
     for source in step.sources:
         name = "" if source.step.target.is_null else next(names)
         if source.number is not None:
             written = step.column.names[source.number]
-            parts.append((name, written, json_resolved(source.step, default), None))
+            parts.append((name, written, json_resolved(source.step), None))
         elif name:
-            constant = None if isinstance(source.step, Nulls) else default(source.step.target, source.default)
-            parts.append((name, None, _keep(step, default), constant))
+            nothing = isinstance(source.step, Nulls)
+            constant = None if nothing else value_in_json(source.step.target, source.default)
+            parts.append((name, None, _keep(step), constant))
 
     def convert(record: Any) -> dict[str, Any]:
         made = {
@@ -101,17 +100,17 @@ def _fields(step: Fields, default: Default) -> Convert:
     return convert
 
 
-def _elements(step: Elements, default: Default) -> Convert:
-    one = json_resolved(step.inner, default)
+def _elements(step: Elements) -> Convert:
+    one = json_resolved(step.inner)
     if step.target.shape is Shape.MAP:
         return lambda entries: {key: one(value) for key, value in entries.items()}
     return lambda values: [one(value) for value in values]
 
 
-def _branches(step: Branches, default: Default) -> Convert:
+def _branches(step: Branches) -> Convert:
     names = step.column.names or ("",) * len(step.branches)
     made = [
-        _refusing(step.refusal(branch)) if isinstance(branch, str) else json_resolved(branch, default)
+        _refusing(step.refusal(branch)) if isinstance(branch, str) else json_resolved(branch)
         for branch in step.branches
     ]
     columns = zip(made, step.column.children, strict=True)
@@ -140,19 +139,19 @@ def _refusing(why: str) -> Convert:
     return convert
 
 
-def _into(step: Into, default: Default) -> Convert:
-    one = json_resolved(step.inner, default)
+def _into(step: Into) -> Convert:
+    one = json_resolved(step.inner)
     return (lambda value: {step.member: one(value)}) if step.member else one
 
 
-_BY_STEP: Mapping[type[Step], Callable[[Any, Default], Convert]] = {
+_BY_STEP: Mapping[type[Step], Callable[[Any], Convert]] = {
     Keep: _keep,
     Cast: _cast,
     Symbols: _symbols,
     Fields: _fields,
-    Present: lambda _, __: lambda _: True,
+    Present: lambda _: lambda _: True,
     Elements: _elements,
-    Nulls: lambda _, __: lambda _: None,
+    Nulls: lambda _: lambda _: None,
     Branches: _branches,
     Into: _into,
 }

@@ -1,4 +1,4 @@
-"""Which of a reader's types a writer's type is: Avro's rules on names, aliases and promotions.
+"""Which of a reader's types a writer's type is, by names, aliases and promotions, and the step for one without parts.
 
 https://avro.apache.org/docs/1.12.0/specification/#schema-resolution
 """

@@ -11,8 +11,8 @@ import pyarrow as pa
 from distributary.codecs.avro.decode.exact import ExactDecoder
 from distributary.codecs.avro.decode.fast import ArrowDecoder, can_read
 from distributary.codecs.avro.resolution.arrow import resolved
-from distributary.codecs.avro.resolution.plan import resolve
-from distributary.codecs.avro.resolution.steps import Plan
+from distributary.codecs.avro.resolution.schema_pair import resolve
+from distributary.codecs.avro.resolution.steps import Keep, Resolution
 from distributary.codecs.avro.types.columns import Column, Shape, columns_of, only_column, schema_of
 from distributary.codecs.avro.types.schema import AvroType, Kind, parse_schema
 from distributary.codecs.avro.types.union_members import named_by_type
@@ -20,6 +20,7 @@ from distributary.codecs.avro.types.unroll import unrolled
 from distributary.codecs.base import Decoded
 from distributary.codecs.bisect import decode_each
 from distributary.codecs.types.row_shape import empty_rows
+from distributary.errors import DecoderUnavailable
 from distributary.registry.base import Schema
 
 if TYPE_CHECKING:
@@ -43,10 +44,11 @@ class ResolvingReader:
         columns = columns_of(read) if prefix is None else named_by_type(columns_of(read), prefix)
         self.name = read.name or read.kind.value
         self.schema = schema_of(columns)
-        self._plan = plan = _plan(written, columns)
-        self.is_record = plan.is_record
-        self._exact = ExactDecoder(plan.view)
-        self._fast = ArrowDecoder(plan.view) if can_read(plan.view) else None
+        self._resolution = _resolution(written, columns)
+        self.is_record = self._resolution.is_record
+        view = self._resolution.view
+        self._exact = ExactDecoder(view)
+        self._fast = ArrowDecoder(view) if can_read(view) else None
 
     def decode(self, payloads: pa.BinaryArray) -> Decoded:
         """All payloads (bodies without any header, no nulls) as rows; those that cannot be the reader's as failures."""
@@ -55,15 +57,20 @@ class ResolvingReader:
     def column(
         self, payload: SparkColumn, mode: Literal["FAILFAST", "PERMISSIVE"] = "FAILFAST"
     ) -> SparkColumn:
-        """A Spark expression giving the same columns as one struct, by Spark's `from_avro` and casts.
+        """A Spark expression giving the same columns as one struct, by Spark's `from_avro`, as `AvroReader.column` does.
 
-        What cannot be the reader's fails the query, or with PERMISSIVE makes the struct null, as a broken payload does. Raises
-        DecoderUnavailable as `AvroReader.column` does.
+        Raises DecoderUnavailable as that does, and where the writer's columns are not the reader's: Avro's Java library, which
+        Spark would ask, takes milliseconds for microseconds, and tells enums apart by namespaces.
         """
+        if not isinstance(self._resolution.step, Keep):
+            raise DecoderUnavailable(
+                f"{self.name}: records of one schema are not read as another's by Spark's from_avro, which would misread some; "
+                "use the native decoder (in notebooks distributary.engine: python, or no engine at all)"
+            )
         # Not at the top: workers decode without ever loading what the driver's side of PySpark needs.
-        from distributary.codecs.avro.resolution.resolved_spark import resolved_column  # noqa: PLC0415
+        from distributary.codecs.avro.spark import spark_column  # noqa: PLC0415
 
-        return resolved_column(payload, self.name, self._plan, mode)
+        return spark_column(payload, self.name, self._resolution.view, mode)
 
     def _together(self, payloads: pa.BinaryArray) -> pa.RecordBatch:
         return self._resolved((self._fast or self._exact).batch(payloads))
@@ -72,9 +79,9 @@ class ResolvingReader:
         return self._resolved(self._exact.one(payload))
 
     def _resolved(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        whole = rows.to_struct_array() if self._plan.is_struct else rows.column(0)
-        found = resolved(self._plan.step, whole, np.ones(len(whole), np.bool_))
-        if not self._plan.is_record:
+        whole = rows.to_struct_array() if self._resolution.is_struct else rows.column(0)
+        found = resolved(self._resolution.step, whole, np.ones(len(whole), np.bool_))
+        if not self._resolution.is_record:
             return pa.RecordBatch.from_arrays([found], schema=self.schema)
         # Made of no arrays a batch would have no rows.
         if not len(self.schema):
@@ -82,12 +89,12 @@ class ResolvingReader:
         return pa.RecordBatch.from_arrays(found.flatten(), schema=self.schema)
 
 
-def _plan(written: AvroType, columns: Column) -> Plan:
+def _resolution(written: AvroType, columns: Column) -> Resolution:
     is_record = columns.avro.kind is Kind.RECORD
     step = resolve(written, columns if is_record else columns.children[0])
     # What is no record, or none with a field that takes a byte, is the only column of what is read.
     is_struct = written.kind is Kind.RECORD and step.column.shape is Shape.STRUCT
-    return Plan(step.column if is_struct else only_column(step.column), step, is_struct, is_record)
+    return Resolution(step.column if is_struct else only_column(step.column), step, is_struct, is_record)
 
 
 def resolving_reader(

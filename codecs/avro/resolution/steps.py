@@ -1,6 +1,6 @@
-"""What a value read as the writer wrote it goes through to become the reader's: a plan, which two engines carry out.
+"""What a value read as the writer wrote it goes through to become the reader's.
 
-plan.py makes it; arrow.py carries it out on Arrow arrays, resolved_spark.py in Spark's expressions.
+schema_pair.py finds the steps; arrow.py takes them with Arrow arrays, json_text.py with values within JSON text.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Into(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Resolution:
     """How records are read: as `view`, a STRUCT, and then by the step.
 
     is_struct  whether the step is for the view as a whole; else for its only column

@@ -10,15 +10,12 @@ import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pyarrow as pa
 
 from distributary.codecs.avro.types.schema import MAX_DEPTH, AvroType, Kind, Logical
 from distributary.errors import BadSchema
-
-if TYPE_CHECKING:
-    from distributary.codecs.avro.resolution.steps import Step
 
 # A few types that name each other many times describe more columns than any table can hold.
 MAX_FIELDS = 5_000
@@ -52,10 +49,14 @@ class Shape(Enum):
 class JsonPair:
     """A writer's and a reader's record of which one can contain itself: how the one is read as the other, within JSON text.
 
-    The step may hold the pair itself, as the types do; so it is put in when it is there.
+    Both may hold the pair itself, as the types do; so schema resolution, which makes it, puts them in when they are there.
+
+    source   as what the writer's records are read
+    convert  what makes of one so read, within JSON, the reader's; it raises Undecodable where it cannot be
     """
 
-    step: Step = field(init=False)
+    source: Column = field(init=False)
+    convert: Callable[[Any], Any] = field(init=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ _SCALARS: dict[Kind, tuple[pa.DataType, int]] = {
 }
 
 # Unions of these kinds, with null or without, are one number.
-WIDER = {
+_WIDER = {
     frozenset({Kind.INT, Kind.LONG}): pa.int64(),
     frozenset({Kind.FLOAT, Kind.DOUBLE}): pa.float64(),
 }
@@ -193,7 +194,7 @@ class Columns:
         others = [branch for branch in branches if not branch.is_null]
         if len(others) <= 1:
             return optional_column(avro, branches)
-        wider = WIDER.get(frozenset(branch.avro.kind for branch in others))
+        wider = _WIDER.get(frozenset(branch.avro.kind for branch in others))
         if wider is None:
             return members_column(avro, branches)
         # As in Spark, only the number counts: what an int or a long stands for is not the same in both.

@@ -19,7 +19,7 @@ from tests.codecs.avro_samples import Branch, day, kind_of, long, moment, record
 from tests.codecs.avro_samples import by_fastavro as written_by_fastavro
 
 from distributary.codecs.avro.resolution.reader import ResolvingReader, resolving_reader
-from distributary.errors import BadSchema
+from distributary.errors import BadSchema, DecoderUnavailable
 
 slow = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -308,3 +308,9 @@ def test_columns_that_would_be_too_many_are_refused() -> None:
     wide = fields(*({"name": f"n{n}", "type": ["null", "T"]} for n in range(9)), name="T")
     with pytest.raises(BadSchema, match="more than 5000 fields"):
         resolving_reader(schema(wide), schema(wide), 15)
+
+
+def test_only_records_of_the_very_schema_are_for_sparks_own_function() -> None:
+    before, after = record("int", name="N"), record("long", name="N")
+    with pytest.raises(DecoderUnavailable, match="use the native decoder"):
+        reader_of(before, after).column(None)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Writer's schema to reader's: Avro's schema resolution, planned once for all records of a pair of schemas.
+"""Writer's schema to reader's: the steps of Avro's schema resolution, found once for all records of a pair of schemas.
 
 https://avro.apache.org/docs/1.12.0/specification/#schema-resolution. docs/reference/avro.md says where the specification leaves a
 choice, and where values are kept right that it would let be misread.
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from distributary.codecs.avro.decode.exact import ExactDecoder
 from distributary.codecs.avro.resolution.defaults import default_bytes
+from distributary.codecs.avro.resolution.json_text import json_resolved
 from distributary.codecs.avro.resolution.matching import branch_for, leaf_step, matches, same
 from distributary.codecs.avro.resolution.steps import (
     Branches,
@@ -55,13 +56,13 @@ def resolve(writer: AvroType, target: Column) -> Step:
     """
     name = target.avro.name or target.avro.kind.value
     try:
-        return _Planner(name).step(writer, target, name, 1)
+        return _SchemaPair(name).step(writer, target, name, 1)
     except Unreadable as error:
         raise BadSchema(f"the writer's schema cannot be read as the reader's: {error}") from None
 
 
-class _Planner:
-    """Plans one pair of schemas, counting fields as the columns themselves are counted."""
+class _SchemaPair:
+    """Finds the steps for one pair of schemas, counting fields as the columns themselves are counted."""
 
     def __init__(self, name: str) -> None:
         self.columns = Columns(name)
@@ -121,7 +122,7 @@ class _Planner:
         if target.shape is Shape.JSON:
             pair = self.pair(writer, target.avro, place, depth)
             # What can contain itself has to say, in a byte at least, that it does not.
-            smallest = 1 if is_recursive(writer) else pair.step.column.smallest
+            smallest = 1 if is_recursive(writer) else pair.source.smallest
             return Keep(Column(Shape.JSON, pa.string(), writer, smallest=smallest, pair=pair), target)
         found = _fields_of(writer, target.avro)
         known = dict(zip(target.names, target.children, strict=True))
@@ -142,16 +143,17 @@ class _Planner:
         return _fields_step(inner(struct), target, tuple(sources))
 
     def pair(self, writer: AvroType, reader: AvroType, place: str, depth: int) -> JsonPair:
-        """How the one is read as the other within JSON text; planned once, however often they contain each other."""
+        """How the one is read as the other within JSON text; found once, however often they contain each other."""
         key = (id(writer), id(reader))
         if key in self.pairs:
             return self.pairs[key]
         before = dict(self.pairs)
         pair = self.pairs[key] = JsonPair()
         try:
-            pair.step = self.record(writer, columns_of(reader), place, depth)
+            step = self.record(writer, columns_of(reader), place, depth)
+            pair.source, pair.convert = step.column, json_resolved(step)
         except Unreadable:
-            # Pairs that were planned in between may hold this one, which will never be whole.
+            # Pairs that were found in between may hold this one, which will never be whole.
             self.pairs = before
             raise
         return pair
@@ -185,7 +187,7 @@ class _Planner:
             raise Unreadable(place, f"{named(reader)} has none of the writer's symbols")
         return Symbols(leaf(writer), target, symbols)
 
-    _nested: Mapping[Kind, Callable[[_Planner, AvroType, Column, str, int], Step]] = {
+    _nested: Mapping[Kind, Callable[[_SchemaPair, AvroType, Column, str, int], Step]] = {
         Kind.RECORD: record,
         Kind.ARRAY: array,
         Kind.MAP: map_of,
