@@ -1,6 +1,7 @@
 # Everything works from a fresh clone: a target sets up what it needs, and does so only once.
 #   PYTHON=python3.12   the interpreter for .venv (3.10 to 3.13)
 #   TESTS=tests/codecs  what `make test` runs
+#   OTHER=3.12          the Python of `make test-python`
 #   JOBS=2              in how many processes; each has a Spark of its own and, where tests ask for them, a broker and a registry
 #   ARGS="..."          more options for the program that a target runs
 
@@ -12,10 +13,10 @@ TESTS ?= tests
 JOBS ?= 2
 COMPILE := uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
 	--custom-compile-command "make lock" --quiet
-export PYTHON
+export PYTHON OTHER
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-heavy test-compat lint types format bench bench-codecs stack-up stack-down build lock changelog clean
+.PHONY: help setup demo test test-heavy test-python test-compat lint types format bench bench-codecs stack-up stack-down build lock changelog clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,8 +29,12 @@ demo: setup ## Run the pipeline on simulated, evolving games with a real broker 
 test: setup ## Run the tests (TESTS= names some, ARGS= adds pytest options)
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(if $(filter tests,$(TESTS)),-m "not heavy") $(TESTS) $(ARGS)
 
-test-heavy: setup ## Run those that `make test` leaves out unless TESTS names them: minutes, or gigabytes, each
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m heavy tests/ingest/e2e $(ARGS)
+test-heavy: setup ## Run what `make test` leaves out: what takes minutes or gigabytes, and many more random examples
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m heavy tests $(ARGS)
+	EXAMPLES_TIMES=5 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "hypothesis and not heavy and not spark" tests $(ARGS)
+
+test-python: $(INSTALLED) ## Run the tests that need no JVM with another Python: this commit's by rotation, or OTHER=3.12
+	@JOBS=$(JOBS) sh tools/test_other_python.sh $(ARGS)
 
 test-compat: ## Run the codecs through the genuine functions of Spark 3.4.1, in .venv-compat (Python 3.10 or 3.11, Java 17)
 	@sh tools/test_compat.sh $(ARGS)
@@ -70,7 +75,7 @@ changelog: $(INSTALLED) ## Show the changelog that the fragments make
 	$(BIN)/towncrier build --draft --version next
 
 clean: ## Remove the environments, caches and what was built (downloaded jars stay in the user's cache)
-	rm -rf .venv .venv-compat build dist demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
+	rm -rf .venv .venv-* build dist demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis src/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(INSTALLED): requirements.lock pyproject.toml tools/setup.sh tools/venv.sh

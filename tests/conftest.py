@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from hypothesis import settings
 from pyspark.sql import SparkSession
+from tests.examples import examples
 from tests.preloaded import FOR_WORKERS
 
 from distributary.ingest.spark.daemon import preloading
@@ -31,7 +32,7 @@ FOREIGN_WARNINGS = (
 
 
 # The same examples in every run: a failure is a change's fault, never a throw of dice. No deadlines: machines differ.
-settings.register_profile("distributary", derandomize=True, deadline=None)
+settings.register_profile("distributary", derandomize=True, deadline=None, max_examples=examples(50))
 settings.load_profile("distributary")
 
 # The tests' JVMs live for seconds: the second compiler and the parallel collector cost them more than they give.
@@ -43,6 +44,14 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault(variable, SHORT_LIVED)
     for line in FOREIGN_WARNINGS:
         config.addinivalue_line("filterwarnings", line)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark whatever asks for Spark or the stack, before `-m` chooses by marks."""
+    for item in items:
+        for mark in {"spark", "stack"}.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(mark)
 
 
 @pytest.fixture(scope="session")

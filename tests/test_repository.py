@@ -113,6 +113,38 @@ def test_who_needs_the_compat_environment_can_tell_that_it_cannot_be_made_here(t
     assert (code, said.startswith("skipped: ")) == (3, True)
 
 
+def other_python(folder: Path, *present: str, **chosen: str) -> tuple[int, str]:
+    """The exit code and the words of tools/test_other_python.sh where only these versions of Python are there."""
+    for name in ("test_other_python.sh", "venv.sh"):
+        program(folder / "tools" / name, "").write_bytes((ROOT / "tools" / name).read_bytes())
+    for version in PYTHONS:
+        program(folder / f"bin/python{version}", "" if version in present else "exit 1")
+    # A disk so full that no environment is begun.
+    program(folder / "bin/df", "echo head; echo disk 1 2 100 3%")
+    done = subprocess.run(
+        ["sh", str(folder / "tools/test_other_python.sh")],
+        env={"PATH": f"{folder}/bin:/usr/bin:/bin", "HOME": str(folder), **chosen},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_machine_with_no_other_python_is_no_failure(tmp_path: Path) -> None:
+    code, said = other_python(tmp_path)
+    assert code == 0
+    assert said.splitlines()[-1] == "skipped: there is no other Python to test with"
+    assert [said.count(f"Python {version} ") for version in PYTHONS] == [1, 1, 1, 1]
+
+
+def test_the_python_that_is_asked_for_or_else_one_that_is_there_is_tested_with(tmp_path: Path) -> None:
+    for chosen in ({}, {"OTHER": "3.12"}):
+        code, said = other_python(tmp_path, "3.12", **chosen)
+        assert (code, "error: 100 MiB are free" in said) == (2, True), "it went on to make its environment"
+    assert other_python(tmp_path, "3.12", OTHER="3.13")[0] == 0
+
+
 def test_the_benchmark_of_the_decoders_makes_the_environment_of_the_genuine_from_protobuf() -> None:
     planned = subprocess.run(
         ["make", "--dry-run", "bench-codecs"], cwd=ROOT, capture_output=True, text=True, check=True

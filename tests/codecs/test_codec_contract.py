@@ -40,6 +40,7 @@ from tests.codecs.contract_shapes import (
     schema_of,
 )
 from tests.codecs.protobuf_samples import message_class
+from tests.examples import examples
 
 from distributary.codecs.base import BUILT_IN, INFERRED, Codec, RecordPath, RecordReader, codec_knowing
 from distributary.codecs.wire.header import NO_USABLE_HEADER, TOMBSTONE, bodies
@@ -167,7 +168,7 @@ def test_golden_records_are_split_and_decoded(name: str, format_: str) -> None:
 
 
 @EACH
-@settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_random_records_of_random_types_are_decoded_field_by_field(
     name: str, format_: str, data: st.DataObject

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from tests.codecs import avro_samples, protobuf_samples
 from tests.codecs.avro_samples import schemas_with_values
 from tests.codecs.described import avro, avro_record, inferred, json_schema, message, protobuf, record
+from tests.examples import examples
 
 from distributary.codecs.base import RecordPath, describe, load_codec
 from distributary.codecs.changes.description import RecordDescription, TypeDescription
@@ -45,7 +46,7 @@ def agrees(type_: TypeDescription) -> None:
         agrees(one.type)
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=examples(60), suppress_health_check=list(HealthCheck))
 @given(schemas_with_values())
 def test_any_avro_schema_is_described_as_it_is_read(sample: tuple[Any, list[Any]]) -> None:
     agrees_with_reader("avro", avro_samples.schema(sample[0]), ())

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.codecs.json_samples import EVENT, fitting, game_events, payloads, schemas
+from tests.examples import examples
 
 from distributary.codecs import reasons
 from distributary.codecs.base import Decoded
@@ -39,7 +40,7 @@ def told(decoded: Decoded) -> Any:
     )
 
 
-@settings(max_examples=80, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(80), suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_both_ways_give_the_same_for_whatever_comes(data: st.DataObject) -> None:
     schema = data.draw(schemas(maps=True))
@@ -87,7 +88,7 @@ def blurred(value: Any, like: Any) -> Any:
     )
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_what_fits_is_what_the_json_module_reads(data: st.DataObject) -> None:
     schema = data.draw(schemas(maps=True))

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.codecs.json_samples import EVENT, fitting, game_events, schemas
+from tests.examples import examples
 
 from distributary.codecs.json.decode import JsonDecoder
 from distributary.codecs.json.fast import NativeReader, misfit_pattern
@@ -20,7 +21,7 @@ from distributary.codecs.types.struct_type import list_of
 TEXT, LONG = pa.string(), pa.int64()
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_a_record_that_fits_is_not_taken_for_a_misfit(data: st.DataObject) -> None:
     schema = data.draw(schemas())

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.codecs.json_samples import payloads, schemas
+from tests.examples import examples
 
 from distributary.codecs.base import Decoded, JointCodec, load_codec
 from distributary.codecs.json.codec import JsonReader
@@ -59,7 +60,7 @@ def some_of(data: st.DataObject, of: pa.StructType) -> list[pa.Field]:
     ]
 
 
-@settings(max_examples=80, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(80), suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_each_schema_makes_of_its_records_what_it_makes_alone(data: st.DataObject) -> None:
     whole = data.draw(schemas())

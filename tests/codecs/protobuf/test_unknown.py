@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.codecs.protobuf_samples import RICH, RICH_PATH, descriptor, messages, schema
+from tests.examples import examples
 
 from distributary.codecs.base import UnknownField
 from distributary.codecs.protobuf.codec import ProtobufCodec, ProtobufReader
@@ -98,7 +99,9 @@ def test_a_hostile_record_costs_no_more_than_an_honest_one() -> None:
 
 
 @settings(
-    deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    deadline=None,
+    max_examples=examples(30),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(messages(descriptor(RICH, "rich.Rich")))
 def test_no_record_of_its_own_schema_has_any(sent: Any) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.ingest import kafka_records as records
 from tests.ingest.pipelines import (
     checkpoint,
@@ -140,7 +141,7 @@ def test_new_entities_that_go_to_quarantine_need_no_room(tmp_path: Path) -> None
     st.integers(1, 4),
     st.randoms(use_true_random=False),
 )
-@hypothesis_settings(max_examples=50, deadline=None)
+@hypothesis_settings(max_examples=examples(50), deadline=None)
 def test_what_is_decided_does_not_depend_on_which_task_reported_first(
     files: list[tuple[str, int, int]], room: int, order: random.Random
 ) -> None:

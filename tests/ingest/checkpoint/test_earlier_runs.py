@@ -11,6 +11,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from distributary.errors import TablesOfAnotherRun
 from distributary.ingest.checkpoint.earlier_runs import (
@@ -115,7 +116,7 @@ HISTORIES = st.lists(st.tuples(st.lists(STEPS, max_size=3), STEPS, CRASHES), min
 
 
 @given(HISTORIES, st.sampled_from([*TABLES, None]))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_going_on_from_tables_loses_nothing_and_doubles_nothing(
     history: list[tuple[list[tuple[int, int]], tuple[int, int], list[str] | None]], maintained: str | None
 ) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.ingest.batches import decided, demuxed, generation, settled
 from tests.ingest.kafka_records import PINNED, TOPIC, folder, numbered, pins, rows_of, value
 
@@ -62,7 +63,7 @@ def contents(by: Pins, report: TaskReport) -> dict[str, list[dict[str, Any]]]:
     st.integers(0, 4),
     st.booleans(),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_a_batch_is_written_again_just_the_same_from_its_manifest(
     values: list[bytes | None], named: bool, rejected: set[int], already: int, grow: bool
 ) -> None:

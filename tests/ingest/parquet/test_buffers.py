@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.ingest.kafka_records import GENERATION
 
 from distributary.ingest.parquet import buffers as table_buffers
@@ -109,7 +110,7 @@ def test_without_rows_there_is_no_file(tmp_path: Path) -> None:
     st.integers(0, 120),
     st.integers(1, 5),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_any_sequence_of_rows_growth_and_spills_keeps_every_row_in_order(
     adds: list[tuple[str, int, bool, bool]], limit: int, most_open: int
 ) -> None:

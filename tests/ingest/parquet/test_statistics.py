@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.ingest.commits import by_log
 
 from distributary.ingest.parquet.data_file import DataFile, file_name
@@ -165,7 +166,9 @@ def spark_order(value: Any) -> Any:
 @pytest.mark.parametrize(
     ("dtype", "values", "read"), KINDS, ids=lambda v: str(v) if isinstance(v, pa.DataType) else ""
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 def test_every_value_lies_within_the_bounds(
     dtype: pa.DataType, values: st.SearchStrategy[Any], read: Callable[[Any], Any], data: st.DataObject

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.ingest.kafka_records import (
     IDS,
     PINNED,
@@ -152,7 +153,7 @@ KINDS: dict[str, Any] = {
 
 
 @given(worlds())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_every_record_ends_in_exactly_one_place_and_the_counts_say_so(
     world: tuple[dict[str, Any], list[Fate], list[int]],
 ) -> None:

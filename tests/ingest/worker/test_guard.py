@@ -9,6 +9,7 @@ import numpy.typing as npt
 import psutil
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 
 from distributary.ingest.worker.guard import deadly
 
@@ -16,7 +17,7 @@ Rows = npt.NDArray[np.int64]
 
 
 @given(st.lists(st.integers(0, 30), unique=True), st.sets(st.integers(0, 30), max_size=3))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_exactly_the_culprits_are_found(rows: list[int], culprits: set[int]) -> None:
     def decode(some: Rows) -> None:
         if culprits & set(some.tolist()):

@@ -17,13 +17,14 @@ from tests.codecs.avro.test_codec import CHAIN, comparable, spoilt
 from tests.codecs.avro_pairs import in_json, pairs_with_values, shaped
 from tests.codecs.avro_samples import Branch, day, kind_of, long, moment, record, schema, write
 from tests.codecs.avro_samples import by_fastavro as written_by_fastavro
+from tests.examples import examples
 
 from distributary.codecs.avro.resolution.reader import ResolvingReader, resolving_reader
 from distributary.errors import BadSchema, DecoderUnavailable
 
 slow = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    max_examples=300,
+    max_examples=examples(100),
     phases=[Phase.generate],
 )
 
@@ -69,7 +70,7 @@ def test_records_are_resolved_as_fastavro_does(sample: tuple[Any, Any, list[Any]
     ]
 
 
-@settings(slow, max_examples=60)
+@settings(slow, max_examples=examples(60))
 @given(pairs_with_values(), st.data())
 def test_what_becomes_of_a_record_depends_on_nothing_but_itself(
     sample: tuple[Any, Any, list[Any]], data: st.DataObject
@@ -87,7 +88,7 @@ def test_what_becomes_of_a_record_depends_on_nothing_but_itself(
     assert "nan" in str(together) or together == [decoded(found, [payload])[0] for payload in payloads]
 
 
-@settings(slow, max_examples=100)
+@settings(slow, max_examples=examples(100))
 @given(pairs_with_values())
 def test_what_contains_itself_is_resolved_within_its_json_text(sample: tuple[Any, Any, list[Any]]) -> None:
     plain, plain_reader, values = sample
