@@ -99,11 +99,11 @@ class World:
             "seed": self.sizes.seed,
             **chosen,
         }
-        return Simulation(bootstrap_servers=self.stack.bootstrap_servers, topic=topic, **given)
+        return Simulation.of(bootstrap_servers=self.stack.bootstrap_servers, topic=topic, **given)
 
     def send(self, simulation: Simulation) -> Truth:
         """Send it, and say how far it is."""
-        title = f"sending {simulation.total:,} events to {simulation.topic}"
+        title = f"sending {simulation.total:,} events to {simulation.target.topic}"
         with self.watch.step(title, simulation.total) as move:
 
             def progress(so_far: SentSoFar) -> None:

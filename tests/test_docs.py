@@ -13,6 +13,7 @@ import yaml
 
 from distributary.cli import app
 from distributary.ingest.settings.model import Settings, load
+from distributary.producer_sim.traffic.simulation import Simulation
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -86,18 +87,29 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [link for link in targets if not (page.parent / link).exists()] == []
 
 
-def settings_shown() -> list[Any]:
-    blocks = [
+def blocks_shown() -> list[tuple[Path, str]]:
+    return [
         (page, block)
         for page in PAGES
         for block in re.findall(
             r"^```yaml\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
         )
     ]
+
+
+def settings_shown() -> list[Any]:
     return [
         pytest.param(block, id=str(page.relative_to(ROOT)))
-        for page, block in blocks
+        for page, block in blocks_shown()
         if set(Settings.model_fields) >= {"name", "source"} <= set(yaml.safe_load(block))
+    ]
+
+
+def simulations_shown() -> list[Any]:
+    return [
+        pytest.param(block, id=str(page.relative_to(ROOT)))
+        for page, block in blocks_shown()
+        if set(Simulation.model_fields) >= set(yaml.safe_load(block))
     ]
 
 
@@ -106,3 +118,22 @@ def test_a_whole_settings_file_shown_in_the_docs_can_run(text: str, tmp_path: Pa
     file = tmp_path / "shown.yaml"
     file.write_text(text, encoding="utf-8")
     assert load(file).name == "games"
+
+
+PIPELINE = """
+name: games
+source: {kafka: {bootstrap.servers: "127.0.0.1:9092"}, topics: [game-events]}
+registry: {url: "http://127.0.0.1:8081"}
+decode: {format: auto}
+route: {by: header, header: region}
+sink: {root: ./lake}
+"""
+
+
+@pytest.mark.parametrize("text", simulations_shown())
+def test_a_simulation_shown_in_the_docs_can_be_sent(text: str, tmp_path: Path) -> None:
+    by_game = PIPELINE.replace("by: header, header: region", "field: game_name")
+    (tmp_path / "games.yaml").write_text(PIPELINE if "region" in text else by_game, encoding="utf-8")
+    file = tmp_path / "shown.yaml"
+    file.write_text(text, encoding="utf-8")
+    assert Simulation.from_file(file).total > 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -112,7 +112,7 @@ def write_settings(demo: Demo, stack: LocalStack) -> Path:
 
 
 def _simulation(demo: Demo, stack: LocalStack) -> Simulation:
-    return Simulation(
+    return Simulation.of(
         bootstrap_servers=stack.bootstrap_servers,
         topic=TOPIC,
         games=demo.games,
@@ -128,10 +128,10 @@ def _send(
     """Send one version after the other; the truth about all, and each table's columns after the first version."""
     truths: list[Truth] = []
     before: dict[str, int] = {}
-    for version in range(1, whole.versions + 1):
+    for version in range(1, whole.last_version + 1):
         ingested = sum(truth.records for truth in truths)
-        truths.append(simulate(replace(whole, first_version=version, versions=version), registry))
-        enough = 1.0 if version == whole.versions else _INGESTED_BEFORE_NEXT
+        truths.append(simulate(whole.only(version), registry))
+        enough = 1.0 if version == whole.last_version else _INGESTED_BEFORE_NEXT
         running.wait_for(ingested + int(truths[-1].records * enough))
         if version == 1:
             before = _column_counts(running.settings)

@@ -71,8 +71,8 @@ def told_of(
     if route.by == "header":
         if route.name not in headers:
             raise ConfigError(
-                f"simulation: the pipeline routes by the header {route.name!r}, which no record would have; "
-                f"say from which field it is made: --header {route.name}={GAME}"
+                f"the pipeline routes by the header {route.name!r}, which no record would have; "
+                f"say from which field it is made: writing.headers: {{{route.name}: {GAME}}}"
             )
         return (Told(HEADER + route.name, headers[route.name]),)
     known = _types(schemas)
@@ -93,7 +93,7 @@ def check_source(what: str, path: str, schemas: Iterable[pa.Schema]) -> None:
     if not any(map(is_plain, found)):
         why = f"is {found[0]}" if found else "is not there"
         raise ConfigError(
-            f"simulation: {what} is made from a field that is text, a whole number or a boolean; {path!r} {why}"
+            f"{what} is made from a field that is text, a whole number or a boolean; {path!r} {why}"
         )
 
 
@@ -122,6 +122,6 @@ def _check(path: str, types: list[pa.DataType], route: Routed) -> None:
     if plain and all(is_plain(kind) or kinds.is_nested(kind) for kind in types):
         return
     raise ConfigError(
-        f"simulation: the pipeline's route needs {path!r}, which is {types[0]}; where events go can be told by "
+        f"the pipeline's route needs {path!r}, which is {types[0]}; where events go can be told by "
         "text, whole numbers and booleans only"
     )

@@ -32,13 +32,13 @@ def make_topic(settings: Simulation) -> None:
     admin = AdminClient(_client_options(settings), logger=log)
     try:
         known = admin.list_topics(timeout=ANSWER_SECONDS).topics
-        if settings.topic not in known:
-            topic = NewTopic(settings.topic, num_partitions=settings.partitions)
-            admin.create_topics([topic], request_timeout=ANSWER_SECONDS)[settings.topic].result()
+        if settings.target.topic not in known:
+            topic = NewTopic(settings.target.topic, num_partitions=settings.target.partitions)
+            admin.create_topics([topic], request_timeout=ANSWER_SECONDS)[settings.target.topic].result()
     except KafkaException as error:
         if error.args[0].name() != TOPIC_EXISTS:  # another producer may have been faster
             raise SetupError(
-                f"no topic {settings.topic!r} at {settings.bootstrap_servers}: {error.args[0].str()}; "
+                f"no topic {settings.target.topic!r} at {settings.target.bootstrap_servers}: {error.args[0].str()}; "
                 "is the broker running? `distributary stack up` starts a local one"
             ) from error
 
@@ -52,7 +52,7 @@ class Delivery:
         self._runs: dict[int, list[tuple[int, int]]] = {}
         self._failures = 0
         self._first_failure = ""
-        self._topic = settings.topic
+        self._topic = settings.target.topic
         self._producer = Producer(_producer_options(settings), logger=log)
 
     @property
@@ -140,7 +140,7 @@ class Delivery:
 
 
 def _client_options(settings: Simulation) -> dict[str, str | int | float | bool]:
-    return {**settings.kafka, "bootstrap.servers": settings.bootstrap_servers}
+    return {**settings.target.kafka, "bootstrap.servers": settings.target.bootstrap_servers}
 
 
 def _producer_options(settings: Simulation) -> dict[str, str | int | float | bool]:
@@ -150,7 +150,7 @@ def _producer_options(settings: Simulation) -> dict[str, str | int | float | boo
         "queue.buffering.max.messages": 200_000,
         "delivery.timeout.ms": 120_000,
         "partitioner": "murmur2_random",  # as Java's producers do: one gamer, one partition
-        "compression.type": settings.compression,
+        "compression.type": settings.target.compression,
         **_client_options(settings),
         "enable.idempotence": True,
         "acks": "all",

@@ -38,8 +38,10 @@ class Registration:
         if written.schema_type is None:
             return None
         subject = self._settings.subject_of(schema.record, stage.format)
-        references = self._parts(stage, schema, written.schema_type) if self._settings.references else ()
-        text = written.schema_text(schema, imported=self._settings.references)
+        references = (
+            self._parts(stage, schema, written.schema_type) if self._settings.writing.references else ()
+        )
+        text = written.schema_text(schema, imported=self._settings.writing.references)
         return self._registered(stage, subject, text, written.schema_type, references)
 
     def _parts(self, stage: Stage, schema: EventSchema, schema_type: SchemaType) -> list[Reference]:

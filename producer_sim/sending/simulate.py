@@ -6,15 +6,17 @@ Also whether a simulation may be added to the truth that is there: versions are 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from distributary.errors import ConfigError
 from distributary.producer_sim.sending.delivery import Delivery, make_topic
 from distributary.producer_sim.sending.registration import Registration
+from distributary.producer_sim.sending.target import registry_of, with_a_broker
 from distributary.producer_sim.traffic.records import Record, Traffic
 from distributary.producer_sim.traffic.simulation import Simulation
+from distributary.producer_sim.traffic.stages import Stage
 from distributary.producer_sim.truth.sent import Truth
 from distributary.registry.base import SchemaRegistry
 
@@ -34,38 +36,77 @@ class SentSoFar:
 
 
 def simulate(
-    settings: Simulation,
-    registry: SchemaRegistry,
+    simulation: Simulation,
+    registry: SchemaRegistry | None = None,
     on_progress: Callable[[SentSoFar], None] | None = None,
     stop: Callable[[], bool] | None = None,
     on_notice: Callable[[str], None] | None = None,
 ) -> Truth:
-    """Sends everything the settings ask for and returns the truth about it, once every record is confirmed.
+    """Sends everything the simulation asks for and returns the truth about it, once every record is confirmed.
 
-    A version is registered, under `Simulation.subject_of` each type of event, when the last event of the one before is confirmed, unless the
-    format's records name no schema: then the registry is not asked for anything. A schema that it refuses is registered at the
-    compatibility level NONE, if it may be that it only breaks its readers, and `on_notice` is told so. `stop` is asked once a second or every ten thousand records; when it says yes, the truth covers what was sent until
-    then. Raises SetupError if the broker does not take the records.
+    A version is registered, under `Simulation.subject_of` each type of event, when the last event of the one before is
+    confirmed, unless the format's records name no schema: then the registry is not asked for anything. A schema that it
+    refuses is registered at the compatibility level NONE, if it may be that it only breaks its readers, and `on_notice`
+    is told so. Without `registry` it is the one that the simulation names. `stop` is asked once a second or every ten
+    thousand records; when it says yes, the truth covers what was sent until then. Raises SetupError if the broker does
+    not take the records.
     """
-    make_topic(settings)
-    traffic, delivery = Traffic(settings), Delivery(settings)
-    registration = Registration(settings, registry, on_notice)
-    pace, began, sent = _Pace(settings.rate), time.monotonic(), 0
-    for stage in settings.stages:
-        version = stage.number
-        for record in settings.records:
-            traffic.introduce(version, registration.register(stage, record), record)
-        if version < settings.first_version:
-            continue
-        for records in traffic.stage(version):
-            _send(records, delivery, pace)
-            sent += len(records)
-            if on_progress is not None:
-                on_progress(SentSoFar(version, sent, settings.total, time.monotonic() - began))
-            if stop is not None and stop():
-                return _truth(settings, traffic, delivery)
-        delivery.finish()
-    return _truth(settings, traffic, delivery)
+    if registry is None:
+        with registry_of(simulation) as named:
+            return simulate(simulation, named, on_progress, stop, on_notice)
+    run = _Run(with_a_broker(simulation), registry, on_notice)
+    for so_far in run.chunks():
+        if on_progress is not None:
+            on_progress(so_far)
+        if stop is not None and stop():
+            break
+    return run.truth()
+
+
+class _Run:
+    """One simulation on its way, chunk by chunk."""
+
+    def __init__(
+        self, simulation: Simulation, registry: SchemaRegistry, on_notice: Callable[[str], None] | None
+    ) -> None:
+        make_topic(simulation)
+        self._simulation = simulation
+        self._traffic, self._delivery = Traffic(simulation), Delivery(simulation)
+        self._registration = Registration(simulation, registry, on_notice)
+
+    def chunks(self) -> Iterator[SentSoFar]:
+        """Sends all of it; after each chunk, how far it is."""
+        simulation, pace, began, sent = (
+            self._simulation,
+            _Pace(self._simulation.pace.rate),
+            time.monotonic(),
+            0,
+        )
+        for stage in simulation.stages:
+            self._register(stage)
+            if stage.number < simulation.evolution.first_version:
+                continue
+            for records in self._traffic.stage(stage.number):
+                _send(records, self._delivery, pace)
+                sent += len(records)
+                yield SentSoFar(stage.number, sent, simulation.total, time.monotonic() - began)
+            self._delivery.finish()
+
+    def truth(self) -> Truth:
+        """About what was sent so far, once all of it is confirmed."""
+        self._delivery.finish()
+        return Truth(
+            topic=self._simulation.target.topic,
+            sent=self._traffic.sent(),
+            corrupt=self._delivery.corrupt,
+            tombstones=frozenset(self._delivery.tombstones),
+            offsets=self._delivery.offsets,
+            runs=(self._simulation.for_truth(),),
+        )
+
+    def _register(self, stage: Stage) -> None:
+        for record in self._simulation.records:
+            self._traffic.introduce(stage.number, self._registration.register(stage, record), record)
 
 
 def _send(records: list[Record], delivery: Delivery, pace: _Pace) -> None:
@@ -80,18 +121,6 @@ def _send(records: list[Record], delivery: Delivery, pace: _Pace) -> None:
                 delivery.send(key, value, headers)
         delivery.poll()
         pace.keep(min(step, len(records) - first))
-
-
-def _truth(settings: Simulation, traffic: Traffic, delivery: Delivery) -> Truth:
-    delivery.finish()
-    return Truth(
-        topic=settings.topic,
-        sent=traffic.sent(),
-        corrupt=delivery.corrupt,
-        tombstones=frozenset(delivery.tombstones),
-        offsets=delivery.offsets,
-        runs=(settings.for_truth(),),
-    )
 
 
 class _Pace:
@@ -114,20 +143,21 @@ class _Pace:
             time.sleep(max(0.0, self._began + self._count / self._rate - time.monotonic()))
 
 
-def check_order(before: Truth, settings: Simulation) -> None:
+def check_order(before: Truth, simulation: Simulation) -> None:
     """Raises ConfigError for a truth of another topic, and for a change to versions that this truth was never told of.
 
     A table has a field in the type in which it first came, and the truth expects the one that the field began with.
     Versions that only grow change no type: the last of them stands for all.
     """
-    before.check_topic(settings.topic)
+    topic, evolution = simulation.target.topic, simulation.evolution
+    before.check_topic(topic)
     sent = {version for run in before.runs for version in _versions(run)}
-    missing = [n for n in range(settings.versions, settings.first_version) if n not in sent]
+    missing = [n for n in range(evolution.versions, evolution.first_version) if n not in sent]
     if missing:
         what, were = ("version", "was") if len(missing) == 1 else ("versions", "were")
         raise ConfigError(
-            f"{what} {', '.join(map(str, missing))} of {settings.topic} {were} never sent, so that tables would not have "
-            f"the types that the truth expects; send in order, with --first-version {missing[0]}"
+            f"{what} {', '.join(map(str, missing))} of {topic} {were} never sent, so that tables would not have "
+            f"the types that the truth expects; send in order, with --versions {missing[0]}-{simulation.last_version}"
         )
 
 

@@ -130,3 +130,13 @@ class LocalStack:
                 f"cannot use the stack's folder {self.folder}: {error.strerror or error};"
                 " make it writable or name another one with --folder"
             ) from error
+
+
+def running_stack(otherwise: str) -> LocalStack:
+    """The user's stack, which runs. Raises SetupError, which says to do `otherwise`, if it does not."""
+    stack = LocalStack()
+    if not stack.status().running:
+        raise SetupError(
+            f"the local stack does not run; start it with `distributary stack up`, or {otherwise}"
+        )
+    return stack

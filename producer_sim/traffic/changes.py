@@ -57,19 +57,19 @@ JSON_CHANGES: tuple[ChangeClass, ...] = (
     "made_required",
 )
 
-_NO_ONEOF = "only Protobuf has a oneof; choose --change added"
+_NO_ONEOF = "only Protobuf has a oneof; choose added"
 
 # What a format cannot say, and what to choose instead.
 CANNOT: Mapping[str, Mapping[ChangeClass, str]] = {
     "protobuf": dict.fromkeys(
         ("made_required", "made_optional"),
-        "proto3 knows nothing that is required; choose --format avro or jsonschema",
+        "proto3 knows nothing that is required; choose writing.format avro or jsonschema",
     ),
     "avro": {"oneof_arm_added": _NO_ONEOF},
     "jsonschema": {
         "oneof_arm_added": _NO_ONEOF,
         "renamed": "JSON Schema has neither numbers nor aliases, by which a field keeps its identity; "
-        "choose --change dropped and --change added",
+        "choose dropped and added",
     },
     "json": dict.fromkeys(
         (change for change in CHANGES if change not in JSON_CHANGES),
@@ -84,12 +84,10 @@ def changed_schema(change: ChangeClass, before: EventSchema, format_name: str) -
     """The version after `before`, which this change makes in a format. Raises ConfigError."""
     why_not = CANNOT.get(format_name, {}).get(change)
     if why_not:
-        raise ConfigError(f"simulation: {change}: {why_not}")
+        raise ConfigError(f"{change}: {why_not}")
     after = STEPS[change](replace(before, version=before.version + 1), format_name)
     if change != "format_switched" and replace(after, version=before.version) == before:
-        raise ConfigError(
-            f"simulation: {change}: version {before.version} has nothing left to change so; leave it out"
-        )
+        raise ConfigError(f"{change}: version {before.version} has nothing left to change so; leave it out")
     return after
 
 
@@ -184,7 +182,9 @@ def _made_optional(schema: EventSchema, format_name: str) -> EventSchema:
 def _made_required(schema: EventSchema, format_name: str) -> EventSchema:
     optional = [field.name for field in schema.fields if field.label == "optional" and not field.rare]
     if not optional:
-        raise _lacking("made_required", schema, "optional field", "--versions 2, or --change made_optional")
+        raise _lacking(
+            "made_required", schema, "optional field", "evolution.versions: 2, or with made_optional"
+        )
     return _mapped(
         schema,
         RECORD,
@@ -208,7 +208,7 @@ def _enum_value_removed(schema: EventSchema, format_name: str) -> EventSchema:
 def _oneof_arm_added(schema: EventSchema, format_name: str) -> EventSchema:
     arms = [field for field in schema.fields if field.oneof]
     if not arms:
-        raise _lacking("oneof_arm_added", schema, "oneof", "--versions 3")
+        raise _lacking("oneof_arm_added", schema, "oneof", "evolution.versions: 3")
     oneof = arms[0].oneof
     return _with(schema, RECORD, Field(f"{oneof}_v{schema.version}", "string", oneof=oneof))
 
@@ -291,11 +291,11 @@ def _enum(change: ChangeClass, schema: EventSchema) -> str:
     names: Iterator[str] = iter(schema.enums)
     name = next(names, None)
     if name is None:
-        raise _lacking(change, schema, "enum", "--versions 3")
+        raise _lacking(change, schema, "enum", "evolution.versions: 3")
     return name
 
 
 def _lacking(change: ChangeClass, schema: EventSchema, what: str, remedy: str) -> ConfigError:
     return ConfigError(
-        f"simulation: {change}: version {schema.version - 1} of the event has no {what}; begin with {remedy}"
+        f"{change}: version {schema.version - 1} of the event has no {what}; begin with {remedy}"
     )

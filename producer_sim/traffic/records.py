@@ -68,7 +68,7 @@ class Traffic:
         """
         kind = Variant(version, record)
         self._ids[kind] = schema_id
-        if self._settings.old_producers or version >= self._settings.first_version:
+        if self._settings.evolution.old_producers or version >= self._settings.evolution.first_version:
             stage = self._settings.stages[version - 1]
             self._makers[kind] = EventMaker(
                 version,
@@ -78,14 +78,16 @@ class Traffic:
                 stage.schemas[record],
             )
             self._sums[kind], self._digests[kind] = GroupSums(), GroupSums()
-            if self._settings.changes:
+            if self._settings.evolution.changes:
                 self._placers[kind] = self._placer(kind)
 
     def stage(self, version: int) -> Iterator[list[Record]]:
         """The records sent while `version` is the newest, in chunks; what was handed out counts as sent."""
-        size = CHUNK if self._settings.rate is None else max(1, min(CHUNK, int(self._settings.rate)))
-        for number, first in enumerate(range(0, self._settings.events, size)):
-            yield self._chunk(version, number, min(size, self._settings.events - first))
+        size = (
+            CHUNK if self._settings.pace.rate is None else max(1, min(CHUNK, int(self._settings.pace.rate)))
+        )
+        for number, first in enumerate(range(0, self._settings.pace.events, size)):
+            yield self._chunk(version, number, min(size, self._settings.pace.events - first))
 
     def sent(self) -> dict[Group, Sent]:
         """The good events handed out so far."""
@@ -145,14 +147,14 @@ class Traffic:
     def _placer(self, kind: Variant) -> Placer:
         """What becomes of this kind in tables that met all kinds before it, of those that go there."""
         stages = self._settings.stages[: kind.version]
-        if self._settings.route.by == "record":
+        if self._settings.pipeline.route.by == "record":
             stages = tuple(
                 stage for stage in stages if self._name(stage, kind) == self._name(stages[-1], kind)
             )
         return Placer.after(
             (columns(stage.schemas[kind.record], self._formats[stage.number].types) for stage in stages),
             infers=self._formats[kind.version].infers,
-            widens=self._settings.widens,
+            widens=self._settings.pipeline.widens,
         )
 
     def _name(self, stage: Stage, kind: Variant) -> str:
@@ -162,7 +164,7 @@ class Traffic:
     def _placed(self, kind: Variant, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, list[str | None]]:
         """The rows as their tables have them, and of each why no table takes it, if none does."""
         stage = self._settings.stages[kind.version - 1]
-        if self._settings.one_format and stage.format != self._settings.format:
+        if self._settings.pipeline.one_format and stage.format != self._settings.writing.format:
             return rows, ["format_switched"] * rows.num_rows
         if kind not in self._placers:
             return rows, [None] * rows.num_rows
@@ -174,7 +176,7 @@ class Traffic:
     def _routed(self, rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         """Which rows come as far as to be held against a table: what has no entity is told by that, not by its types."""
         there = np.ones(rows.num_rows, np.bool_)
-        if self._settings.route.by != "expression":
+        if self._settings.pipeline.route.by != "expression":
             for column in self._told_columns(rows, rows):
                 there &= np.array([value not in (None, "") for value in column.to_pylist()])
         return there
@@ -182,7 +184,7 @@ class Traffic:
     def _shares(self, rng: np.random.Generator, stage: int, count: int) -> dict[Variant, int]:
         """How many events each kind has: old producers share theirs evenly, the newest has the rest."""
         older = list(range(1, stage))
-        each = [self._settings.old_producers / len(older)] * len(older) if older else []
+        each = [self._settings.evolution.old_producers / len(older)] * len(older) if older else []
         counts = rng.multinomial(count, [*each, max(0.0, 1 - sum(each))])
         return {
             Variant(version, record): n
@@ -200,7 +202,10 @@ class Traffic:
         return list(zip(records, counts.tolist(), strict=True))
 
     def _fates(self, rng: np.random.Generator, count: int) -> npt.NDArray[np.int64]:
-        corrupt, either = self._settings.corrupt, self._settings.corrupt + self._settings.tombstones
+        corrupt, either = (
+            self._settings.faults.corrupt,
+            self._settings.faults.corrupt + self._settings.faults.tombstones,
+        )
         drawn = rng.random(count)
         return np.select([drawn < corrupt, drawn < either], [CORRUPT, TOMBSTONE], GOOD).astype(np.int64)
 
@@ -213,7 +218,7 @@ class Traffic:
         refused: list[str | None],
     ) -> list[Record]:
         head = self._formats[kind.version].header(self._ids[kind])
-        around = envelopes(events, self._settings.key, self._settings.headers)
+        around = envelopes(events, self._settings.writing.key, self._settings.writing.headers)
         found = zip(around.keys, events.bodies, refused, around.headers, strict=True)
         records = [Record(key, head + body, why, headers) for key, body, why, headers in found]
         for place in np.flatnonzero(fates == TOMBSTONE).tolist():
@@ -237,7 +242,7 @@ class Traffic:
 
     def _without_entity(self, of: Variant, around: Envelope, header: bytes, body: bytes) -> Record:
         """A good event without what would route it."""
-        route = self._settings.route
+        route = self._settings.pipeline.route
         if route.by == "key":
             return Record(None, header + body, NO_ENTITY, around.headers)
         if route.by == "header":

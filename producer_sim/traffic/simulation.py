@@ -1,192 +1,221 @@
-"""The settings of a simulation, checked when they are made."""
+"""A simulation: what to send, where, and how fast; checked when it is made."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, cast, get_args
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
 
 import pyarrow as pa
+from pydantic import Field, ValidationError, ValidationInfo, WithJsonSchema, model_validator
 
-from distributary.codecs.changes.classify import ChangeClass
 from distributary.errors import ConfigError
+from distributary.ingest.settings.check import add_problems, refuse_literal_secrets
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.settings.model import load as load_pipeline
+from distributary.ingest.settings.problems import as_error
+from distributary.ingest.settings.reference import json_schema_of
+from distributary.ingest.settings.yaml_file import Document, in_no_file, read
 from distributary.producer_sim.events.model import PACKAGE, columns
-from distributary.producer_sim.events.routes import Routed, Told, check_source, told_of
+from distributary.producer_sim.events.routes import Told, check_source, told_of
 from distributary.producer_sim.events.versions import EVENT_TYPES
-from distributary.producer_sim.formats.base import FORMATS, corrupt_kinds, load_format
+from distributary.producer_sim.formats.base import corrupt_kinds, load_format
 from distributary.producer_sim.formats.corruption import NO_ENTITY
-from distributary.producer_sim.traffic.changes import CHANGES
-from distributary.producer_sim.traffic.envelopes import GAMER
 from distributary.producer_sim.traffic.events import Population, game_names
+from distributary.producer_sim.traffic.given import as_given, in_their_parts
+from distributary.producer_sim.traffic.parts import (
+    Evolution,
+    Faults,
+    Pace,
+    PipelineView,
+    Players,
+    Target,
+    Writing,
+)
 from distributary.producer_sim.traffic.stages import Stage, staged
 from distributary.registry.subjects import Strategy, subject_name
+from distributary.values import Group, Wrong, WrongValues
 
-COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+_A_PATH = "write the path of the pipeline's settings, such as games.yaml"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Simulation:
+class Simulation(Group):
     """What to send, where, and how fast.
 
-    format             how events are written: protobuf, avro, jsonschema or json
-    event_types        how many types of events share the topic, each with a record and schemas of its own
-    subject_strategy   TopicName, RecordName or TopicRecordName; empty for TopicName with one type of event, and for
-                       TopicRecordName with several, which one subject cannot hold
-    first_version      where to begin: 2 with `versions=2` sends only the events of version 2
-    versions           the last version that grows; each version's events follow those of the one before
-    changes            what each version after that does to the one before it
-    references         whether the parts of a record have subjects of their own, to which its schema refers
-    one_format         whether the pipeline reads one format only: what is written in another must end in quarantine
-    widens             whether the pipeline's columns become as wide as a record's type, where Delta lets them
-    events             records of each version, the corrupt ones and the tombstones among them
-    rate               records a second; None for as fast as it goes
-    game_skew, gamer_skew   0 spreads evenly, 1 is Zipf's law
-    corrupt, tombstones     shares of the records, from 0 to 1
-    corrupt_kinds      which kinds take turns; None for all that the format has
-    old_producers      share of the events that keep an older version once there is a newer one
-    key                the field whose value, as text, is a record's key
-    headers            the headers that records have, each with the field whose value, as text, it has
-    route              how the pipeline routes: what the truth must tell of events, and how one can lack an entity
-    kafka              more options of the Kafka client, such as its security; never written to the truth
+    Made of its parts, `Simulation(players=Players(games=3), pace=Pace(events=100))`, or by `of` of settings whose part
+    goes without saying, `Simulation.of(games=3, events=100)`. Both refuse what cannot work, the one with pydantic's
+    ValidationError, the other with ConfigError.
     """
 
-    bootstrap_servers: str
-    topic: str
-    format: str = "protobuf"
-    event_types: int = 1
-    subject_strategy: str = ""
-    partitions: int = 4
-    games: int = 10
-    game_names: tuple[str, ...] = ()
-    gamers: int = 5_000
-    game_skew: float = 0.0
-    gamer_skew: float = 0.0
-    first_version: int = 1
-    versions: int = 1
-    changes: tuple[ChangeClass, ...] = ()
-    references: bool = False
-    one_format: bool = False
-    widens: bool = False
-    events: int = 10_000
-    rate: float | None = None
-    corrupt: float = 0.0
-    corrupt_kinds: tuple[str, ...] | None = None
-    tombstones: float = 0.0
-    old_producers: float = 0.0
-    seed: int = 0
-    compression: str = "lz4"
-    key: str = GAMER
-    headers: Mapping[str, str] = field(default_factory=dict)
-    route: Routed = field(default_factory=Routed)
-    kafka: Mapping[str, str | int | float | bool] = field(default_factory=dict, repr=False)
+    pipeline: Annotated[PipelineView, WithJsonSchema({"type": "string", "format": "path"})] = PipelineView()
+    """The settings file of the pipeline that will read the records: its broker, first topic, registry and format are the defaults, and by its route the truth tells where events must be."""
+    target: Target = Target()
+    """Where the records go."""
+    writing: Writing = Writing()
+    """How events are written."""
+    players: Players = Players()
+    """Who plays what."""
+    evolution: Evolution = Evolution()
+    """How the schema evolves in the middle of the stream."""
+    pace: Pace = Pace()
+    """How many records, and how fast."""
+    faults: Faults = Faults()
+    """What is wrong with some of the records."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """The same seed and settings make the same records."""
 
-    def __post_init__(self) -> None:
-        _check(bool(self.bootstrap_servers), "bootstrap_servers is empty; write for example 127.0.0.1:9092")
-        _check(bool(self.topic), "topic is empty")
-        for name in ("partitions", "gamers", "first_version", "versions"):
-            _check(getattr(self, name) >= 1, f"{name} must be at least 1")
-        _check(self.games >= 1 or bool(self.game_names), "games must be at least 1")
-        _check(self.events >= 0, "events must not be negative")
-        _check(self.seed >= 0, "seed must not be negative")
-        _check(self.game_skew >= 0 and self.gamer_skew >= 0, "a skew must not be negative")
-        _check(self.rate is None or self.rate > 0, "rate must be above 0; leave it out for full speed")
-        for name in ("corrupt", "tombstones", "old_producers"):
-            _check(0 <= getattr(self, name) <= 1, f"{name} is a share and must lie between 0 and 1")
-        _check(self.corrupt + self.tombstones <= 1, "corrupt and tombstones together must not exceed 1")
-        _check(self.compression in COMPRESSIONS, f"compression must be one of: {', '.join(COMPRESSIONS)}")
-        _check(self.format in FORMATS, f"format must be one of: {', '.join(FORMATS)}")
-        _check(
-            1 <= self.event_types <= len(EVENT_TYPES),
-            f"event_types must lie between 1 and {len(EVENT_TYPES)}",
-        )
-        _check(
-            not self.subject_strategy or self.subject_strategy in get_args(Strategy),
-            f"subject_strategy must be one of: {', '.join(get_args(Strategy))}",
-        )
-        _check(
-            self.event_types == 1 or self.subject_strategy != "TopicName",
-            "one subject cannot hold several event_types; choose RecordName or TopicRecordName",
-        )
-        _check(all(self.game_names), "a game must have a name: without one its events would be corrupt")
-        self._check_changes()
-        for name in dict.fromkeys(stage.format for stage in self.stages):
-            self._check_kinds(name)
-        self._check_addresses()
+    @classmethod
+    def of(cls, **settings: Any) -> Simulation:
+        """A simulation of these settings by their own names, in whatever part they are; `pipeline` may be a settings file.
 
-    def _check_addresses(self) -> None:
-        _check(all(self.headers), "a header must have a name")
+        Raises one ConfigError with all problems.
+        """
+        return _checked(in_no_file(in_their_parts(cls, settings, {})), {})
+
+    @classmethod
+    def from_file(cls, path: Path | str, environment: Mapping[str, str] | None = None) -> Simulation:
+        """The simulation in a YAML file, `${VAR}` filled in from the environment.
+
+        path         the file; the path of the pipeline's settings is relative to its folder
+        environment  the variables; by default the process's
+
+        Raises ConfigError, which names all problems with their lines and remedies.
+        """
+        variables = os.environ if environment is None else environment
+        document = read(Path(path), variables)
+        _refuse_a_pipeline(document)
+        refuse_literal_secrets(document, cls)
+        folder = Path(os.path.abspath(path)).parent
+        return _checked(document, {"folder": folder, "environment": variables})
+
+    def changed(self, **settings: Any) -> Simulation:
+        """The same with some settings changed, by their own names. Raises one ConfigError with all problems."""
+        return _checked(in_no_file(in_their_parts(type(self), settings, as_given(self))), {})
+
+    def only(self, first: int, last: int | None = None) -> Simulation:
+        """The part of it that sends these versions, or this one. Raises ConfigError where there are none such."""
+        last = first if last is None else last
+        if not 1 <= first <= last <= self.last_version:
+            raise ConfigError(
+                f"the simulation has versions 1 to {self.last_version}, and not {first} to {last}; "
+                "ask for some of those, or raise evolution.versions"
+            )
+        grown, changes = self.evolution.versions, self.evolution.changes
+        return self.changed(
+            first_version=first, versions=min(last, grown), changes=changes[: max(0, last - grown)]
+        )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_its_pipeline_says(cls, given: Any, info: ValidationInfo) -> Any:
+        if not isinstance(given, Mapping) or given.get("pipeline") is None:
+            return given
+        named = given["pipeline"]
+        if isinstance(named, PipelineView | Mapping):
+            return given
+        settings = named if isinstance(named, Settings) else _settings(named, info.context or {})
+        return _with_defaults(given, settings)
+
+    @model_validator(mode="after")
+    def _can_be_sent(self) -> Simulation:
+        found = [*self._problems()]
+        if found:
+            raise WrongValues(*found)
+        return self
+
+    def _problems(self) -> Iterator[Wrong]:
+        if self.evolution.first_version > self.last_version:
+            yield (
+                ("evolution", "first_version"),
+                f"it must not be above the last version, {self.last_version}",
+            )
+        if self.writing.references and not self.registered:
+            why = f"{self.writing.format} has no schemas that could refer to any; leave it out"
+            yield ("writing", "references"), why
+        try:
+            stages = self.stages
+        except ConfigError as error:
+            yield ("evolution", "changes"), str(error)
+            return
+        for name in dict.fromkeys(stage.format for stage in stages):
+            yield from self._unknown_kinds(name)
+        yield from self._sources_amiss()
+
+    def _unknown_kinds(self, name: str) -> Iterator[Wrong]:
+        there = self._kinds_there(name)
+        unknown = sorted({*self.kinds_of(name)} - {*there})
+        if unknown:
+            why = f"there is no {', '.join(unknown)}: {name} has only {', '.join(there)}"
+            yield ("faults", "corrupt_kinds"), why
+
+    def _sources_amiss(self) -> Iterator[Wrong]:
         schemas = self._schemas()
-        check_source("the key", self.key, schemas)
-        for name, path in self.headers.items():
-            check_source(f"the header {name}", path, schemas)
-        told_of(self.route, self.key, self.headers, schemas)
-
-    def _check_changes(self) -> None:
-        unknown = sorted({*self.changes} - {*CHANGES})
-        _check(not unknown, f"changes {', '.join(unknown)}: there are only {', '.join(CHANGES)}")
-        last = f"the last version, {self.last_version}"
-        _check(self.first_version <= self.last_version, f"first_version must not be above {last}")
-        _check(
-            self.registered or not self.references,
-            f"references: {self.format} has no schemas that could refer to any",
-        )
-
-    def _check_kinds(self, name: str) -> None:
-        there, kinds = self._kinds_there(name), self.kinds_of(name)
-        unknown = sorted({*kinds} - {*there})
-        _check(not unknown, f"corrupt_kinds {', '.join(unknown)}: {name} has only {', '.join(there)}")
-        _check(bool(kinds) or not self.corrupt, "corrupt_kinds is empty, so corrupt must be 0")
+        sources = {("writing", "key"): ("the key", self.writing.key)}
+        for name, path in self.writing.headers.items():
+            sources["writing", "headers", name] = (f"the header {name}", path)  # type: ignore[index]
+        for keys, (what, path) in sources.items():
+            try:
+                check_source(what, path, schemas)
+            except ConfigError as error:
+                yield keys, str(error)
+        try:
+            told_of(self.pipeline.route, self.writing.key, self.writing.headers, schemas)
+        except ConfigError as error:
+            yield ("pipeline",), str(error)
 
     @property
     def registered(self) -> bool:
         """Whether records name their schemas, so that a registry is asked."""
-        return load_format(self.format).schema_type is not None
+        return load_format(self.writing.format).schema_type is not None
 
     @property
     def total(self) -> int:
         """Records that the whole simulation sends."""
-        return self.events * (self.last_version - self.first_version + 1)
+        return self.pace.events * (self.last_version - self.evolution.first_version + 1)
 
     @property
     def last_version(self) -> int:
         """The version that the last of the changes makes."""
-        return self.versions + len(self.changes)
+        return self.evolution.versions + len(self.evolution.changes)
 
     @property
     def stages(self) -> tuple[Stage, ...]:
         """What is new in each version, from the first on. Raises ConfigError for a change that cannot be made."""
-        return staged(self.format, self.versions, self.changes, self.records)
+        return staged(self.writing.format, self.evolution.versions, self.evolution.changes, self.records)
 
     @property
     def records(self) -> tuple[str, ...]:
         """The records of the types of events, by name."""
-        return tuple(EVENT_TYPES)[: self.event_types]
+        return tuple(EVENT_TYPES)[: self.writing.event_types]
 
     def subject_of(self, record: str, written_as: str | None = None) -> str:
         """The subject under which a record's schemas are registered, those of another format under one of their own."""
-        usual = "TopicName" if self.event_types == 1 else "TopicRecordName"
-        strategy = cast("Strategy", self.subject_strategy or usual)
-        subject = subject_name(strategy, self.topic, f"{PACKAGE}.{record}")
+        usual: Strategy = "TopicName" if self.writing.event_types == 1 else "TopicRecordName"
+        strategy = self.writing.subject_strategy or usual
+        subject = subject_name(strategy, self.target.topic, f"{PACKAGE}.{record}")
         # A subject is of one format: Confluent's registry takes another at the level NONE only, Apicurio never.
-        return subject if written_as in (None, self.format) else f"{subject}-{written_as}"
+        return subject if written_as in (None, self.writing.format) else f"{subject}-{written_as}"
 
     def subject_of_part(self, part: str, written_as: str) -> str:
         """The subject under which a part's schemas are registered; no record's name, so that nobody takes it for one."""
-        subject = f"{self.topic}-shared-{part}"
-        return subject if written_as == self.format else f"{subject}-{written_as}"
+        subject = f"{self.target.topic}-shared-{part}"
+        return subject if written_as == self.writing.format else f"{subject}-{written_as}"
 
     def kinds_of(self, written_as: str) -> tuple[str, ...]:
         """The kinds of corrupt records that take turns in a format."""
-        return self._kinds_there(written_as) if self.corrupt_kinds is None else self.corrupt_kinds
+        chosen = self.faults.corrupt_kinds
+        return self._kinds_there(written_as) if chosen is None else chosen
 
     @property
     def told(self) -> tuple[Told, ...]:
         """What the truth tells of events beside game and type."""
-        return told_of(self.route, self.key, self.headers, self._schemas())
+        return told_of(self.pipeline.route, self.writing.key, self.writing.headers, self._schemas())
 
     def _kinds_there(self, written_as: str) -> tuple[str, ...]:
         """By whatever else records are routed, no event lacks it, or some do by themselves."""
-        can_lack = self.route.by_game or self.route.by in ("key", "header")
+        route = self.pipeline.route
+        can_lack = route.by_game or route.by in ("key", "header")
         return tuple(kind for kind in corrupt_kinds(written_as) if can_lack or kind != NO_ENTITY)
 
     def _schemas(self) -> list[pa.Schema]:
@@ -200,18 +229,76 @@ class Simulation:
     def population(self) -> Population:
         """Who plays what."""
         return Population(
-            games=self.game_names or game_names(self.games),
-            gamers=self.gamers,
-            game_skew=self.game_skew,
-            gamer_skew=self.gamer_skew,
+            games=self.players.game_names or game_names(self.players.games),
+            gamers=self.players.gamers,
+            game_skew=self.players.game_skew,
+            gamer_skew=self.players.gamer_skew,
         )
 
     def for_truth(self) -> dict[str, Any]:
-        """The settings as the truth keeps them: without client options, which may hold secrets."""
-        told = {**asdict(self), "corrupt_kinds": self.kinds_of(self.format)}
-        return {name: value for name, value in told.items() if name != "kafka"}
+        """The settings as the truth keeps them, by their own names: without how broker and registry are logged in to."""
+        told: dict[str, Any] = {}
+        for part in self.model_dump(
+            mode="json", exclude={"target": {"kafka", "registry"}, "seed": True}
+        ).values():
+            told.update(part)
+        return {**told, "seed": self.seed, "corrupt_kinds": [*self.kinds_of(self.writing.format)]}
 
 
-def _check(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise ConfigError(f"simulation: {otherwise}")
+def _settings(named: Any, context: Mapping[str, Any]) -> Settings:
+    if not isinstance(named, str | Path):
+        raise WrongValues((("pipeline",), _A_PATH))
+    path = Path(context.get("folder", "")) / Path(named).expanduser()
+    try:
+        return load_pipeline(path, context.get("environment"))
+    except ConfigError as error:
+        raise WrongValues((("pipeline",), str(error))) from None
+
+
+def _with_defaults(given: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
+    """What is given, and where nothing is, what the pipeline says."""
+    view = PipelineView.of(settings)
+    servers = settings.source.kafka["bootstrap.servers"]
+    target = {"bootstrap_servers": servers, "topic": settings.source.topics[0], "registry": settings.registry}
+    writing = {"format": settings.decode.format} if view.one_format else {}
+    return {
+        **given,
+        "pipeline": view,
+        "target": _laid_over(target, given.get("target", {})),
+        "writing": _laid_over(writing, given.get("writing", {})),
+    }
+
+
+def _laid_over(below: Mapping[str, Any], part: Any) -> Any:
+    given = as_given(part)
+    return {**below, **given} if isinstance(given, Mapping) else given
+
+
+def json_schema() -> dict[str, Any]:
+    """A simulation's JSON Schema, for editors that complete and check YAML."""
+    return json_schema_of(Simulation)
+
+
+def _checked(document: Document, context: Mapping[str, Any]) -> Simulation:
+    simulation: Simulation | None = None
+    try:
+        simulation = Simulation.model_validate(document.settings, context=dict(context))
+    except ValidationError as error:
+        add_problems(document, Simulation, error)
+    if simulation is None or document.problems:
+        raise as_error(document.path, document.problems)
+    return simulation
+
+
+def _refuse_a_pipeline(document: Document) -> None:
+    """Two files lie beside each other; it is told in one sentence when the one was given for the other."""
+    given, path = document.settings, document.path
+    if not isinstance(given, Mapping) or path is None:
+        return
+    if {"source", "sink"} <= given.keys():
+        raise ConfigError(
+            f"{path} holds a pipeline's settings; write a simulation, a file of its own that says "
+            f"`pipeline: {path.name}` (`distributary simulations list` shows some to start from)"
+        )
+    if isinstance(given.get("pipeline"), Mapping):
+        document.complain(("pipeline",), _A_PATH)

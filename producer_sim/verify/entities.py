@@ -95,8 +95,8 @@ def _told(group: Group, name: str) -> Plain:
 
 def _untold(what: str) -> str:
     return (
-        f"the truth does not tell {what}, by which this pipeline routes; send the events with the pipeline's "
-        "settings: distributary simulate FILE"
+        f"the truth does not tell {what}, by which this pipeline routes; name the pipeline's "
+        "settings in the simulation, `pipeline: FILE`, and send the events anew"
     )
 
 

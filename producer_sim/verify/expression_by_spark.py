@@ -78,8 +78,8 @@ def _evaluated(
     except PySparkException as error:
         first = str(error).strip().splitlines()[0]
         raise ConfigError(
-            f"route.expression cannot be evaluated over what the truth tells of its events: {first}; send the "
-            "events with the pipeline's settings: distributary simulate FILE"
+            f"route.expression cannot be evaluated over what the truth tells of its events: {first}; name "
+            "the pipeline's settings in the simulation, `pipeline: FILE`, and send the events anew"
         ) from error
     return [row.entity for row in found]
 

@@ -21,6 +21,7 @@ from distributary.commands import run as commands_run
 from distributary.commands import schema as commands_schema
 from distributary.commands import settings as commands_settings
 from distributary.commands import simulate as commands_simulate
+from distributary.commands import simulations as commands_simulations
 from distributary.commands import stack as commands_stack
 from distributary.commands import verify as commands_verify
 from distributary.errors import DistributaryError
@@ -53,6 +54,8 @@ app.add_typer(commands_settings.app, name="settings")
 app.add_typer(commands_schema.app, name="schema")
 
 app.command()(commands_simulate.simulate)
+
+app.add_typer(commands_simulations.app, name="simulations")
 
 app.command()(commands_verify.verify)
 

@@ -105,7 +105,7 @@ def world(root: Path, route: Routed, rule: Rule, **chosen: Any) -> World:
     """Events of two types in two versions, none of them corrupt."""
     usual: dict[str, Any] = {"games": 3, "gamers": 8, "versions": 2, "events": 80, "event_types": 2}
     given: dict[str, Any] = {**usual, "corrupt_kinds": (), "route": route, **chosen}
-    settings = Simulation(bootstrap_servers="none", topic=TOPIC, **given)
+    settings = Simulation.of(bootstrap_servers="none", topic=TOPIC, **given)
     traffic = Traffic(settings)
     events = [replace(event, offset=offset) for offset, event in enumerate(_sent(settings, traffic))]
     truth = Truth(TOPIC, traffic.sent(), offsets={0: ((0, len(events)),)})

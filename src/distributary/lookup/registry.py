@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from distributary.errors import ConfigError, SetupError
+from distributary.errors import ConfigError
 
 if TYPE_CHECKING:
     from distributary.ingest.settings.model import Settings
-    from distributary.producer_sim.stack.local import LocalStack
     from distributary.registry.confluent.options import RegistryAccess
 
 OTHERWISE = "--registry or --settings"
@@ -47,11 +46,12 @@ def registry_options(address: str, settings: Path | None, otherwise: str = OTHER
     Raises SetupError where the stack does not run, ConfigError for a pipeline that has none.
     """
     from distributary.ingest.settings.model import load
+    from distributary.producer_sim.stack.local import running_stack
     from distributary.registry.confluent.options import RegistryOptions
 
     if settings and not address:
         return _of_pipeline(load(settings), settings)
-    return RegistryOptions(url=address or local_stack(otherwise).registry_url)
+    return RegistryOptions(url=address or running_stack(f"give {otherwise}").registry_url)
 
 
 def _of_pipeline(pipeline: Settings, file: Path) -> RegistryAccess:
@@ -59,15 +59,3 @@ def _of_pipeline(pipeline: Settings, file: Path) -> RegistryAccess:
     if pipeline.registry.url is None:
         raise ConfigError(f"{file} names no registry; set registry.url, or give --registry")
     return pipeline.registry
-
-
-def local_stack(otherwise: str) -> LocalStack:
-    """The local stack, which runs. Raises SetupError, which says to give `otherwise`, if it does not."""
-    from distributary.producer_sim.stack.local import LocalStack
-
-    stack = LocalStack()
-    if not stack.status().running:
-        raise SetupError(
-            f"the local stack does not run; start it with `distributary stack up`, or give {otherwise}"
-        )
-    return stack

@@ -58,6 +58,13 @@ def offline(tmp_path: Path) -> Path:
     return file
 
 
+def simulation(settings: Path, **parts: Any) -> Path:
+    """A simulation for the pipeline of these settings."""
+    file = settings.with_name("traffic.yaml")
+    file.write_text(json.dumps({"pipeline": settings.name, **parts}), encoding="utf-8")
+    return file
+
+
 def test_settings_that_can_work_are_told_so(offline: Path) -> None:
     assert run("settings", "check", offline).stdout == f"{offline}: games can run\n"
     assert answer("settings", "check", offline)["route"]["field"] == "game_name"
@@ -95,14 +102,43 @@ def test_a_decision_that_makes_no_sense_is_refused(options: list[str], words: st
 def test_a_truth_is_not_overwritten(offline: Path, tmp_path: Path) -> None:
     truth = tmp_path / "truth.json"
     truth.write_text("{}")
-    assert "--append" in run("simulate", offline, "--truth", truth, code=2).stderr
+    assert "--append" in run("simulate", simulation(offline), "--truth", truth, code=2).stderr
     assert truth.read_text() == "{}"
 
 
-def test_a_client_option_is_never_repeated(offline: Path, tmp_path: Path) -> None:
-    said = run("simulate", offline, "--truth", tmp_path / "t", "--kafka", "my-secret", code=2).stderr
-    assert "NAME=VALUE" in said
-    assert "my-secret" not in said
+def test_a_client_secret_is_never_repeated(offline: Path, tmp_path: Path) -> None:
+    file = simulation(offline, target={"kafka": {"sasl.password": "hush"}})
+    said = run("simulate", file, "--truth", tmp_path / "t", code=2).stderr
+    assert said.startswith(f"error: {file}:1:")
+    assert "secrets come from the environment" in said
+    assert "hush" not in said
+
+
+def test_a_pipeline_s_settings_are_no_simulation(offline: Path, tmp_path: Path) -> None:
+    said = run("simulate", offline, "--truth", tmp_path / "t", code=2).stderr
+    assert "holds a pipeline's settings" in said
+    assert "pipeline: games.yaml" in said
+
+
+@pytest.mark.parametrize("versions", ["x", "1-", "-2", "3-1", "9"])
+def test_versions_that_cannot_be_sent_are_refused(versions: str, offline: Path, tmp_path: Path) -> None:
+    words: list[str | Path] = ["simulate", simulation(offline), f"--versions={versions}"]
+    assert "version" in run(*words, "--truth", tmp_path / "t", code=2).stderr
+
+
+def test_a_preset_can_be_listed_shown_checked_and_saved(tmp_path: Path) -> None:
+    assert [line.partition(":")[0] for line in run("simulations", "list").stdout.splitlines()] == [
+        "games",
+        "harm",
+        "skewed",
+        "types",
+    ]
+    file = tmp_path / "mine.yaml"
+    file.write_text(run("simulations", "show", "harm").stdout, encoding="utf-8")
+    said = run("simulations", "check", file).stdout
+    assert said == f"{file}: 60,000 records to game-events, versions 1 to 6\n"
+    assert answer("simulations", "check", file)["pace"] == {"events": 10_000, "rate": None}
+    assert "evolution" in json.loads(run("simulations", "schema").stdout)["properties"]
 
 
 def test_a_stack_that_does_not_run_says_so(tmp_path: Path) -> None:
@@ -121,11 +157,12 @@ def test_status_tells_where_the_stack_runs(stack: LocalStack) -> None:
 @pytest.mark.stack
 def test_simulating_twice_adds_up(settings: Path, tmp_path: Path) -> None:
     truth = tmp_path / "truth.json"
-    first = answer("simulate", settings, "--truth", truth, "--events", "500", "--corrupt", "0.1")
+    file = simulation(settings, evolution={"versions": 3}, faults={"corrupt": 0.1})
+    first = answer("simulate", file, "--truth", truth, "--events", "500", "--versions", "1")
     assert first["records"] == 500
     assert first["good"] + sum(first["corrupt"].values()) == 500
-    later = ["--append", "--first-version", "2", "--versions", "3", "--events", "100"]
-    assert answer("simulate", settings, "--truth", truth, *later)["records"] == 200
+    later = ["--append", "--versions", "2-3", "--events", "100"]
+    assert answer("simulate", file, "--truth", truth, *later)["records"] == 200
     assert json.loads(truth.read_text())["records"] == 700
 
 
@@ -134,7 +171,7 @@ def test_an_interrupted_simulation_keeps_its_truth(settings: Path, tmp_path: Pat
     truth = tmp_path / "truth.json"
     options: list[str | Path] = ["--truth", truth, "--events", "1000000", "--rate", "500"]
     with subprocess.Popen(
-        command("simulate", settings, *options), stderr=subprocess.PIPE, text=True
+        command("simulate", simulation(settings), *options), stderr=subprocess.PIPE, text=True
     ) as running:
         assert running.stderr is not None
         # The first line is printed when the sending begins.
@@ -175,19 +212,8 @@ def the_jvm_of(process: int) -> psutil.Process:
 @pytest.mark.spark
 def test_what_is_sent_is_run_and_verified(settings: Path, tmp_path: Path) -> None:
     truth = tmp_path / "truth.json"
-    options: list[str | Path] = [
-        "--truth",
-        truth,
-        "--games",
-        "3",
-        "--versions",
-        "2",
-        "--events",
-        "2000",
-        "--corrupt",
-        "0.01",
-    ]
-    sent = answer("simulate", settings, *options)
+    parts = {"players": {"games": 3}, "evolution": {"versions": 2}, "faults": {"corrupt": 0.01}}
+    sent = answer("simulate", simulation(settings, **parts), "--truth", truth, "--events", "2000")
     outcome = answer("run", settings, "--available-now")
     assert outcome["rows"] == sent["records"]
     assert outcome["written"] == sent["good"]
@@ -201,7 +227,7 @@ def test_what_is_sent_is_run_and_verified(settings: Path, tmp_path: Path) -> Non
 @pytest.mark.spark
 def test_what_is_missing_is_named_and_the_code_is_3(settings: Path, tmp_path: Path) -> None:
     truth = tmp_path / "truth.json"
-    answer("simulate", settings, "--truth", truth, "--games", "2", "--events", "100")
+    answer("simulate", simulation(settings), "--truth", truth, "--events", "100")
     said = run("verify", settings, "--truth", truth, code=3).stderr
     assert "error: " in said
     assert answer("verify", settings, "--truth", truth, code=3)["holds"] is False

@@ -91,7 +91,7 @@ class PipelineKit:
         """Send events of a version (registered just before) and add them to the truth; returns what was added."""
         route = Routed.of(self.settings.route)
         chosen = {"route": route, "gamers": 100, "seed": len(self.truth.runs), "versions": version, **more}
-        simulation = Simulation(
+        simulation = Simulation.of(
             bootstrap_servers=self.bootstrap_servers,
             topic=self.topic,
             games=games,

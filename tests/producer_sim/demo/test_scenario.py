@@ -27,7 +27,7 @@ def test_the_settings_left_behind_can_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("events", "versions"), [(300, 3), (10, 3), (3, 3)])
 def test_events_are_spread_over_the_versions(tmp_path: Path, events: int, versions: int) -> None:
     simulation = _simulation(Demo(folder=tmp_path, events=events, versions=versions), STACK)
-    assert (simulation.events, simulation.versions) == (events // versions, versions)
+    assert (simulation.pace.events, simulation.evolution.versions) == (events // versions, versions)
 
 
 def test_the_truths_of_all_versions_are_one() -> None:

@@ -29,7 +29,7 @@ def registry(stack: LocalStack) -> Any:
 
 def simulation(*changes: Any, **chosen: Any) -> Simulation:
     topic = f"games-{uuid.uuid4().hex[:8]}"
-    return Simulation(bootstrap_servers="none", topic=topic, versions=3, changes=changes, **chosen)
+    return Simulation.of(bootstrap_servers="none", topic=topic, versions=3, changes=changes, **chosen)
 
 
 def registered(settings: Simulation, registry: Any, notices: list[str]) -> list[int | None]:
@@ -42,13 +42,13 @@ def test_a_refused_schema_is_registered_and_the_level_is_as_it_was(
     registry: ConfluentRegistry, name: str
 ) -> None:
     settings, notices = simulation("added", "changed", format=name), list[str]()
-    before = Catalogue(registry.connection).level(f"{settings.topic}-value")
+    before = Catalogue(registry.connection).level(f"{settings.target.topic}-value")
     assert before == "BACKWARD"
     ids = registered(settings, registry, notices)
     assert len({*ids}) == 5
     (notice,) = notices
-    assert f"version 5 (changed) of {settings.topic}-value" in notice
-    assert Catalogue(registry.connection).level(f"{settings.topic}-value") == before
+    assert f"version 5 (changed) of {settings.target.topic}-value" in notice
+    assert Catalogue(registry.connection).level(f"{settings.target.topic}-value") == before
     assert Catalogue(registry.connection).level("another") == before
     # Again, as when one more version is sent later: nothing is new, and ids do not change.
     assert registered(settings, registry, []) == ids
@@ -90,7 +90,7 @@ def test_parts_are_registered_by_themselves_and_change_there(
     settings = simulation("added", "widened", format=name, references=True)
     ids = registered(settings, where, [])
     assert len({*ids}) == 5
-    parts = [version.version for version in where.versions(f"{settings.topic}-shared-Position")]
+    parts = [version.version for version in where.versions(f"{settings.target.topic}-shared-Position")]
     assert parts == [1, 2]
     last = where.by_ref(ids[-1])
     assert {each.subject.rpartition("-")[2] for each in last.references} == {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import uuid
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,7 +27,7 @@ pytestmark = pytest.mark.stack
 
 def settings(stack: LocalStack, **chosen: Any) -> Simulation:
     base = {"bootstrap_servers": stack.bootstrap_servers, "topic": f"games-{uuid.uuid4().hex[:8]}"}
-    return Simulation(**{**base, "games": 4, "gamers": 100, "events": 1500, **chosen})
+    return Simulation.of(**{**base, "games": 4, "gamers": 100, "events": 1500, **chosen})
 
 
 def messages(stack: LocalStack, truth: Truth) -> list[Message]:
@@ -95,7 +94,7 @@ def test_the_truth_is_what_the_topic_holds(stack: LocalStack, name: str) -> None
         expected[group.schema_id] += sent.rows
     assert good == expected
     assert len(records) == truth.good + len(special)
-    ids = [version.id for version in registry.versions(f"{chosen.topic}-value")]
+    ids = [version.id for version in registry.versions(f"{chosen.target.topic}-value")]
     assert {group.schema_id for group in truth.sent} == set(ids)
     assert len(ids) == 3
 
@@ -105,7 +104,9 @@ def test_types_of_events_are_registered_under_their_records(stack: LocalStack, n
     registry = ConfluentRegistry(RegistryOptions(url=stack.registry_url))
     chosen = settings(stack, format=name, event_types=3, versions=2, events=300)
     truth = simulate(chosen, registry)
-    subjects = [f"{chosen.topic}-games.{record}" for record in ("GameEvent", "PurchaseEvent", "SessionEvent")]
+    subjects = [
+        f"{chosen.target.topic}-games.{record}" for record in ("GameEvent", "PurchaseEvent", "SessionEvent")
+    ]
     ids = [version.id for subject in subjects for version in registry.versions(subject)]
     assert len(set(ids)) == 6
     assert {group.schema_id for group in truth.sent} == set(ids)
@@ -132,7 +133,7 @@ def test_a_version_s_events_follow_those_of_the_one_before(stack: LocalStack) ->
     for place, (_, value) in sorted(read(stack, truth).items()):
         assert value is not None
         by_partition.setdefault(place.partition, []).append(version_of(value))
-    assert len(by_partition) == chosen.partitions
+    assert len(by_partition) == chosen.target.partitions
     assert all(ids == sorted(ids) for ids in by_partition.values())
 
 
@@ -149,8 +150,8 @@ def test_versions_sent_one_by_one_add_up(stack: LocalStack) -> None:
     whole = settings(stack, versions=2, corrupt=0.02, old_producers=0.3)
     together = simulate(whole, registry)
     apart = settings(stack, versions=2, corrupt=0.02, old_producers=0.3)
-    first = simulate(replace(apart, versions=1), registry)
-    both = first.merged(simulate(replace(apart, first_version=2), registry))
+    first = simulate(apart.changed(versions=1), registry)
+    both = first.merged(simulate(apart.changed(first_version=2), registry))
     assert both.sent == together.sent
     assert both.records == together.records == len(read(stack, both))
     assert all(len(runs) == 1 for runs in both.offsets.values())
@@ -172,7 +173,7 @@ def test_when_stopped_the_truth_covers_what_was_sent(stack: LocalStack) -> None:
     seen: list[SentSoFar] = []
     chosen = settings(stack, versions=2, events=1000, rate=5000, corrupt=0.05)
     truth = simulate(
-        replace(chosen, events=20_000, rate=None), MemoryRegistry(), seen.append, lambda: bool(seen)
+        chosen.changed(events=20_000, rate=None), MemoryRegistry(), seen.append, lambda: bool(seen)
     )
     assert truth.records == seen[-1].sent == 10_000
     assert truth.good + len(truth.corrupt) == truth.records
@@ -192,7 +193,7 @@ def test_a_record_too_large_for_the_broker_is_an_error(stack: LocalStack) -> Non
 
 
 def test_no_broker_is_an_error_with_a_remedy() -> None:
-    chosen = Simulation(bootstrap_servers="127.0.0.1:1", topic="games", kafka={"socket.timeout.ms": 1000})
+    chosen = Simulation.of(bootstrap_servers="127.0.0.1:1", topic="games", kafka={"socket.timeout.ms": 1000})
     with pytest.raises(SetupError, match="distributary stack up"):
         simulate(chosen, MemoryRegistry())
 

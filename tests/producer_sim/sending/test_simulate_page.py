@@ -1,4 +1,4 @@
-"""The reference page of the simulator tells of every option, every format and every kind of corrupt record."""
+"""The reference page of the simulator tells of every option, setting, format and kind of corrupt record."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import pytest
 import typer.main
 
 from distributary.cli import app
+from distributary.ingest.settings.check import model_in, settings_of
 from distributary.producer_sim.formats.base import FORMATS, corrupt_kinds
+from distributary.producer_sim.traffic.simulation import Simulation
+from distributary.values import dotted
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/reference/simulate.md").read_text(encoding="utf-8")
 
@@ -23,6 +26,19 @@ def options() -> list[str]:
 @pytest.mark.parametrize("option", options())
 def test_every_option_has_its_row(option: str) -> None:
     assert any(f"`{option}`" in line for line in PAGE.splitlines() if line.startswith("| `--"))
+
+
+def settings() -> list[str]:
+    """All but what stands in a group of the pipeline's own settings."""
+    every = [keys for keys, info in settings_of(Simulation) if not model_in(info.annotation)]
+    return [
+        dotted(keys) for keys in every if keys[:1] != ("pipeline",) and keys[:2] != ("target", "registry")
+    ]
+
+
+@pytest.mark.parametrize("setting", [*settings(), "pipeline", "target.registry"])
+def test_every_setting_has_its_row(setting: str) -> None:
+    assert f"\n| `{setting}` |" in PAGE
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -16,7 +16,7 @@ SERVERS = "127.0.0.1:1"
 
 
 def simulation(**given: Any) -> Simulation:
-    return Simulation(bootstrap_servers=SERVERS, topic="events", **given)
+    return Simulation.of(bootstrap_servers=SERVERS, topic="events", **given)
 
 
 def told(*runs: Simulation) -> Truth:
@@ -46,16 +46,16 @@ def test_what_leaves_out_no_type_is_taken(before: list[dict[str, Any]], later: d
 @pytest.mark.parametrize(
     ("before", "later", "missing"),
     [
-        ([{"versions": 1}], WIDENED, "version 3 of events was never sent.*--first-version 3"),
+        ([{"versions": 1}], WIDENED, "version 3 of events was never sent.*--versions 3-4"),
         (
             [{"versions": 3}],
             {**WIDENED, "changes": ("added", "widened"), "first_version": 5},
-            "version 4 of .*--first-version 4",
+            "version 4 of .*--versions 4-5",
         ),
         (
             [{"versions": 2}],
             {**WIDENED, "changes": ("added", "widened"), "first_version": 5},
-            "versions 3, 4 of events were never sent.*--first-version 3",
+            "versions 3, 4 of events were never sent.*--versions 3-5",
         ),
     ],
 )
@@ -75,8 +75,11 @@ def test_the_command_refuses_it_and_leaves_the_truth_as_it_is(tmp_path: Path) ->
     truth = tmp_path / "truth.json"
     save(told(simulation()), truth)
     before = truth.read_bytes()
-    where = ["--bootstrap-servers", SERVERS, "--registry", "http://127.0.0.1:1", "--topic", "events"]
-    what = ["--versions", "3", "--first-version", "4", "--change", "widened", "--append"]
-    said = CliRunner().invoke(app, ["simulate", "--truth", str(truth), *where, *what])
+    file = tmp_path / "widened.yaml"
+    file.write_text(
+        f"target: {{bootstrap_servers: '{SERVERS}', topic: events}}\nevolution: {{versions: 3, changes: [widened]}}\n"
+    )
+    words = ["simulate", str(file), "--versions", "4", "--truth", str(truth), "--append"]
+    said = CliRunner().invoke(app, words)
     assert "version 3 of events was never sent" in str(said.exception)
     assert truth.read_bytes() == before

@@ -20,7 +20,7 @@ from distributary.registry.base import Schema
 
 
 def changed(*changes: Any, name: str = "protobuf", versions: int = 3, **more: Any) -> Simulation:
-    return Simulation(
+    return Simulation.of(
         bootstrap_servers="none", topic="games", format=name, versions=versions, changes=changes, **more
     )
 
@@ -50,7 +50,7 @@ def test_each_change_is_made_or_refused_with_a_remedy(name: str, change: str) ->
 @pytest.mark.parametrize(
     ("change", "versions", "remedy"),
     [
-        ("enum_value_added", 2, "--versions 3"),
+        ("enum_value_added", 2, "evolution.versions: 3"),
         ("oneof_arm_added", 2, "3"),
     ],
 )
@@ -75,7 +75,7 @@ def test_what_became_optional_can_become_required() -> None:
 
 
 def test_an_unknown_change_is_refused_with_those_there_are() -> None:
-    with pytest.raises(ConfigError, match="widened, narrowed"):
+    with pytest.raises(ConfigError, match="'widened', 'narrowed'"):
         changed("exploded")
 
 

@@ -79,7 +79,7 @@ def test_fields_of_the_same_type_stay_as_they_are() -> None:
 @pytest.mark.parametrize("name", ["protobuf", "avro", "jsonschema"])
 def test_the_product_places_the_events_of_all_changes_alike(name: str) -> None:
     changes = tuple(change for change in CHANGES if change not in {*CANNOT[name], "format_switched"})
-    stages = Simulation(
+    stages = Simulation.of(
         bootstrap_servers="none", topic="games", format=name, versions=3, changes=changes
     ).stages
     schemas = [columns(each.schemas["GameEvent"], load_format(name).types) for each in stages]

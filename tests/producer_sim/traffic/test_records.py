@@ -23,7 +23,7 @@ from distributary.producer_sim.truth.sent import Group
 from distributary.registry.base import Schema
 
 IDS = {1: 101, 2: 102, 3: 103}
-PINNED = Simulation(
+PINNED = Simulation.of(
     bootstrap_servers="none",
     topic="games",
     games=3,
@@ -38,14 +38,16 @@ PINNED = Simulation(
 
 
 def settings(**chosen: Any) -> Simulation:
-    return Simulation(**{"bootstrap_servers": "none", "topic": "games", "games": 3, "gamers": 50, **chosen})
+    return Simulation.of(
+        **{"bootstrap_servers": "none", "topic": "games", "games": 3, "gamers": 50, **chosen}
+    )
 
 
 def stages(chosen: Simulation) -> tuple[Traffic, dict[int, list[Record]]]:
     traffic, records = Traffic(chosen), dict[int, list[Record]]()
-    for version in range(1, chosen.versions + 1):
+    for version in range(1, chosen.evolution.versions + 1):
         traffic.introduce(version, IDS[version])
-        if version >= chosen.first_version:
+        if version >= chosen.evolution.first_version:
             records[version] = [record for chunk in traffic.stage(version) for record in chunk]
     return traffic, records
 
@@ -80,7 +82,7 @@ def digest(found: Any) -> str:
 def test_protobuf_s_records_are_the_same_in_every_release_and_process() -> None:
     """What was measured and what was recorded with a seed can be sent again."""
     traffic, records = Traffic(PINNED), sha256()
-    for version in range(1, PINNED.versions + 1):
+    for version in range(1, PINNED.evolution.versions + 1):
         traffic.introduce(version, 100 + version)
         for record in (record for chunk in traffic.stage(version) for record in chunk):
             records.update(repr(tuple(record[:3])).encode())

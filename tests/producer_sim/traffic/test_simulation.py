@@ -8,6 +8,7 @@ import pytest
 
 from distributary.errors import ConfigError
 from distributary.producer_sim.events.routes import Routed
+from distributary.producer_sim.traffic.parts import Pace, Players
 from distributary.producer_sim.traffic.simulation import Simulation
 
 GOOD: dict[str, Any] = {"bootstrap_servers": "127.0.0.1:9092", "topic": "games"}
@@ -16,16 +17,15 @@ GOOD: dict[str, Any] = {"bootstrap_servers": "127.0.0.1:9092", "topic": "games"}
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"bootstrap_servers": ""}, "bootstrap_servers"),
         ({"topic": ""}, "topic"),
         ({"partitions": 0}, "partitions"),
         ({"games": 0}, "games"),
-        ({"game_names": ("a", "")}, "name"),
+        ({"game_names": ("a", "")}, r"players.game_names\[1\]: it is empty"),
         ({"gamers": 0}, "gamers"),
         ({"events": -1}, "events"),
         ({"seed": -1}, "seed"),
         ({"rate": 0}, "rate"),
-        ({"gamer_skew": -0.1}, "skew"),
+        ({"gamer_skew": -0.1}, "players.gamer_skew: write a number of at least 0"),
         ({"corrupt": 1.1}, "corrupt"),
         ({"corrupt": 0.6, "tombstones": 0.6}, "together"),
         ({"old_producers": -0.1}, "old_producers"),
@@ -41,9 +41,9 @@ GOOD: dict[str, Any] = {"bootstrap_servers": "127.0.0.1:9092", "topic": "games"}
         ({"corrupt": 0.1, "corrupt_kinds": ()}, "corrupt_kinds"),
         ({"key": "duration_s"}, "the key is made from .* 'duration_s' is double"),
         ({"key": "season"}, "'season' is not there"),
-        ({"headers": {"": "country"}}, "a header must have a name"),
+        ({"headers": {"": "country"}}, "writing.headers.: it is empty"),
         ({"headers": {"region": "tags"}}, "the header region is made from .* 'tags' is list"),
-        ({"route": Routed("header", "region")}, "--header region=game_name"),
+        ({"route": Routed("header", "region")}, r"writing.headers: \{region: game_name\}"),
         ({"route": Routed("field", "position.x")}, "'position.x', which is double"),
         (
             {"route": Routed("expression", "if(score > 1, inventory['gold'], 'x')")},
@@ -55,7 +55,7 @@ GOOD: dict[str, Any] = {"bootstrap_servers": "127.0.0.1:9092", "topic": "games"}
 )
 def test_what_cannot_work_is_refused(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        Simulation(**{**GOOD, **wrong})
+        Simulation.of(**{**GOOD, **wrong})
 
 
 @pytest.mark.parametrize(
@@ -69,42 +69,102 @@ def test_what_cannot_work_is_refused(wrong: dict[str, Any], message: str) -> Non
     ],
 )
 def test_an_expression_s_fields_are_told(expression: str, told: list[str]) -> None:
-    settings = Simulation(**GOOD, versions=2, route=Routed("expression", expression))
+    settings = Simulation.of(**GOOD, versions=2, route=Routed("expression", expression))
     assert [each.path for each in settings.told] == told
 
 
 def test_where_nothing_can_lack_an_entity_no_record_does() -> None:
     routes = [Routed("key", ""), Routed("header", "region"), Routed("topic", ""), Routed("field", "country")]
     kinds = {
-        route.by: Simulation(**GOOD, headers={"region": "country"}, route=route).kinds_of("avro")
+        route.by: Simulation.of(**GOOD, headers={"region": "country"}, route=route).kinds_of("avro")
         for route in routes
     }
     assert [by for by, there in kinds.items() if "no_entity" in there] == ["key", "header"]
 
 
 def test_the_total_counts_the_versions_sent() -> None:
-    assert Simulation(**GOOD, events=100, versions=3).total == 300
-    assert Simulation(**GOOD, events=100, versions=3, first_version=3).total == 100
+    assert Simulation.of(**GOOD, events=100, versions=3).total == 300
+    assert Simulation.of(**GOOD, events=100, versions=3, first_version=3).total == 100
 
 
 def test_several_types_of_events_have_a_subject_each() -> None:
-    one = Simulation(**GOOD)
+    one = Simulation.of(**GOOD)
     assert [one.subject_of(record) for record in one.records] == ["games-value"]
-    two = Simulation(**GOOD, event_types=2)
+    two = Simulation.of(**GOOD, event_types=2)
     assert [two.subject_of(record) for record in two.records] == [
         "games-games.GameEvent",
         "games-games.PurchaseEvent",
     ]
-    named = Simulation(**GOOD, event_types=2, subject_strategy="RecordName")
+    named = Simulation.of(**GOOD, event_types=2, subject_strategy="RecordName")
     assert named.subject_of("PurchaseEvent") == "games.PurchaseEvent"
 
 
 def test_given_names_come_before_invented_ones() -> None:
-    assert Simulation(**GOOD, game_names=("golf",)).population.games == ("golf",)
-    assert len(Simulation(**GOOD, games=7).population.games) == 7
+    assert Simulation.of(**GOOD, game_names=("golf",)).population.games == ("golf",)
+    assert len(Simulation.of(**GOOD, games=7).population.games) == 7
 
 
 def test_client_options_stay_out_of_the_truth_and_of_logs() -> None:
-    settings = Simulation(**GOOD, kafka={"sasl.password": "hush"})
+    settings = Simulation.of(**GOOD, kafka={"sasl.password": "hush"})
     assert "hush" not in f"{settings!r} {settings.for_truth()}"
     assert settings.for_truth()["topic"] == "games"
+
+
+def test_all_problems_are_told_at_once_each_with_its_setting() -> None:
+    with pytest.raises(ConfigError) as caught:
+        Simulation.of(events=-1, corrupt=2, topic="", kafka={"sasl.password": "hush"})
+    assert str(caught.value).splitlines() == [
+        "3 settings cannot work:",
+        "  settings: target.topic: it is empty; write a value or remove the line",
+        "  settings: pace.events: write a number of at least 0",
+        "  settings: faults.corrupt: write a number of at most 1.0",
+    ]
+
+
+def test_what_its_parts_make_impossible_together_is_told_at_once() -> None:
+    with pytest.raises(ConfigError, match=r"(?s)^3 settings .*first_version.*corrupt_kinds.*writing.key"):
+        Simulation.of(first_version=2, corrupt_kinds=("evil",), key="nothing")
+
+
+def test_a_setting_that_is_in_no_part_is_refused_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match="no setting is called tombstone; did you mean tombstones"):
+        Simulation.of(tombstone=0.1)
+
+
+def test_parts_and_names_make_the_same() -> None:
+    parts = Simulation(players=Players(games=3), pace=Pace(events=7), seed=2)
+    assert (
+        parts == Simulation.of(games=3, events=7, seed=2) == Simulation.of(seed=2).changed(games=3, events=7)
+    )
+    assert Simulation.of(players=Players(games=3), events=7, seed=2) == parts
+
+
+def test_a_change_keeps_the_rest() -> None:
+    before = Simulation.of(
+        **GOOD, versions=3, headers={"region": "country"}, route=Routed("header", "region")
+    )
+    after = before.changed(events=5)
+    assert after.changed(events=10_000) == before
+    with pytest.raises(ConfigError, match="pipeline: the pipeline routes by the header 'region'"):
+        before.changed(headers={})
+
+
+@pytest.mark.parametrize(
+    ("asked", "first", "versions", "changes"),
+    [
+        ((1, None), 1, 1, ()),
+        ((2, 3), 2, 3, ()),
+        ((3, 4), 3, 3, ("widened",)),
+        ((4, None), 4, 3, ("widened",)),
+        ((1, 5), 1, 3, ("widened", "changed")),
+    ],
+)
+def test_some_of_its_versions(asked: Any, first: int, versions: int, changes: tuple[str, ...]) -> None:
+    part = Simulation.of(versions=3, changes=("widened", "changed")).only(*asked).evolution
+    assert (part.first_version, part.versions, part.changes) == (first, versions, changes)
+
+
+@pytest.mark.parametrize("asked", [(0, 1), (2, 1), (1, 6), (6, None)])
+def test_versions_that_it_does_not_have(asked: Any) -> None:
+    with pytest.raises(ConfigError, match="has versions 1 to 5"):
+        Simulation.of(versions=3, changes=("widened", "changed")).only(*asked)

@@ -194,7 +194,7 @@ def test_a_truth_that_does_not_tell_enough_is_refused(
 ) -> None:
     if route.by == "expression":
         request.getfixturevalue("spark")
-    with pytest.raises(ConfigError, match=f"{what}.*distributary simulate FILE"):
+    with pytest.raises(ConfigError, match=f"{what}.*pipeline: FILE"):
         compare(replace(hand_made.lake, route=route), hand_made.truth)
 
 
