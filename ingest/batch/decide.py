@@ -27,7 +27,7 @@ from distributary.ingest.checkpoint.manifest import (
     check_sums,
 )
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.evolution.change_rows import ChangeRows, made_before, planned
+from distributary.ingest.evolution.change_rows import ChangeRows, Origin, made_before, planned
 from distributary.ingest.evolution.meetings import Meetings
 from distributary.ingest.evolution.rules import rules_of
 from distributary.ingest.evolution.transitions import Transitions
@@ -182,7 +182,7 @@ def _change_rows(
     meetings = Meetings(transitions, rules, decision.known, layouts).of(
         settled.report.sightings.met, decision.met
     )
-    origin = (settings.name, manifest.generation, manifest.batch_id)
+    origin = Origin(settings.name, manifest.generation, manifest.batch_id)
     rows = ChangeRows(origin, transitions, manifest.met, meetings)
     entities = {folder: entity for entity, folder in manifest.entities.items()}
     now = planned(decision.changes)

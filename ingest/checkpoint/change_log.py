@@ -11,6 +11,7 @@ from pathlib import Path
 from distributary.files import write_once
 from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.columns.growth import ChangeKind
 
 FORMAT = 1
 
@@ -19,7 +20,6 @@ FORMAT = 1
 class TableChange:
     """One change of one table.
 
-    kind    such as `created` or `added`
     column  its dotted path; empty for the table as a whole
     type    the column's type as text
     detail  what brought it, such as the schema's reference
@@ -28,7 +28,7 @@ class TableChange:
     """
 
     table: str
-    kind: str
+    kind: ChangeKind
     column: str = ""
     type: str = ""
     detail: str = field(default="", compare=False)

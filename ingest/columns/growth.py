@@ -21,7 +21,8 @@ from distributary.ingest.columns.layout import SOURCE, Layout, source_of, spark_
 from distributary.ingest.columns.names import RESERVED_COLUMNS, column_name, fold
 from distributary.ingest.columns.widening import widened
 
-Grew = Literal["added", "widened"]
+# What became of a column; "created" is one that its table was made with.
+ChangeKind = Literal["created", "added", "widened"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +46,14 @@ class Change:
     """One thing that became of a table's layout.
 
     column  dotted path; a list's elements are `element`, a map's values `value`, as in Spark's ALTER TABLE
-    kind    "added", or "widened" where the column was there with a narrower type
+    kind    "added", or "widened" where the column was there with a narrower type; "created" with its table
     type    the column's type in Spark's spelling
     source  the same path in the payload's names, part by part
     before  the type that it had; empty for one that was not there
     """
 
     column: str
-    kind: Grew
+    kind: ChangeKind
     type: str
     source: tuple[str, ...] = dataclasses.field(default=(), compare=False)
     before: str = dataclasses.field(default="", compare=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -19,12 +19,16 @@ Kind = Literal["new_field", "wider_type", "incompatible_type"]
 
 Done = Literal["rescued", "rejected", "ignored"]
 
-_DONE: dict[str, Done] = {
+# What the settings may say of what does not fit, and what a worker does then; it stops itself at `fail`.
+Policy = Literal["add", "rescue", "ignore", "widen", "quarantine", "fail"]
+
+_DONE: Mapping[Policy, Done] = {
     "add": "rescued",
     "rescue": "rescued",
     "ignore": "ignored",
     "widen": "rescued",
     "quarantine": "rejected",
+    "fail": "rejected",
 }
 
 _LONGEST_TYPE = 120
@@ -34,19 +38,26 @@ class FitPolicies(Protocol):
     """What is done about fields that do not fit; `Policies` of the settings is one."""
 
     @property
-    def new_field(self) -> str:
+    def new_field(self) -> Policy:
         """About a field that the table lacks: add (here: rescue) | rescue | ignore | fail."""
         ...
 
     @property
-    def wider_type(self) -> str:
+    def wider_type(self) -> Policy:
         """About a value too wide for its column: rescue | widen (here: rescue) | quarantine | fail."""
         ...
 
     @property
-    def incompatible_type(self) -> str:
+    def incompatible_type(self) -> Policy:
         """About a field whose type does not go into its column's: quarantine | rescue | fail."""
         ...
+
+
+def policy_on(kind: Kind, policies: FitPolicies) -> Policy:
+    """What the policies say of one kind of trouble."""
+    if kind == "new_field":
+        return policies.new_field
+    return policies.wider_type if kind == "wider_type" else policies.incompatible_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +86,8 @@ def trouble(
     column: str, kind: Kind, record: pa.DataType, table: pa.DataType | None, policies: FitPolicies
 ) -> Trouble:
     """The trouble with a field, as the policy of its kind has it. Raises PolicyStopped where that is `fail`."""
-    policy: str = getattr(policies, kind)
-    found = Trouble(
-        column, kind, _short(record), "" if table is None else _short(table), _DONE.get(policy, "rejected")
-    )
+    policy = policy_on(kind, policies)
+    found = Trouble(column, kind, _short(record), "" if table is None else _short(table), _DONE[policy])
     if policy == "fail":
         raise PolicyStopped(
             f"{found.sentence()}, and policies.{kind} is `fail`; change the schema, the table or the policy"

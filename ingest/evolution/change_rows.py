@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from typing import Any
+from typing import Literal
 
+from distributary.codecs.changes.classify import ChangeClass
 from distributary.ingest.checkpoint.change_log import LoggedChange, TableChange
 from distributary.ingest.checkpoint.histories import Histories
+from distributary.ingest.columns.growth import Change
 from distributary.ingest.columns.layout import type_at
 from distributary.ingest.evolution.meetings import Meeting
 from distributary.ingest.evolution.transitions import Transitions
-from distributary.ingest.evolution.verdicts import TableVerdict
+from distributary.ingest.evolution.verdicts import Action, TableVerdict
 from distributary.ingest.pins import Coordinates
 from distributary.ingest.tables.change import PlannedChange
 from distributary.ingest.tables.ledger import ChangeRow
@@ -26,18 +28,54 @@ WIDENED = frozenset({"widened", "changed"})
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """Which batch of which pipeline the rows are of."""
+
+    pipeline: str
+    generation: str
+    batch_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """By what something came: the schema, the one that its records came with before, and its first record, as far as known."""
+
+    schema_id: int | None
+    first: Coordinates | None
+    old_schema_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Came:
-    """A column that came to a table or became wider; the schema that brought that and its first record, as far as was noted."""
+    """A column that came to a table or became wider, and by what."""
 
     table: str
     entity: str | None
+    change: Change
+    by: Brought
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class _Where:
+    """The table that a row is about, and when."""
+
+    table: str
+    entity: str | None
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class _What:
+    """What a row tells of it."""
+
+    kind: ChangeClass | Literal["created"]
     column: str
     type: str
-    kind: str
-    schema_id: int | None
-    first: Coordinates | None
-    at: datetime
-    before: str = ""
+    before: str
+    after: str
+    decision: Action
+    detail: str
 
 
 class ChangeRows:
@@ -45,12 +83,12 @@ class ChangeRows:
 
     def __init__(
         self,
-        origin: tuple[str, str, int],
+        origin: Origin,
         transitions: Transitions,
         met: Histories,
         meetings: Sequence[Meeting],
     ) -> None:
-        """`origin` is pipeline, generation and batch; `met` are the histories with this batch."""
+        """`met` are the histories with this batch."""
         self._origin, self._transitions, self._met = origin, transitions, met
         self._meetings: dict[str, list[Meeting]] = {}
         for meeting in meetings:
@@ -58,24 +96,22 @@ class ChangeRows:
 
     def of_column(self, came: Came) -> ChangeRow:
         """The row of a column that came, with the transition that brought it."""
-        old, schema_id, first = self._brought_by(came)
-        created, wider = came.kind == "created", came.kind == "widened"
+        change, by = came.change, self._brought_by(came)
+        created, wider = change.kind == "created", change.kind == "widened"
         # A table that is new has nothing that was otherwise before.
         verdict = None if created else self._told(came)
         return self._row(
-            came.table,
-            came.entity,
-            came.at,
-            first,
-            schema_id=schema_id,
-            old_schema_id=None if created else old,
-            kind=came.kind if verdict is None or wider else verdict.kind,
-            column=came.column,
-            type=came.type,
-            before=(verdict.before if verdict else came.before) or None,
-            after=(verdict.after or None) if verdict else None,
-            decision="widen" if wider else "add",
-            detail=verdict.detail if verdict else "",
+            _Where(came.table, came.entity, came.at),
+            replace(by, old_schema_id=None) if created else by,
+            _What(
+                kind=change.kind if verdict is None or wider else verdict.kind,
+                column=change.column,
+                type=change.type,
+                before=verdict.before if verdict else change.before,
+                after=verdict.after if verdict else "",
+                decision="widen" if wider else "add",
+                detail=verdict.detail if verdict else "",
+            ),
         )
 
     def others(self, entities: Mapping[str, str], told: Sequence[ChangeRow]) -> list[ChangeRow]:
@@ -102,58 +138,64 @@ class ChangeRows:
         self, meeting: Meeting, verdict: TableVerdict, entity: str | None, now: datetime
     ) -> ChangeRow:
         return self._row(
-            meeting.folder,
-            entity,
-            now,
-            meeting.first,
-            schema_id=self._transitions.schema_id(meeting.new),
-            old_schema_id=None if meeting.old is None else self._transitions.schema_id(meeting.old),
-            kind=verdict.kind,
-            column=verdict.column,
-            type=verdict.table,
-            before=verdict.before or None,
-            after=verdict.after or None,
-            decision=verdict.action,
-            detail=verdict.detail,
+            _Where(meeting.folder, entity, now),
+            self._by(meeting),
+            _What(
+                kind=verdict.kind,
+                column=verdict.column,
+                type=verdict.table,
+                before=verdict.before,
+                after=verdict.after,
+                decision=verdict.action,
+                detail=verdict.detail,
+            ),
         )
 
-    def _row(
-        self, table: str, entity: str | None, at: datetime, first: Coordinates | None, **change: Any
-    ) -> ChangeRow:
-        pipeline, generation, batch_id = self._origin
-        topic, partition, offset = first or (None, None, None)
+    def _row(self, where: _Where, by: Brought, what: _What) -> ChangeRow:
+        topic, partition, offset = by.first or (None, None, None)
         return ChangeRow(
-            pipeline=pipeline,
-            generation=generation,
-            batch_id=batch_id,
-            at=at,
-            table=table,
-            entity=entity,
+            pipeline=self._origin.pipeline,
+            generation=self._origin.generation,
+            batch_id=self._origin.batch_id,
+            at=where.at,
+            table=where.table,
+            entity=where.entity,
+            schema_id=by.schema_id,
+            old_schema_id=by.old_schema_id,
             kafka_topic=topic,
             kafka_partition=partition,
             kafka_offset=offset,
-            **change,
+            kind=what.kind,
+            column=what.column,
+            type=what.type,
+            before=what.before or None,
+            after=what.after or None,
+            decision=what.decision,
+            detail=what.detail,
         )
 
-    def _brought_by(self, came: Came) -> tuple[int | None, int | None, Coordinates | None]:
-        """The old and the new schema's id, and the first record: of the first transition that brought a column, else as noted."""
+    def _brought_by(self, came: Came) -> Brought:
+        """The first transition that brought a column, else what was noted."""
         for one in self._meetings.get(came.table, ()):
-            if came.column in one.brought:
-                old = None if one.old is None else self._transitions.schema_id(one.old)
-                return old, self._transitions.schema_id(one.new), one.first
-        return self._predecessor(came), came.schema_id, came.first
+            if came.change.column in one.brought:
+                return self._by(one)
+        return replace(came.by, old_schema_id=self._predecessor(came))
+
+    def _by(self, meeting: Meeting) -> Brought:
+        old = None if meeting.old is None else self._transitions.schema_id(meeting.old)
+        return Brought(self._transitions.schema_id(meeting.new), meeting.first, old)
 
     def _told(self, came: Came) -> TableVerdict | None:
         """What is told of a column that came, where it came by a change of a schema."""
         told = (verdict for one in self._meetings.get(came.table, ()) for verdict in one.verdicts)
-        kinds = WIDENED if came.kind == "widened" else CAME
-        return next((one for one in told if one.column == came.column and one.kind in kinds), None)
+        kinds = WIDENED if came.change.kind == "widened" else CAME
+        return next((one for one in told if one.column == came.change.column and one.kind in kinds), None)
 
     def _predecessor(self, came: Came) -> int | None:
         """The id that a column's schema came after, by the table's history."""
         history = self._met.get(came.table, ())
         for place, key in enumerate(history):
-            if self._transitions.knows(key) and self._transitions.schema_id(key) == came.schema_id:
+            if self._transitions.knows(key) and self._transitions.schema_id(key) == came.by.schema_id:
                 old = self._transitions.before(key, history[:place])
                 return None if old is None else self._transitions.schema_id(old)
         return None
@@ -166,13 +208,9 @@ def planned(changes: Sequence[PlannedChange]) -> list[Came]:
         Came(
             change.folder,
             change.entity,
-            column.column,
-            column.type,
-            "created" if change.new else column.kind,
-            change.schema_id,
-            change.first,
+            replace(column, kind="created") if change.new else column,
+            Brought(change.schema_id, change.first),
             now,
-            column.before,
         )
         for change in changes
         for column in change.added
@@ -189,7 +227,7 @@ def made_before(
 
     `entities` are those of the tables, by folder.
     """
-    now = {(one.table, one.column) for one in planned_now}
+    now = {(one.table, one.change.column) for one in planned_now}
     # Attempts that died may each have written a change down, and credited different schemas with it.
     made: dict[tuple[str, str, str], LoggedChange] = {}
     for one in logged:
@@ -200,11 +238,8 @@ def made_before(
         Came(
             one.change.table,
             entities.get(one.change.table),
-            one.change.column,
-            one.change.type,
-            one.change.kind,
-            one.change.schema_id,
-            _coordinates(one.change),
+            Change(one.change.column, one.change.kind, one.change.type),
+            Brought(one.change.schema_id, _coordinates(one.change)),
             datetime.fromisoformat(one.at),
         )
         for one in made.values()

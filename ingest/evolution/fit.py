@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -11,10 +10,9 @@ from distributary.codecs.types.fields import parts
 from distributary.ingest.columns.growth import Change, changes, grown
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.conform.conversion import conversion_for
-from distributary.ingest.conform.misfits import Trouble
+from distributary.ingest.conform.misfits import FitPolicies, Policy, Trouble
 from distributary.ingest.evolution.rules import Rules
 from distributary.ingest.kafka.columns import without_rescued
-from distributary.ingest.settings.groups import Policies
 
 Path = tuple[str, ...]
 
@@ -61,16 +59,32 @@ def table_fit(record: pa.Schema, before: Layout, rules: Rules, after: Layout | N
 
 
 def _trouble(record: pa.Schema, held: Layout, rules: Rules) -> tuple[Trouble, ...]:
-    # A policy that stops is told, not followed.
-    lenient = rules.policies.model_copy(update=dict.fromkeys(_stops(rules.policies), "quarantine"))
-    found = conversion_for(record, held.columns, lenient).trouble
+    found = conversion_for(record, held.columns, _Unstopped(rules.policies)).trouble
     # What a growing table lacks it will have: that is no trouble.
     return tuple(one for one in found if not (rules.growth.adds and one.kind == "new_field"))
 
 
-def _stops(policies: Policies) -> Sequence[str]:
-    fields = ("new_field", "wider_type", "incompatible_type")
-    return [name for name in fields if getattr(policies, name) == "fail"]
+@dataclass(frozen=True, slots=True)
+class _Unstopped:
+    """Policies of which one that stops the run is told, not followed."""
+
+    policies: FitPolicies
+
+    @property
+    def new_field(self) -> Policy:
+        return _unstopped(self.policies.new_field)
+
+    @property
+    def wider_type(self) -> Policy:
+        return _unstopped(self.policies.wider_type)
+
+    @property
+    def incompatible_type(self) -> Policy:
+        return _unstopped(self.policies.incompatible_type)
+
+
+def _unstopped(policy: Policy) -> Policy:
+    return "quarantine" if policy == "fail" else policy
 
 
 def touching(one: Path, other: Path) -> bool:

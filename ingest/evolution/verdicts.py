@@ -11,7 +11,7 @@ import pyarrow as pa
 from distributary.codecs.changes.classify import ChangeClass, SchemaChange
 from distributary.codecs.types.fields import part, parts
 from distributary.ingest.columns.layout import Layout, column_path, type_at
-from distributary.ingest.conform.misfits import Kind, Trouble
+from distributary.ingest.conform.misfits import Kind, Trouble, policy_on
 from distributary.ingest.evolution.fit import Path, TableFit, table_fit
 from distributary.ingest.evolution.rules import Rules
 from distributary.ingest.routing.words import reads
@@ -52,7 +52,7 @@ _READ_OTHERWISE: frozenset[ChangeClass] = frozenset({"dropped", "renamed", "chan
 _MAY_MOVE = "the routing expression reads this field: records may go to other tables, or have no entity"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableVerdict:
     """One change and what becomes of it in one table.
 
@@ -68,11 +68,11 @@ class TableVerdict:
     """
 
     kind: ChangeClass
-    column: str
-    before: str
-    after: str
-    table: str
     action: Action
+    column: str = ""
+    before: str = ""
+    after: str = ""
+    table: str = ""
     setting: str = ""
     detail: str = ""
     routing: bool = False
@@ -130,12 +130,14 @@ def verdicts_of_table(
 
 def unreadable(why: str, rules: Rules) -> TableVerdict:
     """The verdict on a schema that nobody can decode with."""
-    return TableVerdict("changed", "", "", "", "", rules.policies.undecodable, "policies.undecodable", why)
+    return TableVerdict(
+        kind="changed", action=rules.policies.undecodable, setting="policies.undecodable", detail=why
+    )
 
 
 def unroutable(why: str) -> TableVerdict:
     """The verdict on records whose columns the routing expression does not go with, whatever has changed."""
-    return TableVerdict("changed", "", "", "", "", "fail", "route.expression", why, routing=True)
+    return TableVerdict(kind="changed", action="fail", setting="route.expression", detail=why, routing=True)
 
 
 def absent(path: Path, record: str, rules: Rules) -> TableVerdict:
@@ -145,7 +147,7 @@ def absent(path: Path, record: str, rules: Rules) -> TableVerdict:
         "records that the expression then names no table for have no entity"
     )
     return replace(
-        _without_entity(TableVerdict("dropped", _dotted(path), "", "", "", "fit"), detail, rules),
+        _without_entity(TableVerdict(kind="dropped", column=_dotted(path), action="fit"), detail, rules),
         routing=True,
     )
 
@@ -159,14 +161,13 @@ def _judged(
 
 def _undecodable(change: SchemaChange, rules: Rules) -> TableVerdict:
     return TableVerdict(
-        change.kind,
-        change.column,
-        change.before,
-        change.after,
-        "",
-        rules.policies.undecodable,
-        "policies.undecodable",
-        "decode.format is for one format, so that no such record can be decoded",
+        kind=change.kind,
+        column=change.column,
+        before=change.before,
+        after=change.after,
+        action=rules.policies.undecodable,
+        setting="policies.undecodable",
+        detail="decode.format is for one format, so that no such record can be decoded",
     )
 
 
@@ -175,12 +176,12 @@ def _verdict(change: SchemaChange, fit: TableFit, rules: Rules, stops: str | Non
     path = parts(change.column)
     column = column_path(fit.layout.columns, path)
     plain = TableVerdict(
-        change.kind,
-        change.column if column is None else column,
-        change.before,
-        change.after,
-        _type_at(fit.layout.columns, path),
-        "fit",
+        kind=change.kind,
+        column=change.column if column is None else column,
+        before=change.before,
+        after=change.after,
+        table=_type_at(fit.layout.columns, path),
+        action="fit",
     )
     if change.kind in _UNNOTICED:
         return plain
@@ -215,7 +216,7 @@ def _of_values(plain: TableVerdict, path: Path, fit: TableFit, rules: Rules) -> 
 
 def _of_trouble(trouble: Trouble, rules: Rules) -> tuple[Action, str, str]:
     setting = f"policies.{trouble.kind}"
-    if getattr(rules.policies, trouble.kind) == "fail":
+    if policy_on(trouble.kind, rules.policies) == "fail":
         return "fail", setting, trouble.sentence()
     if trouble.kind == "new_field":
         setting = rules.leaves_columns

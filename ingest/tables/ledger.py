@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from distributary.codecs.changes.classify import ChangeClass
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
 
@@ -155,7 +156,7 @@ class ChangeRow:
     table: str
     entity: str | None
     schema_id: int | None
-    kind: str
+    kind: ChangeClass | Literal["created"]
     column: str
     type: str
     decision: str

@@ -22,7 +22,9 @@ def view(verdict: TableVerdict, tables: tuple[str, ...]) -> View:
 
 @pytest.mark.parametrize("action", get_args(Action))
 def test_everything_that_can_become_of_a_change_is_told_in_words_and_in_the_docs(action: Action) -> None:
-    verdict = TableVerdict("widened", "level", "int", "bigint", "int", action)
+    verdict = TableVerdict(
+        kind="widened", column="level", before="int", after="bigint", table="int", action=action
+    )
     lines = view(verdict, ("golf",)).text().splitlines()
     assert lines[0] == "1 table (golf): schema 6 -> schema 7 (games.Event)"
     marked = "!" if verdict.open else " "
@@ -31,14 +33,16 @@ def test_everything_that_can_become_of_a_change_is_told_in_words_and_in_the_docs
 
 
 def test_many_tables_are_counted_and_only_some_named() -> None:
-    verdict = TableVerdict("added", "a\x1bb", "", "int", "int", "add")
+    verdict = TableVerdict(kind="added", column="a\x1bb", before="", after="int", table="int", action="add")
     text = view(verdict, tuple(f"t{n}" for n in range(1_234))).text()
     assert "1,234 tables (t0, t1, t2, t3, t4, and 1,229 more): schema 6" in text
     assert "\x1b" not in text
 
 
 def test_tables_that_a_new_record_type_may_go_into_are_named_and_counted_once() -> None:
-    verdict = TableVerdict("changed", "level", "int", "string", "int", "quarantine")
+    verdict = TableVerdict(
+        kind="changed", column="level", before="int", after="string", table="int", action="quarantine"
+    )
     met = Step(("golf",), "games.Event", 6, CANDIDATE, (verdict,))
     unmet = Step(("golf", "hop"), "games.Buy", None, CANDIDATE, (verdict,), unmet=True)
     told = View("games", "lake", (), TablePlan((met, unmet), (), {}))
@@ -49,7 +53,7 @@ def test_tables_that_a_new_record_type_may_go_into_are_named_and_counted_once() 
 
 
 def test_a_change_that_is_for_no_table_is_not_counted_for_any() -> None:
-    verdict = TableVerdict("dropped", "game", "", "", "", "quarantine")
+    verdict = TableVerdict(kind="dropped", column="game", before="", after="", table="", action="quarantine")
     told = view(verdict, ())
     assert told.verdict() == "1 change to decide about"
     assert "no table has met schema 7 (games.Event):" in told.text().splitlines()

@@ -17,6 +17,7 @@ from distributary.errors import PolicyStopped
 from distributary.ingest.columns.growth import extend
 from distributary.ingest.columns.layout import restrict, source_of
 from distributary.ingest.conform.conversion import Conformed, conversion_for
+from distributary.ingest.conform.misfits import Policy
 from distributary.ingest.conform.nested import fill
 from distributary.ingest.conform.rescued import json_values
 
@@ -26,9 +27,9 @@ NONE_RESERVED: frozenset[str] = frozenset()
 
 @dataclass(frozen=True)
 class Policies:
-    new_field: str = "add"
-    wider_type: str = "rescue"
-    incompatible_type: str = "rescue"
+    new_field: Policy = "add"
+    wider_type: Policy = "rescue"
+    incompatible_type: Policy = "rescue"
 
 
 QUARANTINE = Policies(wider_type="quarantine", incompatible_type="quarantine")
@@ -367,10 +368,17 @@ def test_values_under_a_null_are_not_there() -> None:
     assert done.rows.to_pylist() == [{"s": None, "l": None}, {"s": {"n": 1}, "l": [1]}]
 
 
-@pytest.mark.parametrize("policy", ["new_field", "wider_type", "incompatible_type"])
-def test_a_policy_that_says_fail_stops_and_names_the_field(policy: str) -> None:
+@pytest.mark.parametrize(
+    ("policy", "policies"),
+    [
+        ("new_field", Policies(new_field="fail")),
+        ("wider_type", Policies(wider_type="fail")),
+        ("incompatible_type", Policies(incompatible_type="fail")),
+    ],
+)
+def test_a_policy_that_says_fail_stops_and_names_the_field(policy: str, policies: Policies) -> None:
     with pytest.raises(PolicyStopped, match=rf"policies\.{policy} is `fail`"):
-        conversion_for(NESTED, NARROW, Policies(**{policy: "fail"}))
+        conversion_for(NESTED, NARROW, policies)
 
 
 def test_new_fields_are_rescued_or_ignored_as_told() -> None:

@@ -195,7 +195,7 @@ def test_attempts_that_died_crediting_different_schemas_leave_one_row(tmp_path: 
     lines = [TableChange("golf", "added", "season", "string", f"schema {n}", n) for n in (7, 8)]
     logged = [LoggedChange(1, "2026-01-01T00:00:00.000+00:00", line) for line in lines]
     (row,) = made_before(logged, [], {"golf": "golf"}, table_book(tmp_path).states(["golf"]))
-    assert (row.column, row.schema_id) == ("season", 7)
+    assert (row.change.column, row.by.schema_id) == ("season", 7)
 
 
 def test_an_inferred_schema_is_told_of_a_table_as_far_as_its_records_have_values(tmp_path: Path) -> None:
