@@ -19,7 +19,7 @@ from distributary.views import plan as views
 if TYPE_CHECKING:
     from distributary.codecs.base import Codec
     from distributary.ingest.evolution.candidates import Candidate, Candidates
-    from distributary.ingest.evolution.plan import Known
+    from distributary.ingest.evolution.pairing import Known
     from distributary.ingest.routing.ahead import ReadExpression
     from distributary.ingest.settings.model import Settings
 
@@ -140,7 +140,7 @@ def _known(settings: Settings) -> Known:
     """What checkpoint and tables tell of the past; a checkpoint that is not there tells nothing."""
     from distributary.ingest.checkpoint.folder import Checkpoint
     from distributary.ingest.checkpoint.manifest_file import ManifestStore
-    from distributary.ingest.evolution.plan import Known
+    from distributary.ingest.evolution.pairing import Known
     from distributary.ingest.schemas.store import PinsStore
     from distributary.ingest.tables.book import TableBook
 

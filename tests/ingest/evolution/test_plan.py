@@ -15,7 +15,8 @@ from distributary.ingest.checkpoint.histories import Histories
 from distributary.ingest.columns.growth import extend
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.evolution.candidates import Candidates
-from distributary.ingest.evolution.plan import Known, Planner, TablePlan
+from distributary.ingest.evolution.pairing import Known
+from distributary.ingest.evolution.plan import Planner, TablePlan
 from distributary.ingest.evolution.rules import rules_of
 from distributary.ingest.pins import PinnedTable, RecordKey
 from distributary.ingest.schemas.location import SchemaLocation

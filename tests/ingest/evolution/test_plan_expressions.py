@@ -15,7 +15,8 @@ from distributary.codecs.base import load_codec
 from distributary.errors import ConfigError
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.evolution.candidates import Candidates
-from distributary.ingest.evolution.plan import Known, Planner, Step
+from distributary.ingest.evolution.pairing import Known
+from distributary.ingest.evolution.plan import Planner, Step
 from distributary.ingest.evolution.rules import rules_of
 from distributary.ingest.pins import PinnedTable, RecordKey
 from distributary.ingest.routing.ahead import ReadExpression
