@@ -18,7 +18,7 @@ from distributary.codecs.changes.description import (
     described_column,
 )
 from distributary.codecs.json.inference import MAX_LEAVES, MAX_LEVELS
-from distributary.codecs.jsonschema.references import Documents, Place
+from distributary.codecs.jsonschema.references import REFERENCES, Documents, Place, without_references
 from distributary.codecs.types.struct_type import MICROSECONDS, list_of
 from distributary.errors import BadSchema
 
@@ -57,7 +57,7 @@ def described(text: str, imports: Mapping[str, str]) -> RecordDescription:
     root = documents.root
     title = root.node.get("title") if isinstance(root.node, dict) else None
     try:
-        fields = _Mapping(documents).record(root)
+        fields = _Mapping().record(root)
     except RecursionError:
         raise BadSchema("the schema is nested too deeply") from None
     return RecordDescription("JSON", title if isinstance(title, str) else "json", fields)
@@ -66,12 +66,11 @@ def described(text: str, imports: Mapping[str, str]) -> RecordDescription:
 class _Mapping:
     """Maps one schema, counting columns so that no schema can make it run for ever."""
 
-    def __init__(self, documents: Documents) -> None:
-        self._documents = documents
+    def __init__(self) -> None:
         self._columns = 0
         # The places that are being expanded: one that comes again contains itself.
-        self._open: list[tuple[str, str]] = []
-        self._known_required: dict[tuple[str, str], frozenset[str]] = {}
+        self._open: list[tuple[int, bool]] = []
+        self._known_required: dict[tuple[int, bool], frozenset[str]] = {}
 
     def record(self, place: Place) -> tuple[FieldDescription, ...]:
         """The columns of the whole record; where it may be one of several objects, those of all."""
@@ -111,9 +110,10 @@ class _Mapping:
         node = place.node
         if not isinstance(node, dict):
             return JSON_TEXT
-        if "$ref" in node and not any(word in node for word in _TYPE_WORDS):
-            return self._type(self._documents.target(place))
-        if "$ref" in node or "allOf" in node:
+        targets = place.targets()
+        if len(targets) == 1 and not any(word in node for word in _TYPE_WORDS):
+            return self._type(targets[0])
+        if targets or "allOf" in node:
             return self._all_of(place)
         for word in ("oneOf", "anyOf"):
             if word in node:
@@ -164,20 +164,18 @@ class _Mapping:
 
     def _plainest(self, place: Place) -> Place:
         seen = set()
-        while isinstance(place.node, dict) and set(place.node) & {"$ref"} and place.key not in seen:
-            if any(word in place.node for word in _TYPE_WORDS):
+        while isinstance(place.node, dict) and place.key not in seen:
+            targets = place.targets()
+            if len(targets) != 1 or any(word in place.node for word in _TYPE_WORDS):
                 return place
             seen.add(place.key)
-            place = self._documents.target(place)
+            place = targets[0]
         return place
 
     def _parts(self, place: Place) -> list[Place]:
         """What must hold together: a reference's target, the parts of allOf, and the schema's own words."""
-        parts = [self._plainest(part) for part in place.each("allOf")]
-        if "$ref" in place.node:
-            parts.append(self._plainest(self._documents.target(place)))
-        own = {word: of for word, of in place.node.items() if word not in ("$ref", "allOf")}
-        return [*parts, place.with_node(own)]
+        parts = [self._plainest(part) for part in (*place.each("allOf"), *place.targets())]
+        return [*parts, without_references(place, "allOf")]
 
     def _properties(
         self, place: Place, every_branch: bool = False, level: int = 0
@@ -267,7 +265,7 @@ def _kind_of_value(value: Any) -> str:
 
 
 def _says_kind(node: Any) -> bool:
-    return isinstance(node, dict) and any(word in node for word in (*_TYPE_WORDS, "$ref"))
+    return isinstance(node, dict) and any(word in node for word in (*_TYPE_WORDS, *REFERENCES))
 
 
 def _is_null(node: Any) -> bool:

@@ -1,137 +1,216 @@
-"""Where a JSON Schema's `$ref` points to: within the schema, or to one of the registry's references. Never to the network."""
+"""Where a JSON Schema's references lead: within the schema, or to one of the registry's references. Never to the network.
+
+The library `referencing` follows them, by the scopes of the schema's draft: an `$id` inside of a document is a base of its own, an
+anchor belongs to the nearest one, a dynamic reference looks at where it came from. Columns and validation both ask here.
+https://json-schema.org/draft/2020-12/json-schema-core#section-8
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
-from urllib.parse import unquote, urljoin
+from typing import Any, TypeAlias
+from urllib.parse import urljoin, urlsplit
+
+from referencing import Registry, Resource, Specification
+from referencing.exceptions import InvalidAnchor, NoSuchAnchor, PointerToNowhere, Unresolvable
+from referencing.jsonschema import (
+    DRAFT7,
+    DRAFT201909,
+    DRAFT202012,
+    lookup_recursive_ref,
+    specification_with,
+)
 
 from distributary.errors import BadSchema
+
+# The library's Resolver: a base, and the bases that led to it. It has no name to import it by.
+_Scope: TypeAlias = Any
+
+_Draft: TypeAlias = Specification[Any]
+
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+
+# Every draft has `$ref`.
+_MORE_REFERENCES = {DRAFT201909.name: ("$recursiveRef",), DRAFT202012.name: ("$dynamicRef",)}
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A part of a document: its JSON, and the document's name and JSON pointer, which tell it from all others."""
+    """A schema within a document: its JSON, what it is called there, and the scope that its references are read in.
 
-    document: str
-    pointer: str
+    whole  the schema of which this is but the own words; None where it is one itself
+    """
+
     node: Any
+    name: str
+    scope: _Scope
+    draft: _Draft
+    whole: Any = None
 
     @property
-    def key(self) -> tuple[str, str]:
-        """What tells this place from all others."""
-        return self.document, self.pointer
+    def key(self) -> tuple[int, bool]:
+        """What tells this place from all others while the documents are held, of which each node is an object."""
+        return id(self.node if self.whole is None else self.whole), self.whole is not None
 
-    @property
-    def name(self) -> str:
-        """The last step of the pointer, such as a property's name."""
-        return _unescaped(self.pointer.rpartition("/")[2])
-
-    def at(self, step: str | int) -> Place:
-        """What stands under this name or index."""
-        escaped = str(step).replace("~", "~0").replace("/", "~1")
-        return Place(self.document, f"{self.pointer}/{escaped}", self.node[step])
+    def at(self, *steps: str | int) -> Place:
+        """The schema under these names and indexes."""
+        node = self.node
+        for step in steps:
+            node = node[step]
+        return self._inside(node, str(steps[-1]))
 
     def each(self, word: str) -> Iterator[Place]:
         """The schemas of a list such as `oneOf`."""
         found = self.node.get(word)
         if isinstance(found, list):
-            inside = self.at(word)
-            yield from (inside.at(index) for index in range(len(found)))
+            yield from (self.at(word, index) for index in range(len(found)))
 
     def each_of(self, word: str) -> Iterator[Place]:
         """The schemas of an object such as `properties`."""
         found = self.node.get(word)
         if isinstance(found, dict):
-            inside = self.at(word)
-            yield from (inside.at(name) for name in found)
+            yield from (self.at(word, name) for name in found)
 
-    def with_node(self, node: Any) -> Place:
-        """The same place with another content, which only a part of its words make."""
-        return replace(self, pointer=f"{self.pointer}/~", node=node)
+    def schemas(self) -> Iterator[Place]:
+        """All schemas right below this one."""
+        return (self._inside(node, "") for node in self.draft.subresources_of(self.node))
+
+    def targets(self) -> list[Place]:
+        """What the place's references lead to; a schema has one at most, nearly always. Raises BadSchema."""
+        words = ("$ref", *_MORE_REFERENCES.get(self.draft.name, ()))
+        return [self._target(word) for word in words if word in self.node]
+
+    def _target(self, word: str) -> Place:
+        reference = self.node[word]
+        if not isinstance(reference, str):
+            raise BadSchema(f"a {word} of the schema is no text")
+        try:
+            found = (
+                lookup_recursive_ref(self.scope) if word == "$recursiveRef" else self.scope.lookup(reference)
+            )
+        except Exception as error:  # noqa: BLE001 documents may be anything, and the library takes all for schemas
+            raise _leads_nowhere(reference, error) from None
+        target = replace(self, node=found.contents, name="", scope=found.resolver, whole=None)
+        # What was found by the name of a registry reference goes by its own id from there on.
+        return (
+            target._inside(found.contents, "") if _is_whole(_id_of(target.draft, found.contents)) else target
+        )
+
+    def _inside(self, node: Any, name: str) -> Place:
+        draft = _draft_of(node, self.draft)
+        try:
+            scope = self.scope.in_subresource(draft.create_resource(node))
+        except ValueError:  # an id that is no URL
+            scope = self.scope
+        return Place(node, name, scope, draft)
+
+
+def without_references(place: Place, *more: str) -> Place:
+    """The same place with its own words alone: no references, and none of these words."""
+    own = {word: of for word, of in place.node.items() if word not in (*REFERENCES, *more)}
+    return replace(place, node=own, whole=place.node)
 
 
 class Documents:
-    """A schema and what it may refer to: the registry's references, by the names they are imported by or by `$id`."""
+    """A schema and what it may refer to: the registry's references, by the names they are imported by or by `$id`.
+
+    root      the schema itself
+    base      its id, or ""
+    registry  all that its references may lead to, for `jsonschema`
+    """
 
     def __init__(self, text: str, imports: Mapping[str, str]) -> None:
-        self._texts = {"": _parsed(text, "the schema")}
-        self._texts |= {
-            name: _parsed(imported, f"the reference {name!r}") for name, imported in imports.items()
-        }
-        self._ids: dict[str, str] = {}
-        for name, document in self._texts.items():
-            if isinstance(document, dict):
-                id_ = document.get("$id", document.get("id"))
-                if isinstance(id_, str):
-                    self._ids.setdefault(id_.rstrip("#"), name)
+        schema = _parsed(text, "the schema")
+        draft = _draft_of(schema, _UNSAID)
+        others = {name: _parsed(imported, f"the reference {name!r}") for name, imported in imports.items()}
+        named = {name: _draft_of(one, draft).create_resource(one) for name, one in others.items()}
+        self.base = _top_id(schema)
+        ids = {id_: named[name] for name, one in others.items() if (id_ := _top_id(one))}
+        self.registry = _known({**ids, **named, self.base: draft.create_resource(schema)}, named)
+        self.root = Place(schema, "", self.registry.resolver(self.base), draft)
 
-    @property
-    def root(self) -> Place:
-        """The schema itself."""
-        return Place("", "", self._texts[""])
 
-    def target(self, place: Place) -> Place:
-        """What the place's `$ref` points to. Raises BadSchema."""
-        reference = place.node["$ref"]
-        if not isinstance(reference, str):
-            raise BadSchema("a $ref of the schema is no text")
-        where, _, fragment = reference.partition("#")
-        document = self._document(where, place.document)
-        if document is None:
-            raise BadSchema(
-                f"the schema refers to {reference!r}, which is neither within it nor among its registry references; "
-                "register it with that reference (schemas are never fetched from a URL)"
-            )
-        start = Place(document, "", self._texts[document])
-        found = (
-            self._anchored(start, fragment) if fragment[:1] not in ("", "/") else _pointed(start, fragment)
+def _known(documents: Mapping[str, Resource[Any]], named: Mapping[str, Resource[Any]]) -> Registry[Any]:
+    """The documents, and those that have a name under what it is beside any id, too: for a `$ref` is beside one."""
+    registry = _crawled(Registry().with_resources(documents.items()))
+    beside = {_joined(base, name): one for base in registry for name, one in named.items()}
+    return _crawled(registry.with_resources((uri, one) for uri, one in beside.items() if uri not in registry))
+
+
+def _crawled(registry: Registry[Any]) -> Registry[Any]:
+    try:
+        return registry.crawl()
+    except Exception:  # noqa: BLE001 one of them is no schema, which is said if anything refers to what it hides
+        return registry
+
+
+def _is_whole(id_: str | None) -> bool:
+    """Whether an id says by itself what it is, and not beside another."""
+    try:
+        return bool(urlsplit(id_ or "").scheme)
+    except ValueError:
+        return False
+
+
+def _joined(base: str, name: str) -> str:
+    try:
+        return urljoin(base, name)
+    except ValueError:
+        return name
+
+
+def _leads_nowhere(reference: str, error: Exception) -> BadSchema:
+    if isinstance(error, RecursionError):
+        return BadSchema("the schema is nested too deeply")
+    within = InvalidAnchor | NoSuchAnchor | PointerToNowhere
+    if isinstance(error, Unresolvable) and not isinstance(error, within):
+        return BadSchema(
+            f"the schema refers to {reference!r}, which is neither within it nor among its registry references; "
+            "register it with that reference (schemas are never fetched from a URL)"
         )
-        if found is None:
-            raise BadSchema(f"the schema refers to {reference!r}, and there is nothing at that place")
-        return found
+    return BadSchema(f"the schema refers to {reference!r}, and there is nothing at that place; correct it")
 
-    def _document(self, where: str, current: str) -> str | None:
-        if not where:
-            return current
-        base = next((id_ for id_, name in self._ids.items() if name == current), "")
-        for name in (where, urljoin(base, where)):
-            if name in self._texts:
-                return name
-            if name in self._ids:
-                return self._ids[name]
+
+def _draft_of(node: Any, default: _Draft) -> _Draft:
+    """The draft that a document says it is of."""
+    said = node.get("$schema") if isinstance(node, dict) else None
+    return _lenient(specification_with(said, default=default)) if isinstance(said, str) else default
+
+
+def _lenient(draft: _Draft, *also: _Draft) -> _Draft:
+    """The draft where ids that are none are not seen: a number, or `#/properties/a`, which some generators write everywhere.
+
+    `also` are drafts whose words for an anchor are right, too.
+    """
+    make: Any = Specification  # attrs makes its arguments, of which mypy knows nothing
+    found: _Draft = make(
+        name=draft.name,
+        id_of=lambda node: _id_of(draft, node),
+        subresources_of=draft.subresources_of,
+        maybe_in_subresource=draft.maybe_in_subresource,
+        anchors_in=lambda _, node: [anchor for one in (draft, *also) for anchor in one.anchors_in(node)],
+    )
+    return found
+
+
+def _id_of(draft: _Draft, node: Any) -> str | None:
+    try:
+        found = draft.id_of(node)
+    except AttributeError:
         return None
-
-    def _anchored(self, start: Place, anchor: str) -> Place | None:
-        waiting = [start]
-        while waiting:
-            place = waiting.pop()
-            if isinstance(place.node, dict):
-                names = (place.node.get("$anchor"), place.node.get("$id"), place.node.get("id"))
-                if names[0] == anchor or f"#{anchor}" in names[1:]:
-                    return place
-                waiting += [place.at(step) for step in place.node]
-            elif isinstance(place.node, list):
-                waiting += [place.at(step) for step in range(len(place.node))]
-        return None
+    return found if isinstance(found, str) and not found.startswith("#") else None
 
 
-def _pointed(place: Place, fragment: str) -> Place | None:
-    for step in fragment.split("/")[1:]:
-        name = _unescaped(unquote(step))
-        if isinstance(place.node, dict) and name in place.node:
-            place = place.at(name)
-        elif isinstance(place.node, list) and name.isdecimal() and int(name) < len(place.node):
-            place = place.at(int(name))
-        else:
-            return None
-    return place
+# Of a schema that does not say its draft.
+_UNSAID = _lenient(DRAFT202012, DRAFT7)
 
 
-def _unescaped(step: str) -> str:
-    return step.replace("~1", "/").replace("~0", "~")
+def _top_id(document: Any) -> str:
+    """The id of a whole document, by any draft's word for it; "" where it has none."""
+    found = document.get("$id", document.get("id")) if isinstance(document, dict) else None
+    return found.rstrip("#") if isinstance(found, str) else ""
 
 
 def _parsed(text: str, name: str) -> Any:

@@ -1,0 +1,142 @@
+"""Where references of a JSON Schema lead: by the specification's scopes, alike for columns and for validation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.codecs.jsonschema.test_codec import LONG, STRING, reader, record
+
+from distributary.codecs.types.struct_type import list_of
+from distributary.errors import BadSchema
+
+INTEGER = {"type": "integer"}
+TEXT = {"type": "string"}
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+DRAFT_2019 = "https://json-schema.org/draft/2019-09/schema"
+
+
+def column_of(schema: Any, **imports: Any) -> pa.DataType:
+    """The type of the column x; its records can be checked, too."""
+    reader(schema, imports, validate=True)
+    return reader(schema, imports).schema.field("x").type
+
+
+def test_an_id_within_a_document_is_a_base() -> None:
+    schema = {
+        "$id": "http://x/root.json",
+        **record(x={"$ref": "nested/item.json"}),
+        "$defs": {
+            "item": {"$id": "http://x/nested/item.json", **record(n={"$ref": "n.json"})},
+            "n": {"$id": "http://x/nested/n.json", **INTEGER},
+        },
+    }
+    assert column_of(schema) == pa.struct([("n", LONG)])
+
+
+def test_a_pointer_begins_at_the_nearest_id() -> None:
+    inner = {"$id": "inner.json", **record(v={"$ref": "#/$defs/n"}), "$defs": {"n": INTEGER}}
+    schema = {
+        "$id": "http://x/root.json",
+        **record(x={"$ref": "#/$defs/inner"}),
+        "$defs": {"n": TEXT, "inner": inner},
+    }
+    assert column_of(schema) == pa.struct([("v", LONG)])
+
+
+def test_an_anchor_is_of_the_nearest_id() -> None:
+    defs = {"inner": {"$id": "inner.json", "$defs": {"n": {"$anchor": "here", **INTEGER}}}}
+    root = {"$id": "http://x/root.json", "$defs": defs}
+    assert column_of({**root, **record(x={"$ref": "inner.json#here"})}) == LONG
+    for validate in (False, True):
+        with pytest.raises(BadSchema, match="nothing at that place"):
+            reader({**root, **record(x={"$ref": "#here"})}, validate=validate)
+
+
+def test_what_only_looks_like_an_anchor_is_none() -> None:
+    schema = record(x={"$ref": "#here"}, y={"examples": [{"$anchor": "here", **INTEGER}]})
+    with pytest.raises(BadSchema, match="nothing at that place"):
+        reader(schema)
+
+
+@pytest.mark.parametrize(
+    ("word", "draft"), [("$id", DRAFT_7), ("id", "http://json-schema.org/draft-04/schema#")]
+)
+def test_older_drafts_have_their_own_words(word: str, draft: str) -> None:
+    schema = {
+        "$schema": draft,
+        word: "http://x/root.json",
+        **record(x={"$ref": "n.json"}, y={"$ref": "#here"}),
+        "definitions": {"n": {word: "n.json", **INTEGER}, "here": {word: "#here", **TEXT}},
+    }
+    found = reader(schema, validate=True).schema
+    assert found == pa.schema([("x", LONG), ("y", STRING)])
+
+
+def test_ids_that_some_generators_write_for_each_property_are_no_bases() -> None:
+    schema = {
+        "$id": "http://x/root.json",
+        **record(x={"$id": "#/properties/x", "$ref": "#/$defs/n"}),
+        "$defs": {"n": INTEGER},
+    }
+    assert reader(schema).schema.field("x").type == LONG
+
+
+def test_a_documents_own_id_is_known_beside_the_name_of_its_reference() -> None:
+    other = {"$id": "http://y/deep/other.json", **record(n={"$ref": "n.json"})}
+    schema = {"$id": "http://x/root.json", **record(x={"$ref": "other.json"})}
+    assert column_of(schema, **{"other.json": other, "n.json": INTEGER}) == pa.struct([("n", LONG)])
+
+
+LIST = {
+    "$id": "http://x/list.json",
+    "type": "array",
+    "items": {"$dynamicRef": "#T"},
+    "$defs": {"content": {"$dynamicAnchor": "T", "type": "string"}},
+}
+
+
+def test_a_dynamic_reference_leads_to_the_outermost_anchor_of_its_name() -> None:
+    assert column_of(record(x={"$ref": "http://x/list.json"}), **{"list.json": LIST}) == list_of(STRING)
+    numbers = {
+        "$id": "http://x/numbers.json",
+        "$ref": "list.json",
+        "$defs": {"number": {"$dynamicAnchor": "T", **INTEGER}},
+    }
+    schema = record(x={"$ref": "http://x/numbers.json"})
+    assert column_of(schema, **{"list.json": LIST, "numbers.json": numbers}) == list_of(LONG)
+
+
+def test_a_recursive_reference_leads_to_its_own_document() -> None:
+    tree = {
+        "$schema": DRAFT_2019,
+        "$id": "http://x/tree.json",
+        **record(n=INTEGER),
+        "$defs": {"pair": record(one={"$recursiveRef": "#"})},
+    }
+    schema = {"$schema": DRAFT_2019, **record(x={"$ref": "tree.json#/$defs/pair"})}
+    assert column_of(schema, **{"tree.json": tree}) == pa.struct([("one", pa.struct([("n", LONG)]))])
+
+
+def test_words_of_another_draft_are_no_references() -> None:
+    assert column_of({"$schema": DRAFT_7, **record(x={"$dynamicRef": "#none", **INTEGER})}) == LONG
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        ("http://example.com/a.json", "neither within it nor among its registry references"),
+        ("b.json#/a", "never fetched from a URL"),
+        ("#/properties/y", "nothing at that place"),
+        ("#/properties/x/type/far", "nothing at that place"),
+        ("#/required/first", "nothing at that place"),
+        ("#far", "nothing at that place"),
+        ("http://[bad", "neither within it"),
+        (7, "is no text"),
+    ],
+)
+def test_a_reference_that_leads_nowhere_is_said(reference: Any, said: str) -> None:
+    schema = {**record(x={"type": ["null"], "allOf": [{"$ref": reference}]}), "required": ["x"]}
+    with pytest.raises(BadSchema, match=said):
+        reader(schema)
