@@ -40,7 +40,8 @@ def code_of_the_checkout() -> set[str]:
         for path in (ROOT / folder).rglob("*")
         if path.suffix in DATA
     }
-    own = {f"distributary/{path.name}" for path in (ROOT / "src/distributary").glob("*.py")}
+    package = ROOT / "src/distributary"
+    own = {f"distributary/{path.relative_to(package)}" for path in package.rglob("*.py")}
     return linked | own | {"distributary/py.typed"}
 
 

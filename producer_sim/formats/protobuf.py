@@ -175,11 +175,6 @@ def _declarations(fields: tuple[Field, ...]) -> Iterator[str]:
             yield "  }"
 
 
-def event_class(version: int) -> type[Message]:
-    """The message class of the event at this version."""
-    return record_class(event_schema(version))
-
-
 def record_class(schema: EventSchema) -> type[Message]:
     """The message class of a schema's record."""
     return _compiled(proto_text(schema), f"{PACKAGE}.{schema.record}")

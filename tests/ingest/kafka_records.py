@@ -26,8 +26,9 @@ from distributary.ingest.pins import (
 )
 from distributary.ingest.settings.groups import Columns, Policies, Route
 from distributary.ingest.worker.report import TaskReport
+from distributary.producer_sim.events.versions import event_schema
 from distributary.producer_sim.formats.corruption import framed
-from distributary.producer_sim.formats.protobuf import event_class, schema_text
+from distributary.producer_sim.formats.protobuf import record_class, schema_text
 from distributary.registry.base import Schema
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Sent:
 
 def body(version: int, **fields: Any) -> bytes:
     """An event without its header."""
-    event: bytes = event_class(version)(**fields).SerializeToString()
+    event: bytes = record_class(event_schema(version))(**fields).SerializeToString()
     return event
 
 

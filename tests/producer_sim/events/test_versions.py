@@ -9,7 +9,7 @@ import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
 from distributary.producer_sim.events.versions import EVENT_TYPES, NESTED_KINDS, arrow_schema, event_schema
-from distributary.producer_sim.formats.protobuf import event_class, record_class, schema_text
+from distributary.producer_sim.formats.protobuf import record_class, schema_text
 from distributary.registry.memory import MemoryRegistry
 
 MANY = 24
@@ -32,29 +32,29 @@ def test_the_first_version_has_fourteen_fields() -> None:
 
 @pytest.mark.parametrize("version", range(2, MANY))
 def test_each_version_only_adds(version: int) -> None:
-    before = numbered(event_class(version - 1).DESCRIPTOR)
-    after = numbered(event_class(version).DESCRIPTOR)
+    before = numbered(record_class(event_schema(version - 1)).DESCRIPTOR)
+    after = numbered(record_class(event_schema(version)).DESCRIPTOR)
     assert before.items() < after.items()
 
 
 @pytest.mark.parametrize("version", range(4, MANY))
 def test_from_the_fourth_on_a_plain_a_special_and_a_nested_field_are_added(version: int) -> None:
-    before = numbered(event_class(version - 1).DESCRIPTOR)
-    added = numbered(event_class(version).DESCRIPTOR).keys() - before.keys()
+    before = numbered(record_class(event_schema(version - 1)).DESCRIPTOR)
+    added = numbered(record_class(event_schema(version)).DESCRIPTOR).keys() - before.keys()
     assert f"col_v{version}" in added
     assert {name for name in added if name.split(".")[0] in before}, "nothing inside a message of old"
     assert {name for name in added if "." not in name and not name.startswith("col_")}
 
 
 def test_three_versions_bring_every_kind_of_field() -> None:
-    added = [about for about in event_class(3).DESCRIPTOR.fields if about.number > 14]
+    added = [about for about in record_class(event_schema(3)).DESCRIPTOR.fields if about.number > 14]
     kinds = {about.type for about in added}
     assert {FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYPE_ENUM} <= kinds
     columns = {field.name: field.type for field in arrow_schema(3)}
     assert pa.types.is_struct(columns["guild"])
     assert pa.types.is_list(columns["achievements"])
     assert pa.types.is_map(columns["wallet"])
-    reward = event_class(3).DESCRIPTOR.oneofs_by_name["reward"]
+    reward = record_class(event_schema(3)).DESCRIPTOR.oneofs_by_name["reward"]
     assert [about.name for about in reward.fields] == ["coins", "item"]
 
 
@@ -68,7 +68,9 @@ def test_a_round_of_versions_has_every_special_kind() -> None:
 
 def test_text_and_class_agree_on_columns() -> None:
     for version in (1, 3, MANY):
-        assert arrow_schema(version).names == [about.name for about in event_class(version).DESCRIPTOR.fields]
+        assert arrow_schema(version).names == [
+            about.name for about in record_class(event_schema(version)).DESCRIPTOR.fields
+        ]
 
 
 @pytest.mark.parametrize("record", EVENT_TYPES)

@@ -9,11 +9,12 @@ from google.protobuf.message import DecodeError
 
 from distributary.codecs.base import load_codec
 from distributary.errors import BadSchema
+from distributary.producer_sim.events.versions import event_schema
 from distributary.producer_sim.formats.corruption import UNKNOWN_IDS, framed, value_digest
 from distributary.producer_sim.formats.protobuf import (
     BROKEN_ENDINGS,
     ProtobufFormat,
-    event_class,
+    record_class,
     schema_text,
 )
 from distributary.producer_sim.traffic.events import EventMaker, Population
@@ -60,7 +61,7 @@ def test_the_message_index_leads_nowhere() -> None:
 def test_protobuf_rejects_what_is_malformed(ending: bytes) -> None:
     for body in BODIES:
         with pytest.raises(DecodeError):
-            event_class(3).FromString(body + ending)
+            record_class(event_schema(3)).FromString(body + ending)
 
 
 def test_the_pipeline_s_decoder_rejects_it_too() -> None:

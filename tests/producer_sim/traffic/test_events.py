@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from distributary.codecs.base import load_codec
-from distributary.producer_sim.formats.protobuf import event_class, schema_text
+from distributary.producer_sim.events.versions import event_schema
+from distributary.producer_sim.formats.protobuf import record_class, schema_text
 from distributary.producer_sim.traffic.events import EventMaker, Events, Population, game_names
 from distributary.producer_sim.truth.checksum import row_hashes
 from distributary.registry.base import Schema
@@ -38,7 +39,7 @@ def test_the_pipeline_s_decoder_finds_the_rows(version: int) -> None:
 def test_protobuf_s_own_reader_finds_the_scalars(version: int) -> None:
     events = made(version, count=50)
     for body, row, key in zip(events.bodies, events.rows.to_pylist(), events.keys, strict=True):
-        event: Any = event_class(version).FromString(body)
+        event: Any = record_class(event_schema(version)).FromString(body)
         assert (event.event_id, event.game_name, event.score) == (
             row["event_id"],
             row["game_name"],
@@ -109,8 +110,8 @@ def test_games_have_distinct_names() -> None:
 def test_an_event_without_its_game_keeps_the_rest() -> None:
     maker = EventMaker(3, POPULATION, 3)
     body = maker.chunk(3, 0, 1).bodies[0]
-    event: Any = event_class(3).FromString(maker.without_game(body))
-    whole: Any = event_class(3).FromString(body)
+    event: Any = record_class(event_schema(3)).FromString(maker.without_game(body))
+    whole: Any = record_class(event_schema(3)).FromString(body)
     assert event.game_name == ""
     event.game_name = whole.game_name
     assert event == whole
