@@ -35,8 +35,7 @@ from distributary.ingest.kafka.cluster import KafkaCluster, lag, topic_identity
 from distributary.ingest.kafka.offsets import ends
 from distributary.ingest.kafka.source import read_stream, warm_up
 from distributary.ingest.progress import Progress
-from distributary.ingest.routing.parser import native_tree, parsed
-from distributary.ingest.routing.tree import Node
+from distributary.ingest.routing.ahead import ReadExpression, read_in_session
 from distributary.ingest.schemas.book import SchemaBook, same_columns
 from distributary.ingest.schemas.registry_wait import RegistryWait
 from distributary.ingest.schemas.store import PinsStore
@@ -60,7 +59,7 @@ class Pipeline:
     tables: TableBook
     lease: Lease
     native: NativeCommits
-    expression: Node | None = None
+    expression: ReadExpression | None = None
     attempts: Counter[int] = field(default_factory=Counter)
     warnings: UnknownFieldWarnings = field(default_factory=UnknownFieldWarnings)
     growth_warnings: GrowthWarnings = field(default_factory=GrowthWarnings)
@@ -159,15 +158,12 @@ def open_pipeline(settings: Settings, spark: SparkSession, registry: SchemaRegis
         yield Pipeline(settings, spark, registry, checkpoint, generation, tables, lease, native, expression)
 
 
-def _expression(spark: SparkSession, settings: Settings) -> Node | None:
-    """What workers route by; None where they need no expression, or Spark evaluates it. Raises ConfigError."""
+def _expression(spark: SparkSession, settings: Settings) -> ReadExpression | None:
+    """What records are routed by, if by an expression. Raises ConfigError for one that cannot be read."""
     text = settings.route.expression
     if text is None:
         return None
-    if settings.decode.engine == "arrow":
-        return native_tree(spark, text)
-    parsed(spark, text)
-    return None
+    return read_in_session(spark, text, native=settings.decode.engine == "arrow")
 
 
 def _generation(settings: Settings, checkpoint: Checkpoint) -> Generation:

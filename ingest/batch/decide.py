@@ -35,6 +35,7 @@ from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.kafka.places import Spans
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.pins import PinnedTable
+from distributary.ingest.routing.ahead import ReadExpression
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.tables.book import TableBook
 from distributary.ingest.tables.change import PlannedChange
@@ -58,7 +59,8 @@ class Decision:
     """A settled batch and what is known about it, on its way to become a manifest.
 
     `known` are the tables that were there before, `met` the record types that each had met. `logged` are the changes
-    that attempts at this batch wrote down, the present one and those that died.
+    that attempts at this batch wrote down, the present one and those that died. `expression` is what records are routed
+    by, for `route.by: expression`.
     """
 
     batch_id: int
@@ -71,6 +73,7 @@ class Decision:
     logged: Sequence[LoggedChange] = ()
     known: Mapping[str, PinnedTable] = field(default_factory=dict)
     met: Histories = field(default_factory=dict)
+    expression: ReadExpression | None = None
 
 
 def decide(settings: Settings, generation: Generation, tables: TableBook, decision: Decision) -> Manifest:
@@ -178,7 +181,7 @@ def _change_rows(
     if not (decision.changes or decision.logged or settled.report.sightings.met):
         return []
     transitions = Transitions(load_codec(settings.decode.format), settled.pins.schemas.records)
-    rules, layouts = rules_of(settings), settled.layouts
+    rules, layouts = rules_of(settings, decision.expression), settled.layouts
     meetings = Meetings(transitions, rules, decision.known, layouts).of(
         settled.report.sightings.met, decision.met
     )

@@ -41,6 +41,7 @@ from distributary.ingest.pins import (
     Pins,
     WorkerRules,
 )
+from distributary.ingest.routing.ahead import ReadExpression
 from distributary.ingest.routing.tree import Node
 from distributary.ingest.schemas.book import SchemaBook
 from distributary.ingest.settings.model import Settings
@@ -86,7 +87,7 @@ class BatchRunner:
     on_done: Callable[[Done], None]
     attempts: Counter[int] = field(default_factory=Counter)
     warnings: UnknownFieldWarnings = field(default_factory=UnknownFieldWarnings)
-    expression: Node | None = None
+    expression: ReadExpression | None = None
     keys: SchemaBook | None = None
     growth_warnings: GrowthWarnings = field(default_factory=GrowthWarnings)
 
@@ -139,7 +140,17 @@ class BatchRunner:
         self._evolve(records, batch_id, settled, planned)
         attempts, logged = self.attempts[batch_id], self._change_log.read(batch_id)
         decision = Decision(
-            batch_id, offsets, settled, entities, planned, started, attempts, logged, known, met
+            batch_id,
+            offsets,
+            settled,
+            entities,
+            planned,
+            started,
+            attempts,
+            logged,
+            known,
+            met,
+            self.expression,
         )
         manifest = decide(self.settings, self.generation, self.tables, decision)
         failpoints.reach(failpoints.BEFORE_MANIFEST, batch_id)
@@ -180,7 +191,7 @@ class BatchRunner:
         aside = str(self.checkpoint.aside / f"{batch_id}-{uuid.uuid4().hex}")
         return Pins(
             batch=BatchId(str(settings.sink.root), aside, self.generation.id, batch_id),
-            rules=worker_rules(settings, self.expression),
+            rules=worker_rules(settings, self.expression.tree if self.expression else None),
             schemas=PinnedSchemas(self.schemas.records, self.schemas.refused()),
             tables=PinnedTables(
                 known=known,

@@ -14,7 +14,6 @@ from distributary.ingest.columns.layout import Layout, column_path, type_at
 from distributary.ingest.conform.misfits import Kind, Trouble, policy_on
 from distributary.ingest.evolution.fit import Path, TableFit, table_fit
 from distributary.ingest.evolution.rules import Rules
-from distributary.ingest.routing.words import reads
 from distributary.ingest.settings.groups import NamedTable
 
 Action = Literal[
@@ -278,10 +277,9 @@ def _routes(path: Path, rules: Rules) -> bool:
 
 
 def _in_expression(path: Path, change: SchemaChange, columns: pa.Schema, rules: Rules) -> bool:
-    """Whether the routing expression reads this field; by its words before, where its name is another now."""
+    """Whether the routing expression reads this field; by the name that it had, where that is another now."""
     before = (*path[:-1], change.before) if change.kind == "renamed" else path
-    expression = rules.route.expression
-    return bool(before and expression) and reads(expression or "", before, columns)
+    return bool(before) and rules.expression is not None and rules.expression.touches(before, columns)
 
 
 def _unrouted(plain: TableVerdict, rules: Rules) -> TableVerdict:

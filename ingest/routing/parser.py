@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import ParseException
@@ -77,6 +77,49 @@ def attributes(tree: Any) -> list[Attribute]:
             )
         ]
     return [found for child in _items(tree.children()) for found in attributes(child)]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A step by brackets into a struct, a list or a map: `at['x']` by this text, `at[0]` or `at[n]` by None."""
+
+    key: str | None
+
+
+# What an expression reads, from a column inwards: `tags[0].id` is ("tags", Item(None), Item("id")).
+Steps: TypeAlias = tuple[str | Item, ...]
+
+
+def reads(tree: Any) -> list[Steps]:
+    """Everything of the payload that a tree of `parsed` reads, as far inwards as the expression says."""
+    chain = _chain(tree)
+    inside = _items(tree.children()) if chain is None else _keys(tree)
+    found = [steps for child in inside for steps in reads(child)]
+    return found if chain is None else [chain, *found]
+
+
+def _chain(tree: Any) -> Steps | None:
+    """The steps to a value that is a field, or within one; None for what is computed."""
+    if tree.getClass().getSimpleName() == "UnresolvedAttribute":
+        return tuple(_items(tree.nameParts()))
+    if not _is_item(tree):
+        return None
+    around = _chain(tree.child())
+    return None if around is None else (*around, _item(tree.extraction()))
+
+
+def _keys(tree: Any) -> list[Any]:
+    """What stands in the brackets of a chain."""
+    return [*_keys(tree.child()), tree.extraction()] if _is_item(tree) else []
+
+
+def _is_item(tree: Any) -> bool:
+    return bool(tree.getClass().getSimpleName() == "UnresolvedExtractValue")
+
+
+def _item(key: Any) -> Item:
+    is_text = key.getClass().getSimpleName() == "Literal" and key.dataType().simpleString() == "string"
+    return Item(key.value().toString() if is_text else None)
 
 
 def native_tree(spark: SparkSession, text: str) -> Node:

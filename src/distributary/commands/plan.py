@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from distributary.commands.run import File
-from distributary.errors import CheckFailed, ConfigError, SetupError
+from distributary.commands.settings import routing_expression
+from distributary.errors import CheckFailed, ConfigError
 from distributary.lookup.offered import Answered, Offer, offered
 from distributary.lookup.versions import asking
 from distributary.views import plan as views
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from distributary.codecs.base import Codec
     from distributary.ingest.evolution.candidates import Candidate, Candidates
     from distributary.ingest.evolution.pairing import Known
-    from distributary.ingest.routing.ahead import ReadExpression
     from distributary.ingest.settings.model import Settings
 
 
@@ -56,7 +56,7 @@ def plan(
             "--subject, --type and --reference are about a schema in a file; give it by --schema"
         )
     settings = load(file)
-    expression = _expression(settings)
+    expression = routing_expression(file, settings, ", nor what changes do to it")
     offer = None if schema is None else Offer(schema, subject, schema_type, tuple(references or ()))
     with _answered(file, settings) as answered:
         candidate = None if offer is None else offered(offer, _value_subjects(settings), answered)
@@ -70,19 +70,6 @@ def plan(
         raise typer.Exit(CheckFailed.exit_code)
     if view.open:
         raise CheckFailed(view.verdict())
-
-
-def _expression(settings: Settings) -> ReadExpression | None:
-    """The routing expression as a run reads it; without Java, which only a run needs, its words must do."""
-    if settings.route.expression is None:
-        return None
-    from distributary.ingest.routing.ahead import read_ahead
-
-    try:
-        return read_ahead(settings)
-    except SetupError as error:
-        typer.echo(f"what route.expression needs of columns is not looked at: {error}", err=True)
-        return None
 
 
 @contextmanager

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from distributary.errors import ConfigError, SetupError
+
+if TYPE_CHECKING:
+    from distributary.ingest.routing.ahead import ReadExpression
+    from distributary.ingest.settings.model import Settings
 
 app = typer.Typer(help="Check settings files, and help editors to.", no_args_is_help=True)
 
@@ -27,10 +34,29 @@ def check(
     ] = False,
 ) -> None:
     """Say whether the settings can work; every problem is named with its line and remedy."""
-    from distributary.ingest.routing.words import check_text
     from distributary.ingest.settings.model import load
 
     settings = load(file)
-    if settings.route.expression is not None:
-        check_text(settings.route.expression, native=settings.decode.engine == "arrow")
+    routing_expression(file, settings)
     typer.echo(json.dumps(settings.effective(), indent=2) if as_json else f"{file}: {settings.name} can run")
+
+
+def routing_expression(file: Path, settings: Settings, unseen: str = "") -> ReadExpression | None:
+    """The routing expression as a run reads it; None where there is none, or no Java to read it, which is said.
+
+    `unseen` is what else nobody looks at then. Raises ConfigError with the line for an expression that cannot be read.
+    """
+    text = settings.route.expression
+    if text is None:
+        return None
+    from distributary.ingest.routing.ahead import read_ahead
+    from distributary.ingest.settings.yaml_file import read
+
+    try:
+        return read_ahead(text, native=settings.decode.engine == "arrow")
+    except SetupError as error:
+        typer.echo(f"route.expression is not looked at{unseen}, which takes Java: {error}", err=True)
+        return None
+    except ConfigError as error:
+        place = read(file, os.environ).place(("route", "expression"))
+        raise ConfigError(f"{file}:{place.line}:{place.column}: {error}") from None

@@ -27,6 +27,7 @@ from distributary.ingest.conform.conversion import conversion_for
 from distributary.ingest.evolution.rules import rules_of, tables_grow, tables_widen, worker_policies
 from distributary.ingest.evolution.verdicts import TableVerdict, verdicts, verdicts_of_table
 from distributary.ingest.pins import PinnedRecord, PinnedTable
+from distributary.ingest.routing.ahead import ReadExpression, read_ahead
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.worker.demux import Demultiplexer
 from distributary.producer_sim.formats.corruption import framed
@@ -253,7 +254,11 @@ def test_a_field_that_the_routing_expression_reads_is_not_changed_unasked(tmp_pa
     route = {"by": "expression", "expression": "concat(game, '_level')", "field": None}
     chosen = settings(tmp_path, route=route, decode={"format": "avro"})
     before, after = event(1, GAME, one("int", "level")), event(2, one("int", "other"))
-    told = _verdicts(classify(describe(AVRO, before, ()), describe(AVRO, after, ())), before, after, chosen)
+    found, read = (
+        classify(describe(AVRO, before, ()), describe(AVRO, after, ())),
+        ReadExpression(None, (("game",),)),
+    )
+    told = _verdicts(found, before, after, chosen, read)
     assert {(found.kind, found.column, found.action, found.open) for found in told} == {
         ("dropped", "game", "keep", True),
         ("dropped", "level", "keep", False),
@@ -261,6 +266,8 @@ def test_a_field_that_the_routing_expression_reads_is_not_changed_unasked(tmp_pa
     }
 
 
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize(
     ("name", "expression", "routing"),
     [
@@ -277,7 +284,8 @@ def test_a_routing_expression_reads_fields_whose_names_it_quotes(
 ) -> None:
     by_field = {"field": "game"}
     by_expression = {"by": "expression", "expression": expression, "field": None}
-    rules = rules_of(settings(tmp_path, route=by_expression if expression else by_field))
+    chosen = settings(tmp_path, route=by_expression if expression else by_field)
+    rules = rules_of(chosen, read_ahead(expression, native=False) if expression else None)
     columns = pa.schema([("a", pa.string())])
     (told,) = verdicts([SchemaChange("dropped", part(name), "string", "")], columns, Layout(columns), rules)
     assert told.routing is routing
@@ -289,6 +297,8 @@ NESTED = pa.schema(
 )
 
 
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize(
     ("kind", "path", "expression", "routing"),
     [
@@ -313,7 +323,12 @@ def test_a_routing_expression_reads_fields_within_lists_and_maps(
 ) -> None:
     route = {"by": "expression", "expression": expression, "field": None}
     change = SchemaChange(kind, path, "id" if kind == "renamed" else "string", "bigint")
-    (told,) = verdicts([change], NESTED, Layout(NESTED), rules_of(settings(tmp_path, route=route)))
+    (told,) = verdicts(
+        [change],
+        NESTED,
+        Layout(NESTED),
+        rules_of(settings(tmp_path, route=route), read_ahead(expression, native=False)),
+    )
     assert (told.routing, told.open) == (routing, routing)
 
 
@@ -373,10 +388,14 @@ def _settings(case: Case, root: Path) -> Settings:
 
 
 def _verdicts(
-    found: list[SchemaChange], before: Schema, after: Schema, chosen: Settings
+    found: list[SchemaChange],
+    before: Schema,
+    after: Schema,
+    chosen: Settings,
+    read: ReadExpression | None = None,
 ) -> tuple[TableVerdict, ...]:
     old, new = (AVRO.reader(one, ()).schema for one in (before, after))
-    return verdicts(found, new, Layout(extend(pa.schema([]), old, frozenset())), rules_of(chosen))
+    return verdicts(found, new, Layout(extend(pa.schema([]), old, frozenset())), rules_of(chosen, read))
 
 
 def _happened(

@@ -7,8 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import yaml
+from pyspark.sql import SparkSession
+
+from distributary.errors import ConfigError
+from distributary.ingest.routing.ahead import read_ahead
+from distributary.ingest.routing.parser import Item
 
 SETTINGS = {
     "name": "games",
@@ -24,7 +30,8 @@ from distributary.errors import ConfigError
 from distributary.ingest.routing.ahead import read_ahead
 from distributary.ingest.settings.model import load
 for file in sys.argv[1:]:
-    print(read_ahead(load(Path(file))))
+    settings = load(Path(file))
+    print(read_ahead(settings.route.expression, native=settings.decode.engine == "arrow"))
 """
 
 
@@ -34,7 +41,7 @@ def test_an_expression_is_read_as_a_run_reads_it(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-W", "error", "-c", SCRIPT, *files], capture_output=True, text=True, check=False
     )
-    fields = "fields=(('game',), ('at', 'in ner')))"
+    fields = "reads=(('game',), ('at', 'in ner')))"
     tree = (
         "Call(function='concat', arguments=(Field(path=('game',)), Literal(value='_'), Call(function='lower', "
         "arguments=(Field(path=('at', 'in ner')),), options=()), Field(path=('game',))), options=())"
@@ -79,7 +86,120 @@ def test_a_plan_without_java_says_what_it_cannot_look_at_and_is_made(tmp_path: P
         env={**os.environ, "JAVA_HOME": str(tmp_path / "no-java")},
     )
     assert (ended.returncode, "all will be created" in ended.stdout) == (0, True)
-    assert "what route.expression needs of columns is not looked at: JAVA_HOME is" in ended.stderr
+    assert (
+        "route.expression is not looked at, nor what changes do to it, which takes Java: JAVA_HOME is"
+        in ended.stderr
+    )
+
+
+SYNTAX = [
+    "concat(game_name, ",
+    "concat(a,, b)",
+    "lower(a))",
+    "lower(a]",
+    "concat(a, 'b)",
+    "`a || b",
+    "a ||",
+    "",
+]
+BEYOND = [
+    ("regexp_replace(a, 1)", "it uses the function regexp_replace, which is not done natively"),
+    ("concat(a, date_format (d, 'yyyy'))", "it uses the function date_format,"),
+    ("db.lower(a)", "it uses the function db.lower,"),
+    ("ltrim('x', a)", "it uses the function ltrim in a way,"),
+    ("lower(a, b)", "lower does not take 2 arguments"),
+    ("substring(a)", "substring does not take 1 arguments"),
+    ("coalesce()", "coalesce does not take 0 arguments"),
+]
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("text", SYNTAX)
+def test_what_is_no_expression_is_refused_whoever_evaluates_it(text: str, native: bool) -> None:
+    with pytest.raises(ConfigError, match=r"^route\.expression is no Spark SQL expression: \["):
+        read_ahead(text, native=native)
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(("text", "why"), BEYOND)
+def test_what_workers_cannot_call_is_named_where_they_evaluate_it(text: str, why: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        read_ahead(text, native=True)
+    assert str(refused.value).startswith(f"route.expression: {why}")
+    assert read_ahead(text, native=False).tree is None
+
+
+ID = pa.struct([("id", pa.string()), ("value", pa.int64())])
+NESTED = pa.schema(
+    [("tags", pa.list_(ID)), ("props", pa.map_(pa.string(), ID)), ("at", ID), ("id", pa.string())]
+)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("text", "reads", "touched", "untouched"),
+    [
+        ("lower(ID)", {("ID",)}, ["id"], ["at.id", "tags.element.id"]),
+        ("tags[0].id", {("tags", Item(None), Item("id"))}, ["tags", "tags.element.id"], ["tags.element.value", "id"]),
+        ("tags.id[0]", {("tags", "id", Item(None))}, ["tags.element.id"], ["tags.element.value"]),
+        ("to_json(tags[0])", {("tags", Item(None))}, ["tags.element", "tags.element.value"], ["at"]),
+        ("element_at(`tags`, 1)['id']", {("tags",)}, ["tags.element.id"], ["id"]),
+        ("props['game'].id", {("props", Item("game"), Item("id"))}, ["props.key", "props.value.id"], ["props.value.value", "id"]),
+        ("props.game.id", {("props", "game", "id")}, ["props.value.id"], ["props.value.value"]),
+        ("props[lower(at.id)].value", {("props", Item(None), Item("value")), ("at", "id")}, ["at.id", "props.value.value"], ["at.value"]),
+        ("transform_values(props, (k, v) -> v.id)['game']", {("props",)}, ["props.value.id"], ["id"]),
+        ('at["id"]', {("at", Item("id"))}, ["at", "at.id"], ["at.value", "id"]),
+        ("concat(id, 'at.value')", {("id",)}, ["id"], ["at.value"]),
+        ("gone[0].id", {("gone", Item(None), Item("id"))}, ["gone", "gone.element.id"], ["id", "tags"]),
+        ("gone.a", {("gone", "a")}, ["gone", "gone.a"], ["gone.b"]),
+    ],
+)  # fmt: skip
+def test_what_an_expression_reads_is_known_field_by_field(
+    text: str, reads: set[object], touched: list[str], untouched: list[str], spark: SparkSession
+) -> None:
+    read = read_ahead(text, native=False)
+    assert set(read.reads) == reads
+    assert [path for path in touched if not read.touches(tuple(path.split(".")), NESTED)] == []
+    assert [path for path in untouched if read.touches(tuple(path.split(".")), NESTED)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("concat(game_name, ", "is no Spark SQL expression: [PARSE_SYNTAX_ERROR]"),
+        ("regexp_replace(a, 1)", "it uses the function regexp_replace, which is not done natively"),
+        ("lower(game)", ""),
+    ],
+)
+def test_settings_with_an_expression_that_cannot_be_read_are_refused_with_its_line(
+    text: str, said: str, tmp_path: Path
+) -> None:
+    file = _file(tmp_path, text)
+    ended = _check(file)
+    lines = Path(file).read_text().splitlines()
+    line = next(number for number, one in enumerate(lines, 1) if "expression:" in one)
+    told = " ".join(ended.stderr.split())
+    assert (ended.returncode, "can run" in ended.stdout) == ((2, False) if said else (0, True))
+    assert (f"{file}:{line}:3: route.expression" in told, said in told) == (bool(said), True)
+
+
+def test_settings_are_checked_without_java_which_is_said_of_the_expression(tmp_path: Path) -> None:
+    ended = _check(_file(tmp_path, "concat(game, "), JAVA_HOME=str(tmp_path / "no-java"))
+    assert (ended.returncode, "can run" in ended.stdout) == (0, True)
+    assert "route.expression is not looked at, which takes Java: JAVA_HOME is" in ended.stderr
+
+
+def _check(file: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "distributary", "settings", "check", file],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
 
 
 def _file(folder: Path, text: str, engine: str = "arrow") -> str:
