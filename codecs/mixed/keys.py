@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
@@ -15,6 +14,7 @@ from distributary.codecs import reasons
 from distributary.codecs.avro.types.schema import Kind, parse_schema
 from distributary.codecs.base import Decoded, Failure, RecordPath, RecordReader
 from distributary.codecs.mixed.codec import AutoCodec
+from distributary.codecs.types.json_value import compact, encoded, number
 from distributary.codecs.wire import header as wire_header
 from distributary.codecs.wire.header import Frames
 from distributary.errors import DecoderUnavailable
@@ -100,7 +100,8 @@ def _written(value: Any) -> str | None:
             return value.decode()
         except UnicodeDecodeError:
             return _plain(value)
-    return _dumped(value) if isinstance(value, bool | int | float) else _plain(value)
+    plain = number(value) if isinstance(value, float) else value
+    return _dumped(plain) if isinstance(plain, bool | int | float) else _plain(plain)
 
 
 def _record(row: dict[str, Any]) -> _Text:
@@ -108,22 +109,24 @@ def _record(row: dict[str, Any]) -> _Text:
 
 
 def _dumped(value: Any) -> str:
-    return json.dumps(_named(value), ensure_ascii=False, separators=(",", ":"), default=_plain)
+    return compact(_named(value), _plain)
 
 
 def _named(value: Any) -> Any:
-    """The same with numbers of unsigned 64 bits, which are decimals and no JSON names, as text where they are a map's keys."""
+    """The same with what JSON lacks as text: NaN, and a map's keys of unsigned 64 bits, which are decimals."""
     if isinstance(value, dict):
         return {
             str(name) if isinstance(name, Decimal) else name: _named(inner) for name, inner in value.items()
         }
-    return [_named(inner) for inner in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_named(inner) for inner in value]
+    return number(value) if isinstance(value, float) else value
 
 
 def _plain(value: Any) -> str:
     """What JSON has no form for: bytes in base64, times as ISO 8601."""
     if isinstance(value, bytes):
-        return base64.b64encode(value).decode("ascii")
+        return encoded(value)
     return str(value.isoformat()) if hasattr(value, "isoformat") else str(value)
 
 

@@ -8,9 +8,6 @@ between 0 and a second, FieldMasks whose camel case would not lead back to them.
 
 from __future__ import annotations
 
-import base64
-import json
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -22,6 +19,7 @@ from google.protobuf.message import Message
 from distributary.codecs.protobuf.columns import WRAPPERS
 from distributary.codecs.protobuf.open_enums import OpenEnums
 from distributary.codecs.protobuf.text import duration_text, sorted_keys, timestamp_text, valid
+from distributary.codecs.types.json_value import compact, encoded, number
 
 # How deeply Any may be nested in Any; each holds a message that is parsed on its own.
 MAX_ANYS = 100
@@ -47,9 +45,7 @@ class JsonWriter:
 
     def text(self, payload: bytes) -> str:
         """The JSON text of a serialized message. Raises DecodeError, UnicodeError or OutOfRange."""
-        return json.dumps(
-            self._value(self._class.FromString(payload), MAX_ANYS), separators=(",", ":"), ensure_ascii=False
-        )
+        return compact(self._value(self._class.FromString(payload), MAX_ANYS))
 
     def _value(self, message: Message, anys: int) -> Any:
         name = message.DESCRIPTOR.full_name
@@ -80,10 +76,10 @@ class JsonWriter:
         if field.cpp_type in _AS_TEXT:
             return str(value)
         if field.type == FieldDescriptor.TYPE_BYTES:
-            return base64.b64encode(value).decode()
+            return encoded(value)
         if field.type == FieldDescriptor.TYPE_STRING:
             return valid(value)
-        return _number(value) if isinstance(value, float) else value
+        return number(value) if isinstance(value, float) else value
 
     def _any(self, message: Message, anys: int) -> Any:
         packed: Any = message
@@ -92,7 +88,7 @@ class JsonWriter:
         try:
             inner = self._pool.FindMessageTypeByName(packed.type_url.rpartition("/")[2])
         except KeyError:
-            return {"@type": packed.type_url, "value": base64.b64encode(packed.value).decode()}
+            return {"@type": packed.type_url, "value": encoded(packed.value)}
         value = self._value(self._types.message_class(inner).FromString(packed.value), anys - 1)
         if inner.full_name in _OF_THEIR_OWN:
             return {"@type": packed.type_url, "value": value}
@@ -110,7 +106,7 @@ def _dynamic(message: Any) -> Any:
     if kind in ("struct_value", "list_value"):
         return _dynamic(getattr(message, kind))
     if kind == "number_value":
-        return _number(message.number_value)
+        return number(message.number_value)
     return None if kind in (None, "null_value") else getattr(message, kind)
 
 
@@ -133,12 +129,6 @@ _WRITERS: Mapping[str, Callable[[Any], Any]] = {
 
 # What an Any holds under the name "value", since it need not be an object.
 _OF_THEIR_OWN = {*_PLAIN, *_DYNAMIC, *_WRITERS, "google.protobuf.Any"}
-
-
-def _number(value: float) -> float | str:
-    if math.isnan(value):
-        return "NaN"
-    return value if math.isfinite(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 def _name(field: FieldDescriptor) -> str:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import math
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -14,16 +11,15 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from distributary.codecs.types.fit import is_list
+from distributary.codecs.types.json_value import compact, encoded, iso_date, iso_time, number
 from distributary.ingest.columns.layout import source_of
-
-_EPOCH = datetime(1970, 1, 1)
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def json_text(values: Mapping[str, Any]) -> str:
     """An object of values made by `json_values`, as compact JSON."""
-    return json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return compact(values)
 
 
 def json_values(values: pa.Array) -> list[Any]:
@@ -83,9 +79,9 @@ def _leaves(values: pa.Array) -> list[Any]:
 
 def _leaf(value: Any) -> Any:
     if isinstance(value, bytes):
-        return base64.b64encode(value).decode("ascii")
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        return encoded(value)
+    if isinstance(value, float):
+        return number(value)
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
@@ -93,8 +89,8 @@ def _iso_date(days: int | None) -> str | int | None:
     if days is None:
         return None
     try:
-        return (_EPOCH + timedelta(days=days)).date().isoformat()
-    except OverflowError:  # beyond the years 1 to 9999, for which ISO 8601 has no plain form
+        return iso_date(days)
+    except OverflowError:
         return days
 
 
@@ -102,13 +98,11 @@ def _iso_time(ticks: int | None, of: pa.TimestampType) -> str | int | None:
     if ticks is None:
         return None
     seconds, rest = divmod(ticks, _PER_SECOND[of.unit])
-    try:
-        whole = (_EPOCH + timedelta(seconds=seconds)).isoformat()
-    except OverflowError:  # as above
-        return ticks
     digits = len(str(_PER_SECOND[of.unit])) - 1
-    fraction = f".{rest:0{digits}d}".rstrip("0") if rest else ""
-    return f"{whole}{fraction}{'Z' if of.tz else ''}"
+    try:
+        return iso_time(seconds, f"{rest:0{digits}d}".rstrip("0") if rest else "", zoned=bool(of.tz))
+    except OverflowError:
+        return ticks
 
 
 def joined(first: pa.StringArray | None, second: pa.StringArray | None) -> pa.StringArray | None:

@@ -16,10 +16,11 @@ import pyarrow as pa
 
 from distributary.codecs import reasons
 from distributary.codecs.avro.decode.cursor import Cursor, refused
-from distributary.codecs.avro.decode.json_text import json_text, json_value
+from distributary.codecs.avro.decode.json_text import json_value
 from distributary.codecs.avro.types.columns import Column, JsonPair, Shape, columns_of, schema_of
 from distributary.codecs.avro.types.schema import AvroType, Kind
 from distributary.codecs.avro.types.times import limits, micros_per_unit
+from distributary.codecs.types.json_value import compact
 
 Read: TypeAlias = Callable[[Cursor], Any]
 
@@ -172,7 +173,7 @@ class _Readers:
     def recursive(self, column: Column) -> Read:
         if not self._in_json:
             read = _Readers(in_json=True).recursive(column)
-            return lambda cursor: json_text(read(cursor))
+            return lambda cursor: compact(read(cursor))
         return self._record(column.avro) if column.pair is None else self._paired(column.pair)
 
     def _paired(self, pair: JsonPair) -> Read:

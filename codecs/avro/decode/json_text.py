@@ -6,23 +6,15 @@ ISO 8601, numbers that JSON lacks as text.
 
 from __future__ import annotations
 
-import base64
-import json
-import math
 from collections.abc import Callable
-from datetime import date, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
 from distributary.codecs.avro.types.columns import Column, Shape
+from distributary.codecs.types.json_value import encoded, iso_date, iso_time, number
 
-_EPOCH = datetime(1970, 1, 1)
-
-
-def json_text(value: Any) -> str:
-    """The JSON text of a value whose parts have gone through `json_value`."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+_SECOND = 1_000_000
 
 
 def json_value(column: Column) -> Callable[[Any], Any] | None:
@@ -30,27 +22,22 @@ def json_value(column: Column) -> Callable[[Any], Any] | None:
     if column.shape is Shape.TIMESTAMP:
         return _instant if column.type.tz else _local
     if column.shape is Shape.DATE:
-        return _day
+        return iso_date
     if column.shape is Shape.DECIMAL:
         return "{:f}".format
     if column.shape is Shape.SCALAR and pa.types.is_binary(column.type):
-        return lambda raw: base64.b64encode(raw).decode()
-    return _number if column.shape is Shape.SCALAR and pa.types.is_floating(column.type) else None
+        return encoded
+    return number if column.shape is Shape.SCALAR and pa.types.is_floating(column.type) else None
 
 
 def _instant(micros: int) -> str:
-    return _local(micros) + "Z"
+    return _time(micros, zoned=True)
 
 
 def _local(micros: int) -> str:
-    return (_EPOCH + timedelta(microseconds=micros)).isoformat()
+    return _time(micros, zoned=False)
 
 
-def _day(days: int) -> str:
-    return (date(1970, 1, 1) + timedelta(days=days)).isoformat()
-
-
-def _number(value: float) -> float | str:
-    if math.isnan(value):
-        return "NaN"
-    return value if math.isfinite(value) else "Infinity" if value > 0 else "-Infinity"
+def _time(micros: int, *, zoned: bool) -> str:
+    seconds, rest = divmod(micros, _SECOND)
+    return iso_time(seconds, f"{rest:06}" if rest else "", zoned=zoned)

@@ -26,6 +26,7 @@ from distributary.codecs.avro.resolution.steps import (
 from distributary.codecs.avro.types.columns import Shape
 from distributary.codecs.avro.types.schema import Kind, Logical
 from distributary.codecs.bisect import Undecodable
+from distributary.codecs.types.json_value import encoded
 
 Convert: TypeAlias = Callable[[Any], Any]
 
@@ -44,7 +45,7 @@ def _cast(step: Cast) -> Convert:
     if writer.logical is Logical.DECIMAL:
         return lambda text: _scaled(text, reader.scale)
     if reader.kind is Kind.BYTES:
-        return lambda text: base64.b64encode(text.encode()).decode()
+        return lambda text: encoded(text.encode())
     if reader.kind is Kind.STRING:
         return _text
     if reader.kind is Kind.FLOAT:

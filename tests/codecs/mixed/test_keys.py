@@ -42,6 +42,8 @@ def texts(schema: Schema, *bodies: bytes) -> list[tuple[str | None, bool] | str]
         ("long", -7, ("-7", True)),
         ("boolean", True, ("true", True)),
         ("double", 1.5, ("1.5", True)),
+        ("double", float("nan"), ("NaN", True)),
+        ({"type": "array", "items": "double"}, [1.5, float("-inf")], ('[1.5,"-Infinity"]', False)),
         ("bytes", b"ann", ("ann", True)),
         ("bytes", b"\xff", ("/w==", True)),
         (DAY, 19_000, ("2022-01-08", True)),
