@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from distributary.codecs.base import Decoded, Failure
@@ -19,8 +18,7 @@ from distributary.codecs.json.exact import ExactReader
 from distributary.codecs.json.fast import NativeReader, can_read, too_deep, unsuitable
 from distributary.codecs.json.fitting import Refused
 from distributary.codecs.types.fields import parts
-
-Rows = npt.NDArray[np.int64]
+from distributary.codecs.types.masks import Rows
 
 # The native reader's text of one call, which holds more than the payloads, must stay below 2 GiB.
 _MOST_BYTES = 64 << 20

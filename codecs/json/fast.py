@@ -19,10 +19,14 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 import pyarrow.types as kinds
 
-from distributary.codecs.json.fitting import Refused, asked, fitted, is_valid
+from distributary.codecs.json.fitting import Refused, asked, fitted
 from distributary.codecs.json.maps import MOST_KEYS, has_map, keys_of, may_be_null, with_keys
 from distributary.codecs.json.text import MAX_DEPTH
-from distributary.codecs.wire.binary_rows import BinaryRows, Longs, Mask
+from distributary.codecs.types.masks import Mask, is_valid
+from distributary.codecs.wire.binary_rows import (
+    BinaryRows,
+    Longs,
+)
 
 # A `null` at the end of more white space than this is not looked for: such a payload is left to the exact way.
 _MOST_SPACE = 64

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from distributary.codecs.json.leaves import CLOCK, DATE, EXACT_IN_FLOAT, MISFIT, leaf
+from distributary.codecs.types.masks import Mask, is_valid
 from distributary.codecs.types.walk import around, children, held, places, rebuilt
-from distributary.codecs.wire.binary_rows import Mask
 
 _LOCAL = rf"^{DATE}[T ]{CLOCK}(\.\d{{1,6}})?$"
 
@@ -183,8 +183,3 @@ def _beyond(values: pa.Array, bounds: tuple[Limit, Limit]) -> Mask | None:
 def _any(masks: Iterable[Mask | None]) -> Mask | None:
     there = [mask for mask in masks if mask is not None]
     return np.logical_or.reduce(there) if there else None
-
-
-def is_valid(values: pa.Array) -> Mask:
-    """Which values are not null."""
-    return np.asarray(values.is_valid().to_numpy(zero_copy_only=False), bool)

@@ -14,12 +14,14 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from distributary.codecs.base import Decoded, RecordReader
-from distributary.codecs.json.decode import JsonDecoder, Rows, united
+from distributary.codecs.json.decode import (
+    JsonDecoder,
+    united,
+)
 from distributary.codecs.json.fast import can_read
-from distributary.codecs.json.fitting import is_valid
 from distributary.codecs.json.maps import has_map
+from distributary.codecs.types.masks import Mask, Rows, is_valid
 from distributary.codecs.types.walk import around
-from distributary.codecs.wire.binary_rows import Mask
 
 # Every record has a value, mostly a null, in each of the union's columns, and each column costs time in every call.
 MOST_COLUMNS = 64

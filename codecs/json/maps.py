@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from distributary.codecs.json.fitting import asked
+from distributary.codecs.types.masks import Mask
 from distributary.codecs.types.walk import children, rebuilt
-from distributary.codecs.wire.binary_rows import Mask
 
 # So many different keys in all maps of a schema: a column is made for each, in every row.
 MOST_KEYS = 128

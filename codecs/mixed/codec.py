@@ -28,8 +28,11 @@ from distributary.codecs.base import (
 from distributary.codecs.changes.description import RecordDescription
 from distributary.codecs.json.codec import JsonCodec
 from distributary.codecs.json.survey import JsonSurvey
+from distributary.codecs.types.masks import Mask
 from distributary.codecs.wire import header as wire_header
-from distributary.codecs.wire.binary_rows import BinaryRows, Mask
+from distributary.codecs.wire.binary_rows import (
+    BinaryRows,
+)
 from distributary.codecs.wire.header import Frames, Kind
 from distributary.errors import BadSchema
 from distributary.registry.base import Schema, SchemaRef, SchemaType

@@ -14,7 +14,7 @@ from distributary.codecs.json.options import RESCUING
 from distributary.codecs.notebook.column import spark_type
 from distributary.codecs.notebook.plan import Mode, SubjectPlan
 from distributary.codecs.notebook.rows import DecodedColumn, SubjectRows, raise_first
-from distributary.codecs.types.row_shape import Mask
+from distributary.codecs.types.masks import Mask
 from distributary.codecs.wire.record_headers import schema_header
 from distributary.errors import ConfigError
 

@@ -19,7 +19,11 @@ from distributary.codecs.base import (
 )
 from distributary.codecs.json.options import RESCUE, RESCUING
 from distributary.codecs.notebook.plan import SubjectPlan, type_in
-from distributary.codecs.types.row_shape import Mask, empty_rows, fit
+from distributary.codecs.types.masks import Mask
+from distributary.codecs.types.row_shape import (
+    empty_rows,
+    fit,
+)
 from distributary.codecs.wire.header import Frames, bodies
 from distributary.errors import BadRecord, BadSchema, ConfigError, SchemaNotFound, UnknownFieldException
 from distributary.registry.base import Answer, Schema, SchemaRef

@@ -10,14 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from distributary.codecs.types import fit as type_fit
 from distributary.codecs.types.fit import Fit
+from distributary.codecs.types.masks import Mask
 from distributary.codecs.types.walk import alike, around, children, held, pairs
-
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from distributary.codecs.types.fit import is_list
-
-Rows = npt.NDArray[np.int64]
+from distributary.codecs.types.masks import Rows
 
 
 def children(of: pa.DataType) -> list[pa.Field]:

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Longs = npt.NDArray[np.int64]
+from distributary.codecs.types.masks import Mask
 
-Mask = npt.NDArray[np.bool_]
+Longs = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from distributary.codecs import reasons
-from distributary.codecs.wire.binary_rows import BinaryRows, Longs, Mask
+from distributary.codecs.types.masks import Mask
+from distributary.codecs.wire.binary_rows import (
+    BinaryRows,
+    Longs,
+)
 from distributary.codecs.wire.message_index import read_message_indexes
 from distributary.registry.base import SchemaRef
 

@@ -13,7 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from distributary.codecs.wire.binary_rows import BinaryRows, Longs, Mask
+from distributary.codecs.types.masks import Mask
+from distributary.codecs.wire.binary_rows import (
+    BinaryRows,
+    Longs,
+)
 
 # protoc itself refuses messages nested more deeply than this.
 MAX_DEPTH = 32

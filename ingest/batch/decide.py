@@ -27,6 +27,7 @@ from distributary.ingest.checkpoint.manifest import (
     check_sums,
 )
 from distributary.ingest.columns.layout import Layout
+from distributary.ingest.columns.names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.evolution.change_rows import ChangeRows, Origin, made_before, planned
 from distributary.ingest.evolution.meetings import Meetings
 from distributary.ingest.evolution.rules import rules_of
@@ -41,11 +42,8 @@ from distributary.ingest.tables.book import TableBook
 from distributary.ingest.tables.change import PlannedChange
 from distributary.ingest.tables.ledger import (
     BATCHES_SCHEMA,
-    BATCHES_TABLE,
     CHANGES_SCHEMA,
-    CHANGES_TABLE,
     QUARANTINE_SCHEMA,
-    QUARANTINE_TABLE,
     BatchRow,
     ChangeRow,
     batch_file,

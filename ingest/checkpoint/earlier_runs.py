@@ -21,8 +21,8 @@ from deltalake.exceptions import DeltaError
 
 from distributary.errors import TablesOfAnotherRun
 from distributary.ingest.checkpoint.generation import Start
+from distributary.ingest.columns.names import BATCHES_TABLE
 from distributary.ingest.kafka.offsets import Offsets, Positions, ends, offsets_from_json, starts
-from distributary.ingest.tables.ledger import BATCHES_TABLE
 from distributary.ingest.tables.state import table_folder
 
 GENERATION, LINEAGE = "distributary.generation", "distributary.lineage"

@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from distributary.codecs.types.fit import is_list, stored_leaf
+from distributary.codecs.types.struct_type import type_name
 from distributary.codecs.types.walk import alike, children, pairs, rebuilt
 from distributary.errors import BadSchema
-from distributary.ingest.columns.layout import SOURCE, Layout, source_of, spark_type
+from distributary.ingest.columns.layout import SOURCE, Layout, source_of
 from distributary.ingest.columns.names import RESERVED_COLUMNS, column_name, fold
 from distributary.ingest.columns.widening import widened
 
@@ -146,8 +147,8 @@ def _between(
     for old, new in pairs(before, after, source_of):
         path, origin = above + new.name, (*source, source_of(new))
         if old is None:
-            yield Change(path, "added", spark_type(new.type), origin)
+            yield Change(path, "added", type_name(new.type), origin)
         elif alike(old.type, new.type):
             yield from _between(old.type, new.type, f"{path}.", origin)
         elif old.type != new.type and not kinds.is_nested(old.type) and not kinds.is_nested(new.type):
-            yield Change(path, "widened", spark_type(new.type), origin, spark_type(old.type))
+            yield Change(path, "widened", type_name(new.type), origin, type_name(old.type))

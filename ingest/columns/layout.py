@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from distributary.codecs.types.fit import Fit, fit
+from distributary.codecs.types.struct_type import type_name
 from distributary.codecs.types.walk import alike, children, rebuilt
 
 SOURCE = b"distributary.source"
@@ -92,15 +93,7 @@ def type_at(columns: pa.Schema, column: str) -> str:
     for name in column.split("."):
         found = next((field.type for field in fields if field.name == name), None)
         fields = [] if found is None else children(found)
-    return "" if found is None else spark_type(found)
-
-
-def spark_type(column: pa.DataType) -> str:
-    """A type in Spark's spelling, such as `array<struct<id:bigint>>`."""
-    # Imported when it is needed: it takes longer to load than everything else here.
-    from pyspark.sql.pandas.types import from_arrow_type  # noqa: PLC0415
-
-    return str(from_arrow_type(column, prefer_timestamp_ntz=True).simpleString())
+    return "" if found is None else type_name(found)
 
 
 def _restricted(columns: list[pa.Field], parts: list[list[pa.Field]]) -> list[pa.Field]:

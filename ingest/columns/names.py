@@ -12,7 +12,14 @@ from distributary.errors import ConfigError
 
 ENTITY = "{entity}"
 
-RESERVED_TABLES = frozenset({"quarantine", "ledger_batches", "ledger_changes"})
+# The tables of our own, beside those of the entities.
+QUARANTINE_TABLE = "quarantine"
+
+BATCHES_TABLE = "ledger_batches"
+
+CHANGES_TABLE = "ledger_changes"
+
+RESERVED_TABLES = frozenset({QUARANTINE_TABLE, BATCHES_TABLE, CHANGES_TABLE})
 
 # Delta adds these itself to a table with a change data feed and then refuses columns called so.
 RESERVED_COLUMNS = frozenset({"_change_type", "_commit_version", "_commit_timestamp"})

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from distributary.codecs.types.fields import part
+from distributary.codecs.types.masks import is_valid
 from distributary.codecs.types.walk import around, held, places
-from distributary.ingest.conform.exact_values import cast_exactly, cast_where_exact, is_valid
+from distributary.ingest.conform.exact_values import cast_exactly, cast_where_exact
 from distributary.ingest.conform.misfits import Misfit, Trouble, misfits_at
 from distributary.ingest.conform.rescued import json_values, key_text
 

@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from distributary.codecs.types.fit import integer_range
-
-Mask = npt.NDArray[np.bool_]
+from distributary.codecs.types.masks import Mask, is_valid
 
 _DAY = 86_400_000_000
 
@@ -42,14 +41,6 @@ def cast_where_exact(values: pa.Array, to: pa.DataType) -> tuple[pa.Array, Mask]
     converted, exact = _numbers(numbers, to)
     exact &= there
     return pa.array(converted, type=to, mask=~exact), there & ~exact
-
-
-def is_valid(values: pa.Array) -> Mask:
-    """Where the values are not null."""
-    if not values.null_count:
-        return np.ones(len(values), dtype=np.bool_)
-    valid: Mask = values.is_valid().to_numpy(zero_copy_only=False)
-    return valid
 
 
 def _numbers(numbers: npt.NDArray[Any], to: pa.DataType) -> tuple[npt.NDArray[Any], Mask]:

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from distributary.codecs.types.fields import part
+from distributary.codecs.types.masks import Mask, Rows
 from distributary.errors import PolicyStopped
-from distributary.ingest.conform.exact_values import Mask
 from distributary.ingest.conform.rescued import json_values
 
 Kind = Literal["new_field", "wider_type", "incompatible_type"]
@@ -100,11 +99,11 @@ class Misfit:
     """The values of one trouble in an array: each one's row, its path from there, and the value as JSON has it."""
 
     trouble: Trouble
-    rows: npt.NDArray[np.int64]
+    rows: Rows
     paths: Sequence[str]
     values: Sequence[Any]
 
-    def under(self, prefixes: Sequence[str], rows: npt.NDArray[np.int64]) -> Misfit:
+    def under(self, prefixes: Sequence[str], rows: Rows) -> Misfit:
         """The same, seen from an array around: each one's row there and what its path begins with."""
         paths = [
             f"{prefix}.{path}" if path else prefix for prefix, path in zip(prefixes, self.paths, strict=True)

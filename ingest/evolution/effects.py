@@ -10,8 +10,9 @@ import pyarrow as pa
 from distributary.codecs.base import Codec, RecordPath
 from distributary.codecs.changes.classify import SchemaChange, classify
 from distributary.codecs.types.fields import part
+from distributary.codecs.types.struct_type import type_name
 from distributary.errors import BadSchema
-from distributary.ingest.columns.layout import NO_COLUMNS, source_of, spark_type
+from distributary.ingest.columns.layout import NO_COLUMNS, source_of
 from distributary.ingest.evolution.candidates import Candidate, Candidates
 from distributary.ingest.evolution.rules import Rules
 from distributary.ingest.evolution.transitions import Transitions
@@ -64,7 +65,7 @@ class Effects:
         records = {one: self._columns(one) for one in may_come}
         fields = {field.name for columns in records.values() if columns for field in columns}
         gone = [
-            SchemaChange("dropped", part(source_of(column)), spark_type(column.type))
+            SchemaChange("dropped", part(source_of(column)), type_name(column.type))
             for column in without_rescued(self._rules.columns, table.layout).columns
             if source_of(column) not in fields
         ]

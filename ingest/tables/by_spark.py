@@ -10,7 +10,7 @@ import pyarrow as pa
 from deltalake import Schema as DeltaSchema
 from pyspark.sql.types import StructType
 
-from distributary.ingest.tables.conditions import Definition
+from distributary.ingest.tables.conditions import Definition, identity_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,8 +55,6 @@ def add_columns(spark: SparkSession, path: str, merged: pa.Schema, identity: Col
     may give values for, are left out of it.
     """
     _, now = definition(spark, path)
-    identity = {
-        f["name"] for f in now.fields if any(key.startswith("delta.identity.") for key in f["metadata"])
-    }
+    identity = identity_columns(now)
     frame = spark.createDataFrame([], spark_schema(pa.schema([f for f in merged if f.name not in identity])))
     frame.write.format("delta").mode("append").option("mergeSchema", "true").save(path)

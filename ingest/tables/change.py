@@ -18,10 +18,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
+from distributary.codecs.types.struct_type import type_name
 from distributary.errors import CommitImpossible, PipelineError
 from distributary.ingest.columns.differences import Difference, differences, only_wider, retyped, storable
 from distributary.ingest.columns.growth import Change
-from distributary.ingest.columns.layout import Layout, spark_type
+from distributary.ingest.columns.layout import Layout
+from distributary.ingest.columns.names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.columns.widening import Widening, widenings
 from distributary.ingest.kafka.columns import kafka_fields, table_schema
 from distributary.ingest.pins import Coordinates
@@ -32,11 +34,8 @@ from distributary.ingest.tables.by_spark import definition, spark_schema
 from distributary.ingest.tables.conditions import quoted
 from distributary.ingest.tables.ledger import (
     BATCHES_SCHEMA,
-    BATCHES_TABLE,
     CHANGES_SCHEMA,
-    CHANGES_TABLE,
     QUARANTINE_SCHEMA,
-    QUARANTINE_TABLE,
 )
 from distributary.ingest.tables.log import create_actions, entry, put_entry
 from distributary.ingest.tables.state import Path, TableState, read_state, state_of
@@ -141,7 +140,7 @@ def widen_columns(spark: SparkSession, path: str, layout: pa.Schema, wanted: pa.
         return False
     _require_readable(spark, path, layout, wanted, wider)
     table = f"delta.{quoted(path)}"
-    columns = ", ".join(f"{_named(one)} TYPE {spark_type(one.after)}" for one in wider)
+    columns = ", ".join(f"{_named(one)} TYPE {type_name(one.after)}" for one in wider)
     try:
         if lacking := _lacking_features(spark, path, wider):
             spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({', '.join(lacking)})")

@@ -21,7 +21,7 @@ _HARMLESS_FEATURES = frozenset(
     | {"invariants", "checkConstraints", "generatedColumns", "columnMapping"}
 )
 
-_CONSTRAINT = "delta.constraints."
+CONSTRAINT = "delta.constraints."
 
 _GENERATED = "delta.generationExpression"
 
@@ -110,8 +110,8 @@ def _all_checks(table: Definition) -> Iterator[str]:
 
 
 def _constraints(table: Definition) -> dict[str, str]:
-    found = {k: v for k, v in table.configuration.items() if k.startswith(_CONSTRAINT)}
-    return {k.removeprefix(_CONSTRAINT): v for k, v in found.items()}
+    found = {k: v for k, v in table.configuration.items() if k.startswith(CONSTRAINT)}
+    return {k.removeprefix(CONSTRAINT): v for k, v in found.items()}
 
 
 def _invariants(metadata: Mapping[str, Any]) -> Iterator[str]:

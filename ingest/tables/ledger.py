@@ -14,14 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distributary.codecs.changes.classify import ChangeClass
+from distributary.ingest.columns.names import BATCHES_TABLE, CHANGES_TABLE
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
-
-BATCHES_TABLE = "ledger_batches"
-
-CHANGES_TABLE = "ledger_changes"
-
-QUARANTINE_TABLE = "quarantine"
 
 _INSTANT = pa.timestamp("us", "UTC")
 

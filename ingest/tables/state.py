@@ -18,6 +18,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow import fs
 
 from distributary.errors import PipelineError
+from distributary.ingest.columns.layout import SOURCE
 from distributary.ingest.columns.names import words_of
 from distributary.ingest.tables import by_spark as spark_tables
 from distributary.ingest.tables import conditions as native_conditions
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 
 Path = str | os.PathLike[str]
 
-# Key of the Delta field metadata that holds the payload's own name of a renamed column.
-_SOURCE = "distributary.source"
+# Delta's field metadata are texts.
+_SOURCE = SOURCE.decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +128,6 @@ def _without_foreign_metadata(part: Any) -> Any:
     return {key: value for key, value in kept.items() if value is not None}
 
 
-_CONSTRAINT = "delta.constraints."
-
 # What Delta keeps readable for Iceberg, whose types grow by other rules.
 _ICEBERG = ("delta.enableIcebergCompatV1", "delta.enableIcebergCompatV2")
 
@@ -146,7 +145,9 @@ def fixed_columns(state: TableState) -> frozenset[str]:
 
 
 def _expressions(state: TableState) -> Iterator[str]:
-    yield from (text for key, text in state.properties.items() if key.startswith(_CONSTRAINT))
+    yield from (
+        text for key, text in state.properties.items() if key.startswith(native_conditions.CONSTRAINT)
+    )
     yield from state.generated.values()
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
+from distributary.codecs.types.masks import Rows
 from distributary.codecs.wire.header import NO_USABLE_HEADER, TOMBSTONE, Frames
 from distributary.ingest import pins as reasons
 from distributary.ingest.kafka.places import count_spans
@@ -18,7 +19,7 @@ from distributary.ingest.worker.per_entity import EntityDemux
 from distributary.ingest.worker.placement import Placement
 from distributary.ingest.worker.report import TaskReport, to_batch
 from distributary.ingest.worker.spark_rows import SparkRows
-from distributary.ingest.worker.task import Rows, Task, tally
+from distributary.ingest.worker.task import Task, tally
 
 # Instead of a pinned record's number.
 _REFUSED, _UNKNOWN = -1, -2

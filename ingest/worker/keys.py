@@ -10,12 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distributary.codecs.mixed.keys import KeyCodec, KeyReader, has_header
+from distributary.codecs.types.masks import Rows
 from distributary.codecs.wire.header import Frames, bodies
 from distributary.ingest.kafka.records import ENTITY, TEXT
 from distributary.ingest.pins import PinnedKeys, RecordKey, numbers_of_records
 from distributary.ingest.worker.guard import deadly
-
-Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from distributary.codecs.base import INFERRED, Decoded, GrowingReader, JointCodec, JointReader, PickingCodec
+from distributary.codecs.types.masks import Codes, Rows
 from distributary.codecs.wire.header import Frames, bodies
 from distributary.ingest.columns.names import table_name
 from distributary.ingest.pins import PinnedRecord, newest_of_entities
 from distributary.ingest.routing.routes import Records, as_entities, entities
 from distributary.ingest.schemas.entity_location import NO_FIELDS, entity_name
 from distributary.ingest.worker.placement import Placement
-from distributary.ingest.worker.task import Rows, Task, tally
+from distributary.ingest.worker.task import Task, tally
 from distributary.registry.base import Schema
 
 # Instead of a pinned record's number: the entity has no schema yet; there is no entity, or none that may have a table.
@@ -177,9 +178,6 @@ def _groups(numbers: Rows) -> Iterable[tuple[int, Rows]]:
     for number, places in zip(found.tolist(), np.split(order, starts[1:]), strict=True):
         if number >= 0:
             yield number, places
-
-
-Codes = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)

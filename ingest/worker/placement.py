@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from distributary.codecs.base import Decoded, GrowingReader
 from distributary.codecs.types.fields import fields_in
+from distributary.codecs.types.masks import Codes, Rows
 from distributary.codecs.wire.header import Frames, bodies
 from distributary.errors import ConfigError, PolicyStopped
 from distributary.ingest import pins as reasons
@@ -26,9 +26,7 @@ from distributary.ingest.worker.guard import deadly
 from distributary.ingest.worker.report import Growth, Wish
 from distributary.ingest.worker.sightings import note, note_outgrown
 from distributary.ingest.worker.spark_rows import SparkRows
-from distributary.ingest.worker.task import Rows, Task, tally
-
-Codes = npt.NDArray[np.int32]
+from distributary.ingest.worker.task import Task, tally
 
 
 class Placement:

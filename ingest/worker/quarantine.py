@@ -6,17 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from distributary.codecs.types.masks import Rows
+from distributary.ingest.columns.names import QUARANTINE_TABLE
 from distributary.ingest.kafka.places import committed
 from distributary.ingest.parquet.buffers import TableBuffers
 from distributary.ingest.pins import Pins, Verdict
-from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA, QUARANTINE_TABLE
+from distributary.ingest.tables.ledger import (
+    QUARANTINE_SCHEMA,
+)
 from distributary.ingest.worker.report import TaskReport
 from distributary.registry.base import SchemaRef
-
-Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distributary.codecs.base import Decoded, RecordReader, UnknownField
+from distributary.codecs.types.masks import Rows
 from distributary.codecs.wire.header import Frames, bodies
 from distributary.ingest.kafka.records import RAW_SCHEMA, raw_records
 from distributary.ingest.pins import Pins, numbers_of_records
 from distributary.ingest.worker.guard import deadly
-from distributary.ingest.worker.task import Rows, codec_of
+from distributary.ingest.worker.task import codec_of
 
 # The columns beside RAW's: which pinned record type it is (null: none), and the body for Spark to decode.
 RECORD, BODY = "record", "body"

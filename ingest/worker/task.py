@@ -9,23 +9,22 @@ from collections.abc import Collection, Sequence
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distributary.codecs.base import Codec, RecordReader, codec_knowing, validating
+from distributary.codecs.types.masks import Codes, Rows
 from distributary.ingest.columns.layout import Layout
+from distributary.ingest.columns.names import QUARANTINE_TABLE
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.parquet.buffers import Chunk, TableBuffers
 from distributary.ingest.pins import Pins
-from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA, QUARANTINE_TABLE
+from distributary.ingest.tables.ledger import (
+    QUARANTINE_SCHEMA,
+)
 from distributary.ingest.worker.entities import EntityBook
 from distributary.ingest.worker.quarantine import Quarantine
 from distributary.ingest.worker.report import TaskReport, WrittenFile
-
-Rows = npt.NDArray[np.int64]
-
-Codes = npt.NDArray[np.int32]
 
 # Kept beyond the number that will be asked, so that the most frequent ones are among them; a hostile million is not.
 _MOST_QUESTIONS_KEPT = 10_000

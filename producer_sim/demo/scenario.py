@@ -11,10 +11,10 @@ import yaml
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from distributary.ingest.columns.names import QUARANTINE_TABLE
 from distributary.ingest.progress import Progress, Summary
 from distributary.ingest.settings.model import Settings, load
 from distributary.ingest.supervisor import Restart
-from distributary.ingest.tables.ledger import QUARANTINE_TABLE
 from distributary.ingest.tables.state import table_folder
 from distributary.producer_sim.demo.background_run import BackgroundRun
 from distributary.producer_sim.sending.delivery import make_topic

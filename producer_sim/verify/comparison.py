@@ -7,9 +7,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
 
+from distributary.ingest.columns.names import BATCHES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.session import pipeline_session
 from distributary.ingest.settings.model import Settings
-from distributary.ingest.tables.ledger import BATCHES_TABLE, QUARANTINE_TABLE
 from distributary.producer_sim.truth.sent import Truth
 from distributary.producer_sim.verify.coverage import Coverage
 from distributary.producer_sim.verify.lake import READ_ERRORS, Lake

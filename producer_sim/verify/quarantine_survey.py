@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from distributary.ingest.columns.names import QUARANTINE_TABLE
 from distributary.ingest.pins import NO_ENTITY
-from distributary.ingest.tables.ledger import QUARANTINE_TABLE
 from distributary.producer_sim.formats.corruption import value_digest
 from distributary.producer_sim.truth.checksum import Sum
 from distributary.producer_sim.truth.sent import PartitionOffset, Truth

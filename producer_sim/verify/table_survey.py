@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from distributary.ingest.columns.names import QUARANTINE_TABLE
 from distributary.ingest.settings.groups import Columns
-from distributary.ingest.tables.ledger import QUARANTINE_TABLE
 from distributary.producer_sim.events.routes import GAME
 from distributary.producer_sim.truth.checksum import SOURCE_NAME, GroupSums, Hashes, Sum, row_hashes
 from distributary.producer_sim.truth.rescued_text import RESCUED, with_canonical_rescued

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from distributary.ingest.columns.names import QUARANTINE_TABLE
 from distributary.ingest.pins import NO_ENTITY
-from distributary.ingest.tables.ledger import QUARANTINE_TABLE
 from distributary.producer_sim.truth.checksum import Sum
 from distributary.producer_sim.truth.sent import PartitionOffset, Truth
 from distributary.producer_sim.verify.coverage import Coverage, Offsets

@@ -19,8 +19,8 @@ from tests.ingest.kafka_records import Sent, batch, folder, pins, rows_of
 
 from distributary.codecs import reasons
 from distributary.codecs.base import INFERRED, load_codec
+from distributary.ingest.columns.names import QUARANTINE_TABLE
 from distributary.ingest.pins import PinnedRecord, Pins
-from distributary.ingest.tables.ledger import QUARANTINE_TABLE
 from distributary.ingest.worker.demux import Demultiplexer
 from distributary.registry.base import Schema
 

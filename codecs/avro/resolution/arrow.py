@@ -32,7 +32,10 @@ from distributary.codecs.avro.resolution.steps import (
 )
 from distributary.codecs.avro.types.columns import Column, Shape, only_column
 from distributary.codecs.bisect import Undecodable
-from distributary.codecs.types.row_shape import Mask, valid
+from distributary.codecs.types.masks import Mask
+from distributary.codecs.types.row_shape import (
+    valid,
+)
 from distributary.codecs.types.walk import around, held, places
 
 

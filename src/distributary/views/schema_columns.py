@@ -78,8 +78,8 @@ def changes_between(before: Schema | None, after: Schema, codec: Codec | None = 
 def _of_table(payload: pa.Schema) -> tuple[tuple[str, str], ...]:
     import pyarrow as pa
 
+    from distributary.codecs.types.struct_type import type_name
     from distributary.ingest.columns.growth import extend
-    from distributary.ingest.columns.layout import spark_type
 
     table = extend(pa.schema([]), payload, frozenset())
-    return tuple((column.name, spark_type(column.type)) for column in table)
+    return tuple((column.name, type_name(column.type)) for column in table)

@@ -24,9 +24,9 @@ from distributary.codecs.base import load_codec
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifest_file import ManifestStore
 from distributary.ingest.columns.growth import extend
+from distributary.ingest.columns.names import CHANGES_TABLE
 from distributary.ingest.pins import PinnedRecord, RecordKey
 from distributary.ingest.schemas.store import PinsStore
-from distributary.ingest.tables.ledger import CHANGES_TABLE
 from distributary.producer_sim.stack.local import LocalStack
 from distributary.registry.base import Schema
 from distributary.registry.confluent.options import RegistryOptions

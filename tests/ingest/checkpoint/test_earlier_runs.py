@@ -23,9 +23,12 @@ from distributary.ingest.checkpoint.earlier_runs import (
     start_from,
 )
 from distributary.ingest.checkpoint.generation import Start
+from distributary.ingest.columns.names import BATCHES_TABLE
 from distributary.ingest.kafka.offsets import Offsets, Positions, offsets_to_json
 from distributary.ingest.tables.change import create
-from distributary.ingest.tables.ledger import BATCHES_SCHEMA, BATCHES_TABLE
+from distributary.ingest.tables.ledger import (
+    BATCHES_SCHEMA,
+)
 
 TOPIC = "events"
 TABLES = ("a", "b", "quarantine")

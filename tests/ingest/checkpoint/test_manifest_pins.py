@@ -20,6 +20,7 @@ from distributary.ingest.checkpoint import manifest_pins as decisions
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifest_file import from_bytes, to_bytes
 from distributary.ingest.columns.layout import Layout
+from distributary.ingest.columns.names import QUARANTINE_TABLE
 from distributary.ingest.pins import (
     BatchId,
     PinnedSchemas,
@@ -31,7 +32,6 @@ from distributary.ingest.pins import (
     Verdict,
 )
 from distributary.ingest.settings.groups import NamedTable, Policies
-from distributary.ingest.tables.ledger import QUARANTINE_TABLE
 from distributary.ingest.worker.report import TaskReport
 from distributary.producer_sim.formats.corruption import framed
 

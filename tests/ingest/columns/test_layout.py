@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.ingest.arrow_data import columns_within, same, schemas
 
 from distributary.ingest.columns.growth import changes, extend
-from distributary.ingest.columns.layout import SOURCE, Layout, column_path, restrict, spark_type
+from distributary.ingest.columns.layout import SOURCE, Layout, column_path, restrict
 
 RESERVED = frozenset({"kafka_key", "_rescued_data"})
 EMPTY = pa.schema([])
@@ -71,13 +71,6 @@ def test_the_bases_type_stays_and_a_record_that_cannot_fill_it_does_not_carry_it
     assert same(extend(base, record, RESERVED), base)
     assert restrict(base, EMPTY, [record]).names == ["a"]
     assert restrict(base, EMPTY, [record]).field("a").type == pa.int32()
-
-
-def test_types_are_spelt_as_spark_spells_them() -> None:
-    of = pa.struct(
-        [("t", pa.timestamp("us", "UTC")), ("n", pa.timestamp("us")), ("m", pa.map_(pa.string(), pa.int64()))]
-    )
-    assert spark_type(of) == "struct<t:timestamp,n:timestamp_ntz,m:map<string,bigint>>"
 
 
 def test_a_fields_path_in_the_payloads_names_leads_to_its_column() -> None:

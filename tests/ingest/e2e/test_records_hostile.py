@@ -24,8 +24,8 @@ from tests.ingest.e2e.handmade import (
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
 from distributary.errors import PolicyStopped
+from distributary.ingest.columns.names import BATCHES_TABLE
 from distributary.ingest.run import run
-from distributary.ingest.tables.ledger import BATCHES_TABLE
 from distributary.registry.memory import MemoryRegistry
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 from tests.ingest.e2e.handmade import EVENT, Schema, column, quarantined, reasons, registered
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
+from distributary.ingest.columns.names import BATCHES_TABLE
 from distributary.ingest.parquet.data_file import owner
-from distributary.ingest.tables.ledger import BATCHES_TABLE
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.heavy]
 

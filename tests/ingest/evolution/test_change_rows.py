@@ -25,13 +25,13 @@ from distributary.ingest.checkpoint.histories import Met
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifest_file import from_bytes, to_bytes
 from distributary.ingest.columns.layout import Layout
+from distributary.ingest.columns.names import CHANGES_TABLE
 from distributary.ingest.evolution.change_rows import made_before
 from distributary.ingest.evolution.meetings import Meetings
 from distributary.ingest.evolution.rules import rules_of
 from distributary.ingest.evolution.transitions import Transitions
 from distributary.ingest.pins import PinnedRecord, PinnedTable
 from distributary.ingest.settings.model import Settings
-from distributary.ingest.tables.ledger import CHANGES_TABLE
 from distributary.registry.base import Schema
 
 WIDE = 2**40

@@ -9,6 +9,7 @@ from deltalake import DeltaTable
 from tests.ingest.commits import by_log
 
 from distributary.ingest.columns.differences import storable
+from distributary.ingest.columns.names import BATCHES_TABLE, CHANGES_TABLE
 from distributary.ingest.parquet.data_file import owner
 from distributary.ingest.tables import ledger
 from distributary.ingest.tables.change import create
@@ -59,7 +60,7 @@ def change_row(column: str) -> ledger.ChangeRow:
 
 
 def test_a_batch_is_one_row_that_can_be_read_back(tmp_path: Path) -> None:
-    create(tmp_path / ledger.BATCHES_TABLE, ledger.BATCHES_SCHEMA, {})
+    create(tmp_path / BATCHES_TABLE, ledger.BATCHES_SCHEMA, {})
     file = ledger.batch_file(tmp_path, batch_row())
     assert owner(file.name) == ("c" * 8, 4)
     assert by_log(NativeCommits(), tmp_path / file.table, [file], ledger.BATCHES_SCHEMA, "app", 4, {})
@@ -72,7 +73,7 @@ def test_a_batch_is_one_row_that_can_be_read_back(tmp_path: Path) -> None:
 
 
 def test_changes_are_one_row_each(tmp_path: Path) -> None:
-    create(tmp_path / ledger.CHANGES_TABLE, ledger.CHANGES_SCHEMA, {})
+    create(tmp_path / CHANGES_TABLE, ledger.CHANGES_SCHEMA, {})
     file = ledger.changes_file(tmp_path, [change_row("elo"), change_row("board.size")])
     assert by_log(NativeCommits(), tmp_path / file.table, [file], ledger.CHANGES_SCHEMA, "app", 4, {})
     rows = DeltaTable(tmp_path / file.table).to_pyarrow_table().to_pylist()

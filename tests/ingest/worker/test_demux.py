@@ -34,9 +34,9 @@ from tests.ingest.kafka_records import (
 from distributary.codecs.protobuf.codec import ProtobufReader
 from distributary.ingest import pins as reasons
 from distributary.ingest.columns.layout import Layout
+from distributary.ingest.columns.names import QUARANTINE_TABLE
 from distributary.ingest.pins import PinnedRecord, PinnedTable, Pins, Verdict
 from distributary.ingest.settings.groups import NamedTable, Policies
-from distributary.ingest.tables.ledger import QUARANTINE_TABLE
 from distributary.ingest.worker.demux import Demultiplexer, demultiplex
 from distributary.ingest.worker.report import TaskReport, total
 from distributary.producer_sim.formats.corruption import HEADER, framed

@@ -12,9 +12,9 @@ from tests.ingest.kafka_records import TOPIC, Sent, aside_rows, batch, pins, row
 
 from distributary.codecs.base import INFERRED
 from distributary.ingest.columns.layout import Layout
+from distributary.ingest.columns.names import QUARANTINE_TABLE
 from distributary.ingest.pins import PinnedRecord, PinnedTable, Pins, for_workers
 from distributary.ingest.settings.groups import NamedTable, Policies, Route
-from distributary.ingest.tables.ledger import QUARANTINE_TABLE
 from distributary.ingest.worker.demux import Demultiplexer
 from distributary.ingest.worker.report import TaskReport
 from distributary.ingest.worker.sightings import Sighting

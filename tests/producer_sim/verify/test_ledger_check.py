@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from tests.ingest.commits import by_log
 
+from distributary.ingest.columns.names import BATCHES_TABLE, CHANGES_TABLE
 from distributary.ingest.tables import ledger
 from distributary.ingest.tables.change import create
 from distributary.ingest.tables.log_commit import NativeCommits
@@ -22,7 +23,7 @@ NOTHING_HELD = Held(Coverage(), Coverage(), Counter())
 
 def write_batch(root: Path) -> None:
     """A batch without a record."""
-    create(root / ledger.BATCHES_TABLE, ledger.BATCHES_SCHEMA, {})
+    create(root / BATCHES_TABLE, ledger.BATCHES_SCHEMA, {})
     counts = ("rows_read", "rows_tables", "rows_quarantined", "rows_dropped", "rows_already")
     row = ledger.BatchRow(
         pipeline="games",
@@ -77,7 +78,7 @@ def write_changes(root: Path, *changes: tuple[str, str | None, str | None], batc
 def test_a_change_that_is_told_twice_is_found(columns: int, tmp_path: Path) -> None:
     write_batch(tmp_path)
     lake = Lake(root=tmp_path, template="{entity}")
-    create(tmp_path / ledger.CHANGES_TABLE, pa.schema(list(ledger.CHANGES_SCHEMA)[:columns]), {})
+    create(tmp_path / CHANGES_TABLE, pa.schema(list(ledger.CHANGES_SCHEMA)[:columns]), {})
     whole = columns == len(ledger.CHANGES_SCHEMA)
     write_changes(tmp_path, ("rank", None, "A"), ("rank", None, "B") if whole else ("level", None, None))
     assert list(check_ledger(read_ledger(lake) or [], NOTHING_HELD)) == []
