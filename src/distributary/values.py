@@ -1,4 +1,4 @@
-"""What settings and options are made of: frozen groups that check themselves, and values as users write them."""
+"""What settings and options are made of: frozen groups that check themselves, values as users write them, and what is wrong with them."""
 
 from __future__ import annotations
 
