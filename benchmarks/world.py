@@ -15,6 +15,7 @@ from benchmarks.sizes import Sizes
 from benchmarks.watching import Watch
 from pyspark.sql import SparkSession
 
+from distributary.ingest.kafka.connect import connect
 from distributary.ingest.run import schemas_of
 from distributary.ingest.schemas.subjects import inferred_subject, value_subjects
 from distributary.ingest.session import spark_conf
@@ -84,7 +85,10 @@ class World:
 
     def _schema_of(self, topic: str) -> Schema:
         settings = self.settings(topic, self._folder, self.sizes.batch_rows)
-        with schemas_of(settings, self.spark) as schemas:
+        with (
+            connect(settings.source, self.spark) as kafka,
+            schemas_of(settings, self.spark, kafka) as schemas,
+        ):
             decode = settings.decode
             subject = inferred_subject(settings.name, decode)
             subject = subject or value_subjects(settings.source, settings.registry, decode)[0]

@@ -31,9 +31,9 @@ from distributary.ingest.checkpoint.generation import (
 )
 from distributary.ingest.checkpoint.lease import Lease
 from distributary.ingest.checkpoint.manifest_file import ManifestStore
-from distributary.ingest.kafka.cluster import KafkaCluster, lag, topic_identity
+from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.offsets import ends
-from distributary.ingest.kafka.source import read_stream, warm_up
+from distributary.ingest.kafka.source import complete, read_stream, warm_up
 from distributary.ingest.progress import Progress
 from distributary.ingest.routing.ahead import ReadExpression, read_in_session
 from distributary.ingest.schemas.book import SchemaBook, same_columns
@@ -54,6 +54,7 @@ class Pipeline:
     settings: Settings
     spark: SparkSession
     registry: SchemaRegistry
+    kafka: KafkaCluster
     checkpoint: Checkpoint
     generation: Generation
     tables: TableBook
@@ -71,10 +72,9 @@ class Pipeline:
 
     def records_waiting(self) -> int:
         """How many offsets lie between where this run begins and the end of the topics, as of now."""
-        cluster, last = KafkaCluster(self.settings), ManifestStore(self.checkpoint).last()
-        read = ends(last.offsets) if last else self.generation.start.offsets or cluster.earliest_offsets()
-        left = lag(cluster.end_offsets(), read)
-        return sum(offsets for partitions in left.values() for offsets in partitions.values())
+        last = ManifestStore(self.checkpoint).last()
+        read = ends(last.offsets) if last else self.generation.start.offsets or self.kafka.earliest_offsets()
+        return sum(offsets for partitions in self.kafka.lag(read).values() for offsets in partitions.values())
 
     def batch_runner(
         self,
@@ -129,7 +129,10 @@ class Pipeline:
 
     def start(self, process: Any) -> StreamingQuery:
         """The streaming query, started; `process` is called with each batch."""
-        records = read_stream(self.spark, self.settings, self.generation.start.offsets)
+        start = self.generation.start.offsets
+        if start is not None:
+            start = complete(start, self.kafka.partitions())
+        records = read_stream(self.spark, self.settings, start)
         trigger = self.settings.trigger
         writer = (
             records.writeStream.queryName(self.settings.name)
@@ -142,20 +145,24 @@ class Pipeline:
 
 
 @contextmanager
-def open_pipeline(settings: Settings, spark: SparkSession, registry: SchemaRegistry) -> Iterator[Pipeline]:
+def open_pipeline(
+    settings: Settings, spark: SparkSession, registry: SchemaRegistry, kafka: KafkaCluster
+) -> Iterator[Pipeline]:
     """The pipeline with its lease held, its identity checked, and leftovers of crashes swept."""
     expression = _expression(spark, settings)
     checkpoint = Checkpoint(settings.checkpoint)
     with Lease(checkpoint, spark, settings.name) as lease:
         checkpoint.make()
         checkpoint.sweep()
-        generation = _generation(settings, checkpoint)
+        generation = _generation(settings, kafka, checkpoint)
         _sweep_tables(settings, checkpoint, generation)
-        _warm_up_once(spark, settings)
+        _warm_up_once(spark, settings, kafka)
         root, columns = str(settings.sink.root), settings.sink.columns
         native = NativeCommits()
         tables = TableBook(root, columns, spark, settings.limits.commit_threads, native)
-        yield Pipeline(settings, spark, registry, checkpoint, generation, tables, lease, native, expression)
+        yield Pipeline(
+            settings, spark, registry, kafka, checkpoint, generation, tables, lease, native, expression
+        )
 
 
 def _expression(spark: SparkSession, settings: Settings) -> ReadExpression | None:
@@ -166,11 +173,10 @@ def _expression(spark: SparkSession, settings: Settings) -> ReadExpression | Non
     return read_in_session(spark, text, native=settings.decode.engine == "arrow")
 
 
-def _generation(settings: Settings, checkpoint: Checkpoint) -> Generation:
+def _generation(settings: Settings, kafka: KafkaCluster, checkpoint: Checkpoint) -> Generation:
     generation = read_generation(checkpoint)
     check_continuity(checkpoint, generation, ManifestStore(checkpoint))
-    cluster, topics = topic_identity(settings)
-    world = World(cluster, topics, fingerprint(settings))
+    world = World(kafka.cluster_id(), kafka.topic_ids(), fingerprint(settings))
     if generation is not None:
         check_same_world(generation, world)
         return generation
@@ -183,9 +189,9 @@ def _generation(settings: Settings, checkpoint: Checkpoint) -> Generation:
 _warm: set[str] = set()
 
 
-def _warm_up_once(spark: SparkSession, settings: Settings) -> None:
+def _warm_up_once(spark: SparkSession, settings: Settings, kafka: KafkaCluster) -> None:
     if spark.sparkContext.applicationId not in _warm:
-        warm_up(spark, settings, ["distributary.ingest.worker.demux"])
+        warm_up(spark, settings, kafka, ["distributary.ingest.worker.demux"])
         _warm.add(spark.sparkContext.applicationId)
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 from pyspark.sql import SparkSession
 
 from distributary.codecs.base import growing, load_codec
+from distributary.ingest.asking import Stopped
 from distributary.ingest.inference.entities import infer_entities, keep
 from distributary.ingest.inference.topic import infer
+from distributary.ingest.kafka.cluster import KafkaCluster
+from distributary.ingest.kafka.connect import connect
 from distributary.ingest.pipeline import open_pipeline
-from distributary.ingest.progress import Progress, Silent
+from distributary.ingest.progress import Progress, Silent, Summary
 from distributary.ingest.schemas.entity_location import EntitySchemas, location_of
 from distributary.ingest.schemas.hints import hints_of
 from distributary.ingest.schemas.mixed import MixedSchemas
@@ -48,18 +51,24 @@ def run(
     200
     """
     watch, stopped = progress or Silent(), stop or threading.Event()
-    with ExitStack() as opened:
+    with ExitStack() as opened, suppress(Stopped):
         session = spark or opened.enter_context(pipeline_session(settings))
+        kafka = opened.enter_context(connect(settings.source, session, stopped))
         own = registry or opened.enter_context(
-            schemas_of(settings, session, lambda notice: watch.waiting(notice.text, 0.0))
+            schemas_of(settings, session, kafka, lambda notice: watch.waiting(notice.text, 0.0))
         )
-        pipeline = opened.enter_context(open_pipeline(settings, session, own))
+        pipeline = opened.enter_context(open_pipeline(settings, session, own, kafka))
         return Supervisor(pipeline, watch, stopped).run()
+    # It was told to stop before it began.
+    return Outcome(Summary(), ())
 
 
 @contextmanager
 def schemas_of(
-    settings: Settings, spark: SparkSession, tell: Callable[[Notice], None] = to_log
+    settings: Settings,
+    spark: SparkSession,
+    kafka: KafkaCluster,
+    tell: Callable[[Notice], None] = to_log,
 ) -> Iterator[SchemaRegistry]:
     """Where the settings' schemas come from: the registry, the location of the one that is inferred, or both.
 
@@ -82,7 +91,7 @@ def schemas_of(
     location = location_of(settings.name, settings.decode)
     if isinstance(location, EntitySchemas):
         if not location.names():
-            keep(location, infer_entities(spark, settings))
+            keep(location, infer_entities(spark, settings, kafka))
     elif location.latest() is None:
-        location.register(location.subject, infer(spark, settings).text)
+        location.register(location.subject, infer(spark, settings, kafka).text)
     yield location

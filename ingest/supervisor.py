@@ -1,7 +1,4 @@
-"""Runs the streaming query and starts it again, at once when a schema evolved and with back-off when something failed.
-
-Either happens as often as its budget allows within a window; one more ends the run.
-"""
+"""Runs the streaming query, and starts it again: at once when a schema evolved, with back-off when something failed."""
 
 from __future__ import annotations
 
@@ -18,11 +15,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from distributary.errors import BudgetSpent, DistributaryError, PipelineError
+from distributary.ingest.asking import Stopped
 from distributary.ingest.batch.judge import RestartToEvolve
 from distributary.ingest.batch.runner import BatchRunner, Done
 from distributary.ingest.pipeline import Pipeline
 from distributary.ingest.progress import Progress, Summary
-from distributary.ingest.schemas.registry_wait import Stopped
 from distributary.ingest.settings.groups import Budget
 from distributary.ingest.tables.change import PlannedChange
 

@@ -20,6 +20,7 @@ from distributary.codecs.types.fields import fields_in
 from distributary.codecs.wire.record_headers import last_header
 from distributary.ingest.inference.bound import Looked, check_bound, enough
 from distributary.ingest.inference.topic import records_to_infer
+from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.routing.routes import as_text
 from distributary.ingest.schemas.entity_location import NO_FIELDS, EntitySchemas, entity_name, schema_folder
 from distributary.ingest.schemas.hints import hints_of
@@ -45,7 +46,9 @@ _TOGETHER = 256
 _Run = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def infer_entities(spark: SparkSession, settings: Settings, sample: int | None = None) -> dict[str, Schema]:
+def infer_entities(
+    spark: SparkSession, settings: Settings, kafka: KafkaCluster, sample: int | None = None
+) -> dict[str, Schema]:
     """By entity the schema of its records, from the earliest to the latest offset or of about `sample` records of them all.
 
     Of an entity's records that have one key only the latest is looked at; nulls, what is no JSON, records without an entity, and
@@ -53,7 +56,9 @@ def infer_entities(spark: SparkSession, settings: Settings, sample: int | None =
     Raises ConfigError where the records of one have more fields than decode.max_fields.
     """
     # A task for each of the many parts of a shuffle would be a Python worker each, mostly for nothing.
-    records = _latest(settings.decode.format, settings.route, records_to_infer(spark, settings, sample))
+    records = _latest(
+        settings.decode.format, settings.route, records_to_infer(spark, settings, kafka, sample)
+    )
     records = records.coalesce(spark.sparkContext.defaultParallelism)
     known = replace(_NOTHING, text=hints_of(settings.decode.schema_hints).json())
     run = _inferring(settings.decode.format, settings.route, known, enough(settings.decode.max_fields))

@@ -26,7 +26,7 @@ from distributary.registry.base import Schema
 _OPTIONS = {"dropFieldIfAllNull": "true", "mode": "DROPMALFORMED"}
 
 
-def infer(spark: SparkSession, settings: Settings, sample: int | None = None) -> Schema:
+def infer(spark: SparkSession, settings: Settings, kafka: KafkaCluster, sample: int | None = None) -> Schema:
     """The schema of the topics' records, from the earliest to the latest offset or of `sample` records of them.
 
     Of records that have a key only the latest is looked at; nulls, what is no JSON, and records that name a registered
@@ -34,23 +34,24 @@ def infer(spark: SparkSession, settings: Settings, sample: int | None = None) ->
     there are more fields than decode.max_fields.
     """
     hints, cut_short = hints_of(settings.decode.schema_hints), spark.sparkContext.accumulator(0)
-    values = _latest(records_to_infer(spark, settings, sample))
+    values = _latest(records_to_infer(spark, settings, kafka, sample))
     found = hinted(_schema_of(spark, _texts(settings.decode, values, hints, cut_short)), hints)
     schema = Schema(0, "STRUCT", found.json())
     check_bound([Looked(schema, cut_short.value > 0)], settings.decode.max_fields)
     return schema
 
 
-def records_to_infer(spark: SparkSession, settings: Settings, sample: int | None = None) -> DataFrame:
+def records_to_infer(
+    spark: SparkSession, settings: Settings, kafka: KafkaCluster, sample: int | None = None
+) -> DataFrame:
     """The topics' records that name no schema and are no nulls, all of them or about `sample` of the newest."""
-    offsets = _sampled(_everything(settings), sample)
+    offsets = _sampled(_everything(kafka), sample)
     records = _without_registered(settings.decode, settings.source, read_range(spark, settings, offsets))
     return records.where("value IS NOT NULL")
 
 
-def _everything(settings: Settings) -> Offsets:
-    cluster = KafkaCluster(settings)
-    first, last = cluster.earliest_offsets(), cluster.end_offsets()
+def _everything(kafka: KafkaCluster) -> Offsets:
+    first, last = kafka.earliest_offsets(), kafka.end_offsets()
     return {
         topic: {number: (first[topic][number], end) for number, end in partitions.items()}
         for topic, partitions in last.items()

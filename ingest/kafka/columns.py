@@ -1,7 +1,4 @@
-"""The columns that an entity's table has beside its payload's, and a table's columns with and without them.
-
-Those that say where a row came from are the first, so that later columns follow them; the rescued values are the last.
-"""
+"""The columns that say where a row came from, first in every entity's table so that later columns follow them."""
 
 from __future__ import annotations
 

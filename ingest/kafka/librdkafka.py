@@ -1,6 +1,6 @@
-"""Kafka's client options in the spelling of librdkafka, which asks the cluster who it is and how far it has come.
+"""Kafka's client options in the spelling of librdkafka, which asks the cluster where there is no JVM of ours.
 
-Spark's source uses Kafka's Java client and takes the options as they are written. Only what decides how to connect is
+Spark's source and `java.py` use Kafka's Java client and take the options as they are written. Only what decides how to connect is
 translated (https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md); the rest is tuning.
 """
 
@@ -49,6 +49,11 @@ _JAVA_ONLY = re.compile(
     r"|ssl\.(protocol|enabled\.protocols|provider|secure\.random\.implementation|(key|trust)manager\.algorithm)"
 )
 
+# Kafka's own way to a token, which librdkafka has too.
+_OWN_LOGIN = re.compile(
+    r"org\.apache\.kafka\.common\.security\.oauthbearer\.(secured\.)?OAuthBearerLoginCallbackHandler"
+)
+
 _DECIDES = ("security.", "sasl.", "ssl.")
 
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
@@ -62,8 +67,8 @@ _OPTION = re.compile(r"""([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*
 
 def librdkafka_options(kafka: Mapping[str, str]) -> dict[str, str]:
     """The options that decide how to connect. Raises ConfigError, never quoting a value that may be a secret."""
-    for name in kafka:
-        _check_known(name)
+    for name, value in kafka.items():
+        _check_known(name, value)
     return {
         **{name: value for name, value in kafka.items() if name in _SAME},
         **{_RENAMED[name]: value for name, value in kafka.items() if name in _RENAMED},
@@ -74,12 +79,14 @@ def librdkafka_options(kafka: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _check_known(name: str) -> None:
+def _check_known(name: str, value: str) -> None:
     known = name in _SAME or name in _RENAMED or name in _TOGETHER or _JAVA_ONLY.fullmatch(name)
+    if name == "sasl.login.callback.handler.class":
+        known = _OWN_LOGIN.fullmatch(value)
     if name.startswith(_DECIDES) and not known:
         raise ConfigError(
-            f"source.kafka.{name} cannot be used: the cluster is also asked by librdkafka, which has no such option. "
-            f"Authenticate by one of {', '.join(_MECHANISMS)} or by a certificate (PEM or PKCS12)"
+            f"source.kafka.{name} cannot be used without a Spark session: librdkafka, which then asks the cluster, has no "
+            f"such option. Authenticate by one of {', '.join(_MECHANISMS)} or by a certificate (PEM or PKCS12)"
         )
 
 
@@ -89,8 +96,8 @@ def _login(kafka: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     mechanism = kafka.get("sasl.mechanism", "GSSAPI")
     if mechanism not in _MECHANISMS:
         raise ConfigError(
-            f"source.kafka: the SASL mechanism {mechanism} (Java's default is GSSAPI) cannot be used: the cluster is also "
-            f"asked by librdkafka, whose build knows {', '.join(_MECHANISMS)}; set sasl.mechanism to one of them"
+            f"source.kafka: the SASL mechanism {mechanism} (Java's default is GSSAPI) cannot be used without a Spark "
+            f"session: librdkafka, which then asks the cluster, knows {', '.join(_MECHANISMS)}; set sasl.mechanism to one of them"
         )
     options = _jaas(kafka.get("sasl.jaas.config", ""))
     if mechanism == "OAUTHBEARER":
@@ -147,8 +154,8 @@ def _store_type(kafka: Mapping[str, str], store: str, readable: tuple[str, ...])
     found = kafka.get(f"{store}.type", "JKS").upper()
     if found not in readable:
         raise ConfigError(
-            f"source.kafka.{store}.location is of the type {found} (Java's default is JKS), which librdkafka, asked for "
-            f"the cluster's identity, cannot read; convert it (keytool, openssl) and set {store}.type to "
+            f"source.kafka.{store}.location is of the type {found} (Java's default is JKS), which librdkafka, "
+            f"which asks the cluster where there is no Spark session, cannot read; convert it (keytool, openssl) and set {store}.type to "
             f"{' or '.join(readable)}"
         )
     return found

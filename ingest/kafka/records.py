@@ -1,4 +1,4 @@
-"""What workers read of Kafka's records, columns and headers: chosen on the driver, given its final form in the worker."""
+"""The columns of Kafka's records that workers read: chosen on the driver, given their final form in the worker."""
 
 from __future__ import annotations
 

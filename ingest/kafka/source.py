@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from distributary.ingest.kafka.cluster import KafkaCluster, lag, topic_identity
+from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.offsets import Offsets, Positions, ends, positions_to_json, starts
 from distributary.ingest.settings.model import Settings
-
-__all__ = ["KafkaCluster", "complete", "lag", "read_range", "read_stream", "topic_identity", "warm_up"]
 
 # Spark's way to say "from the first record that is there".
 EARLIEST = -2
@@ -31,12 +29,12 @@ def read_stream(
 ) -> DataFrame:
     """The topics as a stream.
 
-    `starting_offsets` takes the settings' place, and like that counts only on a new checkpoint; partitions that
-    it does not name are read from their beginning.
+    `starting_offsets` takes the settings' place, and like that counts only on a new checkpoint; it names every partition
+    (see `complete`).
     """
     start: str = settings.source.starting_offsets
     if starting_offsets is not None:
-        start = _as_text(complete(starting_offsets, KafkaCluster(settings).partitions()))
+        start = _as_text(starting_offsets)
     options = {
         **_options(settings),
         "subscribe": ",".join(settings.source.topics),
@@ -57,7 +55,7 @@ def read_range(spark: SparkSession, settings: Settings, offsets: Offsets) -> Dat
     return spark.read.format("kafka").options(**options).load()
 
 
-def complete(positions: Positions, partitions: dict[str, list[int]]) -> Positions:
+def complete(positions: Positions, partitions: Mapping[str, Sequence[int]]) -> Positions:
     """The positions of exactly these partitions, as Spark demands; those without any start at the beginning."""
     return {
         topic: {number: positions.get(topic, {}).get(number, EARLIEST) for number in numbers}
@@ -65,14 +63,15 @@ def complete(positions: Positions, partitions: dict[str, list[int]]) -> Position
     }
 
 
-def warm_up(spark: SparkSession, settings: Settings, modules: Sequence[str] = ()) -> None:
+def warm_up(
+    spark: SparkSession, settings: Settings, cluster: KafkaCluster, modules: Sequence[str] = ()
+) -> None:
     """Have Python workers started, `modules` imported there and Kafka's client loaded before the first batch.
 
     The first batch of a cold session costs seconds more than a warm one.
     """
     slots = spark.sparkContext.defaultParallelism
     _run(spark.range(0, slots, 1, slots), modules)
-    cluster = KafkaCluster(settings)
     first, last = cluster.earliest_offsets(), cluster.end_offsets()
     offsets: Offsets = {
         topic: {

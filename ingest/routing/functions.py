@@ -1,7 +1,4 @@
-"""The functions and operators of Spark SQL that routing expressions may use natively, each exactly as Spark does it.
-
-With the kinds of values that they take: what Spark would cast, and what nobody does natively, is refused by name.
-"""
+"""The functions and operators of Spark SQL that routing expressions may use natively, each exactly as Spark does it."""
 
 from __future__ import annotations
 

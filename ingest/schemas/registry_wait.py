@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, wait
 from time import monotonic
 from typing import TypeVar
 
 from distributary.errors import RegistryUnavailable
+from distributary.ingest.asking import Stopped, answer_to
 from distributary.ingest.progress import Progress
 
 T = TypeVar("T")
@@ -17,15 +17,6 @@ FIRST_SECONDS, LONGEST_SECONDS = 1.0, 30.0
 
 # Longer than a registry's "no" has to last before it is believed, which is no silence.
 QUIET_SECONDS = 5.0
-
-# A run that is told to stop finishes its batch if the registry answers, but does not wait for one that may be down.
-_GRACE_SECONDS = 1.0
-
-_LOOK_SECONDS = 0.1
-
-
-class Stopped(Exception):
-    """The run was told to stop while it waited."""
 
 
 class RegistryWait:
@@ -56,27 +47,14 @@ class RegistryWait:
 
     def _answer(self, ask: Callable[[], T]) -> T:
         """What it answers; says so when it takes long, and leaves the question alone when the run is told to stop."""
-        asked, began, told = _aside(ask), monotonic(), False
-        while not wait([asked], _LOOK_SECONDS).done:
-            if self._stop.is_set() and not wait([asked], _GRACE_SECONDS).done:
-                raise Stopped
+        began, told = monotonic(), False
+
+        def tell() -> None:
+            nonlocal told
             if not told and monotonic() - began >= QUIET_SECONDS:
                 told = True
                 self._progress.waiting(
                     f"no answer from the schema registry for {QUIET_SECONDS:.0f} s; it is asked again", 0.0
                 )
-        return asked.result()
 
-
-def _aside(ask: Callable[[], T]) -> Future[T]:
-    """The answer to come, of a thread that nobody has to wait for: a request that hangs must not keep a run from ending."""
-    answer: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            answer.set_result(ask())
-        except BaseException as error:  # noqa: BLE001 whoever waits for the answer raises it
-            answer.set_exception(error)
-
-    threading.Thread(target=run, name="registry-question", daemon=True).start()
-    return answer
+        return answer_to(ask, self._stop, meanwhile=tell)

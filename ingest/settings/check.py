@@ -1,7 +1,4 @@
-"""What is wrong with a settings file, held against the model of all settings: each with its place, its key and a remedy.
-
-Of a key that no setting has it is told which one was probably meant.
-"""
+"""What pydantic finds wrong with a settings file, told with place, key and remedy."""
 
 from __future__ import annotations
 

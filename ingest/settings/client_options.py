@@ -23,6 +23,13 @@ _NOT_ITSELF = re.compile(
     r"(url|uri|class|provider|file|location|path|seconds|ms|enabled|type|claim\.name)$", re.IGNORECASE
 )
 
+# The words of a login configuration, and those that every one of them may have.
+_PART = re.compile(r"""[^\s=;"']+""")
+
+_OPEN = re.compile(
+    r"[\w.$]+LoginModule|required|requisite|sufficient|optional|true|false|username|password|clientId|clientSecret|scope"
+)
+
 
 class ClientOptions(Mapping[str, str]):
     """A frozen mapping of option names to texts whose `repr` masks what looks like a secret."""
@@ -65,6 +72,22 @@ class ClientOptions(Mapping[str, str]):
     ) -> JsonSchemaValue:
         """Any names, scalar values."""
         return {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
+
+
+def without_secrets(text: str, options: Mapping[str, str]) -> str:
+    """A text that somebody else wrote, with a mask in place of every word in it that an option keeps secret."""
+    words = {word for name, value in options.items() if _SECRET.search(name) for word in _words(name, value)}
+    for word in sorted(words, key=len, reverse=True):
+        text = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", lambda _: MASK, text)
+    return text
+
+
+def _words(name: str, value: str) -> set[str]:
+    """What must not be told of a secret option: its value, and every word of a login configuration that may be one."""
+    if _NOT_ITSELF.search(name):
+        return set()
+    parts = _PART.findall(value) if "jaas" in name.lower() else []
+    return {word for word in (value, *parts) if word and not _OPEN.fullmatch(word)}
 
 
 def is_literal_secret(name: str, value: str) -> bool:

@@ -42,7 +42,7 @@ class Source(Group):
     """Where the events come from."""
 
     kafka: Annotated[ClientOptions, AfterValidator(check_kafka)]
-    """Kafka client options by the names of Kafka's Java client, such as `bootstrap.servers` and `security.protocol`. `isolation.level` is `read_committed` unless given. Options that would break a promise are refused."""
+    """Any options of Kafka's Java client, by their own names, such as `bootstrap.servers` and `security.protocol`. `isolation.level` is `read_committed` unless given. Only options that would break a promise are refused."""
     topics: Annotated[tuple[Annotated[str, AfterValidator(_checked_topic)], ...], Field(min_length=1)]
     """The topics to read."""
     starting_offsets: Literal["earliest", "latest"] = "earliest"

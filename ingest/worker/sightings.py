@@ -1,6 +1,6 @@
-"""What workers saw of fields that get no column, and the warning about each: those that the schema lacks, and those beyond its bound.
+"""Fields that records have and their schema lacks: what workers saw of them on a sample, and the warning about each.
 
-Only the run's operator can help: the first take the schema that the producer writes with, the others decode.max_fields or a hint.
+Their values are in no column. Only the run's operator can help: it takes the schema that the producer writes with.
 """
 
 from __future__ import annotations

@@ -56,7 +56,8 @@ class KafkaBroker(Service):
 
     name = "Kafka broker"
     port_option = "--broker-port"
-    port_names = ("main", "controller")
+    port_names: tuple[str, ...] = ("main", "controller")
+    java_options: Sequence[str] = ()
 
     def __init__(self, folder: Path, port: int | None = None, report: Report = to_stderr) -> None:
         """Manage the broker of this folder; see `Service`."""
@@ -74,10 +75,14 @@ class KafkaBroker(Service):
 
     def _command(self, ports: Mapping[str, int]) -> Sequence[str]:
         properties = self.folder / "server.properties"
-        properties.write_text(
-            _PROPERTIES.format(host=LOOPBACK, data=self.folder / "data", **ports), encoding="utf-8"
-        )
-        java = [str(find_java().path), "-Xmx512m", "-cp", str(self.prepare()[0].parent / "*")]
+        properties.write_text(self._properties(ports), encoding="utf-8")
+        java = [
+            str(find_java().path),
+            "-Xmx512m",
+            *self.java_options,
+            "-cp",
+            str(self.prepare()[0].parent / "*"),
+        ]
         java += [
             f"-Dlog4j2.configurationFile={LOG_SETTINGS.resolve().as_uri()}",
             "-XX:+ExitOnOutOfMemoryError",
@@ -85,6 +90,10 @@ class KafkaBroker(Service):
         if not (self.folder / "data" / "meta.properties").is_file():
             self._format(java, properties)
         return [*java, self._mark, "kafka.Kafka", str(properties)]
+
+    def _properties(self, ports: Mapping[str, int]) -> str:
+        """The broker's settings; of two lines for one the last counts."""
+        return _PROPERTIES.format(host=LOOPBACK, data=self.folder / "data", **ports)
 
     def _format(self, java: Sequence[str], properties: Path) -> None:
         # Kafka wants its cluster id as a UUID in URL-safe base64.

@@ -65,28 +65,30 @@ class Look:
 
 def _of_topic(look: Look, location: SchemaLocation) -> views.Inferred:
     from distributary.ingest.inference.topic import infer as infer_schema
+    from distributary.ingest.kafka.connect import connect
     from distributary.ingest.schemas.entity_location import growing_codec
 
     codec = growing_codec(look.settings.decode)
     before = location.latest()
     if before is not None and not look.refresh:
         return _there(look, {None: before})[0]
-    with session(look.settings) as spark:
-        found = infer_schema(spark, look.settings, look.sample)
+    with session(look.settings) as spark, connect(look.settings.source, spark) as kafka:
+        found = infer_schema(spark, look.settings, kafka, look.sample)
     return views.Inferred(None, found, changes_between(before, found, codec), is_new=before is None)
 
 
 def _of_entities(look: Look, location: EntitySchemas) -> list[views.Inferred]:
     """Entities that are not met any more keep what they have."""
     from distributary.ingest.inference.entities import infer_entities
+    from distributary.ingest.kafka.connect import connect
     from distributary.ingest.schemas.entity_location import growing_codec
 
     codec = growing_codec(look.settings.decode)
     before = location.newest(location.names())
     if before and not look.refresh:
         return _there(look, {location.entity(name): schema for name, schema in before.items()})
-    with session(look.settings) as spark:
-        found = infer_entities(spark, look.settings, look.sample)
+    with session(look.settings) as spark, connect(look.settings.source, spark) as kafka:
+        found = infer_entities(spark, look.settings, kafka, look.sample)
     return [
         views.Inferred(
             entity,

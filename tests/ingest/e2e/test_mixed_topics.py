@@ -16,6 +16,7 @@ from tests.ingest.e2e.registry_proxy import registry_proxy
 
 from distributary.errors import ConfigError, PolicyStopped
 from distributary.ingest.inference.topic import infer
+from distributary.ingest.kafka.connect import connect
 from distributary.ingest.progress import Silent
 from distributary.registry.base import SchemaType
 from distributary.registry.confluent.registry import ConfluentRegistry
@@ -150,7 +151,8 @@ def test_inferring_leaves_registered_records_out(kit: PipelineKit) -> None:
     kit.send(
         [b'{"hidden":1}'], key=b"three", headers={"__value_schema_id": struct.pack(">bI", 0, types.chat)}
     )
-    found = json.loads(infer(kit.spark, kit.settings).text)
+    with connect(kit.settings.source, kit.spark) as kafka:
+        found = json.loads(infer(kit.spark, kit.settings, kafka).text)
     assert [field["name"] for field in found["fields"]] == ["game", "level", "mood"]
 
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
 from tests.ingest.e2e.pipeline_kit import PATIENCE_SECONDS, PipelineKit
+
+from distributary.ingest.kafka.cluster import TIMEOUT_SECONDS
+from distributary.ingest.run import run
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -65,3 +70,18 @@ def test_sigterm_ends_a_run_in_good_order_and_the_next_one_goes_on(
     assert outcome.summary.failures == 0
     assert outcome.summary.rows < kit.truth.records
     kit.assert_clean()
+
+
+def test_a_run_that_is_told_to_stop_while_kafka_is_silent_ends_at_once(kit: PipelineKit) -> None:
+    stop = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        kit.configured(
+            source={"kafka": {"bootstrap.servers": f"127.0.0.1:{silent.getsockname()[1]}"}},
+        )
+        told = threading.Timer(0.5, stop.set)
+        told.start()
+        began = time.monotonic()
+        outcome = run(kit.settings, stop=stop, spark=kit.spark)
+        assert time.monotonic() - began < TIMEOUT_SECONDS
+        told.join()
+    assert outcome.summary.batches == 0

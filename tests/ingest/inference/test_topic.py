@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 from distributary.errors import ConfigError
 from distributary.ingest.inference.entities import infer_entities
 from distributary.ingest.inference.topic import infer
+from distributary.ingest.kafka.connect import connect
 from distributary.ingest.settings.model import Settings
 from distributary.producer_sim.stack.local import LocalStack
 
@@ -46,6 +47,11 @@ def types(text: str) -> dict[str, str]:
     }
 
 
+def inferred(spark: SparkSession, chosen: Settings, sample: int | None = None) -> dict[str, str]:
+    with connect(chosen.source, spark) as kafka:
+        return types(infer(spark, chosen, kafka, sample).text)
+
+
 def test_fields_of_all_records_are_in_the_schema(
     spark: SparkSession, stack: LocalStack, topic: str, tmp_path: Path
 ) -> None:
@@ -59,7 +65,7 @@ def test_fields_of_all_records_are_in_the_schema(
             (None, b'{"mixed":"one"}'),
         ],
     )
-    assert types(infer(spark, settings(stack, topic, tmp_path)).text) == {
+    assert inferred(spark, settings(stack, topic, tmp_path)) == {
         "at": "struct<x:double,y:boolean>",
         "game": "string",
         "level": "bigint",
@@ -72,27 +78,27 @@ def test_broken_records_and_nulls_leave_no_trace(
     spark: SparkSession, stack: LocalStack, topic: str, tmp_path: Path
 ) -> None:
     send(stack, topic, [(None, b'{"game":"go"}'), (None, b'{"broken":'), (b"k", None), (None, b"\xff\xfe")])
-    assert types(infer(spark, settings(stack, topic, tmp_path)).text) == {"game": "string"}
+    assert inferred(spark, settings(stack, topic, tmp_path)) == {"game": "string"}
 
 
 def test_of_a_key_only_the_latest_record_counts(
     spark: SparkSession, stack: LocalStack, topic: str, tmp_path: Path
 ) -> None:
     send(stack, topic, [(b"k", b'{"old":"text"}'), (b"k", b'{"new":1}'), (None, b'{"plain":2}')])
-    assert types(infer(spark, settings(stack, topic, tmp_path)).text) == {"new": "bigint", "plain": "bigint"}
+    assert inferred(spark, settings(stack, topic, tmp_path)) == {"new": "bigint", "plain": "bigint"}
 
 
 def test_a_sample_is_of_the_newest_records(
     spark: SparkSession, stack: LocalStack, topic: str, tmp_path: Path
 ) -> None:
     send(stack, topic, [(None, b'{"old":1}')] * 5 + [(None, b'{"new":1}')] * 5)
-    assert types(infer(spark, settings(stack, topic, tmp_path), sample=4).text) == {"new": "bigint"}
+    assert inferred(spark, settings(stack, topic, tmp_path), sample=4) == {"new": "bigint"}
 
 
 def test_an_empty_topic_has_an_empty_schema(
     spark: SparkSession, stack: LocalStack, topic: str, tmp_path: Path
 ) -> None:
-    assert types(infer(spark, settings(stack, topic, tmp_path)).text) == {}
+    assert inferred(spark, settings(stack, topic, tmp_path)) == {}
 
 
 def test_hints_win_over_what_was_inferred(
@@ -100,7 +106,7 @@ def test_hints_win_over_what_was_inferred(
 ) -> None:
     send(stack, topic, [(None, b'{"level":3,"at":{"x":1.5,"y":2}}')])
     hints = "level string, at struct<y: double>, later timestamp"
-    assert types(infer(spark, settings(stack, topic, tmp_path, schema_hints=hints)).text) == {
+    assert inferred(spark, settings(stack, topic, tmp_path, schema_hints=hints)) == {
         "at": "struct<x:double,y:double>",
         "level": "string",
         "later": "timestamp",
@@ -114,8 +120,9 @@ def test_names_made_of_data_make_no_schema_until_they_are_a_map(
     def look(**decode: object) -> dict[str, str]:
         chosen = settings(stack, topic, tmp_path, schema_per=schema_per, **decode)
         if schema_per == "topic":
-            return types(infer(spark, chosen).text)
-        return types(infer_entities(spark, chosen)["go"].text)
+            return inferred(spark, chosen)
+        with connect(chosen.source, spark) as kafka:
+            return types(infer_entities(spark, chosen, kafka)["go"].text)
 
     keyed = [b'{"game":"go","at":{"x":%d,"seen":{"user-%d":{"n":1}}}}' % (n, n) for n in range(6_000)]
     send(stack, topic, [(None, value) for value in keyed])
@@ -134,4 +141,4 @@ def test_hints_that_are_no_ddl_are_named(
     spark: SparkSession, stack: LocalStack, topic: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match=r"decode\.schema_hints"):
-        infer(spark, settings(stack, topic, tmp_path, schema_hints="level quickly"))
+        inferred(spark, settings(stack, topic, tmp_path, schema_hints="level quickly"))

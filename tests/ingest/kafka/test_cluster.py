@@ -1,35 +1,41 @@
-"""The cluster's identity and offsets, from a real broker, and what is said when there is none."""
+"""What the pipeline asks Kafka, by either client, of a real broker; and what is said when there is none."""
 
 from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Callable, Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from contextlib import AbstractContextManager
+from functools import partial
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from distributary.errors import BrokerUnavailable, ConfigError, SetupError
-from distributary.ingest.kafka.cluster import KafkaCluster, lag, topic_identity
-from distributary.ingest.settings.model import Settings
+from distributary.ingest.asking import Stopped
+from distributary.ingest.kafka.client import Complaints, Moment, Topic
+from distributary.ingest.kafka.cluster import KafkaCluster, lag
+from distributary.ingest.kafka.connect import connect
+from distributary.ingest.kafka.offsets import Positions
+from distributary.ingest.settings.groups import Source
 from distributary.producer_sim.stack.local import LocalStack
 
+Connect = Callable[..., AbstractContextManager[KafkaCluster]]
 
-def settings(servers: str, topics: list[str], **kafka: str) -> Settings:
-    return Settings.model_validate(
-        {
-            "name": "games",
-            "source": {"kafka": {"bootstrap.servers": servers, **kafka}, "topics": topics},
-            "registry": {"url": "http://127.0.0.1:1"},
-            "route": {"by": "field", "field": "game"},
-            "sink": {"root": "/lake"},
-            "checkpoint": "/checkpoint",
-        }
-    )
+
+@pytest.fixture(params=["librdkafka", pytest.param("java", marks=pytest.mark.spark)])
+def connecting(request: pytest.FixtureRequest) -> Connect:
+    """Connects by one of the clients: `connecting(source, stop=..., timeout_seconds=...)`."""
+    return partial(connect, spark=request.getfixturevalue("spark") if request.param == "java" else None)
+
+
+def source(servers: str, topics: Sequence[str] = ("events",), **kafka: str) -> Source:
+    return Source.model_validate({"kafka": {"bootstrap.servers": servers, **kafka}, "topics": list(topics)})
 
 
 @pytest.fixture
@@ -39,30 +45,58 @@ def silent_port() -> Iterator[str]:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_a_broker_that_does_not_answer_is_named(silent_port: str) -> None:
-    with pytest.raises(BrokerUnavailable, match=f"Kafka at {re.escape(silent_port)} does not answer"):
-        topic_identity(settings(silent_port, ["events"]), timeout_seconds=1.0)
-
-
-def test_a_refused_connection_is_told_as_such() -> None:
+@pytest.fixture
+def closed_port() -> str:
+    """An address where nobody listens."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        free = f"127.0.0.1:{server.getsockname()[1]}"
-    with pytest.raises(BrokerUnavailable, match=r"Connection refused.*check that it runs"):
-        KafkaCluster(settings(free, ["events"]), timeout_seconds=1.0).end_offsets()
+        return f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_options_that_do_not_work_are_the_settings_fault() -> None:
-    wrong = settings(
+def test_a_broker_that_does_not_answer_is_named_in_time(connecting: Connect, silent_port: str) -> None:
+    began = time.monotonic()
+    said = f"^Kafka at {re.escape(silent_port)} does not answer: [^\n]*check that it runs[^\n]*$"
+    with (
+        pytest.raises(BrokerUnavailable, match=said),
+        connecting(source(silent_port), timeout_seconds=1.0) as cluster,
+    ):
+        cluster.topic_ids()
+    assert time.monotonic() - began < 15
+
+
+def test_a_refused_connection_is_told_as_such(connecting: Connect, closed_port: str) -> None:
+    with (
+        pytest.raises(BrokerUnavailable, match=r"Connection refused[^\n]*check that it runs"),
+        connecting(source(closed_port), timeout_seconds=1.0) as cluster,
+    ):
+        cluster.end_offsets()
+
+
+def test_a_run_that_is_told_to_stop_does_not_wait_for_kafka(connecting: Connect, silent_port: str) -> None:
+    stop = threading.Event()
+    with connecting(source(silent_port), stop=stop, timeout_seconds=120.0) as cluster:
+        stopping = threading.Timer(0.3, stop.set)
+        stopping.start()
+        began = time.monotonic()
+        with pytest.raises(Stopped):
+            cluster.cluster_id()
+        stopping.join()
+    assert time.monotonic() - began < 60, "not the time limit's end, but the request to stop"
+
+
+def test_options_that_do_not_work_are_the_settings_fault(connecting: Connect) -> None:
+    wrong = source(
         "127.0.0.1:1",
-        ["events"],
         **{
             "security.protocol": "SSL",
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": "/no/such/file",
         },
     )
-    with pytest.raises(ConfigError, match=r"source\.kafka does not work: .*ssl\.ca\.location"):
-        KafkaCluster(wrong)
+    with (
+        pytest.raises(ConfigError, match=r"source\.kafka does not work: .*(ssl\.ca\.location|/no/such/file)"),
+        connecting(wrong),
+    ):
+        pass
 
 
 def test_lag_counts_what_was_never_read_too() -> None:
@@ -71,67 +105,116 @@ def test_lag_counts_what_was_never_read_too() -> None:
 
 
 @pytest.mark.stack
-def test_a_topic_made_anew_has_another_id(stack: LocalStack, admin: AdminClient, topic: str) -> None:
-    cluster, before = topic_identity(settings(stack.bootstrap_servers, [topic]))
-    assert topic_identity(settings(stack.bootstrap_servers, [topic])) == (cluster, before)
-    admin.delete_topics([topic])[topic].result(30)
-    made = admin.create_topics([NewTopic(topic, num_partitions=2, replication_factor=1)])[topic]
-    made.result(30)
-    again, after = topic_identity(settings(stack.bootstrap_servers, [topic]))
-    while after == before:  # the broker learns of the controller's deeds a moment later
-        again, after = topic_identity(settings(stack.bootstrap_servers, [topic]))
-    assert again == cluster
-    assert after[topic] != before[topic] and len(before[topic]) == len(after[topic]) == 22
+def test_a_topic_made_anew_has_another_id(
+    connecting: Connect, stack: LocalStack, admin: AdminClient, topic: str
+) -> None:
+    with connecting(source(stack.bootstrap_servers, [topic])) as kafka:
+        cluster, before = kafka.cluster_id(), kafka.topic_ids()
+        assert (kafka.cluster_id(), kafka.topic_ids()) == (cluster, before)
+        admin.delete_topics([topic])[topic].result(30)
+        made = admin.create_topics([NewTopic(topic, num_partitions=3, replication_factor=1)])[topic]
+        made.result(30)
+        after = kafka.topic_ids()
+        while after == before:  # the broker learns of the controller's deeds a moment later
+            after = kafka.topic_ids()
+        assert kafka.cluster_id() == cluster
+        assert kafka.partitions() == {topic: [0, 1, 2]}
+    assert after[topic] != before[topic]
+    assert len(before[topic]) == len(after[topic]) == 22
+    described = admin.describe_cluster().result(30)
+    assert cluster == described.cluster_id
 
 
 @pytest.mark.stack
-def test_a_missing_topic_comes_with_the_command_that_makes_it(stack: LocalStack, topic: str) -> None:
-    with pytest.raises(SetupError, match=r"'no-such-topic' does not exist .*--create --topic no-such-topic"):
-        topic_identity(settings(stack.bootstrap_servers, [topic, "no-such-topic"]))
+def test_a_missing_topic_comes_with_the_command_that_makes_it(
+    connecting: Connect, stack: LocalStack, topic: str
+) -> None:
+    with connecting(source(stack.bootstrap_servers, [topic, "no-such-topic"])) as kafka:
+        for ask in (kafka.topic_ids, kafka.end_offsets):
+            with pytest.raises(
+                SetupError, match=r"'no-such-topic' does not exist .*--create --topic no-such-topic"
+            ):
+                ask()
 
 
 @pytest.mark.stack
-def test_offsets_of_every_partition(stack: LocalStack, make_topic: Callable[[int], str]) -> None:
+def test_offsets_of_every_partition(
+    connecting: Connect, stack: LocalStack, make_topic: Callable[[int], str]
+) -> None:
     one, other = make_topic(2), make_topic(1)
     producer = Producer({"bootstrap.servers": stack.bootstrap_servers})
     for number in range(7):
-        producer.produce(one, b"x", partition=number % 2)
+        producer.produce(one, b"x", partition=number % 2, timestamp=1_000 * (number + 1))
     producer.flush(30)
-    cluster = KafkaCluster(settings(stack.bootstrap_servers, [one, other]))
-    assert cluster.partitions() == {one: [0, 1], other: [0]}
-    assert cluster.earliest_offsets() == {one: {0: 0, 1: 0}, other: {0: 0}}
-    assert cluster.end_offsets() == {one: {0: 4, 1: 3}, other: {0: 0}}
+    with connecting(source(stack.bootstrap_servers, [one, other])) as kafka:
+        assert kafka.partitions() == {one: [0, 1], other: [0]}
+        assert kafka.earliest_offsets() == {one: {0: 0, 1: 0}, other: {0: 0}}
+        assert kafka.end_offsets() == {one: {0: 4, 1: 3}, other: {0: 0}}
+        assert kafka.lag({one: {0: 1}}) == {one: {0: 3, 1: 3}, other: {0: 0}}
+        assert kafka.offsets_from(0) == {one: {0: 0, 1: 0}, other: {}}
+        assert kafka.offsets_from(3_500) == {one: {0: 2, 1: 1}, other: {}}
+        assert kafka.offsets_from(7_000) == {one: {0: 3}, other: {}}
 
 
 @pytest.mark.stack
 def test_an_open_transaction_is_not_the_end_for_who_reads_what_is_committed(
-    stack: LocalStack, topic: str
+    connecting: Connect, stack: LocalStack, topic: str
 ) -> None:
     producer = Producer({"bootstrap.servers": stack.bootstrap_servers, "transactional.id": topic})
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce(topic, b"x", partition=0)
     producer.flush(30)
-    reads_all = settings(stack.bootstrap_servers, [topic], **{"isolation.level": "read_uncommitted"})
-    assert KafkaCluster(settings(stack.bootstrap_servers, [topic])).end_offsets()[topic][0] == 0
-    assert KafkaCluster(reads_all).end_offsets()[topic][0] == 1
+    reads_all = source(stack.bootstrap_servers, [topic], **{"isolation.level": "read_uncommitted"})
+    with connecting(source(stack.bootstrap_servers, [topic])) as kafka:
+        assert kafka.end_offsets()[topic][0] == 0
+    with connecting(reads_all) as kafka:
+        assert kafka.end_offsets()[topic][0] == 1
     producer.abort_transaction(30)
 
 
-@pytest.mark.stack
-def test_a_partition_that_gets_its_leader_in_a_moment_is_waited_for(
-    stack: LocalStack, topic: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cluster = KafkaCluster(settings(stack.bootstrap_servers, [topic]))
-    answer, asked = KafkaCluster._result, list[str]()
+class Settling:
+    """A client whose topic is unknown at first, and then without a leader."""
 
-    def late(self: KafkaCluster, future: Future[Any], name: str) -> Any:
-        asked.append(name)
-        if len(asked) == 2:  # the first is what partitions there are
-            future = Future()
-            future.set_exception(KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)))
-        return answer(self, future, name)
+    def __init__(self) -> None:
+        self.asked = 0
 
-    monkeypatch.setattr(KafkaCluster, "_result", late)
-    assert set(cluster.end_offsets()[topic].values()) == {0}
-    assert len(asked) > 3
+    def cluster_id(self) -> str:
+        return "id"
+
+    def topics(self, names: Sequence[str]) -> Mapping[str, Topic]:
+        self.asked += 1
+        if self.asked < 3:
+            raise Complaints("somewhere").missing(names[0])
+        return {name: Topic("uuid", [0]) for name in names}
+
+    def offsets(self, partitions: Mapping[str, Sequence[int]], moment: Moment) -> Positions:
+        self.asked += 1
+        if self.asked < 6:
+            raise Complaints("somewhere").leaderless("not yet")
+        return {name: dict.fromkeys(numbers, 7) for name, numbers in partitions.items()}
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_topic_that_is_known_and_led_in_a_moment_is_waited_for() -> None:
+    client = Settling()
+    cluster = KafkaCluster(lambda: client, ["a", "b"], Complaints("somewhere"))
+    assert cluster.end_offsets() == {"a": {0: 7}, "b": {0: 7}}
+    assert client.asked == 6
+
+
+def test_a_client_that_cannot_be_closed_hides_no_error() -> None:
+    class Broken(Settling):
+        def close(self) -> None:
+            raise ConnectionError("its process has died")
+
+    KafkaCluster(Broken, ["a"], Complaints("somewhere")).close()
+
+
+def test_a_client_that_never_ends_its_question_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distributary.ingest.kafka.cluster._LATE_SECONDS", 0.2)
+    never: Future[Settling] = Future()
+    with pytest.raises(BrokerUnavailable, match="somewhere does not answer: no answer in time"):
+        KafkaCluster(never.result, ["a"], Complaints("somewhere"), timeout_seconds=0.2)

@@ -18,6 +18,7 @@ OAUTH = (
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required\n"
     " clientId='me' clientSecret=s3cret scope=\"a b\" ;"
 )
+HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 
 
 def test_tuning_is_left_to_spark() -> None:
@@ -39,6 +40,7 @@ def test_a_token_from_a_server() -> None:
         "sasl.jaas.config": OAUTH,
         "sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1/token",
         "sasl.login.retry.backoff.ms": "7",
+        "sasl.login.callback.handler.class": HANDLER,
     }
     found = librdkafka_options(kafka)
     assert found["sasl.oauthbearer.method"] == "oidc"
@@ -112,6 +114,10 @@ SASL = {**SERVERS, "security.protocol": "SASL_SSL"}
         (
             {**SERVERS, "sasl.client.callback.handler.class": "s3cret"},
             r"sasl\.client\.callback\.handler\.class",
+        ),
+        (
+            {**SERVERS, "sasl.login.callback.handler.class": "com.example.OAuthBearerLoginCallbackHandler"},
+            r"sasl\.login\.callback\.handler\.class cannot be used without a Spark session",
         ),
         ({**SERVERS, "ssl.engine.factory.class": "s3cret"}, r"ssl\.engine\.factory\.class"),
         ({**SERVERS, "ssl.truststore.location": "/a.jks", "ssl.truststore.password": "s3cret"}, "JKS"),

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.spark_files import batch_offsets
+from distributary.ingest.kafka.connect import connect
 from distributary.ingest.kafka.offsets import Offsets, Positions
 from distributary.ingest.kafka.source import EARLIEST, complete, read_range, read_stream, warm_up
 from distributary.ingest.settings.model import Settings
@@ -108,7 +109,8 @@ def test_given_positions_decide_where_a_new_checkpoint_starts(
 ) -> None:
     produce(stack, topic, WORDS[:10])
     checkpoint = Checkpoint(tmp_path / "games")
-    batches = run(spark, settings(stack, [topic]), checkpoint, {topic: {1: 3}})
+    start = complete({topic: {1: 3}}, {topic: [0, 1]})
+    batches = run(spark, settings(stack, [topic]), checkpoint, start)
     assert batches == [sorted([*WORDS[0:10:2], *WORDS[7:10:2]])]
     assert batch_offsets(checkpoint, 0) == {topic: {0: (0, 5), 1: (3, 5)}}
 
@@ -145,8 +147,10 @@ def test_aborted_transactions_are_not_read(
 def test_warming_up_reads_little_and_imports_what_it_is_told(
     spark: SparkSession, stack: LocalStack, topic: str
 ) -> None:
-    warm_up(spark, settings(stack, [topic]))
-    produce(stack, topic, WORDS[:3])
-    warm_up(spark, settings(stack, [topic]), ("json", "distributary.codecs.base"))
-    with pytest.raises(Exception, match="no_such_module"):
-        warm_up(spark, settings(stack, [topic]), ("no_such_module",))
+    pipeline = settings(stack, [topic])
+    with connect(pipeline.source, spark) as kafka:
+        warm_up(spark, pipeline, kafka)
+        produce(stack, topic, WORDS[:3])
+        warm_up(spark, pipeline, kafka, ("json", "distributary.codecs.base"))
+        with pytest.raises(Exception, match="no_such_module"):
+            warm_up(spark, pipeline, kafka, ("no_such_module",))

@@ -7,9 +7,9 @@ import pytest
 from tests.ingest.pipelines import SUBJECT, checkpoint, registry, schema_book
 
 from distributary.errors import CheckpointMismatch
+from distributary.ingest.asking import Stopped
 from distributary.ingest.columns.growth import GrowthRules
 from distributary.ingest.schemas.book import SchemaBook
-from distributary.ingest.schemas.registry_wait import Stopped
 from distributary.producer_sim.formats.protobuf import schema_text
 from distributary.registry.memory import MemoryRegistry
 

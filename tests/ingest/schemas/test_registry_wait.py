@@ -6,9 +6,11 @@ from collections.abc import Callable
 import pytest
 
 from distributary.errors import RegistryUnavailable, SchemaNotFound
+from distributary.ingest import asking
+from distributary.ingest.asking import Stopped
 from distributary.ingest.progress import Silent
 from distributary.ingest.schemas import registry_wait
-from distributary.ingest.schemas.registry_wait import RegistryWait, Stopped
+from distributary.ingest.schemas.registry_wait import RegistryWait
 
 
 class Watcher(Silent):
@@ -50,7 +52,7 @@ def test_a_run_that_is_told_to_stop_does_not_wait(monkeypatch: pytest.MonkeyPatc
 def test_a_run_that_is_told_to_stop_does_not_wait_for_a_question_that_hangs(
     how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry_wait, "_GRACE_SECONDS", 0.01)
+    monkeypatch.setattr(asking, "GRACE_SECONDS", 0.01)
     stop, over = threading.Event(), threading.Event()
 
     def hang() -> str:

@@ -1,0 +1,56 @@
+"""Questions to servers that may never answer: a run that is told to stop leaves them alone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from concurrent.futures import TimeoutError as NotInTime
+from time import monotonic
+from typing import TypeVar
+
+T = TypeVar("T")
+
+# A run that is told to stop takes an answer that comes at once, but does not wait for a server that may be down.
+GRACE_SECONDS = 1.0
+
+_LOOK_SECONDS = 0.1
+
+
+class Stopped(Exception):
+    """The run was told to stop while it waited."""
+
+
+def answer_to(
+    ask: Callable[[], T],
+    stop: threading.Event,
+    seconds: float | None = None,
+    meanwhile: Callable[[], None] | None = None,
+) -> T:
+    """The answer, or what asking raised; `meanwhile` is called again and again until it is there.
+
+    Raises Stopped once `stop` is set and no answer comes, and NotInTime after so many seconds.
+    """
+    asked, until = _aside(ask), None if seconds is None else monotonic() + seconds
+    while not wait([asked], _LOOK_SECONDS).done:
+        if stop.is_set() and not wait([asked], GRACE_SECONDS).done:
+            raise Stopped
+        if until is not None and monotonic() > until:
+            raise NotInTime
+        if meanwhile is not None:
+            meanwhile()
+    return asked.result()
+
+
+def _aside(ask: Callable[[], T]) -> Future[T]:
+    """The answer to come, of a thread that nobody has to wait for: a request that hangs must not keep a run from ending."""
+    answer: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            answer.set_result(ask())
+        except BaseException as error:  # noqa: BLE001 whoever waits for the answer raises it
+            answer.set_exception(error)
+
+    threading.Thread(target=run, name="question", daemon=True).start()
+    return answer

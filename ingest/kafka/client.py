@@ -1,0 +1,103 @@
+"""What a client of Kafka's answers to a pipeline, and the errors it gives.
+
+Two pass the same tests: `java.py`, which is Spark's own client, and `confluent.py`, where there is no JVM of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from distributary.errors import BrokerUnavailable, ConfigError, SetupError
+from distributary.ingest.kafka.offsets import Positions
+
+# The first offset that is there, the offset behind the last one, or the first record's that was written at this time or
+# later (milliseconds since the epoch).
+Moment = Literal["earliest", "latest"] | int
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as its cluster knows it.
+
+    uuid        another one after the topic was made anew; empty from a broker without any (before Kafka 2.8)
+    partitions  their numbers, in order
+    """
+
+    uuid: str
+    partitions: Sequence[int]
+
+
+class KafkaClient(Protocol):
+    """A connection to one cluster. What it cannot answer it raises as `Complaints` words it."""
+
+    def cluster_id(self) -> str:
+        """The cluster's own id, made when it was formatted."""
+        ...
+
+    def topics(self, names: Sequence[str]) -> Mapping[str, Topic]:
+        """These topics. Raises TopicMissing."""
+        ...
+
+    def offsets(self, partitions: Mapping[str, Sequence[int]], moment: Moment) -> Positions:
+        """Where each of these partitions stands at a moment; those without a record so new are left out. Raises NoLeader."""
+        ...
+
+    def close(self) -> None:
+        """End the connection; waits for nothing."""
+        ...
+
+
+class TopicMissing(SetupError, LookupError):
+    """The cluster has no such topic; the message says how to make it."""
+
+
+class NoLeader(BrokerUnavailable):
+    """A partition that nobody leads just now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Complaints:
+    """What is said of the cluster at these servers. A reason is a client's own words, without secrets."""
+
+    servers: str
+
+    def missing(self, topic: str) -> TopicMissing:
+        """There is no such topic."""
+        return TopicMissing(
+            f"topic {topic!r} does not exist on {self.servers}; correct source.topics, or create it: "
+            f"kafka-topics.sh --bootstrap-server {self.servers} --create --topic {topic} --partitions 4"
+        )
+
+    def forbidden(self, reason: str) -> SetupError:
+        """Who asks is known, and may not."""
+        return SetupError(
+            f"Kafka at {self.servers} refused ({reason}); give the user of source.kafka the right to "
+            "describe the cluster and to read the topics"
+        )
+
+    def no_login(self, reason: str) -> SetupError:
+        """Client and broker do not accept each other."""
+        return SetupError(
+            f"Kafka at {self.servers} cannot be logged in to with the options of source.kafka: {reason}; check "
+            "security.protocol, sasl.* and ssl.* there"
+        )
+
+    def silent(self, reason: str) -> BrokerUnavailable:
+        """No answer, whatever the cause."""
+        return BrokerUnavailable(self._no_answer(reason))
+
+    def leaderless(self, reason: str) -> NoLeader:
+        """A partition without a leader has no offsets."""
+        return NoLeader(self._no_answer(reason))
+
+    def unusable(self, reason: str) -> ConfigError:
+        """No client can be made of these options."""
+        return ConfigError(f"source.kafka does not work: {reason}")
+
+    def _no_answer(self, reason: str) -> str:
+        return (
+            f"Kafka at {self.servers} does not answer: {reason}; check that it runs and that "
+            "source.kafka.bootstrap.servers and security.protocol are right"
+        )

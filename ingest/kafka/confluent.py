@@ -1,0 +1,143 @@
+"""The cluster asked by librdkafka, through confluent-kafka: where there is no JVM of ours."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotInTime
+from typing import Any, TypeVar
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # exported, though not for the checker
+    AdminClient,
+    OffsetSpec,
+)
+
+from distributary.errors import PipelineError, SetupError
+from distributary.ingest.kafka.client import Complaints, Moment, Topic
+from distributary.ingest.kafka.librdkafka import librdkafka_options
+from distributary.ingest.kafka.offsets import Positions
+
+_log = logging.getLogger(__name__)
+
+# What a client says over and over while it cannot connect is told once, by the error that is raised; without a handler
+# Python would print each line.
+_log.addHandler(logging.NullHandler())
+
+# A UUID of sixteen zero bytes: the broker is older than topic ids (Kafka 2.8).
+_NO_UUID = "AAAAAAAAAAAAAAAAAAAAAA"
+
+_FORBIDDEN = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+}
+
+_NO_LOGIN = {KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION, KafkaError._SSL}
+
+_LEADERLESS = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+
+T = TypeVar("T")
+
+
+class ConfluentClient:
+    """A `KafkaClient`. Raises ConfigError for options that librdkafka lacks or that do not work."""
+
+    def __init__(self, kafka: Mapping[str, str], timeout_seconds: float, complaints: Complaints) -> None:
+        self._complaints, self._timeout = complaints, timeout_seconds
+        committed = kafka.get("isolation.level") != "read_uncommitted"
+        self._level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        self._last_error: KafkaError | None = None
+        try:
+            with_callback: dict[str, Any] = {**librdkafka_options(kafka), "error_cb": self._remember}
+            # Its log, which goes to standard error otherwise.
+            self._admin = AdminClient(with_callback, logger=_log)
+        except KafkaException as error:
+            raise complaints.unusable(_reason(error)) from error
+
+    def cluster_id(self) -> str:
+        """The cluster's own id."""
+        asked = self._start(lambda wait: self._admin.describe_cluster(request_timeout=wait))
+        return str(self._result(asked, "").cluster_id)
+
+    def topics(self, names: Sequence[str]) -> dict[str, Topic]:
+        """These topics. Raises TopicMissing."""
+        wanted = TopicCollection(list(names))
+        answers = self._start(lambda wait: self._admin.describe_topics(wanted, request_timeout=wait))
+        return {name: _topic(self._result(answer, name)) for name, answer in answers.items()}
+
+    def offsets(self, partitions: Mapping[str, Sequence[int]], moment: Moment) -> Positions:
+        """Where each of these partitions stands at a moment. Raises NoLeader."""
+        wanted = {
+            TopicPartition(name, number): _spec(moment)
+            for name, numbers in partitions.items()
+            for number in numbers
+        }
+        answers = self._start(
+            lambda wait: self._admin.list_offsets(wanted, isolation_level=self._level, request_timeout=wait)
+        )
+        found: Positions = {name: {} for name in partitions}
+        for place, answer in answers.items():
+            offset = int(self._result(answer, place.topic).offset)
+            if offset >= 0:
+                found[place.topic][place.partition] = offset
+        return found
+
+    def close(self) -> None:
+        """Nothing to do: librdkafka's threads end with the last reference to the client."""
+
+    def _start(self, call: Callable[[float], T]) -> T:
+        try:
+            return call(self._timeout)
+        except KafkaException as error:
+            raise self._explained(error, "") from error
+
+    def _result(self, answer: Future[T], topic: str) -> T:
+        try:
+            # The request ends by its own time limit; this one is for a client that does not say so.
+            found = answer.result(self._timeout + 1.0)
+        except (KafkaException, NotInTime) as error:
+            raise self._explained(error, topic) from error
+        self._last_error = None
+        return found
+
+    def _explained(self, error: Exception, topic: str) -> PipelineError | SetupError:
+        self._admin.poll(0)  # so that what went wrong with the connection is told
+        code = error.args[0].code() if isinstance(error, KafkaException) else None
+        if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return self._complaints.missing(topic)
+        if code in _FORBIDDEN:
+            return self._complaints.forbidden(_reason(error))
+        if code in _NO_LOGIN:
+            return self._complaints.no_login(_reason(error))
+        return self._no_answer(_reason(error), code in _LEADERLESS)
+
+    def _no_answer(self, reason: str, leaderless: bool) -> PipelineError | SetupError:
+        last = self._last_error
+        if last is not None and last.code() in _NO_LOGIN:
+            return self._complaints.no_login(last.str())
+        told = reason if last is None else f"{reason} ({last.str()})"
+        return self._complaints.leaderless(told) if leaderless else self._complaints.silent(told)
+
+    def _remember(self, error: KafkaError) -> None:
+        # "All brokers down" follows every other error and says less.
+        if error.code() != KafkaError._ALL_BROKERS_DOWN or self._last_error is None:
+            self._last_error = error
+
+
+def _topic(described: Any) -> Topic:
+    uuid = str(described.topic_id)
+    return Topic("" if uuid == _NO_UUID else uuid, sorted(int(one.id) for one in described.partitions))
+
+
+def _spec(moment: Moment) -> Any:
+    if moment == "earliest":
+        return OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+    if moment == "latest":
+        return OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    return OffsetSpec.for_timestamp(moment)
+
+
+def _reason(error: Exception) -> str:
+    return str(error.args[0].str()) if isinstance(error, KafkaException) else "no answer in time"

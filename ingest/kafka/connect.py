@@ -1,0 +1,49 @@
+"""One connection to the cluster for a whole run, by the client that is there."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from distributary.ingest.kafka.client import Complaints, KafkaClient
+from distributary.ingest.kafka.cluster import TIMEOUT_SECONDS, KafkaCluster
+from distributary.ingest.kafka.confluent import ConfluentClient
+from distributary.ingest.kafka.java import JavaClient
+from distributary.ingest.settings.groups import Source
+
+
+@contextmanager
+def connect(
+    source: Source,
+    spark: SparkSession | None = None,
+    stop: threading.Event | None = None,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> Iterator[KafkaCluster]:
+    """The cluster that the topics are on, until the block ends; asked within the session's JVM where there is one.
+
+    Raises ConfigError for options that do not work, and Stopped once `stop` is set and there is no answer.
+    """
+    complaints = Complaints(source.kafka["bootstrap.servers"])
+    cluster = KafkaCluster(
+        lambda: _client(spark, source, timeout_seconds, complaints),
+        source.topics,
+        complaints,
+        stop,
+        timeout_seconds,
+    )
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def _client(
+    spark: SparkSession | None, source: Source, timeout_seconds: float, complaints: Complaints
+) -> KafkaClient:
+    # A session of Spark Connect is another class: its JVM is another machine's.
+    if isinstance(spark, SparkSession):
+        return JavaClient(spark, source.kafka, timeout_seconds, complaints)
+    return ConfluentClient(source.kafka, timeout_seconds, complaints)

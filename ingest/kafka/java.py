@@ -1,0 +1,164 @@
+"""The cluster asked by Kafka's Java client, the one that Spark reads with: what connects the one connects the other.
+
+https://kafka.apache.org/39/javadoc/org/apache/kafka/clients/admin/Admin.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from py4j.java_gateway import is_instance_of
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from distributary.errors import PipelineError, SetupError
+from distributary.ingest.kafka.client import Complaints, Moment, Topic
+from distributary.ingest.kafka.offsets import Positions
+from distributary.ingest.kafka.reachable import what_is_wrong
+from distributary.ingest.settings.client_options import without_secrets
+
+_ERRORS = "org.apache.kafka.common.errors"
+
+# From the particular to the general: an exception is what the first says whose class it has.
+_MISSING = (f"{_ERRORS}.UnknownTopicOrPartitionException", f"{_ERRORS}.InvalidTopicException")
+_FORBIDDEN = (f"{_ERRORS}.AuthorizationException",)
+_NO_LOGIN = (f"{_ERRORS}.AuthenticationException",)
+_LEADERLESS = (f"{_ERRORS}.NotLeaderOrFollowerException", f"{_ERRORS}.LeaderNotAvailableException")
+_NOT_IN_TIME = (f"{_ERRORS}.TimeoutException", "java.util.concurrent.TimeoutException")
+
+# A login that needs a token asks a server for it, with no time limit unless one is set.
+_LOGIN_TIMEOUTS = ("sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms")
+
+
+class JavaClient:
+    """A `KafkaClient` within the session's JVM. Raises ConfigError for options that do not work."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        kafka: Mapping[str, str],
+        timeout_seconds: float,
+        complaints: Complaints,
+    ) -> None:
+        context: Any = spark.sparkContext
+        self._gateway, self._jvm = context._gateway, context._jvm
+        self._kafka, self._complaints = kafka, complaints
+        self._milliseconds = int(timeout_seconds * 1000)
+        self._committed = kafka.get("isolation.level") != "read_uncommitted"
+        try:
+            self._admin = self._api.AdminClient.create(self._properties())
+        except Py4JJavaError as error:
+            raise complaints.unusable(self._reason(error.java_exception)) from None
+
+    def cluster_id(self) -> str:
+        """The cluster's own id."""
+        answer = self._admin.describeCluster(self._options("DescribeClusterOptions"))
+        return str(self._result(answer.clusterId(), ""))
+
+    def topics(self, names: Sequence[str]) -> dict[str, Topic]:
+        """These topics. Raises TopicMissing."""
+        wanted = self._jvm.java.util.ArrayList()
+        for name in names:
+            wanted.add(name)
+        answers = self._admin.describeTopics(wanted, self._options("DescribeTopicsOptions")).topicNameValues()
+        return {name: self._topic(self._result(answers.get(name), name)) for name in names}
+
+    def offsets(self, partitions: Mapping[str, Sequence[int]], moment: Moment) -> Positions:
+        """Where each of these partitions stands at a moment. Raises NoLeader."""
+        spec, wanted = self._spec(moment), self._jvm.java.util.HashMap()
+        places = {
+            (name, number): self._jvm.org.apache.kafka.common.TopicPartition(name, number)
+            for name, numbers in partitions.items()
+            for number in numbers
+        }
+        for place in places.values():
+            wanted.put(place, spec)
+        answers = self._admin.listOffsets(wanted, self._listing())
+        found: Positions = {name: {} for name in partitions}
+        for (name, number), place in places.items():
+            offset = int(self._result(answers.partitionResult(place), name).offset())
+            if offset >= 0:
+                found[name][number] = offset
+        return found
+
+    def close(self) -> None:
+        """End the connection; questions under way fail."""
+        self._admin.close(self._jvm.java.time.Duration.ZERO)
+
+    @cached_property
+    def _api(self) -> Any:
+        return self._jvm.org.apache.kafka.clients.admin
+
+    def _properties(self) -> Any:
+        """The options without those that only a consumer has, which an admin client would warn of."""
+        consumer = set(self._jvm.org.apache.kafka.clients.consumer.ConsumerConfig.configNames())
+        ours = set(self._api.AdminClientConfig.configNames())
+        limits = dict.fromkeys(("default.api.timeout.ms", "request.timeout.ms"), str(self._milliseconds))
+        given = {name: value for name, value in self._kafka.items() if name in ours or name not in consumer}
+        properties = self._jvm.java.util.HashMap()
+        for name, value in {
+            **dict.fromkeys(_LOGIN_TIMEOUTS, str(self._milliseconds)),
+            **given,
+            **limits,
+        }.items():
+            properties.put(name, value)
+        return properties
+
+    def _options(self, kind: str) -> Any:
+        return getattr(self._api, kind)().timeoutMs(self._milliseconds)
+
+    def _listing(self) -> Any:
+        level = self._jvm.org.apache.kafka.common.IsolationLevel
+        wanted = level.READ_COMMITTED if self._committed else level.READ_UNCOMMITTED
+        return self._api.ListOffsetsOptions(wanted).timeoutMs(self._milliseconds)
+
+    def _spec(self, moment: Moment) -> Any:
+        if moment == "earliest":
+            return self._api.OffsetSpec.earliest()
+        if moment == "latest":
+            return self._api.OffsetSpec.latest()
+        return self._api.OffsetSpec.forTimestamp(self._jvm.java.lang.Long.valueOf(str(moment)))
+
+    def _topic(self, described: Any) -> Topic:
+        uuid = described.topicId()
+        unknown = uuid.equals(self._jvm.org.apache.kafka.common.Uuid.ZERO_UUID)
+        # Kafka numbers a topic's partitions from nought without a gap.
+        return Topic("" if unknown else str(uuid.toString()), list(range(described.partitions().size())))
+
+    def _result(self, future: Any, topic: str) -> Any:
+        try:
+            # The request ends by its own time limit, unless the client hangs where it looks up a name.
+            return future.get(self._milliseconds + 1000, self._jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
+        except Py4JJavaError as error:
+            raise self._explained(error.java_exception, topic) from None
+
+    def _explained(self, raised: Any, topic: str) -> PipelineError | SetupError:
+        error = raised.getCause() or raised
+        if self._is(error, _MISSING):
+            return self._complaints.missing(topic)
+        told: Callable[[str], PipelineError | SetupError] = self._complaints.silent
+        if self._is(error, _FORBIDDEN):
+            told = self._complaints.forbidden
+        elif self._is(error, _NO_LOGIN):
+            told = self._complaints.no_login
+        elif self._is(error, _LEADERLESS):
+            told = self._complaints.leaderless
+        elif self._is(error, _NOT_IN_TIME):
+            return told(what_is_wrong(self._complaints.servers) or "no answer in time")
+        return told(self._reason(error))
+
+    def _is(self, error: Any, classes: Sequence[str]) -> bool:
+        return any(is_instance_of(self._gateway, error, name) for name in classes)
+
+    def _reason(self, error: Any) -> str:
+        """What an exception and its causes say, from the outermost in, each once."""
+        said: list[str] = []
+        while error is not None:
+            message, cause = error.getMessage(), error.getCause()
+            # One that only wraps another repeats it as its own message.
+            if message and (cause is None or not message.endswith(str(cause.getMessage()))):
+                said.append(str(message).splitlines()[0])
+            name, error = error.getClass().getSimpleName(), cause
+        return without_secrets(": ".join(said) or str(name), self._kafka)
