@@ -1,4 +1,7 @@
-"""Runs the streaming query, and starts it again: at once when a schema evolved, with back-off when something failed."""
+"""Runs the streaming query and starts it again, at once when a schema evolved and with back-off when something failed.
+
+Either happens as often as its budget allows within a window; one more ends the run.
+"""
 
 from __future__ import annotations
 

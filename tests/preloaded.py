@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-# Not the Avro codec: polars, which it reads with, starts threads when it is imported.
 FOR_WORKERS = (
     "distributary.ingest.worker.demux",
+    "distributary.codecs.avro.codec",
     "distributary.codecs.json.codec",
     "distributary.codecs.jsonschema.codec",
     "distributary.codecs.mixed.codec",

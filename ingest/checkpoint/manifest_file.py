@@ -1,4 +1,4 @@
-"""A manifest as JSON: each table layout is kept once, however many tables share it."""
+"""The manifests of a checkpoint as files of JSON, in which each table layout is kept once, however many tables share it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Commits that can never succeed: written down, so that the next run and `distributary resolve` know of them."""
+"""Commits that can never succeed, and what the user decided about them.
+
+Both are written down, so that the next run and `distributary resolve` know of them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values as JSON text, without losing anything that the type could hold."""
+"""Values that no column takes as JSON text, without losing anything that their type could hold, and such texts put together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The columns that say where a row came from, first in every entity's table so that later columns follow them."""
+"""The columns that an entity's table has beside its payload's, and a table's columns with and without them.
+
+Those that say where a row came from are the first, so that later columns follow them; the rescued values are the last.
+"""
 
 from __future__ import annotations
 

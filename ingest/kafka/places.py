@@ -1,4 +1,4 @@
-"""How many records of each Kafka partition were read, and between which offsets."""
+"""Places in Kafka's partitions: between which offsets records were read and how many, and which rows are committed already."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The columns of Kafka's records that workers read: chosen on the driver, given their final form in the worker."""
+"""What workers read of Kafka's records, columns and headers: chosen on the driver, given its final form in the worker."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 Memory is bounded: when all tables together hold more than the limit, each writes what it has as one row group and
 forgets it. A table's file stays open for its next row group while tables are few, and is closed while they are many.
+Rows of many entities are collected into chunks before they are split by table, and columns whose values repeat get a dictionary.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The functions and operators of Spark SQL that routing expressions may use natively, each exactly as Spark does it."""
+"""The functions and operators of Spark SQL that routing expressions may use natively, each exactly as Spark does it.
+
+With the kinds of values that they take: what Spark would cast, and what nobody does natively, is refused by name.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What pydantic finds wrong with a settings file, told with place, key and remedy."""
+"""What is wrong with a settings file, held against the model of all settings: each with its place, its key and a remedy.
+
+Of a key that no setting has it is told which one was probably meant.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Which rows of files not yet committed a table's own conditions refuse: CHECK, NOT NULL, generated columns, lengths."""
+"""The rows of files not yet committed as their table would have them, and which of them its own conditions refuse.
+
+The conditions are CHECK, NOT NULL, those of generated columns, and lengths of text.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The Delta tables as they are now: reading their state, creating them, adding columns.
+"""A Delta table as it is now: its columns, properties and version, and which of its columns cannot become wider.
 
-delta-rs does it in milliseconds a table; Spark does it for tables whose features ask for it.
+delta-rs tells it in milliseconds a table; Spark does for tables whose features ask for it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Fields that records have and their schema lacks: what workers saw of them on a sample, and the warning about each.
+"""What workers saw of fields that get no column, and the warning about each: those that the schema lacks, and those beyond its bound.
 
-Their values are in no column. Only the run's operator can help: it takes the schema that the producer writes with.
+Only the run's operator can help: the first take the schema that the producer writes with, the others decode.max_fields or a hint.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What one worker's task works with while it sends records to their places, and the account it gives at the end."""
+"""What one worker's task works with: its codec, the tables that it fills, the file of rows that wait, and its account at the end."""
 
 from __future__ import annotations
 

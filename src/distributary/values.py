@@ -1,4 +1,4 @@
-"""What settings and options are made of: frozen groups that check themselves, and values as users write them."""
+"""What settings and options are made of: frozen groups that check themselves, values as users write them, and what is wrong with them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from pydantic import (
     BaseModel,
     BeforeValidator,
+    ByteSize,
     ConfigDict,
     Field,
     PlainSerializer,
@@ -166,16 +167,6 @@ def is_secret(setting: FieldInfo) -> bool:
 
 Name = Annotated[str, Field(min_length=1)]
 
-_BYTES = {
-    "b": 1,
-    "kb": 10**3,
-    "mb": 10**6,
-    "gb": 10**9,
-    "kib": 2**10,
-    "mib": 2**20,
-    "gib": 2**30,
-}
-
 _SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
 
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)\s*")
@@ -187,9 +178,10 @@ def bytes_of(value: Any) -> Any:
     if found is None:
         return value
     number, unit = found
-    if unit not in _BYTES:
+    # Pydantic knows the units, but of `1,5 GiB` it would make one byte and of `true` another.
+    if unit not in ByteSize.byte_sizes:
         raise ValueError(f"no size has the unit {unit!r}; write a number of bytes, or for example 192 MiB")
-    return round(number * _BYTES[unit])
+    return round(number * ByteSize.byte_sizes[unit])
 
 
 def seconds_of(value: Any) -> Any:

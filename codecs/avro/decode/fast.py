@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from polars_avro._avro_rs import AvroSource
 
+from distributary.codecs.avro.decode.source import AvroSource
 from distributary.codecs.avro.types.columns import Column, Shape, schema_of
 from distributary.codecs.avro.types.plain_schema import NONCE_SIZE, native_schema
 from distributary.codecs.avro.types.schema import Kind

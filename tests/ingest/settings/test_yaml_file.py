@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from distributary.errors import ConfigError
 from distributary.ingest.settings.problems import Place
 from distributary.ingest.settings.yaml_file import Document, fill_in, read
-from distributary.values import bytes_of, seconds_of
 
 
 def document(folder: Path, text: str, **environment: str) -> Document:
@@ -90,18 +89,3 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 def test_an_empty_file_is_nothing(tmp_path: Path) -> None:
     assert document(tmp_path, "# only a comment\n").settings is None
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"), [("192 MiB", 201326592), ("1kB", 1000), (" 2 gib ", 2**31), ("17", "17"), (17, 17)]
-)
-def test_sizes(text: object, expected: object) -> None:
-    assert bytes_of(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("10 s", 10.0), ("250ms", 0.25), ("1.5 min", 90.0), ("2 h", 7200.0), ("10", "10"), (3, 3)],
-)
-def test_durations(text: object, expected: object) -> None:
-    assert seconds_of(text) == expected

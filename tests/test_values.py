@@ -1,0 +1,96 @@
+"""Values as users write them: sizes, durations, paths and secrets, and what is wrong with them in sentences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from distributary.values import (
+    Bytes,
+    Folder,
+    Group,
+    OptionalFile,
+    Seconds,
+    Secret,
+    WrongValues,
+    bytes_of,
+    dotted,
+    seconds_of,
+    wrong_by,
+)
+
+SECRET = "hunter2-or-so"  # noqa: S105
+
+
+class Chosen(Group):
+    """Settings with a value of each kind."""
+
+    size: Bytes = 1
+    wait: Seconds = 0.0
+    folder: Folder = Path("/")
+    file: OptionalFile = None
+    password: Secret = None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("192 MiB", 201326592), ("1kB", 1000), (" 2 gib ", 2**31), ("1.5 GB", 1_500_000_000), ("2 TiB", 2**41), ("17", "17"), (17, 17)],
+)  # fmt: skip
+def test_sizes(text: object, expected: object) -> None:
+    assert bytes_of(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("10 s", 10.0), ("250ms", 0.25), ("1.5 min", 90.0), ("2 h", 7200.0), ("10", "10"), (3, 3)],
+)
+def test_durations(text: object, expected: object) -> None:
+    assert seconds_of(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"size": "5 parsecs"}, "no size has the unit 'parsecs'; write a number of bytes, or for example 192 MiB"),
+        ({"size": "1,5 GiB"}, "write a whole number"),
+        ({"size": "10 MiB or so"}, "write a whole number"),
+        ({"size": "0 MiB"}, "write a number of at least 1"),
+        ({"wait": "5 years"}, "no duration has the unit 'years'; write a number of seconds, or for example 10 s"),
+        ({"wait": -1}, "write a number of at least 0"),
+        ({"folder": "s3://bucket"}, "s3:// is not supported"),
+        ({"folder": "50%"}, "delta-rs takes % in a path"),
+        ({"file": 5}, "it must be a path"),
+        ({"other": 5}, "no setting is called so; remove it"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_told_with_its_remedy(given: dict[str, object], told: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Chosen.model_validate(given)
+    (error,) = caught.value.errors()
+    ((keys, message),) = wrong_by(error)
+    assert (keys, told in message) == ((), True), message
+
+
+def test_a_path_may_be_relative_to_the_settings_and_only_a_folder_of_tables_minds_a_percent_sign(
+    tmp_path: Path,
+) -> None:
+    chosen = Chosen.model_validate({"folder": "lake", "file": "50%.pem"}, context={"folder": tmp_path})
+    assert (chosen.folder, chosen.file) == (tmp_path / "lake", str(tmp_path / "50%.pem"))
+
+
+def test_a_secret_is_never_shown() -> None:
+    chosen = Chosen(password=SECRET)
+    shown = [repr(chosen), str(chosen), str(chosen.model_dump()), chosen.model_dump_json()]
+    assert (chosen.password, [text for text in shown if SECRET in text]) == (SECRET, [])
+
+
+def test_an_empty_text_is_nothing_in_a_file_and_a_text_in_python() -> None:
+    assert Chosen.model_validate({"password": ""}, context={}).password is None
+    assert Chosen(password="").password == ""
+
+
+def test_keys_are_told_as_users_write_them() -> None:
+    assert dotted(("source", "topics", 0)) == "source.topics[0]"
+    assert str(WrongValues((("a", "b"), "one"), ((), "two"))) == "a.b: one; two"
