@@ -19,7 +19,7 @@ import pyarrow as pa
 from distributary.codecs.changes.description import RecordDescription, described_columns
 from distributary.codecs.wire.header import Frames
 from distributary.errors import ConfigError, UnknownCodec
-from distributary.registry.base import Schema, SchemaRef, SchemaType
+from distributary.registry.base import Schema, SchemaRef, SchemaType, Unregistered
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -34,7 +34,7 @@ BUILT_IN: Mapping[str, str] = {
 }
 
 # What records are taken to name that name no schema: the newest version of the one that was inferred for them.
-INFERRED: SchemaRef = "inferred"
+INFERRED = Unregistered.INFERRED
 
 # Which record type inside one schema a payload is: Protobuf's message index, () where a schema has only one.
 RecordPath = tuple[int, ...]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Literal, Protocol
 
 from distributary.errors import BadSchema, SchemaNotFound
@@ -13,8 +14,41 @@ SchemaType = Literal["AVRO", "PROTOBUF", "JSON", "STRUCT"]
 
 REGISTERED: tuple[SchemaType, ...] = ("AVRO", "PROTOBUF", "JSON")
 
-# A record names its schema by the registry's id (header 0x00) or by a GUID (header 0x01).
-SchemaRef = int | str
+
+class Guid(str):
+    """A schema's GUID, by which a record may name it instead of by an id; registries write it with dashes."""
+
+    __slots__ = ()
+
+
+class Unregistered(str, Enum):
+    """What stands for a schema in the place of a registry's id or GUID, which it has none of."""
+
+    INFERRED = "inferred"
+    """Of records that name no schema: the newest version of the one that was inferred for them."""
+
+    OFFERED = "offered"
+    """A schema that somebody thinks of registering."""
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    # It is equal to its text, as a file holds it.
+    __hash__ = str.__hash__
+
+
+# A record names its schema by the registry's id (header 0x00) or by a GUID (header 0x01). Versions of an inferred schema
+# are numbered too; where they stand beside a registry's ids, from -1 downwards. Pins and manifests hold numbers and texts.
+SchemaRef = int | Guid | Unregistered
+
+
+def schema_ref(kept: object) -> SchemaRef:
+    """What a file calls a schema by. Raises ValueError for what is no number and no text."""
+    if isinstance(kept, str):
+        return next((one for one in Unregistered if one.value == kept), Guid(kept))
+    if isinstance(kept, int):
+        return kept
+    raise ValueError(f"a schema is named by a {type(kept).__name__}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +78,7 @@ class Schema:
     text: str
     references: tuple[Reference, ...] = ()
     imports: Mapping[str, str] = field(default_factory=dict)
-    guid: str | None = None
+    guid: Guid | None = None
     rules: tuple[str, ...] = ()
     entity: str | None = None
 

@@ -8,7 +8,7 @@ from threading import RLock
 from uuid import NAMESPACE_URL, uuid5
 
 from distributary.errors import BadSchema, RegistryUnavailable, SchemaNotFound
-from distributary.registry.base import Answer, Reference, Schema, SchemaRef, SchemaType, SubjectVersion
+from distributary.registry.base import Answer, Guid, Reference, Schema, SchemaRef, SchemaType, SubjectVersion
 from distributary.registry.protobuf.text import compile_text
 from distributary.registry.references import resolve
 
@@ -25,7 +25,7 @@ class MemoryRegistry:
         self.asked: list[SchemaRef] = []
         self._lock = RLock()
         self._schemas: dict[int, Schema] = {}
-        self._guids: dict[str, int] = {}
+        self._guids: dict[Guid, int] = {}
         self._subjects: dict[str, list[int]] = {}
         self._deleted: set[tuple[str, int]] = set()
         self._denials: dict[SchemaRef, int] = {}
@@ -52,7 +52,7 @@ class MemoryRegistry:
             self.asked.append(ref)
             left = self._denials.get(ref, 0)
             self._denials[ref] = max(0, left - 1)
-            found = self._guids.get(ref) if isinstance(ref, str) else ref
+            found = self._guids.get(ref) if isinstance(ref, Guid) else ref
             if left or found not in self._schemas:
                 raise SchemaNotFound(f"the registry in memory does not know schema {ref}; register it first")
             return self._schemas[found]
@@ -102,7 +102,7 @@ class MemoryRegistry:
                 versions.append(schema_id)
             return schema_id
 
-    def _add(self, guid: str, text: str, schema_type: SchemaType, references: tuple[Reference, ...]) -> None:
+    def _add(self, guid: Guid, text: str, schema_type: SchemaType, references: tuple[Reference, ...]) -> None:
         imports = resolve(references, self._referenced)
         schema_id = len(self._schemas) + 1
         schema = Schema(schema_id, schema_type, text, references, imports, guid)
@@ -125,9 +125,9 @@ class MemoryRegistry:
             raise RegistryUnavailable("the registry in memory is down; set `down = False`")
 
 
-def _guid(text: str, schema_type: SchemaType, references: Sequence[Reference]) -> str:
+def _guid(text: str, schema_type: SchemaType, references: Sequence[Reference]) -> Guid:
     whole = [schema_type, text, *([item.name, item.subject, item.version] for item in references)]
-    return str(uuid5(NAMESPACE_URL, json.dumps(whole)))
+    return Guid(uuid5(NAMESPACE_URL, json.dumps(whole)))
 
 
 def _check(schema: Schema) -> None:

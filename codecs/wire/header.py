@@ -21,7 +21,7 @@ from distributary.codecs.wire.binary_rows import (
     Longs,
 )
 from distributary.codecs.wire.message_index import read_message_indexes
-from distributary.registry.base import SchemaRef
+from distributary.registry.base import Guid, SchemaRef
 
 NO_USABLE_HEADER = -1
 
@@ -115,11 +115,11 @@ def _find(view: BinaryRows, wanted: Mask, message_index: bool) -> _Found:
         paths, size = found.paths, size + found.size
         ref = ref * len(paths) + found.path
     kind, distinct = _distinct(ref, good)
-    refs = (
+    kinds: list[Kind] = [
         (guids[n - _IDS] if n >= _IDS else n, paths[path])
         for n, path in (divmod(d, len(paths)) for d in distinct)
-    )
-    return _Found(kind, list(refs), size, code)
+    ]
+    return _Found(kind, kinds, size, code)
 
 
 def _codes(magic: npt.NDArray[np.uint8], length: Longs, size: Longs) -> npt.NDArray[np.int8]:
@@ -131,7 +131,7 @@ def _codes(magic: npt.NDArray[np.uint8], length: Longs, size: Longs) -> npt.NDAr
     return code
 
 
-def _number_guids(view: BinaryRows, rows: Longs, ref: Longs) -> list[str]:
+def _number_guids(view: BinaryRows, rows: Longs, ref: Longs) -> list[Guid]:
     """The distinct GUIDs of these rows; their numbers, counted from where ids end, go into `ref`."""
     if not len(rows):
         return []
@@ -140,11 +140,11 @@ def _number_guids(view: BinaryRows, rows: Longs, ref: Longs) -> list[str]:
         pa.binary(16), len(rows), [None, pa.py_buffer(packed)]
     ).dictionary_encode()
     ref[rows] = encoded.indices.to_numpy().astype(np.int64) + _IDS
-    return [_guid_text(guid.hex()) for guid in encoded.dictionary.to_pylist()]
+    return [_guid(guid.hex()) for guid in encoded.dictionary.to_pylist()]
 
 
-def _guid_text(digits: str) -> str:
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+def _guid(digits: str) -> Guid:
+    return Guid(f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}")
 
 
 def _distinct(key: Longs, good: Mask) -> tuple[npt.NDArray[np.int32], list[int]]:

@@ -6,6 +6,7 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 from distributary.ingest.pins import Coordinates, RecordKey
+from distributary.registry.base import schema_ref
 
 # The newest last.
 History = tuple[RecordKey, ...]
@@ -60,7 +61,9 @@ def from_json(value: Mapping[str, Any] | None) -> dict[str, History]:
     """The other way round. None, as manifests of earlier versions have it: nothing is known of any table."""
     if value is None:
         return {}
-    histories = [tuple((ref, tuple(path)) for ref, path in history) for history in value["histories"]]
+    histories = [
+        tuple((schema_ref(ref), tuple(path)) for ref, path in history) for history in value["histories"]
+    ]
     return {folder: histories[number] for folder, number in value["tables"].items()}
 
 

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from distributary.errors import CheckpointMismatch
 from distributary.files import numbered, write_once
@@ -27,7 +27,7 @@ from distributary.ingest.checkpoint.manifest import (
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.offsets import offsets_from_json, offsets_to_json
 from distributary.ingest.parquet.data_file import DataFile
-from distributary.registry.base import SchemaRef
+from distributary.registry.base import schema_ref
 
 FORMAT = 1
 
@@ -115,7 +115,7 @@ def _pins_to_json(pins: BatchPins) -> dict[str, Any]:
 
 
 def _pins_from_json(value: dict[str, Any]) -> BatchPins:
-    schemas = {cast("SchemaRef", ref): str(fingerprint) for ref, fingerprint in value["schemas"]}
+    schemas = {schema_ref(ref): str(fingerprint) for ref, fingerprint in value["schemas"]}
     return BatchPins(schemas, value["settings"], value["decisions"])
 
 

@@ -19,6 +19,7 @@ from distributary.ingest.pins import (
     Turn,
     Verdict,
 )
+from distributary.registry.base import schema_ref
 
 
 def to_json(pins: Pins) -> dict[str, Any]:
@@ -113,4 +114,4 @@ def _key_to_json(key: RecordKey) -> list[Any]:
 
 
 def _key_from_json(value: list[Any]) -> RecordKey:
-    return value[0], tuple(value[1])
+    return schema_ref(value[0]), tuple(value[1])

@@ -11,10 +11,10 @@ from distributary.codecs.changes.description import RecordDescription
 from distributary.errors import BadSchema, SchemaNotFound
 from distributary.ingest.evolution.transitions import same_record
 from distributary.ingest.pins import PinnedRecord, RecordKey
-from distributary.registry.base import Schema, SchemaRef, SchemaRegistry
+from distributary.registry.base import Schema, SchemaRef, SchemaRegistry, Unregistered
 
 # In the place of an id, which a schema has once it is registered.
-OFFERED: SchemaRef = "offered"
+OFFERED = Unregistered.OFFERED
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ class EntitySchemas(SchemaLocation):
 
     def by_ref(self, ref: SchemaRef, subject: str | None = None) -> Schema:
         """The schema of this version, or for `INFERRED` the newest of records without an entity; there is always one."""
-        number = self._of_nobody() if ref == INFERRED else ref
+        number = self._of_nobody() if ref is INFERRED else ref
         if number not in self._owners:
             self._scan()
         schema = super().by_ref(number, subject)

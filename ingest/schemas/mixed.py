@@ -85,7 +85,7 @@ class MixedSchemas:
         )
 
     def _inferred(self, ref: SchemaRef) -> Answer:
-        version = self._newest() if ref == INFERRED else -int(ref)
+        version = -ref if isinstance(ref, int) else self._newest()
         (answer,) = self._location.by_refs([version]).values()
         return replace(answer, id=-version) if isinstance(answer, Schema) else answer
 
@@ -99,4 +99,4 @@ def _negated(schemas: Mapping[str, Schema]) -> Mapping[str, Schema]:
 
 
 def _is_inferred(ref: SchemaRef) -> bool:
-    return ref == INFERRED if isinstance(ref, str) else ref < 0
+    return ref < 0 if isinstance(ref, int) else ref is INFERRED

@@ -14,7 +14,7 @@ from distributary.files import write_once
 from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.pins import RecordKey
-from distributary.registry.base import Schema
+from distributary.registry.base import Schema, schema_ref
 from distributary.registry.disk.schema_file import from_document, to_document
 from distributary.registry.same_schema import same_schema
 
@@ -106,6 +106,6 @@ def _read(path: Path) -> tuple[RecordKey, Schema]:
 
 
 def _from_json(value: dict[str, Any]) -> tuple[RecordKey, Schema]:
-    if value["format"] != FORMAT or not isinstance(value["ref"], int | str):
+    if value["format"] != FORMAT:
         raise ValueError(value["format"])
-    return (value["ref"], tuple(int(index) for index in value["path"])), from_document(value)
+    return (schema_ref(value["ref"]), tuple(int(index) for index in value["path"])), from_document(value)

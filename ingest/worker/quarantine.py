@@ -90,7 +90,7 @@ class Quarantine:
                 [ref if isinstance(ref, int) else None for ref in refused.refs], pa.int64()
             ),
             "schema_guid": pa.array(
-                [ref if isinstance(ref, str) else None for ref in refused.refs], pa.string()
+                [str(ref) if isinstance(ref, str) else None for ref in refused.refs], pa.string()
             ),
             "reason": pa.array([verdict.reason for verdict in refused.verdicts], pa.string()),
             "detail": pa.array([verdict.detail for verdict in refused.verdicts], pa.string()),

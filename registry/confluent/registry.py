@@ -14,6 +14,7 @@ from distributary.errors import BadSchema, SchemaNotFound
 from distributary.registry.base import (
     REGISTERED,
     Answer,
+    Guid,
     Reference,
     Schema,
     SchemaRef,
@@ -163,7 +164,7 @@ class ConfluentRegistry:
             imports = resolve(_in_context(held.references, subject), self._fetch_reference)
         except (BadSchema, SchemaNotFound) as error:
             raise type(error)(f"{what} cannot be used: {error}") from error
-        guid = None if isinstance(ref, int) else ref
+        guid = ref if isinstance(ref, Guid) else None
         return Schema(held.id, held.type, held.text, held.references, imports, guid, held.rules)
 
     def _fetch_reference(self, reference: Reference) -> tuple[str, Sequence[Reference]]:

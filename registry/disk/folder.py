@@ -11,7 +11,7 @@ from typing import Any
 
 from distributary.errors import SetupError
 from distributary.files import replace
-from distributary.registry.base import Schema, SchemaRef, SubjectVersion
+from distributary.registry.base import Schema, SchemaRef, SubjectVersion, schema_ref
 from distributary.registry.disk.schema_file import from_document, sealed, to_document, unsealed
 
 _PLAIN_NAME = re.compile(r"[a-zA-Z0-9.-]{1,60}")
@@ -49,9 +49,9 @@ class SchemaFolder:
     def refs(self) -> Iterator[SchemaRef]:
         """The ids and GUIDs that schemas are kept for in the default context, lowest ids first."""
         kept = [self._read(path.name) for path in sorted(self.path.glob("schema-*.json"))]
-        found = [one["ref"] for one in kept if one is not None and one.get("subject") is None]
+        found = [schema_ref(one["ref"]) for one in kept if one is not None and one.get("subject") is None]
         yield from sorted(ref for ref in found if isinstance(ref, int))
-        yield from (ref for ref in found if isinstance(ref, str))
+        yield from (ref for ref in found if not isinstance(ref, int))
 
     def versions(self, subject: str) -> Sequence[SubjectVersion] | None:
         """All versions kept of a subject, deleted ones too; None where there are none."""

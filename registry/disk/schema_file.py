@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from distributary.registry.base import Reference, Schema
+from distributary.registry.base import Guid, Reference, Schema
 
 FORMAT = 1
 
@@ -35,7 +35,7 @@ def from_document(document: Mapping[str, Any]) -> Schema:
         text=document["text"],
         references=tuple(Reference(*one) for one in document["references"]),
         imports=dict(document["imports"]),
-        guid=document["guid"],
+        guid=None if document["guid"] is None else Guid(document["guid"]),
         rules=tuple(document["rules"]),
         entity=document.get("entity"),
     )

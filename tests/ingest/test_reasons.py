@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from distributary.codecs import reasons as codec_reasons
 from distributary.ingest import pins as reasons
+from distributary.registry.base import Guid
 
 
 def test_no_reason_of_the_pipeline_is_one_of_a_codecs() -> None:
@@ -21,6 +22,8 @@ def test_no_reason_of_the_pipeline_is_one_of_a_codecs() -> None:
 
 def test_verdicts_name_the_schema_and_the_setting_to_look_at() -> None:
     assert "77" in reasons.unknown_schema(77).detail
-    assert reasons.unusable_schema("guid", "it is AVRO").detail == "schema guid cannot be used: it is AVRO"
+    assert (
+        reasons.unusable_schema(Guid("guid"), "it is AVRO").detail == "schema guid cannot be used: it is AVRO"
+    )
     assert "registry.max_unknown_ids" in reasons.unasked_schema(5).detail
     assert "route.max_tables" in reasons.TABLE_LIMIT.detail

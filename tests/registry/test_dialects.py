@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from distributary.errors import BadSchema, ConfigError, RegistryUnavailable, SchemaNotFound
-from distributary.registry.base import Reference
+from distributary.registry.base import Guid, Reference, SchemaRef
 from distributary.registry.protobuf.text import compile_text
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def test_a_long_answer_is_quoted_in_short(server: AnswerServer, connect: Connect
 def test_a_schema_is_found_by_guid_where_the_registry_offers_it(
     server: AnswerServer, connect: Connect
 ) -> None:
-    guid = str(uuid4())
+    guid = Guid(uuid4())
     server.on(
         f"/schemas/guids/{guid}", server.json({"schema": PROTO, "schemaType": "PROTOBUF", "guid": guid})
     )
@@ -178,7 +178,7 @@ def test_a_guid_is_not_found_where_the_registry_does_not_offer_it(
     server: AnswerServer, connect: Connect
 ) -> None:
     with pytest.raises(SchemaNotFound, match="does not offer schema GUID"):
-        connect(server.url).by_ref(str(uuid4()))
+        connect(server.url).by_ref(Guid(uuid4()))
 
 
 def test_an_id_is_asked_for_in_its_subjects_context_and_so_are_its_references(
@@ -197,9 +197,9 @@ def test_an_id_is_asked_for_in_its_subjects_context_and_so_are_its_references(
     assert registry.by_ref(7, ":.games:a-value").text == "top"
 
 
-@pytest.mark.parametrize("ref", [-1, 2**31, "../subjects", "", "x" * 36])
+@pytest.mark.parametrize("ref", [-1, 2**31, Guid("../subjects"), Guid(""), Guid("x" * 36)])
 def test_what_no_registry_can_know_is_not_asked_for(
-    server: AnswerServer, connect: Connect, ref: int | str
+    server: AnswerServer, connect: Connect, ref: SchemaRef
 ) -> None:
     with pytest.raises(SchemaNotFound):
         connect(server.url, unknown_id_wait_seconds=60).by_ref(ref)

@@ -13,7 +13,7 @@ import pytest
 from tests.registry.conftest import AnswerServer, Reply
 
 from distributary.errors import NotOffered, SchemaNotFound
-from distributary.registry.base import Reference
+from distributary.registry.base import Guid, Reference
 from distributary.registry.confluent.catalogue import Catalogue, Latest
 from distributary.registry.confluent.registry import ConfluentRegistry
 from distributary.registry.protobuf.text import compile_text
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from tests.registry.conftest import Connect
 
 DIALECTS = sorted((Path(__file__).parent / "dialects").glob("*.json"))
-GUID = "0b1f6c1e-0000-4000-8000-000000000004"
-NO_GUID = "00000000-0000-4000-8000-000000000000"
+GUID = Guid("0b1f6c1e-0000-4000-8000-000000000004")
+NO_GUID = Guid("00000000-0000-4000-8000-000000000000")
 
 
 @pytest.fixture(params=DIALECTS, ids=lambda path: str(path.stem))

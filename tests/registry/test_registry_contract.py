@@ -14,7 +14,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.message_factory import GetMessages
 
 from distributary.errors import BadSchema, SchemaNotFound
-from distributary.registry.base import Reference, SchemaRegistry
+from distributary.registry.base import Guid, Reference, SchemaRegistry
 from distributary.registry.confluent.registry import ConfluentRegistry
 from distributary.registry.disk.cache import DiskCache
 from distributary.registry.memory import MemoryRegistry
@@ -180,7 +180,7 @@ def test_a_deleted_schema_that_is_registered_again_is_a_new_version_of_the_same_
 
 
 def test_unknown_ids_guids_and_subjects_are_not_found(registry: SchemaRegistry, subject: str) -> None:
-    for ref in (2_000_000_000, -1, 2**40, str(uuid4()), "../subjects"):
+    for ref in (2_000_000_000, -1, 2**40, Guid(uuid4()), Guid("../subjects")):
         with pytest.raises(SchemaNotFound):
             registry.by_ref(ref)
     with pytest.raises(SchemaNotFound):
@@ -189,7 +189,7 @@ def test_unknown_ids_guids_and_subjects_are_not_found(registry: SchemaRegistry, 
 
 def test_many_refs_are_answered_each_by_itself(registry: SchemaRegistry, subject: str) -> None:
     known = registry.register(subject, proto("A"), "PROTOBUF")
-    guid = str(uuid4())
+    guid = Guid(uuid4())
     answers = registry.by_refs([known, 2_000_000_000, guid, known])
     assert list(answers) == [known, 2_000_000_000, guid]
     assert answers[known] == registry.by_ref(known)

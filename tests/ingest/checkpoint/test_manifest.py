@@ -30,6 +30,7 @@ from distributary.ingest.checkpoint.manifest_file import KEPT, ManifestStore, fr
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.parquet.data_file import DataFile
+from distributary.registry.base import Guid
 
 LAYOUT = Layout(
     pa.schema(
@@ -61,7 +62,7 @@ def manifest(batch_id: int = 7, offsets: Offsets | None = None, counts: Counts |
         "2026-01-01T00:00:00+00:00",
         "0.1.0",
         offsets or {"events": {0: (10, 20), 1: (0, 10)}},
-        BatchPins({1: "aa", "1": "bb"}, "cc", {"denied": ["x"]}),
+        BatchPins({1: "aa", Guid("1"): "bb"}, "cc", {"denied": ["x"]}),
         {"a": "silver_a", "b": "silver_b"},
         (
             table("silver_a", [5, 4]),
@@ -70,7 +71,7 @@ def manifest(batch_id: int = 7, offsets: Offsets | None = None, counts: Counts |
             table("ledger_batches", [1], "batches"),
         ),
         counts or sums(),
-        {"silver_a": ((1, ()), ("1", (0, 2))), "silver_b": ((1, ()),), "silver_c": ((1, ()),)},
+        {"silver_a": ((1, ()), (Guid("1"), (0, 2))), "silver_b": ((1, ()),), "silver_c": ((1, ()),)},
     )
 
 

@@ -34,6 +34,7 @@ from distributary.ingest.pins import (
 from distributary.ingest.settings.groups import NamedTable, Policies
 from distributary.ingest.worker.report import TaskReport
 from distributary.producer_sim.formats.corruption import framed
+from distributary.registry.base import Guid
 
 VALUES = st.sampled_from(
     [
@@ -203,7 +204,7 @@ def test_no_part_that_is_decided_for_a_batch_can_be_left_out(part: type[Any]) ->
 
 
 def test_refused_types_are_written_in_an_order_of_their_own() -> None:
-    keys: list[RecordKey] = [("b", ()), (10, (1,)), (10, (0,)), ("a", ())]
+    keys: list[RecordKey] = [(Guid("b"), ()), (10, (1,)), (10, (0,)), (Guid("a"), ())]
     refused = {key: Verdict("r", "") for key in keys}
     assert [key for key, _ in decisions.sorted_refused(refused)] == [
         (10, (0,)),

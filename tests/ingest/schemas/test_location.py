@@ -8,7 +8,7 @@ import pytest
 
 from distributary.errors import BadSchema, SchemaNotFound
 from distributary.ingest.schemas.location import SchemaLocation
-from distributary.registry.base import Schema
+from distributary.registry.base import Guid, Schema
 
 
 def struct(*names: str) -> str:
@@ -75,10 +75,10 @@ def test_what_is_no_struct_type_is_refused_both_ways(location: SchemaLocation, t
 
 def test_each_of_several_versions_is_answered_by_itself(location: SchemaLocation) -> None:
     location.register("games", struct("a"))
-    answers = location.by_refs([1, 2, "guid"])
+    answers = location.by_refs([1, 2, Guid("guid")])
     assert isinstance(answers[1], Schema)
     assert isinstance(answers[2], SchemaNotFound)
-    assert isinstance(answers["guid"], SchemaNotFound)
+    assert isinstance(answers[Guid("guid")], SchemaNotFound)
 
 
 def test_another_subject_has_no_versions_here(location: SchemaLocation) -> None:

@@ -11,7 +11,7 @@ from distributary.errors import CheckpointMismatch
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.pins import RecordKey
 from distributary.ingest.schemas.store import PinsStore
-from distributary.registry.base import Reference, Schema
+from distributary.registry.base import Guid, Reference, Schema
 
 PROTOBUF = Schema(
     7,
@@ -19,7 +19,7 @@ PROTOBUF = Schema(
     'syntax = "proto3";\nmessage Event { string name = 1; }\n',
     (Reference("z.proto", "z-value", 2),),
     {"z.proto": 'syntax = "proto3";', "a.proto": 'import "z.proto";'},
-    "0e5d2b7a-2a3f-4a5e-9f43-53a1cf39e6f1",
+    Guid("0e5d2b7a-2a3f-4a5e-9f43-53a1cf39e6f1"),
     ("ENCRYPT",),
 )
 AVRO = Schema(8, "AVRO", '{"type": "string", "name": "x"}')
@@ -40,7 +40,7 @@ def test_pins_outlive_the_process_in_full(checkpoint: Checkpoint) -> None:
         (7, (0,)): PROTOBUF,
         (7, (1, 2)): PROTOBUF,
         (8, ()): AVRO,
-        ("7", ()): replace(AVRO, guid="7"),
+        (Guid("7"), ()): replace(AVRO, guid=Guid("7")),
     }
     for key, schema in expected.items():
         store.write(key, schema)
@@ -83,7 +83,7 @@ def test_a_rival_who_was_first_is_compared_with(checkpoint: Checkpoint) -> None:
 
 @pytest.mark.parametrize("ref", ["../../outside", "A" * 4000, "\0", "", "x/y", "CON", "é"])
 def test_a_reference_from_data_never_names_a_file(checkpoint: Checkpoint, ref: str) -> None:
-    PinsStore(checkpoint).write((ref, (0,)), AVRO)
+    PinsStore(checkpoint).write((Guid(ref), (0,)), AVRO)
     (file,) = checkpoint.pins.iterdir()
     assert file.name.isascii() and len(file.name) < 120
     assert PinsStore(checkpoint).read() == [((ref, (0,)), AVRO)]

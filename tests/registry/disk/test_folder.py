@@ -8,11 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.errors import SetupError
-from distributary.registry.base import Reference, Schema, SubjectVersion
+from distributary.registry.base import Guid, Reference, Schema, SubjectVersion
 from distributary.registry.disk.folder import SchemaFolder
 from distributary.registry.disk.schema_file import from_document, sealed, to_document, unsealed
 
-SCHEMA = Schema(7, "AVRO", '"ünt"', (Reference("b", "s", 2),), {"c": "1", "b": "2"}, "guid", ("ENCRYPT",))
+SCHEMA = Schema(
+    7, "AVRO", '"ünt"', (Reference("b", "s", 2),), {"c": "1", "b": "2"}, Guid("guid"), ("ENCRYPT",)
+)
 
 
 def test_what_is_kept_is_read_again_whole(tmp_path: Path) -> None:
@@ -30,7 +32,7 @@ def test_what_is_kept_is_read_again_whole(tmp_path: Path) -> None:
         st.text(),
         st.lists(st.builds(Reference, st.text(), st.text(), st.integers(1)), max_size=3).map(tuple),
         st.dictionaries(st.text(), st.text(), max_size=3),
-        st.none() | st.text(),
+        st.none() | st.text().map(Guid),
         st.lists(st.text(), max_size=2).map(tuple),
     )
 )
@@ -48,15 +50,15 @@ def test_registries_are_kept_apart(tmp_path: Path) -> None:
 def test_contexts_ids_and_guids_are_kept_apart(tmp_path: Path) -> None:
     folder = SchemaFolder(tmp_path, "r")
     folder.keep_schema(7, ":.games:a", SCHEMA)
-    folder.keep_schema("7", None, SCHEMA)
+    folder.keep_schema(Guid("7"), None, SCHEMA)
     assert folder.schema(7) is None
     assert folder.schema(7, ":.games:b") is None
-    assert folder.schema(7, ":.games:a") == folder.schema("7") == SCHEMA
+    assert folder.schema(7, ":.games:a") == folder.schema(Guid("7")) == SCHEMA
 
 
 def test_refs_are_listed_lowest_ids_first_and_only_of_the_default_context(tmp_path: Path) -> None:
     folder = SchemaFolder(tmp_path, "r")
-    for ref, subject in ((10, None), (9, None), (8, ":.c:s"), ("../x", None)):
+    for ref, subject in ((10, None), (9, None), (8, ":.c:s"), (Guid("../x"), None)):
         folder.keep_schema(ref, subject, SCHEMA)
     assert list(folder.refs()) == [9, 10, "../x"]
     assert {path.parent for path in tmp_path.rglob("*.json")} == {folder.path}
