@@ -120,6 +120,7 @@ class RecordReader(Protocol):
         ...
 
 
+@runtime_checkable
 class GrowingReader(RecordReader, Protocol):
     """A reader whose schema nobody registered: it can tell what a schema would have to be to take more."""
 
@@ -263,6 +264,34 @@ def load_codec(name: str) -> Codec:
 def growing(codec: Codec) -> GrowingCodec | None:
     """The codec where it decodes records of inferred schemas; None for one that does not."""
     return codec if isinstance(codec, GrowingCodec) else None
+
+
+def growing_reader(reader: RecordReader) -> GrowingReader:
+    """The reader, whose schema nobody registered. Raises ConfigError for one of a registered schema."""
+    if isinstance(reader, GrowingReader):
+        return reader
+    raise ConfigError(f"records of {reader.name} have a registered schema, which does not grow with them")
+
+
+def surveying(codec: Codec) -> SurveyingCodec:
+    """The codec, which counts fields of records without a schema. Raises ConfigError for one that does not."""
+    if isinstance(codec, SurveyingCodec):
+        return codec
+    raise ConfigError("records of this format are not surveyed before a schema is inferred from them")
+
+
+def picking(codec: Codec) -> PickingCodec:
+    """The codec, which finds one field of a record without its schema. Raises ConfigError for one that does not."""
+    if isinstance(codec, PickingCodec):
+        return codec
+    raise ConfigError("a field of a record of this format is not found without its schema")
+
+
+def resolving(codec: Codec) -> ResolvingCodec:
+    """The codec, which reads records of one schema as another has them. Raises ConfigError for one that does not."""
+    if isinstance(codec, ResolvingCodec):
+        return codec
+    raise ConfigError("this format has no rules for reading records as another schema has them")
 
 
 def validating(codec: Codec) -> Codec:

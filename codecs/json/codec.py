@@ -131,11 +131,6 @@ class JsonCodec:
         return first if after == before else replace(first, text=struct_json(after))
 
 
-def merge(one: Schema, other: Schema) -> Schema:
-    """Both StructTypes in one: the union of their fields; of two types for one field the narrowest that both fit."""
-    return JsonCodec().merged([one, other])
-
-
 @lru_cache(maxsize=MAX_READERS)
 def _reader(id_: int, text: str, options: Options) -> JsonReader:
     return JsonReader(Schema(id_, "STRUCT", text), options)

@@ -1,10 +1,12 @@
-"""The arguments of `decode`, checked: what is not one of its values is told at the call, not taken for another in a worker."""
+"""The arguments of `decode`, checked: what is not one of its values is told at the call, not taken for another in a worker.
+
+What a type says is checked, too: in a notebook nothing else does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import replace
 
 from distributary.codecs.notebook.frame import Shape
 from distributary.codecs.notebook.query import Wanted
@@ -14,60 +16,42 @@ from distributary.registry.base import SchemaRegistry
 from distributary.registry.confluent.options import RegistryOptions
 
 
-@dataclass(frozen=True, slots=True)
-class DecodeArguments:
-    """What a call of `decode` asks for, every part of it of a kind that it may be."""
+def check_subject(registry: str | RegistryOptions | SchemaRegistry, subject: str) -> None:
+    """Raises ConfigError, naming the argument, what was given, and what is allowed."""
+    if isinstance(registry, str):
+        text_of("decode: registry", registry)
+    elif not (isinstance(registry, RegistryOptions) or callable(getattr(registry, "versions", None))):
+        raise ConfigError(
+            f"decode: registry is {registry!r}; it must be an address, RegistryOptions or a registry itself"
+        )
+    text_of("decode: subject", subject)
 
-    registry: str | RegistryOptions | SchemaRegistry
-    subject: str
-    wanted: Wanted
-    shape: Shape
 
-
-def decode_arguments(**given: object) -> DecodeArguments:
-    """The arguments by their names. Raises ConfigError, naming the one that is wrong, what was given, and what is allowed."""
-    optional = ("format", "message", "into", "headers", "reader_schema")
-    text = {name: None if given[name] is None else text_of(_said(name), given[name]) for name in optional}
-    column, subject = (text_of(_said(name), given[name]) for name in ("column", "subject"))
-    payload = given["payload"]
-    version = one_of(_said("version"), given["version"], ("latest", "all"))
-    if version == "all" and text["reader_schema"] is not None:
+def check_wanted(wanted: Wanted) -> None:
+    """Raises ConfigError, naming the argument, what was given, and what is allowed."""
+    _check_texts(format=wanted.codec, message=wanted.message, reader_schema=wanted.reader)
+    one_of("decode: version", wanted.version, ("latest", "all"))
+    one_of("decode: evolution", wanted.evolution, ("restart", "none"))
+    if wanted.version == "all" and wanted.reader is not None:
         raise ConfigError(
             "decode: version is 'all' and there is a reader_schema, which alone says what columns there are; give one of them"
         )
-    wanted = Wanted(
-        text["format"],
-        text["message"],
-        version,  # type: ignore[arg-type]
-        one_of(_said("evolution"), given["evolution"], ("restart", "none")),  # type: ignore[arg-type]
-        text["reader_schema"],
-        options=_options(given["options"]),
-    )
-    shape = Shape(
-        column=column,
-        headers=text["headers"],
-        payload=column if payload is None else one_of(_said("payload"), payload, ("value", "key")),
-        into=text["into"],
-        mode=mode_of(_said("mode"), given["mode"]),
-    )
-    return DecodeArguments(_registry(given["registry"]), subject, wanted, shape)
+    if not (wanted.options is None or isinstance(wanted.options, Mapping)):
+        raise ConfigError(
+            f"decode: options is {wanted.options!r}; it must be a dict of options by their names, or None"
+        )
 
 
-def _said(name: str) -> str:
-    return f"decode: {name}"
+def checked(shape: Shape) -> Shape:
+    """The shape, its mode as it is written here. Raises ConfigError as the others do."""
+    text_of("decode: column", shape.column)
+    _check_texts(into=shape.into, headers=shape.headers)
+    if shape.payload != shape.column:
+        one_of("decode: payload", shape.payload, ("value", "key"))
+    return replace(shape, mode=mode_of("decode: mode", shape.mode))
 
 
-def _options(given: object) -> Mapping[str, str] | None:
-    if given is None or isinstance(given, Mapping):
-        return given
-    raise ConfigError(f"decode: options is {given!r}; it must be a dict of options by their names, or None")
-
-
-def _registry(given: object) -> str | RegistryOptions | SchemaRegistry:
-    if isinstance(given, str):
-        return text_of(_said("registry"), given)
-    if isinstance(given, RegistryOptions) or callable(getattr(given, "versions", None)):
-        return cast("RegistryOptions | SchemaRegistry", given)
-    raise ConfigError(
-        f"decode: registry is {given!r}; it must be an address, RegistryOptions or a registry itself"
-    )
+def _check_texts(**given: str | None) -> None:
+    for name, value in given.items():
+        if value is not None:
+            text_of(f"decode: {name}", value)

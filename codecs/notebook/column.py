@@ -21,9 +21,9 @@ from pyspark.sql.types import BooleanType, DataType, LongType, StructField, Stru
 
 from distributary.codecs.base import RecordPath, RecordReader
 from distributary.codecs.notebook.options import Engine
-from distributary.codecs.notebook.plan import Mode, SubjectPlan
 from distributary.codecs.notebook.record_names import RecordType
 from distributary.codecs.notebook.rows import SubjectRows, raise_first
+from distributary.codecs.notebook.subject import Mode, SubjectDecoding
 from distributary.codecs.types.row_shape import fits
 from distributary.codecs.wire.record_headers import schema_header
 from distributary.errors import BadSchema, DecoderUnavailable
@@ -56,51 +56,54 @@ class Payloads:
         return cls(value, schema_header(F.col(headers), payload or name))
 
 
-def struct_column(payloads: Payloads, plan: SubjectPlan, mode: Mode, engine: Engine) -> Column:
+def struct_column(payloads: Payloads, decoding: SubjectDecoding, mode: Mode, engine: Engine) -> Column:
     """The payloads as one struct, by the engine asked for; `auto` takes Spark's function where there is one.
 
     Raises DecoderUnavailable where the engine has to be Spark and it cannot be.
     """
     if engine == "python":
-        return python_column(payloads, plan, mode)
+        return python_column(payloads, decoding, mode)
     try:
-        return spark_column(payloads, plan, mode)
+        return spark_column(payloads, decoding, mode)
     except DecoderUnavailable:
         if engine == "spark":
             raise
-        return python_column(payloads, plan, mode)
+        return python_column(payloads, decoding, mode)
 
 
-def python_column(payloads: Payloads, plan: SubjectPlan, mode: Mode) -> Column:
+def python_column(payloads: Payloads, decoding: SubjectDecoding, mode: Mode) -> Column:
     """The payloads as one struct, by our decoders in a Python worker; null for a null payload.
 
     A broken payload fails the query (FAILFAST) or makes the struct null (PERMISSIVE).
     """
-    fields = [StructField(f"c{index}", _travelling(field.type)) for index, field in enumerate(plan.columns)]
+    fields = [
+        StructField(f"c{index}", _travelling(field.type)) for index, field in enumerate(decoding.columns)
+    ]
     kind = StructType([StructField(_OK, BooleanType()), *fields])
-    udf = pandas_udf(_decoder(plan, mode), kind)  # type: ignore[call-overload]
+    udf = pandas_udf(_decoder(decoding, mode), kind)  # type: ignore[call-overload]
     header = F.lit(None).cast("binary") if payloads.header is None else payloads.header
     raw = udf(payloads.value.cast("binary"), header)
     columns = [
-        _arrived(raw[f"c{index}"], field.type).alias(field.name) for index, field in enumerate(plan.columns)
+        _arrived(raw[f"c{index}"], field.type).alias(field.name)
+        for index, field in enumerate(decoding.columns)
     ]
     return F.when(raw[_OK], F.struct(*columns))
 
 
-def spark_column(payloads: Payloads, plan: SubjectPlan, mode: Mode) -> Column:
+def spark_column(payloads: Payloads, decoding: SubjectDecoding, mode: Mode) -> Column:
     """The payloads as one struct, by the function of Spark that knows their format.
 
     Raises DecoderUnavailable where Spark lacks it, or where it can read none of the subject's versions.
     """
-    codec = plan.loaded()
+    codec = decoding.loaded()
     if not codec.registered:
         # Records that name no schema have no header either, and one schema for all.
-        return _by_spark(codec.reader(plan.pinned[-1], codec.default_path), payloads.value, mode)
+        return _by_spark(codec.reader(decoding.pinned[-1], codec.default_path), payloads.value, mode)
     by_spark: list[tuple[Column, Column]] = []
-    why_not = DecoderUnavailable(f"Spark's own function can read no version of subject {plan.subject!r}")
-    for schema_id, kind in plan.known(codec).items():
+    why_not = DecoderUnavailable(f"Spark's own function can read no version of subject {decoding.subject!r}")
+    for schema_id, kind in decoding.known(codec).items():
         try:
-            by_spark += _of_version(payloads, plan, mode, (schema_id, kind))
+            by_spark += _of_version(payloads, decoding, mode, (schema_id, kind))
         except DecoderUnavailable as error:
             why_not = error
         except BadSchema:
@@ -112,17 +115,17 @@ def spark_column(payloads: Payloads, plan: SubjectPlan, mode: Mode) -> Column:
     rest = Payloads(F.when(~known, payloads.value), payloads.header)
     (condition, row), *more = by_spark
     return reduce(lambda so_far, one: so_far.when(*one), more, F.when(condition, row)).otherwise(
-        python_column(rest, plan, mode)
+        python_column(rest, decoding, mode)
     )
 
 
 def _of_version(
-    payloads: Payloads, plan: SubjectPlan, mode: Mode, version: tuple[int, RecordType]
+    payloads: Payloads, decoding: SubjectDecoding, mode: Mode, version: tuple[int, RecordType]
 ) -> Iterator[tuple[Column, Column]]:
     """When a payload is of this version, and what it then is; for each way in which it may say so."""
-    codec, (schema_id, kind) = plan.loaded(), version
-    reader = plan.reader_of(codec, kind)
-    if kind.imported or not _is_plain(reader.schema, plan.columns):
+    codec, (schema_id, kind) = decoding.loaded(), version
+    reader = decoding.reader_of(codec, kind)
+    if kind.imported or not _is_plain(reader.schema, decoding.columns):
         return
     value, header = payloads.value, payloads.header
     for start in _headers(schema_id, kind.path):
@@ -132,13 +135,13 @@ def _of_version(
         if header is not None:
             ways = [(header.isNull() & inside, body), (header.eqNullSafe(F.lit(start)), value)]
         for condition, payload in ways:
-            yield condition, _shaped(_by_spark(reader, payload, mode), reader.schema, plan.columns)
+            yield condition, _shaped(_by_spark(reader, payload, mode), reader.schema, decoding.columns)
 
 
-def _decoder(plan: SubjectPlan, mode: Mode) -> Callable[[pd.Series, pd.Series], pd.DataFrame]:
+def _decoder(decoding: SubjectDecoding, mode: Mode) -> Callable[[pd.Series, pd.Series], pd.DataFrame]:
     def decode(values: pd.Series, headers: pd.Series) -> pd.DataFrame:
         arrays = (pa.array(column, pa.binary(), from_pandas=True) for column in (values, headers))
-        decoded = SubjectRows(plan).decode(*arrays)
+        decoded = SubjectRows(decoding).decode(*arrays)
         if mode == "FAILFAST":
             raise_first(decoded.failures)
         packed = {f"c{index}": _packed(column) for index, column in enumerate(decoded.rows.columns)}

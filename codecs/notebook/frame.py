@@ -12,8 +12,8 @@ from pyspark.sql.types import BinaryType, BooleanType, StringType, StructField, 
 
 from distributary.codecs.json.options import RESCUING
 from distributary.codecs.notebook.column import spark_type
-from distributary.codecs.notebook.plan import Mode, SubjectPlan
 from distributary.codecs.notebook.rows import DecodedColumn, SubjectRows, raise_first
+from distributary.codecs.notebook.subject import Mode, SubjectDecoding
 from distributary.codecs.types.masks import Mask
 from distributary.codecs.wire.record_headers import schema_header
 from distributary.errors import ConfigError
@@ -41,13 +41,13 @@ class Shape:
     mode: Mode = "FAILFAST"
 
 
-def decoded_frame(frame: DataFrame, plan: SubjectPlan, shape: Shape) -> DataFrame:
+def decoded_frame(frame: DataFrame, decoding: SubjectDecoding, shape: Shape) -> DataFrame:
     """The frame with its payloads replaced by what is in them. Raises ConfigError."""
     column, into, mode = shape.column, shape.into, shape.mode
     _check_column(frame, column)
-    _check_options(plan)
+    _check_options(decoding)
     kept = [field for field in frame.schema if field.name != column]
-    rows = spark_type(plan.columns)
+    rows = spark_type(decoding.columns)
     fields = [*kept, *([StructField(into, rows)] if into else rows)]
     if mode == "PERMISSIVE":
         fields += [StructField(ERROR, StringType()), StructField(CORRUPT, BinaryType())]
@@ -61,7 +61,7 @@ def decoded_frame(frame: DataFrame, plan: SubjectPlan, shape: Shape) -> DataFram
     # Rows of no column at all would be none.
     kinds = [field.dataType for field in fields] or [BooleanType()]
     named = StructType([StructField(f"c{place}", kind) for place, kind in enumerate(kinds)])
-    decoded = given.mapInArrow(_decoder(plan, shape, named.names), named)
+    decoded = given.mapInArrow(_decoder(decoding, shape, named.names), named)
     return decoded.toDF(*(field.name for field in fields)) if fields else decoded.select()
 
 
@@ -73,9 +73,9 @@ def _header_ids(frame: DataFrame, headers: str, payload: str) -> Column:
     return schema_header(frame[f"`{headers}`"], payload)
 
 
-def _decoder(plan: SubjectPlan, shape: Shape, names: list[str]) -> Batches:
+def _decoder(decoding: SubjectDecoding, shape: Shape, names: list[str]) -> Batches:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = SubjectRows(plan)
+        rows = SubjectRows(decoding)
         for batch in batches:
             columns = list(batch.columns)
             header_ids = columns.pop() if shape.headers else None
@@ -116,9 +116,9 @@ def _check_column(frame: DataFrame, column: str) -> None:
         raise ConfigError(f"column {column!r} is {kind}; payloads are binary, as Kafka's source gives them")
 
 
-def _check_options(plan: SubjectPlan) -> None:
-    if plan.codec in RESCUING and plan.options:
-        names = ", ".join(plan.options)
+def _check_options(decoding: SubjectDecoding) -> None:
+    if decoding.codec in RESCUING and decoding.options:
+        names = ", ".join(decoding.options)
         raise ConfigError(
             f"decode: {names}: only Spark's own from_json reads by these options; leave them out, or call from_json"
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
 from distributary.codecs.json.options import RESCUE, json_options, rescued_column
-from distributary.codecs.notebook.plan import Evolution, Mode
+from distributary.codecs.notebook.subject import Evolution, Mode
 from distributary.codecs.option_values import depth, mode_of, one_of, text_of
 from distributary.errors import ConfigError
 from distributary.registry.confluent.client_names import PREFIX, registry_options

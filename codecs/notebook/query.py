@@ -1,4 +1,4 @@
-"""What a query asks of a subject becomes its plan: the one place where the functions for notebooks ask a registry."""
+"""What a query asks of a subject, and how its records are then decoded: the one place where the functions for notebooks ask a registry."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from distributary.codecs.json.options import RESCUING, rescued_column
-from distributary.codecs.notebook.plan import (
+from distributary.codecs.notebook.subject import (
     Evolution,
-    SubjectPlan,
+    SubjectDecoding,
     codec_name,
     codec_of,
     columns_of,
@@ -47,10 +47,10 @@ class Wanted:
     options: Mapping[str, str] | None = None
 
 
-def subject_plan(
+def subject_decoding(
     registry: str | RegistryOptions | SchemaRegistry, subject: str, wanted: Wanted
-) -> SubjectPlan:
-    """The plan of a query, by all that the registry has of the subject now.
+) -> SubjectDecoding:
+    """How a query decodes, by all that the registry has of the subject now.
 
     Raises ConfigError, SchemaNotFound, BadSchema or RegistryUnavailable.
     """
@@ -77,7 +77,7 @@ def subject_plan(
         if reader is None
         else columns_read(codec, reader, wanted.recursion)
     )
-    plan = SubjectPlan(
+    decoding = SubjectDecoding(
         codec=name,
         subject=subject,
         options=values,
@@ -91,7 +91,7 @@ def subject_plan(
         lookup=None if options is None else RegistryLookup(options, subject),
         by_latest=rescued is not None and wanted.version == "latest",
     )
-    return plan if rescued is None else rescuing(plan, rescued)
+    return decoding if rescued is None else rescuing(decoding, rescued)
 
 
 def _parted(codec: str, options: Mapping[str, str] | None) -> tuple[str | None, Mapping[str, str] | None]:

@@ -18,12 +18,9 @@ from distributary.codecs.base import (
     RecordReader,
 )
 from distributary.codecs.json.options import RESCUE, RESCUING
-from distributary.codecs.notebook.plan import SubjectPlan, type_in
+from distributary.codecs.notebook.subject import SubjectDecoding, type_in
 from distributary.codecs.types.masks import Mask
-from distributary.codecs.types.row_shape import (
-    empty_rows,
-    fit,
-)
+from distributary.codecs.types.row_shape import empty_rows, fit
 from distributary.codecs.wire.header import Frames, bodies
 from distributary.errors import BadRecord, BadSchema, ConfigError, SchemaNotFound, UnknownFieldException
 from distributary.registry.base import Answer, Schema, SchemaRef
@@ -69,9 +66,9 @@ class _Refusal:
 
 @dataclass(slots=True)
 class SubjectRows:
-    """Decodes payloads by a plan; keeps what it has learned of schemas for as long as it lives."""
+    """Decodes the payloads of a subject; keeps what it has learned of schemas for as long as it lives."""
 
-    plan: SubjectPlan
+    decoding: SubjectDecoding
     _codec: Codec = field(init=False)
     _schemas: dict[SchemaRef, Schema | _Refusal] = field(init=False, default_factory=dict)
     _readers: dict[tuple[SchemaRef, RecordPath], RecordReader | _Refusal] = field(
@@ -79,12 +76,12 @@ class SubjectRows:
     )
 
     def __post_init__(self) -> None:
-        self._codec = self.plan.loaded()
+        self._codec = self.decoding.loaded()
 
     def decode(self, values: pa.BinaryArray, header_ids: pa.BinaryArray | None = None) -> DecodedColumn:
         """All payloads, with their wire headers, or with `header_ids` from their records' headers where those are not null.
 
-        Raises UnknownFieldException for a newer schema where the plan says so, and RegistryUnavailable where a
+        Raises UnknownFieldException for a newer schema where the decoding says so, and RegistryUnavailable where a
         registry has to be asked and does not answer: neither says anything about a record.
         """
         frames = self._frames(values, header_ids)
@@ -100,7 +97,7 @@ class SubjectRows:
             done += len(source)
             parts.append(part)
         failures.sort(key=lambda failure: failure.row)
-        return DecodedColumn(_gathered(parts, places, self.plan.columns), places >= 0, tuple(failures))
+        return DecodedColumn(_gathered(parts, places, self.decoding.columns), places >= 0, tuple(failures))
 
     def _frames(self, values: pa.BinaryArray, header_ids: pa.BinaryArray | None) -> Frames:
         frames = self._codec.split(values, header_ids)
@@ -119,9 +116,9 @@ class SubjectRows:
     def _learn(self, refs: Sequence[SchemaRef]) -> None:
         """Finds out what these name; those that the query does not know are asked for together."""
         unknown = [ref for ref in refs if self._pinned(ref) is None and ref != INFERRED]
-        lookup, asked = self.plan.lookup, unknown[:MOST_ASKED]
+        lookup, asked = self.decoding.lookup, unknown[:MOST_ASKED]
         if unknown and lookup is None:
-            raise _newer(self.plan, unknown[0])
+            raise _newer(self.decoding, unknown[0])
         answers: Mapping[SchemaRef, Answer] = lookup.schemas(asked) if lookup is not None and asked else {}
         for ref in refs:
             self._schemas[ref] = self._looked_up(ref, answers.get(ref))
@@ -136,11 +133,11 @@ class SubjectRows:
         reader = self._readers[ref, path]
         if isinstance(reader, _Refusal):
             failures += [Failure(int(row), reader.reason, reader.detail) for row in rows]
-            return empty_rows(self.plan.columns, 0), rows[:0]
+            return empty_rows(self.decoding.columns, 0), rows[:0]
         payloads = bodies(values, frames, rows)
         decoded = self._within(payloads, self._whole(reader.decode(payloads)))
         failures += [Failure(int(rows[bad.row]), bad.reason, bad.detail) for bad in decoded.failures]
-        fitted = fit(_with_rescued(decoded, self.plan.rescued), self.plan.columns)
+        fitted = fit(_with_rescued(decoded, self.decoding.rescued), self.decoding.columns)
         source = rows[decoded.source]
         if not fitted.misfits:
             return fitted.rows, source
@@ -152,18 +149,18 @@ class SubjectRows:
 
     def _whole(self, decoded: Decoded) -> Decoded:
         """The same where a value that its column does not take spoils the record, if nothing else takes the value."""
-        if self.plan.rescued is not None or not decoded.misfits:
+        if self.decoding.rescued is not None or not decoded.misfits:
             return decoded
-        hint = _KEEP if self.plan.codec in RESCUING else ""
+        hint = _KEEP if self.decoding.codec in RESCUING else ""
         spoilt = [Failure(row, MISFIT, _misfit(name) + hint) for row, name in sorted(decoded.misfits.items())]
         kept = decoded.without(np.array([failure.row for failure in spoilt]))
         return replace(kept, failures=[*decoded.failures, *spoilt])
 
     def _within(self, payloads: pa.BinaryArray, decoded: Decoded) -> Decoded:
         """The same without records that have more new fields than any schema takes; raises for new ones that one takes."""
-        if self.plan.growing is None or not len(decoded.beyond):
+        if self.decoding.growing is None or not len(decoded.beyond):
             return decoded
-        error = self.plan.growing.grow(payloads.take(pa.array(decoded.beyond)))
+        error = self.decoding.growing.grow(payloads.take(pa.array(decoded.beyond)))
         if error is not None:
             raise error
         spoilt = [Failure(int(row), TOO_MANY_FIELDS, _TOO_MANY) for row in decoded.beyond]
@@ -174,15 +171,15 @@ class SubjectRows:
         if isinstance(schema, _Refusal):
             return schema
         try:
-            wanted = type_in(self._codec, schema, self.plan.message)
-            reader = self.plan.reader_of(self._codec, wanted)
+            wanted = type_in(self._codec, schema, self.decoding.message)
+            reader = self.decoding.reader_of(self._codec, wanted)
             if wanted.imported:
                 return reader
             named = self._codec.reader(schema, path).name
             if path == wanted.path and self._belongs(schema, named, reader.name):
                 return reader
         except (BadSchema, ConfigError) as error:
-            reason = OTHER_RECORD if self.plan.reader is None else OTHER_TYPE
+            reason = OTHER_RECORD if self.decoding.reader is None else OTHER_TYPE
             return _Refusal(reason, f"schema id {ref}: {error}")
         return _Refusal(OTHER_RECORD, f"the record is a {named} (schema id {ref}), not a {reader.name}")
 
@@ -191,16 +188,16 @@ class SubjectRows:
 
         A topic may hold records of other subjects too; a reader's defaults would make one of its own of any of them.
         """
-        if self.plan.reader is None or name == wanted or schema in self.plan.pinned:
+        if self.decoding.reader is None or name == wanted or schema in self.decoding.pinned:
             return True
-        return self.plan.lookup is not None and self.plan.lookup.is_version(schema)
+        return self.decoding.lookup is not None and self.decoding.lookup.is_version(schema)
 
     def _pinned(self, ref: SchemaRef) -> Schema | None:
-        return next((schema for schema in self.plan.pinned if ref in (schema.id, schema.guid)), None)
+        return next((schema for schema in self.decoding.pinned if ref in (schema.id, schema.guid)), None)
 
     def _looked_up(self, ref: SchemaRef, answer: Answer | None) -> Schema | _Refusal:
         if ref == INFERRED:
-            latest = self.plan.pinned[-1]
+            latest = self.decoding.pinned[-1]
             return latest if latest.inferred else _Refusal(NO_SCHEMA, "the record names no schema")
         if isinstance(answer, Schema):
             return self._come_later(ref, answer)
@@ -208,12 +205,12 @@ class SubjectRows:
 
     def _come_later(self, ref: SchemaRef, schema: Schema) -> Schema:
         """What a schema is that the query did not begin with; raises where it has to end for it."""
-        for known in self.plan.pinned:
+        for known in self.decoding.pinned:
             if known.id == schema.id or (not schema.id and same_schema(known, schema)):
                 return known
-        lookup = self.plan.lookup
-        if self.plan.evolution == "restart" and lookup is not None and lookup.is_version(schema):
-            raise _newer(self.plan, ref)
+        lookup = self.decoding.lookup
+        if self.decoding.evolution == "restart" and lookup is not None and lookup.is_version(schema):
+            raise _newer(self.decoding, ref)
         return schema
 
 
@@ -246,11 +243,11 @@ def raise_first(failures: Sequence[Failure]) -> None:
         )
 
 
-def _newer(plan: SubjectPlan, ref: SchemaRef) -> UnknownFieldException:
-    ids = ", ".join(str(schema.id) for schema in plan.pinned)
+def _newer(decoding: SubjectDecoding, ref: SchemaRef) -> UnknownFieldException:
+    ids = ", ".join(str(schema.id) for schema in decoding.pinned)
     return UnknownFieldException(
         f"a record was written with schema {ref}, which is newer than those that this query began with (subject "
-        f"{plan.subject!r}, ids {ids}); start the query again to have its fields"
+        f"{decoding.subject!r}, ids {ids}); start the query again to have its fields"
     )
 
 

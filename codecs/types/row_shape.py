@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from distributary.codecs.types import fit as type_fit
 from distributary.codecs.types.fit import Fit
-from distributary.codecs.types.masks import Mask
+from distributary.codecs.types.masks import is_valid
 from distributary.codecs.types.walk import alike, around, children, held, pairs
 
 
@@ -36,7 +36,7 @@ def fit(rows: pa.RecordBatch, columns: pa.Schema) -> Fitted:
     for field in columns:
         array = own.get(field.name, pa.nulls(rows.num_rows))
         if not fits(array.type, field.type):
-            misfits |= dict.fromkeys(np.flatnonzero(valid(array)).tolist(), field.name)
+            misfits |= dict.fromkeys(np.flatnonzero(is_valid(array)).tolist(), field.name)
             array = pa.nulls(rows.num_rows)
         arrays.append(_as(array, field.type))
     if not arrays:
@@ -49,12 +49,6 @@ def empty_rows(columns: pa.Schema, count: int) -> pa.RecordBatch:
     if not len(columns):
         return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), count, [None]))
     return pa.RecordBatch.from_arrays([pa.nulls(count, field.type) for field in columns], schema=columns)
-
-
-def valid(array: pa.Array) -> Mask:
-    """Which rows of an array are not null."""
-    found: Mask = array.is_valid().to_numpy(zero_copy_only=False)
-    return found
 
 
 def union(versions: Iterable[pa.Schema]) -> pa.Schema:

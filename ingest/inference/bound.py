@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
-from typing import cast
 
 import pyarrow as pa
 import pyarrow.types as kinds
 from pyspark.accumulators import Accumulator
 
-from distributary.codecs.base import SurveyingCodec, load_codec
+from distributary.codecs.base import load_codec, surveying
 from distributary.codecs.types.fields import Path, fields_in, held_in, part
 from distributary.codecs.types.fit import is_list
 from distributary.codecs.types.struct_type import arrow_schema
@@ -64,7 +63,7 @@ def bounded(format_: str, known: Schema, max_fields: int, cut_short: Accumulator
     """What hands records to Spark's reader until there are too many fields, of which it then tells the accumulator."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        survey = cast("SurveyingCodec", load_codec(format_)).survey(known)
+        survey = surveying(load_codec(format_)).survey(known)
         for batch in batches:
             # Spark wants all of its batches taken, whatever becomes of them.
             texts = []

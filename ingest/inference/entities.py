@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from distributary.codecs.base import Codec, GrowingReader, PickingCodec, growing, load_codec
+from distributary.codecs.base import Codec, GrowingReader, growing, growing_reader, load_codec, picking
 from distributary.codecs.types.fields import fields_in
 from distributary.codecs.wire.record_headers import last_header
 from distributary.ingest.inference.bound import Looked, check_bound, enough
@@ -125,7 +124,7 @@ def _with_entity(format_: str, route: Route, records: DataFrame) -> DataFrame:
 
 def _picking(format_: str, route: Route) -> _Run:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        codec = cast("PickingCodec", load_codec(format_))
+        codec = picking(load_codec(format_))
         for batch in batches:
             entity = codec.picked(_binary(batch["value"]), (route.field or "").split("."))
             yield batch.append_column(pa.field("entity", pa.string()), entity)
@@ -181,7 +180,7 @@ def _inferring(format_: str, route: Route, known: Schema, most: int) -> _Run:
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         codec, looks = load_codec(format_), dict[str, _Look]()
-        reader = cast("GrowingReader", codec.reader(known, ()))
+        reader = growing_reader(codec.reader(known, ()))
         for batch in batches:
             named = batch["entity"].cast(pa.string()).dictionary_encode()
             for entity, rows in _groups(named):

@@ -14,8 +14,8 @@ from pyspark.sql.types import StructType
 from distributary.codecs.json.codec import JsonCodec
 from distributary.codecs.json.options import RESCUE, json_options
 from distributary.codecs.notebook.options import ENGINE, MODE, Engine, location_options
-from distributary.codecs.notebook.plan import Mode, SubjectPlan, rescuing
-from distributary.codecs.notebook.query import Wanted, subject_plan
+from distributary.codecs.notebook.query import Wanted, subject_decoding
+from distributary.codecs.notebook.subject import Mode, SubjectDecoding, rescuing
 from distributary.errors import ConfigError, SchemaNotFound, UnknownFieldException
 from distributary.files import numbered
 from distributary.ingest.schemas.hints import hinted, hints_of
@@ -97,20 +97,21 @@ def _by_engine(asked: LocatedOptions) -> LocatedOptions:
     return replace(asked, engine="python")
 
 
-def located_plan(asked: LocatedOptions) -> SubjectPlan:
-    """The plan of a query that reads by the newest schema in the folder. Raises ConfigError, SchemaNotFound and BadSchema."""
+def located_decoding(asked: LocatedOptions) -> SubjectDecoding:
+    """How a query decodes that reads by the newest schema in the folder. Raises ConfigError, SchemaNotFound and BadSchema."""
     _check_folder(asked.folder)
     location = SchemaLocation(asked.folder, asked.folder.name)
     wanted = Wanted("json", evolution="none", options=asked.values)
-    plan = subject_plan(location, location.subject, wanted)
+    decoding = subject_decoding(location, location.subject, wanted)
     if asked.hints is not None:
-        plan = _with_hints(plan, asked.hints)
+        decoding = _with_hints(decoding, asked.hints)
     if asked.rescued is not None:
-        plan = rescuing(plan, asked.rescued)
+        decoding = rescuing(decoding, asked.rescued)
     if asked.new_fields in ("none", "rescue"):
-        return plan
+        return decoding
     return replace(
-        plan, growing=GrowingLocation(asked.folder, asked.new_fields == "addNewColumns", plan.pinned[-1].id)
+        decoding,
+        growing=GrowingLocation(asked.folder, asked.new_fields == "addNewColumns", decoding.pinned[-1].id),
     )
 
 
@@ -125,11 +126,11 @@ def _check_folder(folder: Path) -> None:
         )
 
 
-def _with_hints(plan: SubjectPlan, ddl: str) -> SubjectPlan:
-    latest = plan.pinned[-1]
+def _with_hints(decoding: SubjectDecoding, ddl: str) -> SubjectDecoding:
+    latest = decoding.pinned[-1]
     fields = hinted(StructType.fromJson(json.loads(latest.text)), hints_of(ddl, HINTS))
     schema = replace(latest, text=fields.json())
-    return replace(plan, pinned=(schema,), columns=plan.loaded().reader(schema, ()).schema)
+    return replace(decoding, pinned=(schema,), columns=decoding.loaded().reader(schema, ()).schema)
 
 
 @dataclass(frozen=True, slots=True)

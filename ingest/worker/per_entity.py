@@ -9,13 +9,19 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from distributary.codecs.base import INFERRED, Decoded, GrowingReader, JointCodec, JointReader, PickingCodec
+from distributary.codecs.base import (
+    INFERRED,
+    Decoded,
+    JointCodec,
+    JointReader,
+    growing_reader,
+    picking,
+)
 from distributary.codecs.types.masks import Codes, Rows
 from distributary.codecs.wire.header import Frames, bodies
 from distributary.ingest.columns.names import table_name
@@ -96,7 +102,7 @@ class EntityDemux:
         route = self._pins.rules.route
         if route.by != "field":
             return entities(route, Records(_NOTHING, raw, rows, ""))
-        codec = cast("PickingCodec", self._task.codec)
+        codec = picking(self._task.codec)
         return as_entities(codec.picked(payloads, (route.field or "").split(".")))
 
     def _numbers_of(self, named: pa.DictionaryArray) -> Rows:
@@ -161,7 +167,7 @@ class EntityDemux:
         folders = [self._folder(name) for name in names]
         new = [place for place, folder in enumerate(folders) if folder not in self._pins.tables.known]
         tally(self._task.report.questions.newcomers, [names[n] for n in new], [counts[n] for n in new])
-        reader = cast("GrowingReader", self._task.codec.reader(Schema(0, "STRUCT", NO_FIELDS), ()))
+        reader = growing_reader(self._task.codec.reader(Schema(0, "STRUCT", NO_FIELDS), ()))
         unmet, most = self._task.report.questions.unmet, self._pins.rules.route.max_tables
         for code, of_entity in _groups(codes.astype(np.int64)):
             if folders[code] in self._pins.tables.known or len(unmet) < most:

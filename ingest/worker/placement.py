@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import cast
 
 import numpy as np
 import pyarrow as pa
 
-from distributary.codecs.base import Decoded, GrowingReader
+from distributary.codecs.base import Decoded, growing_reader
 from distributary.codecs.types.fields import fields_in
 from distributary.codecs.types.masks import Codes, Rows
 from distributary.codecs.wire.header import Frames, bodies
@@ -112,7 +111,7 @@ class Placement:
 
     def _proposes(self, pinned: PinnedRecord, payloads: pa.BinaryArray, rows: Rows) -> bool:
         """Whether a record type's schema may take anything that these payloads, which are these rows', have beyond it."""
-        reader, most = cast("GrowingReader", self._reader), self._pins.rules.decoding.max_fields
+        reader, most = growing_reader(self._reader), self._pins.rules.decoding.max_fields
         # One that is full need not be asked what it would take: that reads each record once more.
         if not self._pins.turn.inferred_final and fields_in(reader.schema) < most:
             proposed = reader.grown(payloads, most)

@@ -20,8 +20,8 @@ from distributary.codecs.notebook.options import (
     function_options,
     reading_json,
 )
-from distributary.codecs.notebook.plan import Evolution, Mode
-from distributary.codecs.notebook.query import Wanted, subject_plan
+from distributary.codecs.notebook.query import Wanted, subject_decoding
+from distributary.codecs.notebook.subject import Evolution, Mode
 from distributary.codecs.option_values import text_of
 from distributary.errors import ConfigError
 from distributary.registry.base import SchemaRegistry
@@ -257,25 +257,16 @@ def decode(
         At once: for an argument that is not what it may be, and when the registry is asked for the subject.
 
     """
-    from distributary.codecs.notebook.arguments import decode_arguments
-    from distributary.codecs.notebook.frame import decoded_frame
+    from distributary.codecs.notebook.arguments import check_subject, check_wanted, checked
+    from distributary.codecs.notebook.frame import Shape, decoded_frame
 
-    asked = decode_arguments(
-        column=column,
-        registry=registry,
-        subject=subject,
-        format=format,
-        message=message,
-        version=version,
-        evolution=evolution,
-        mode=mode,
-        into=into,
-        headers=headers,
-        payload=payload,
-        reader_schema=reader_schema,
-        options=options,
-    )
-    return decoded_frame(frame, subject_plan(asked.registry, asked.subject, asked.wanted), asked.shape)
+    wanted = Wanted(format, message, version, evolution, reader_schema, options=options)
+    record_part = column if payload is None else payload
+    shape = Shape(column=column, headers=headers, payload=record_part, into=into, mode=mode)
+    check_subject(registry, subject)
+    check_wanted(wanted)
+    shape = checked(shape)
+    return decoded_frame(frame, subject_decoding(registry, subject, wanted), shape)
 
 
 def _with(options: Mapping[str, str] | None, subject: str | None, address: str | None) -> dict[str, str]:
@@ -320,16 +311,16 @@ def _column(data: Column | str, function: str, asked: FunctionOptions) -> Column
         asked.recursion,
         asked.values,
     )
-    plan = subject_plan(asked.registry, asked.subject, wanted)
+    decoding = subject_decoding(asked.registry, asked.subject, wanted)
     payloads = Payloads.of(data, asked.headers, asked.payload)
     payloads = replace(payloads, value=binary_only(function, payloads.value))
-    row = struct_column(payloads, plan, asked.mode, asked.engine)
-    return row[plan.columns.names[0]] if plan.is_bare() else row
+    row = struct_column(payloads, decoding, asked.mode, asked.engine)
+    return row[decoding.columns.names[0]] if decoding.is_bare() else row
 
 
 def _located(data: Column | str, given: Mapping[str, str]) -> Column:
     from distributary.codecs.notebook.column import Payloads, struct_column
-    from distributary.ingest.schemas.from_json import located_options, located_plan
+    from distributary.ingest.schemas.from_json import located_decoding, located_options
 
     asked = located_options(given)
-    return struct_column(Payloads.of(data), located_plan(asked), asked.mode, asked.engine)
+    return struct_column(Payloads.of(data), located_decoding(asked), asked.mode, asked.engine)

@@ -32,10 +32,7 @@ from distributary.codecs.avro.resolution.steps import (
 )
 from distributary.codecs.avro.types.columns import Column, Shape, only_column
 from distributary.codecs.bisect import Undecodable
-from distributary.codecs.types.masks import Mask
-from distributary.codecs.types.row_shape import (
-    valid,
-)
+from distributary.codecs.types.masks import Mask, is_valid
 from distributary.codecs.types.walk import around, held, places
 
 
@@ -56,7 +53,7 @@ def _cast(step: Cast, array: pa.Array, _live: Mask) -> pa.Array:
 def _symbols(step: Symbols, array: pa.Array, live: Mask) -> pa.Array:
     known = pa.array(step.column.avro.names, pa.string())
     found = pa.array(step.symbols, pa.string()).take(pc.index_in(array, known))
-    _refuse_any(live & ~valid(found), step.unknown)
+    _refuse_any(live & ~is_valid(found), step.unknown)
     return found
 
 
@@ -99,7 +96,7 @@ def _branches(step: Branches, array: pa.Array, live: Mask) -> pa.Array:
     for branch, column, member in zip(
         step.branches, step.column.children, _members(step.column, array), strict=True
     ):
-        taken = ~valid(array) if column.is_null else valid(member)
+        taken = ~is_valid(array) if column.is_null else is_valid(member)
         if isinstance(branch, str):
             _refuse_any(taken & live, step.refusal(branch))
         elif not column.is_null:
@@ -140,7 +137,7 @@ _BY_STEP: Mapping[type[Step], Callable[[Any, pa.Array, Mask], pa.Array]] = {
     Cast: _cast,
     Symbols: _symbols,
     Fields: _fields,
-    Present: lambda _, array, __: pa.array(np.ones(len(array), np.bool_), mask=~valid(array)),
+    Present: lambda _, array, __: pa.array(np.ones(len(array), np.bool_), mask=~is_valid(array)),
     Elements: _elements,
     Nulls: lambda step, array, _: pa.nulls(len(array), step.target.type),
     Branches: _branches,

@@ -12,7 +12,7 @@ from tests.codecs.json_samples import ANYTHING, NAMES
 from tests.examples import examples
 
 from distributary.codecs.base import INFERRED
-from distributary.codecs.json.codec import JsonCodec, JsonReader, merge
+from distributary.codecs.json.codec import JsonCodec, JsonReader
 from distributary.codecs.json.inference import MAX_LEAVES, merged
 from distributary.codecs.types.fields import fields_in
 from distributary.codecs.types.struct_type import arrow_schema, struct_json
@@ -167,7 +167,7 @@ def test_merging_widens_and_keeps_the_first_ones_order() -> None:
     other = struct(
         b="boolean", a="double", z="boolean", o=inner(y="string"), l=array("string"), s="long", t="timestamp"
     )
-    assert shape(merge(one, other)) == {
+    assert shape(JsonCodec().merged([one, other])) == {
         "z": "string",
         "a": "double",
         "o": {"x": "long", "y": "string"},
@@ -176,13 +176,13 @@ def test_merging_widens_and_keeps_the_first_ones_order() -> None:
         "t": "timestamp",
         "b": "boolean",
     }
-    assert list(shape(merge(one, other))) == ["z", "a", "o", "l", "s", "t", "b"]
+    assert list(shape(JsonCodec().merged([one, other]))) == ["z", "a", "o", "l", "s", "t", "b"]
 
 
 def test_merging_with_nothing_new_leaves_the_text_to_the_letter() -> None:
     one = struct(a="long", o=inner(x="long"))
-    assert merge(one, struct(o=inner(x="long"))) is one
-    assert merge(one, struct(a="integer")) is one
+    assert JsonCodec().merged([one, struct(o=inner(x="long"))]) is one
+    assert JsonCodec().merged([one, struct(a="integer")]) is one
 
 
 _TYPES = st.recursive(

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from tests.codecs.protobuf_samples import message_class
 
-from distributary.codecs.notebook.plan import SubjectPlan
-from distributary.codecs.notebook.query import Wanted, subject_plan
+from distributary.codecs.notebook.query import Wanted, subject_decoding
 from distributary.codecs.notebook.rows import MOST_ASKED, SubjectRows
+from distributary.codecs.notebook.subject import SubjectDecoding
 from distributary.registry.base import Answer, Schema, SchemaRef
 from distributary.registry.memory import MemoryRegistry
 
@@ -33,11 +33,11 @@ class Asked:
         return False
 
 
-def world() -> tuple[SubjectPlan, Asked, int]:
+def world() -> tuple[SubjectDecoding, Asked, int]:
     registry = MemoryRegistry()
     number = registry.register("games-value", TEXT, "PROTOBUF")
     asked = Asked(registry)
-    return replace(subject_plan(registry, "games-value", Wanted(None)), lookup=asked), asked, number
+    return replace(subject_decoding(registry, "games-value", Wanted(None)), lookup=asked), asked, number
 
 
 def record(number: int, game: str = "a") -> bytes:
@@ -50,8 +50,8 @@ def record(number: int, game: str = "a") -> bytes:
 
 
 def test_schemas_that_nobody_knows_are_asked_for_together_and_once() -> None:
-    plan, asked, number = world()
-    rows = SubjectRows(plan)
+    decoding, asked, number = world()
+    rows = SubjectRows(decoding)
     values = pa.array(
         [record(number), *(record(number + 1_000 + n) for n in range(50)), record(number, "b")], pa.binary()
     )
@@ -63,9 +63,9 @@ def test_schemas_that_nobody_knows_are_asked_for_together_and_once() -> None:
 
 
 def test_bytes_that_name_a_schema_each_do_not_ask_for_ever() -> None:
-    plan, asked, number = world()
+    decoding, asked, number = world()
     strangers = [record(number + 1_000 + n) for n in range(MOST_ASKED + 5)]
-    found = SubjectRows(plan).decode(pa.array([*strangers, record(number)], pa.binary()))
+    found = SubjectRows(decoding).decode(pa.array([*strangers, record(number)], pa.binary()))
     assert asked.counts == [MOST_ASKED]
     assert found.ok.tolist() == [*[False] * len(strangers), True]
     assert "was not asked for" in found.failures[-1].detail

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, cast
+from typing import Literal, Protocol
 
 import pyarrow as pa
 
@@ -16,6 +16,7 @@ from distributary.codecs.base import (
     SparkCodec,
     codec_for,
     codec_knowing,
+    resolving,
 )
 from distributary.codecs.json.options import RESCUE
 from distributary.codecs.notebook.record_names import RecordType, record_type
@@ -49,7 +50,7 @@ class Growing(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubjectPlan:
+class SubjectDecoding:
     """How a query decodes one column.
 
     options    those of Spark's function whose columns and values are wanted; None for this project's own
@@ -90,7 +91,7 @@ class SubjectPlan:
         """Whether what is read is no record but one value, which is the only column here. Raises BadSchema."""
         if self.reader is None:
             return False
-        codec = cast("ResolvingCodec", self.loaded())
+        codec = resolving(self.loaded())
         return not getattr(codec.resolving(self.reader, self.reader, self.recursion), "is_record", True)
 
     def known(self, codec: Codec) -> dict[int, RecordType]:
@@ -103,14 +104,14 @@ class SubjectPlan:
             return codec.reader(self.pinned[-1], codec.default_path)
         if self.reader is None:
             return kind.reader(codec)
-        return cast("ResolvingCodec", codec).resolving(kind.schema, self.reader, self.recursion)
+        return resolving(codec).resolving(kind.schema, self.reader, self.recursion)
 
 
-def rescuing(plan: SubjectPlan, name: str) -> SubjectPlan:
-    """The plan with one column more, for what no other takes. Raises ConfigError where there is one of that name."""
-    if name.lower() in (other.lower() for other in plan.columns.names):
+def rescuing(decoding: SubjectDecoding, name: str) -> SubjectDecoding:
+    """The same with one column more, for what no other takes. Raises ConfigError where there is one of that name."""
+    if name.lower() in (other.lower() for other in decoding.columns.names):
         raise ConfigError(f"{RESCUE} is {name!r}, which the schema has a field of already; give another name")
-    return replace(plan, rescued=name, columns=plan.columns.append(pa.field(name, pa.string())))
+    return replace(decoding, rescued=name, columns=decoding.columns.append(pa.field(name, pa.string())))
 
 
 def codec_of(name: str, options: Mapping[str, str] | None, schemas: Sequence[Schema]) -> Codec:
@@ -168,7 +169,7 @@ def read_as(codec: Codec, latest: Schema, text: str | None) -> Schema | None:
 
 def columns_read(codec: Codec, reader: Schema, recursion: int) -> pa.Schema:
     """The columns of all records that are read as this schema has them. Raises BadSchema."""
-    return cast("ResolvingCodec", codec).resolving(reader, reader, recursion).schema
+    return resolving(codec).resolving(reader, reader, recursion).schema
 
 
 def full_name(codec: Codec, latest: Schema, message: str | None) -> str | None:
