@@ -9,6 +9,7 @@ SHELL := /bin/sh
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 FETCHED := .venv/.jars
+CLASSES := .venv/.classes/spark.jsa
 TESTS ?= tests
 JOBS ?= 2
 COMPILE := uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
@@ -26,10 +27,10 @@ setup: $(INSTALLED) $(FETCHED) ## Make .venv from the lock and fetch the jars
 demo: setup ## Run the pipeline on simulated, evolving games with a real broker and registry, and prove the result
 	$(BIN)/distributary demo $(ARGS)
 
-test: setup ## Run the tests (TESTS= names some, ARGS= adds pytest options)
+test: setup $(CLASSES) ## Run the tests (TESTS= names some, ARGS= adds pytest options)
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(if $(filter tests,$(TESTS)),-m "not heavy") $(TESTS) $(ARGS)
 
-test-heavy: setup ## Run what `make test` leaves out: what takes minutes or gigabytes, and many more random examples
+test-heavy: setup $(CLASSES) ## Run what `make test` leaves out: what takes minutes or gigabytes, and many more random examples
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m heavy tests $(ARGS)
 	EXAMPLES_TIMES=5 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "hypothesis and not heavy and not spark" tests $(ARGS)
 
@@ -84,4 +85,9 @@ $(INSTALLED): requirements.lock pyproject.toml tools/setup.sh tools/venv.sh
 
 $(FETCHED): $(INSTALLED) $(wildcard ingest/spark/*.lock producer_sim/stack/*.lock)
 	@$(BIN)/distributary jars
+	@touch $@
+
+# The tests start some forty JVMs, each of which takes its classes from here.
+$(CLASSES): $(FETCHED) tools/share_classes.py
+	@$(BIN)/python tools/share_classes.py .venv/.classes
 	@touch $@

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
@@ -22,6 +23,9 @@ from distributary.producer_sim.stack.service import Service
 BROKER_JARS = Path(__file__).with_name("broker_jars.lock")
 
 LOG_SETTINGS = Path(__file__).with_name("broker_log4j2.xml")
+
+# More options for the broker's Java; Kafka's own scripts read it too.
+JAVA_OPTIONS_VARIABLE = "KAFKA_JVM_PERFORMANCE_OPTS"
 
 # Nothing expires, so that what a test or a demo sent can be counted again at any later time. Topics are made
 # on purpose: a typing error in a name must not quietly become a topic.
@@ -79,6 +83,7 @@ class KafkaBroker(Service):
         java = [
             str(find_java().path),
             "-Xmx512m",
+            *os.environ.get(JAVA_OPTIONS_VARIABLE, "").split(),
             *self.java_options,
             "-cp",
             str(self.prepare()[0].parent / "*"),

@@ -202,8 +202,16 @@ MEMBERS = event(
 )
 
 
-@pytest.mark.parametrize("engine", ["python", "spark"])
-@pytest.mark.parametrize("changed", [False, True])
+# Each engine once and with a change once; the other pairs are the same code.
+@pytest.mark.parametrize(
+    ("engine", "changed"),
+    [
+        ("python", True),
+        ("spark", False),
+        pytest.param("python", False, marks=pytest.mark.heavy),
+        pytest.param("spark", True, marks=pytest.mark.heavy),
+    ],
+)
 def test_members_of_unions_are_called_by_their_types_on_demand(
     spark: SparkSession, subject: Subject, engine: str, changed: bool
 ) -> None:

@@ -128,7 +128,8 @@ JSON_VALUES = [
 ]
 
 
-@pytest.fixture(params=["UTC", "Asia/Tokyo"])
+# All other tests are in UTC.
+@pytest.fixture(params=[pytest.param("UTC", marks=pytest.mark.heavy), "Asia/Tokyo"])
 def zoned(spark: SparkSession, request: pytest.FixtureRequest) -> Any:
     """A session in this time zone, which must not matter."""
     before = str(spark.conf.get("spark.sql.session.timeZone"))

@@ -48,7 +48,8 @@ def row_at(rows: pa.Table, change: dict[str, Any]) -> dict[str, Any]:
     return found[0]
 
 
-@pytest.mark.parametrize("mode", ["restart", "inline"])
+# `inline` in three versions is in `make test` with JSON Schema: test_formats.py.
+@pytest.mark.parametrize("mode", ["restart", pytest.param("inline", marks=pytest.mark.heavy)])
 def test_three_versions_over_ten_games(kit: PipelineKit, mode: str) -> None:
     kit.configured(decode={"evolution": mode}, limits={"batch_rows": 400})
     with kit.running() as running:

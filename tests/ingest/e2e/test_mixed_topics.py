@@ -100,7 +100,8 @@ def shown(kit: PipelineKit, table: str) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("evolution", ["restart", "inline"])
+# `inline` for topics of several formats is in `make test` too: test_routes.py.
+@pytest.mark.parametrize("evolution", ["restart", pytest.param("inline", marks=pytest.mark.heavy)])
 def test_four_formats_in_one_topic_meet_in_their_entities_tables(kit: PipelineKit, evolution: str) -> None:
     types = Types(kit)
     mixed(kit, types, decode={"evolution": evolution}, route={"field": "game"})

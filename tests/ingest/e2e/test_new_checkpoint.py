@@ -11,7 +11,7 @@ from tests.ingest.e2e.pipeline_kit import PipelineKit
 from distributary.errors import TablesOfAnotherRun
 from distributary.ingest.checkpoint.generation import read_generation
 
-pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.heavy]
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
 ONE = "only one game"
 QUARANTINE = "only the quarantine"
@@ -36,6 +36,7 @@ def not_committed(kit: PipelineKit, committed: str) -> list[str]:
     return [table.folder for table in manifest.tables if table.folder not in kept]
 
 
+@pytest.mark.heavy
 def test_it_is_refused_until_the_user_has_said_what_he_wants(kit: PipelineKit) -> None:
     send(kit)
     kit.run()
@@ -64,6 +65,7 @@ def test_it_is_refused_until_the_user_has_said_what_he_wants(kit: PipelineKit) -
     kit.assert_clean()
 
 
+@pytest.mark.heavy
 def test_again_ingests_everything_once_more(kit: PipelineKit) -> None:
     send(kit)
     kit.run()
@@ -78,6 +80,7 @@ def test_again_ingests_everything_once_more(kit: PipelineKit) -> None:
     assert kit.run().summary.rows == 0
 
 
+@pytest.mark.heavy
 def test_from_tables_after_death_between_two_commits(kit: PipelineKit) -> None:
     kit.configured(limits={"commit_threads": 1})
     send(kit)
@@ -94,8 +97,16 @@ def test_from_tables_after_death_between_two_commits(kit: PipelineKit) -> None:
     kit.assert_clean()
 
 
+# Of a new checkpoint `make test` has the case in which all kinds of tables go separate ways.
 @pytest.mark.parametrize(
-    ("batch", "committed"), [(0, ONE), (0, ALL_BUT_LEDGER), (1, QUARANTINE), (1, ALL_BUT_LEDGER)]
+    ("batch", "committed"),
+    [
+        (1, QUARANTINE),
+        *(
+            pytest.param(batch, committed, marks=pytest.mark.heavy)
+            for batch, committed in [(0, ONE), (0, ALL_BUT_LEDGER), (1, ALL_BUT_LEDGER)]
+        ),
+    ],
 )
 def test_from_tables_leaves_out_what_each_table_has(kit: PipelineKit, batch: int, committed: str) -> None:
     for number in range(batch + 1):
@@ -117,6 +128,7 @@ def test_from_tables_leaves_out_what_each_table_has(kit: PipelineKit, batch: int
     assert sum(kit.rows("ledger_batches")["rows_already"].to_pylist()) > 0
 
 
+@pytest.mark.heavy
 def test_from_tables_twice(kit: PipelineKit) -> None:
     """The second checkpoint dies between two commits as well, and a third one takes over from both."""
     for version, name in enumerate(["first", "second"], start=1):

@@ -66,7 +66,8 @@ def paths_beside(kit: PipelineKit) -> set[Path]:
     return {path for path in kit.folder.rglob("*") if kit.root not in (path, *path.parents)}
 
 
-@pytest.mark.parametrize("fold_case", [True, False])
+# Two hundred tables each; names that are not folded are held to the same rules by tests/ingest/columns/test_names.py.
+@pytest.mark.parametrize("fold_case", [True, pytest.param(False, marks=pytest.mark.heavy)])
 def test_hostile_names_get_tables_inside_the_root_each_value_its_own(
     kit: PipelineKit, fold_case: bool
 ) -> None:

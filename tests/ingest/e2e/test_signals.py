@@ -27,7 +27,8 @@ def to_all_its_processes(process: int) -> None:
     os.killpg(process, signal.SIGTERM)
 
 
-@pytest.mark.parametrize("send", [to_the_run, to_all_its_processes])
+# To all its processes is the harder one: the JVM and the workers are told to end as well.
+@pytest.mark.parametrize("send", [pytest.param(to_the_run, marks=pytest.mark.heavy), to_all_its_processes])
 def test_sigterm_ends_a_run_in_good_order_and_the_next_one_goes_on(
     send: Callable[[int], None], kit: PipelineKit
 ) -> None:

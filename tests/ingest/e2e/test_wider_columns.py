@@ -33,7 +33,8 @@ def by_spark(kit: PipelineKit, spark: SparkSession, game: str) -> list[tuple[Any
     return [tuple(row) for row in ordered.select("level", "mood").collect()]
 
 
-@pytest.mark.parametrize("evolution", ["restart", "inline"])
+# Where a restart comes between, more can go wrong.
+@pytest.mark.parametrize("evolution", ["restart", pytest.param("inline", marks=pytest.mark.heavy)])
 def test_tables_of_wider_records_get_wider_columns_across_a_crash(
     kit: PipelineKit, spark: SparkSession, fail_at: Callable[..., None], evolution: str
 ) -> None:

@@ -228,7 +228,7 @@ def test_spark_skips_files_by_them_and_never_rows_that_are_there(spark: Any, tmp
     assert by_log(NativeCommits(), path, files, schema, "test", 0, {})
 
     frame = spark.read.format("delta").load(str(path))
-    for i in range(8):
+    for i in (0, 4, 7):
         moment = (start + timedelta(hours=i, microseconds=1_234 + i)).strftime("%Y-%m-%d %H:%M:%S.%f")
         exactly = {
             "n": f"n = {i}",

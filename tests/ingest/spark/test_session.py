@@ -23,6 +23,9 @@ from distributary.producer_sim.stack.processes import Children
 
 pytestmark = pytest.mark.spark
 
+# What says how a JVM of the tests is to run.
+SHORT_LIVED_BY = ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS")
+
 ROOT = Path(__file__).resolve().parents[3]
 SPARK_HOME = Path(pyspark.__file__).parent
 
@@ -30,6 +33,7 @@ SPARK_HOME = Path(pyspark.__file__).parent
 def run(command: list[str], cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a program in a process, and so in a JVM, of its own."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
+    clean |= {name: os.environ[name] for name in SHORT_LIVED_BY}
     clean |= {"PYTHONPATH": str(ROOT / "src"), "SPARK_HOME": str(SPARK_HOME), **environment}
     return subprocess.run(
         command, capture_output=True, text=True, timeout=280, check=False, cwd=cwd, env=clean
@@ -170,6 +174,7 @@ def standalone(tmp_path: Path) -> Iterator[str]:
     """The address of a cluster of one worker, made from PySpark's own package."""
     port, web, worker_web = free_port(), free_port(), free_port()
     start = ["env", f"SPARK_HOME={SPARK_HOME}", "SPARK_LOCAL_IP=127.0.0.1", "SPARK_DAEMON_MEMORY=256m"]
+    start += [f"SPARK_DAEMON_JAVA_OPTS={os.environ[SHORT_LIVED_BY[0]]}"]
     start += [str(SPARK_HOME / "bin" / "spark-class")]
     deploy, log, url = "org.apache.spark.deploy", tmp_path / "cluster.log", f"spark://127.0.0.1:{port}"
     master = [f"{deploy}.master.Master", "-h", "127.0.0.1", "-p", str(port), "--webui-port", str(web)]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import uuid
 from collections import Counter
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -228,3 +231,25 @@ def test_keys_and_headers_are_made_of_fields_and_what_routes_is_told(stack: Loca
         for key, headers in good
     )
     assert rows == as_sent
+
+
+def kafka_clients() -> int:
+    """How many clients of Kafka's C library live in this process: each has a thread of this name."""
+    found = 0
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # a thread that has ended by now
+            found += (task / "comm").read_text(encoding="utf-8").strip() == "rdk:main"
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads have their names in /proc")
+def test_no_client_outlives_a_simulation(stack: LocalStack) -> None:
+    """One that did would go on telling that nobody answers when the broker has stopped."""
+    gc.collect()
+    before = kafka_clients()
+    gc.disable()
+    try:
+        simulate(settings(stack, versions=2), MemoryRegistry())
+        assert kafka_clients() == before
+    finally:
+        gc.enable()

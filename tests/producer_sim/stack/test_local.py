@@ -107,6 +107,13 @@ def test_status_tells_what_runs_and_is_json(own: LocalStack) -> None:
     assert Path(state["registry"]["log"]).is_file()
 
 
+def test_the_brokers_java_takes_the_options_that_kafkas_own_scripts_take(own: LocalStack) -> None:
+    own.up()
+    wanted = os.environ["KAFKA_JVM_PERFORMANCE_OPTS"].split()
+    assert wanted
+    assert set(wanted) <= set(psutil.Process(process_of(own.broker).pid).cmdline())
+
+
 def test_status_before_the_first_start(tmp_path: Path) -> None:
     state = LocalStack(tmp_path).status()
     assert (state.running, state.broker.pid, state.registry.address) == (False, None, None)
@@ -131,6 +138,13 @@ def test_backward_compatibility_is_enforced(own: LocalStack) -> None:
 
 def test_up_again_changes_nothing(own: LocalStack) -> None:
     assert own.up() == own.up()
+
+
+def test_another_port_while_it_runs_is_refused(own: LocalStack) -> None:
+    own.up()
+    with pytest.raises(SetupError, match=r"runs on port \d+, not 1024: run `distributary stack down`"):
+        LocalStack(own.folder, broker_port=1024).up()
+    assert own.status().running
 
 
 def test_each_can_be_away_alone_and_comes_back_to_its_port(own: LocalStack) -> None:
@@ -199,13 +213,6 @@ def test_a_process_that_got_an_old_pid_is_left_alone(tmp_path: Path) -> None:
         stack.down()
         assert innocent.poll() is None
         innocent.communicate(b"\n")
-
-
-def test_another_port_while_it_runs_is_refused(own: LocalStack) -> None:
-    own.up()
-    with pytest.raises(SetupError, match=r"runs on port \d+, not 1024: run `distributary stack down`"):
-        LocalStack(own.folder, broker_port=1024).up()
-    assert own.status().running
 
 
 @pytest.mark.parametrize("service", ["broker", "registry"])
