@@ -1,7 +1,10 @@
 """The seam between bytes and tables: what a codec does, and how one is found by name.
 
-A codec never reads Kafka, never writes Delta and never calls a registry. Adding a format is one new file in
-this folder and one line in `BUILT_IN`, or an entry point of the group `distributary.codecs` in another package.
+A codec never reads Kafka, never writes Delta and never calls a registry. Adding a format is one new folder here
+and one line in `BUILT_IN`, or an entry point of the group `distributary.codecs` in another package.
+
+`Codec` is what every format does. What only some do are the protocols after it; who needs one of them asks by the functions
+at the end (`growing`, `resolving`, `describe` and so on), which say what becomes of a codec without it.
 """
 
 from __future__ import annotations
@@ -32,6 +35,9 @@ BUILT_IN: Mapping[str, str] = {
     "jsonschema": "distributary.codecs.jsonschema.codec:JsonSchemaCodec",
     "protobuf": "distributary.codecs.protobuf.codec:ProtobufCodec",
 }
+
+# The codec for each type of schema that a registry tells.
+CODECS: Mapping[SchemaType, str] = {"PROTOBUF": "protobuf", "AVRO": "avro", "JSON": "jsonschema"}
 
 # What records are taken to name that name no schema: the newest version of the one that was inferred for them.
 INFERRED = Unregistered.INFERRED
@@ -251,6 +257,24 @@ class JointCodec(Codec, Protocol):
         ...
 
 
+@runtime_checkable
+class ResolvingCodec(Codec, Protocol):
+    """A codec whose format has rules of its own for reading records of one schema as another has them."""
+
+    def resolving(self, writer: Schema, reader: Schema, recursion: int = 0) -> RecordReader:
+        """The reader for records of the writer's schema whose columns are the reader's. Raises BadSchema."""
+        ...
+
+
+@runtime_checkable
+class SparkCodec(Codec, Protocol):
+    """A codec that can give the very columns and values of Spark's own function for its format."""
+
+    def as_spark(self, options: Mapping[str, str]) -> Codec:
+        """The same codec where that function is called with these options. Raises ConfigError."""
+        ...
+
+
 def load_codec(name: str) -> Codec:
     """The codec called `name`: built in, or from a package's `distributary.codecs` entry points."""
     plugins = {point.name: point.value for point in entry_points(group="distributary.codecs")}
@@ -319,24 +343,6 @@ def codec_knowing(name: str, types: Mapping[SchemaRef, SchemaType]) -> Codec:
     return codec.knowing(types) if isinstance(codec, AnyFormatCodec) else codec
 
 
-@runtime_checkable
-class ResolvingCodec(Codec, Protocol):
-    """A codec whose format has rules of its own for reading records of one schema as another has them."""
-
-    def resolving(self, writer: Schema, reader: Schema, recursion: int = 0) -> RecordReader:
-        """The reader for records of the writer's schema whose columns are the reader's. Raises BadSchema."""
-        ...
-
-
-@runtime_checkable
-class SparkCodec(Codec, Protocol):
-    """A codec that can give the very columns and values of Spark's own function for its format."""
-
-    def as_spark(self, options: Mapping[str, str]) -> Codec:
-        """The same codec where that function is called with these options. Raises ConfigError."""
-        ...
-
-
 def describe(codec: Codec, schema: Schema, path: RecordPath) -> RecordDescription:
     """One record type of a schema. A codec that does not describe its schemas has told all by its reader's columns.
 
@@ -346,6 +352,3 @@ def describe(codec: Codec, schema: Schema, path: RecordPath) -> RecordDescriptio
         return codec.description(schema, path)
     reader = codec.reader(schema, path)
     return RecordDescription(schema.type, reader.name, described_columns(reader.schema))
-
-
-CODECS: Mapping[SchemaType, str] = {"PROTOBUF": "protobuf", "AVRO": "avro", "JSON": "jsonschema"}

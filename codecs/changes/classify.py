@@ -1,4 +1,7 @@
-"""What became of a record type from one schema to the next: each change named and classed, alike for all formats."""
+"""What became of a record type from one schema to the next: each change named and classed, alike for all formats.
+
+First the fields of both are matched (by name, else by number or alias), then what differs between two that match is told.
+"""
 
 from __future__ import annotations
 

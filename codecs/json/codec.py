@@ -1,4 +1,7 @@
-"""Raw JSON: records that name no schema. Theirs is inferred, kept as Spark's StructType JSON, and grows with them."""
+"""Raw JSON: records that name no schema. Theirs is inferred, kept as Spark's StructType JSON, and grows with them.
+
+Besides reading and growing, a field of a record is picked here without any schema, as text, so that records may be told apart by it.
+"""
 
 from __future__ import annotations
 

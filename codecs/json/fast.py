@@ -3,6 +3,9 @@
 It fails as a whole where one value does not fit its column (`Refused`), and it is asked for columns that it reads
 as Spark does: a time comes as text, and fitting.py turns it into one. A row about which the result leaves a doubt is
 named, for the exact way to read.
+
+What the reader must not see is found in the bytes beforehand (`unsuitable`, `too_deep`); which records it is likely to stop
+at is guessed by a regular expression (`misfit_pattern`), so that they need not be found by halving.
 """
 
 from __future__ import annotations

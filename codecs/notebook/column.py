@@ -2,7 +2,8 @@
 
 Spark's functions know nothing of wire headers and take one schema. So they get the bodies of records that name a
 pinned schema in the plain way; everything else (a newer schema, a broken header, a GUID) takes the other way, which
-is a Python function that sees nulls for all other rows.
+is a Python function that sees nulls for all other rows. How values travel to and from that function without being touched is
+here, too, and the sentence for a column that is not binary.
 """
 
 from __future__ import annotations

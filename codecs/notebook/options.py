@@ -1,4 +1,4 @@
-"""The options of `from_protobuf`, `from_avro` and `from_json` that are about a registry, read and checked.
+"""The options of `from_protobuf`, `from_avro` and `from_json` that are about a registry or a schema's folder, read and checked.
 
 As in Spark, capitals in their names do not matter. Options that say what values become are each format's own.
 """

@@ -1,4 +1,4 @@
-"""Which columns a Protobuf message becomes where Spark's `from_protobuf` is stood in for: its types, by its options.
+"""Which columns a Protobuf message becomes where Spark's `from_protobuf` is stood in for, and the options that say so.
 
 By the rules of SchemaConverters and ProtobufDeserializer of spark-protobuf 4.1. What differs: a message that contains itself is JSON
 text where no depth is given (Spark refuses it), and declared extensions are columns.

@@ -1,6 +1,7 @@
-"""Which times Protobuf allows (timestamp.proto, duration.proto), in microseconds: what lies outside is an error, not clamped.
+"""Single values of Protobuf: which times it allows, their text in its JSON mapping, and texts that must be UTF-8.
 
-Seconds and nanoseconds of either sign and any size are added up, in columns and in JSON text alike.
+Times (timestamp.proto, duration.proto) are counted in microseconds; what lies outside is an error, not clamped. Seconds and nanoseconds of
+either sign and any size are added up, in columns and in JSON text alike.
 """
 
 from __future__ import annotations

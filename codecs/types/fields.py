@@ -1,4 +1,7 @@
-"""How many fields a record type has, nested ones included: what bounds a schema that nobody wrote."""
+"""The fields of a type, at all depths: how many there are, which a known type lacks, and how a path of their names is written.
+
+How many bounds a schema that nobody wrote. A written path has dots, and backticks around a name that holds one, as in Spark.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""One registry over HTTP: single questions without any patience, every failure as one of our errors."""
+"""One registry over HTTP: single questions without any patience, every failure as one of our errors.
+
+Which error, is told from the client's own: a plain "no" of the registry, or something that no record may be blamed for.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Protobuf schemas as a registry keeps them, turned into the descriptors that decoders take."""
+"""Protobuf schemas as a registry keeps them, turned into the descriptors that decoders take.
+
+A registry's text is a .proto file, or a descriptor in base64. protoc compiles it, after two looks of our own: `option map_entry`, which some
+serializers write and protoc refuses, is marked and put back; and the names of imports, which become files, are checked.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,6 @@ from google.protobuf.message import DecodeError
 from distributary.errors import BadSchema
 from distributary.registry.bounded_cache import BoundedCache
 from distributary.registry.protobuf import protoc
-from distributary.registry.protobuf import text as map_entries
 from distributary.registry.references import MAX_IMPORTS
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -61,10 +64,10 @@ def _compile(text: str, imports: Mapping[str, str]) -> FileDescriptorSet:
 def _compile_texts(
     root: str, texts: Mapping[str, str], descriptors: Mapping[str, FileDescriptorProto]
 ) -> FileDescriptorSet:
-    marked = {name: map_entries.marked(text) for name, text in texts.items()}
-    files = protoc.compile_files(root, marked, descriptors)
-    if marked != texts:
-        map_entries.restore(files)
+    plain = {name: marked(text) for name, text in texts.items()}
+    files = protoc.compile_files(root, plain, descriptors)
+    if plain != texts:
+        restore(files)
     return files
 
 

@@ -4,6 +4,9 @@ Records in a container are told apart by nothing but their own bytes: one with b
 follow, and could forge them. So each is read as a record of itself and a nonce, random for each batch: if
 as many nonces come out as went in, every record ended where it should. All else that the reader takes without a
 word, and should not, is found in its result and the batch refused (`Suspect`); the exact way then decides.
+
+At the end of the file are the container itself, https://avro.apache.org/docs/1.12.0/specification/#object-container-files, and
+decimals, which the reader gives as bytes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The names of what wide unions become: by number, as Spark has it, or by their types, which later branches do not shift.
 
-Spark's options `enableStableIdentifiersForUnionType` and `stableIdentifierPrefixForUnionType` of its Avro source and `from_avro`.
+Which of the two, a call says by Spark's options of its Avro source and `from_avro`, `enableStableIdentifiersForUnionType` and
+`stableIdentifierPrefixForUnionType`; all options that say what Avro values become are read and checked here.
 """
 
 from __future__ import annotations
