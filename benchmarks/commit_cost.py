@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from benchmarks.sizes import Sizes
 from deltalake import DeltaTable
 
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics as file_statistics
@@ -62,7 +63,7 @@ class _Table:
         self._original = folder.with_suffix(".parquet")
         with pq.ParquetWriter(self._original, self.schema, compression="zstd") as writer:
             writer.write_table(pa.table([pa.nulls(_ROWS, kind) for kind in self.schema.types], self.schema))
-        self._statistics = file_statistics(writer.writer.metadata, self.schema)
+        self._statistics = file_statistics(writer.writer.metadata, Layout(self.schema))
 
     @property
     def checkpoint_interval(self) -> int:

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.conform.nested import fill
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
@@ -31,9 +32,10 @@ _SMALL_BYTES = 2**20
 
 @dataclass
 class _Held:
-    """One table's rows in memory and its open file, if it has one."""
+    """One table's rows in memory and its open file, if it has one, with the columns that it has."""
 
     parts: list[pa.RecordBatch] = field(default_factory=list)
+    layout: Layout = NO_COLUMNS
     writer: pq.ParquetWriter | None = None
     memory: pa.BufferOutputStream | None = None
     name: str = ""
@@ -49,13 +51,13 @@ class TableBuffers:
         generation: str,
         batch_id: int,
         limit_bytes: int,
-        schema_of: Callable[[str], pa.Schema],
+        layout_of: Callable[[str], Layout],
     ) -> None:
-        """`schema_of` answers which columns a table's file has if it is written now; they only ever grow."""
+        """`layout_of` answers which columns a table's file has if it is written now, Kafka's among them; they only ever grow."""
         self._root, self._generation, self._batch_id, self._limit = root, generation, batch_id, limit_bytes
-        self._schema_of = schema_of
+        self._layout_of = layout_of
         self._held: dict[str, _Held] = {}
-        self._dictionaries: dict[pa.Schema, list[str]] = {}
+        self._dictionaries: dict[Layout, list[str]] = {}
         self._bytes = 0
         self.files: list[DataFile] = []
 
@@ -87,10 +89,11 @@ class TableBuffers:
         held = self._held[table]
         if not held.parts:
             return
-        schema = self._schema_of(table)
-        if held.writer is not None and not held.writer.schema.equals(schema):
+        layout = self._layout_of(table)
+        if held.writer is not None and held.layout != layout:
             self._finish(table)
             held = self._held[table] = _Held(held.parts)
+        held.layout, schema = layout, layout.columns
         rows = pa.Table.from_batches([fill(part, schema) for part in held.parts], schema)
         held.parts = []
         writer = held.writer or self._opened(table, held, rows, last)
@@ -107,16 +110,16 @@ class TableBuffers:
             self._path(table, held) if held.memory is None else held.memory,
             rows.schema,
             compression="snappy" if small else "zstd",
-            use_dictionary=self._dictionary(rows),
+            use_dictionary=self._dictionary(held.layout, rows),
             store_schema=False,
         )
         return held.writer
 
-    def _dictionary(self, rows: pa.Table) -> list[str]:
+    def _dictionary(self, layout: Layout, rows: pa.Table) -> list[str]:
         # Tables of the same columns are alike enough: a thousand of them are sampled once.
-        if rows.schema not in self._dictionaries:
-            self._dictionaries[rows.schema] = dictionary_columns(rows)
-        return self._dictionaries[rows.schema]
+        if layout not in self._dictionaries:
+            self._dictionaries[layout] = dictionary_columns(rows)
+        return self._dictionaries[layout]
 
     def _path(self, table: str, held: _Held) -> str:
         return f"{self._root}/{table}/{held.name}"
@@ -125,10 +128,9 @@ class TableBuffers:
         held = self._held.pop(table)
         if held.writer is None:
             return
-        schema = held.writer.schema
         held.writer.close()
         size = self._size_on_disk(table, held)
-        stats = statistics(held.writer.writer.metadata, schema)
+        stats = statistics(held.writer.writer.metadata, held.layout)
         self.files.append(DataFile(table, held.name, held.rows, size, stats))
 
     def _size_on_disk(self, table: str, held: _Held) -> int:

@@ -21,6 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pat
 
+from distributary.codecs.types.walk import children
+from distributary.ingest.columns.layout import Layout
+
 # As long as Spark's own.
 _PREFIX = 32
 
@@ -56,13 +59,13 @@ class _Leaf:
     highest: Bound
 
 
-def statistics(metadata: pq.FileMetaData, schema: pa.Schema) -> str:
-    """The statistics of a file with this footer, written with this schema, as Delta's JSON text.
+def statistics(metadata: pq.FileMetaData, layout: Layout) -> str:
+    """The statistics of a file with this footer, written with these columns, as Delta's JSON text.
 
     Without what lists and maps hold, without bounds for booleans and binaries, and without the upper bound of
     floating-point columns: Parquet's footer hides NaN, which Spark holds to be greater than everything.
     """
-    columns, leaves = _plan(schema)
+    columns, leaves = _plan(layout)
     if columns != metadata.num_columns:
         raise ValueError(f"the schema has {columns} columns and the Parquet file {metadata.num_columns}")
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
@@ -79,9 +82,9 @@ def statistics(metadata: pq.FileMetaData, schema: pa.Schema) -> str:
 
 
 @lru_cache(maxsize=256)
-def _plan(schema: pa.Schema) -> tuple[int, Sequence[_Leaf]]:
-    """How many columns the file has, and those with statistics; a thousand tables share a few schemas."""
-    leaves = [leaf for field in schema for leaf in _leaves(field.type, (json.dumps(field.name),))]
+def _plan(layout: Layout) -> tuple[int, Sequence[_Leaf]]:
+    """How many columns the file has, and those with statistics; a thousand tables share a few layouts."""
+    leaves = [leaf for field in layout.columns for leaf in _leaves(field.type, (json.dumps(field.name),))]
     found = [
         _Leaf(place, path, dtype, *_bounds(dtype))
         for place, (path, dtype) in enumerate(leaves)
@@ -92,16 +95,12 @@ def _plan(schema: pa.Schema) -> tuple[int, Sequence[_Leaf]]:
 
 def _leaves(dtype: pa.DataType, path: Path | None) -> Iterator[tuple[Path | None, pa.DataType]]:
     """Parquet's columns in their order; the path is None for what a list or a map holds."""
-    if pat.is_struct(dtype):
-        for child in dtype:
-            yield from _leaves(child.type, None if path is None else (*path, json.dumps(child.name)))
-    elif pat.is_map(dtype):
-        yield from _leaves(dtype.key_type, None)
-        yield from _leaves(dtype.item_type, None)
-    elif pat.is_list(dtype) or pat.is_large_list(dtype):
-        yield from _leaves(dtype.value_type, None)
-    else:
+    if not pat.is_nested(dtype):
         yield path, dtype
+        return
+    above = path if pat.is_struct(dtype) else None
+    for child in children(dtype):
+        yield from _leaves(child.type, None if above is None else (*above, json.dumps(child.name)))
 
 
 def _range(groups: Sequence[Any], dtype: pa.DataType) -> _Range:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distributary.codecs.changes.classify import ChangeClass
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.names import BATCHES_TABLE, CHANGES_TABLE
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
@@ -194,5 +195,5 @@ def _write(  # noqa: PLR0913, PLR0917
     name = file_name(generation, batch_id)
     with pq.ParquetWriter(folder / name, schema, compression="zstd") as writer:
         writer.write_table(pa.Table.from_pylist(rows, schema))
-    text = statistics(writer.writer.metadata, schema)
+    text = statistics(writer.writer.metadata, Layout(schema))
     return DataFile(table, name, len(rows), (folder / name).stat().st_size, text)

@@ -43,13 +43,15 @@ class Task:
         self.report = TaskReport()
         self.book = EntityBook(pins)
         self._buffers = TableBuffers(
-            pins.batch.root, pins.batch.generation, pins.batch.id, pins.rules.worker_bytes, self._schema_of
+            pins.batch.root, pins.batch.generation, pins.batch.id, pins.rules.worker_bytes, self._columns_of
         )
         self.chunk = Chunk(self._buffers, self.book.folders, pins.rules.worker_bytes // 4)
         self.quarantine = Quarantine(pins, self._buffers, self.report)
         self._aside = AsideFile(pins.batch.aside)
         self._readers: dict[int, RecordReader] = {}
         self._met: dict[int, set[int]] = {}
+        # With Kafka's columns, by the payload's: a thousand tables share a few.
+        self._whole: dict[Layout, Layout] = {}
 
     def reader(self, number: int) -> RecordReader:
         """What decodes the pinned record type of this number."""
@@ -104,10 +106,14 @@ class Task:
         self.report.questions.keys = Counter(dict(self.report.questions.keys.most_common(most)))
         return self.report
 
-    def _schema_of(self, folder: str) -> pa.Schema:
+    def _columns_of(self, folder: str) -> Layout:
+        """All columns of this table's file as of now."""
         if folder == QUARANTINE_TABLE:
-            return QUARANTINE_SCHEMA
-        return table_schema(self.pins.rules.columns, self.book.layout_of(folder))
+            return _QUARANTINE
+        layout = self.book.layout_of(folder)
+        if layout not in self._whole:
+            self._whole[layout] = Layout(table_schema(self.pins.rules.columns, layout))
+        return self._whole[layout]
 
 
 def codec_of(pins: Pins) -> Codec:

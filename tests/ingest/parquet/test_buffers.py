@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.ingest.kafka_records import GENERATION
 
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.parquet import buffers as table_buffers
 from distributary.ingest.parquet.buffers import TableBuffers
 from distributary.ingest.parquet.data_file import owner
@@ -26,7 +27,7 @@ def rows(*numbers: int, schema: pa.Schema = NARROW) -> pa.RecordBatch:
 
 
 def buffers(root: Path, limit: int = 10**6, schema: pa.Schema = NARROW) -> TableBuffers:
-    return TableBuffers(str(root), GENERATION, 3, limit, lambda table: schema)
+    return TableBuffers(str(root), GENERATION, 3, limit, lambda table: Layout(schema))
 
 
 def read(root: Path, held: TableBuffers, table: str) -> list[int]:
@@ -84,7 +85,7 @@ def test_while_tables_are_many_their_files_are_closed_at_once(
 
 def test_a_table_that_grew_gets_a_new_file_and_earlier_rows_the_new_column(tmp_path: Path) -> None:
     schemas = {"t": NARROW}
-    held = TableBuffers(str(tmp_path), GENERATION, 3, 0, schemas.__getitem__)
+    held = TableBuffers(str(tmp_path), GENERATION, 3, 0, lambda table: Layout(schemas[table]))
     held.add("t", rows(1))
     held.grew(1)
     held.add("t", rows(2))
@@ -118,7 +119,7 @@ def test_any_sequence_of_rows_growth_and_spills_keeps_every_row_in_order(
     sent: dict[str, list[int]] = {}
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(table_buffers, "MOST_OPEN_FILES", most_open)
-        held = TableBuffers(folder, GENERATION, 3, limit, schemas.__getitem__)
+        held = TableBuffers(folder, GENERATION, 3, limit, lambda table: Layout(schemas[table]))
         number = 0
         for table, count, grows, told in adds:
             if grows:

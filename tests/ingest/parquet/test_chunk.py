@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.ingest.kafka_records import GENERATION
 
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.parquet.buffers import Chunk, TableBuffers
 
 FOLDERS = ["zero", "one", "two"]
@@ -25,7 +26,7 @@ def test_each_tables_rows_of_one_schema_keep_their_order_and_none_is_lost(
     adds: list[tuple[bool, list[int]]], chunk_limit: int, limit: int
 ) -> None:
     with TemporaryDirectory() as root:
-        buffers = TableBuffers(root, GENERATION, 0, limit, lambda folder: WHOLE)
+        buffers = TableBuffers(root, GENERATION, 0, limit, lambda folder: Layout(WHOLE))
         chunk = Chunk(buffers, FOLDERS, chunk_limit)
         sent: dict[tuple[str, bool], list[int]] = {}
         number = 0

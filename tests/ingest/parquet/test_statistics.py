@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.ingest.commits import by_log
 
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
 from distributary.ingest.tables.change import create
@@ -27,7 +28,7 @@ from distributary.ingest.tables.log_commit import NativeCommits
 def stats_of(table: pa.Table, rows_a_group: int = 1_000) -> dict[str, Any]:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, row_group_size=rows_a_group)
-    text = statistics(pq.read_metadata(pa.BufferReader(sink.getvalue())), table.schema)
+    text = statistics(pq.read_metadata(pa.BufferReader(sink.getvalue())), Layout(table.schema))
     parsed: dict[str, Any] = json.loads(text, parse_float=Decimal)
     return parsed
 
@@ -104,7 +105,7 @@ def test_decimals_are_exact_numbers() -> None:
     values = [Decimal("-0.01"), Decimal("123456789012345678901234567890.12")]
     table = pa.table({"c": pa.array(values, pa.decimal128(38, 2))})
     pq.write_table(table, sink, row_group_size=1)
-    text = statistics(pq.read_metadata(pa.BufferReader(sink.getvalue())), table.schema)
+    text = statistics(pq.read_metadata(pa.BufferReader(sink.getvalue())), Layout(table.schema))
     assert '"minValues":{"c":-0.01},"maxValues":{"c":123456789012345678901234567890.12}' in text
 
 
@@ -120,7 +121,7 @@ def test_a_schema_of_another_file_is_refused() -> None:
     with pytest.raises(ValueError, match="2 columns and the Parquet file 1"):
         statistics(
             pq.read_metadata(pa.BufferReader(sink.getvalue())),
-            pa.schema([("a", pa.int64()), ("b", pa.int64())]),
+            Layout(pa.schema([("a", pa.int64()), ("b", pa.int64())])),
         )
 
 
@@ -187,7 +188,7 @@ def test_twenty_five_columns_cost_well_under_a_millisecond() -> None:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink)
     metadata = pq.read_metadata(pa.BufferReader(sink.getvalue()))
-    best = min(_seconds(lambda: statistics(metadata, table.schema)) for _ in range(20))
+    best = min(_seconds(lambda: statistics(metadata, Layout(table.schema))) for _ in range(20))
     assert best < 0.001
 
 
@@ -248,7 +249,7 @@ def test_spark_skips_files_by_them_and_never_rows_that_are_there(spark: Any, tmp
 def written(path: Path, rows: pa.Table) -> DataFile:
     name = file_name("0" * 32, 0)
     pq.write_table(rows, path / name)
-    text = statistics(pq.read_metadata(path / name), rows.schema)
+    text = statistics(pq.read_metadata(path / name), Layout(rows.schema))
     return DataFile(path.name, name, rows.num_rows, (path / name).stat().st_size, text)
 
 

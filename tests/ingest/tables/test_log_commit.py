@@ -18,6 +18,7 @@ from deltalake.schema import PrimitiveType
 from tests.ingest.commits import by_log
 
 from distributary.errors import CommitImpossible
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
 from distributary.ingest.tables.change import create
@@ -31,7 +32,7 @@ ROWS: list[dict[str, Any]] = [{"a": 1, "s": {"x": 1, "y": "e"}}, {"a": None, "s"
 def written(path: Path, rows: list[dict[str, Any]] = ROWS, schema: pa.Schema = SCHEMA) -> DataFile:
     name = file_name("0" * 32, 0)
     pq.write_table(pa.Table.from_pylist(rows, schema), path / name)
-    text = statistics(pq.read_metadata(path / name), schema)
+    text = statistics(pq.read_metadata(path / name), Layout(schema))
     return DataFile(path.name, name, len(rows), (path / name).stat().st_size, text)
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from tests.ingest.commits import by_log, by_writer
 
 from distributary.errors import CommitImpossible, SumsDisagree
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
 from distributary.ingest.tables import spark_commit as writer_commit
@@ -71,7 +72,7 @@ def row(offset: int, a: int | None, b: str | None = "x", **more: Any) -> dict[st
 def written(path: Path, rows: Sequence[dict[str, Any]], schema: pa.Schema = SCHEMA) -> DataFile:
     name = file_name("0" * 32, 0)
     pq.write_table(pa.Table.from_pylist(list(rows), schema), path / name)
-    text = statistics(pq.read_metadata(path / name), schema)
+    text = statistics(pq.read_metadata(path / name), Layout(schema))
     return DataFile(path.name, name, len(rows), (path / name).stat().st_size, text)
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from tests.ingest.commits import by_log
 
 from distributary.errors import BadSchema, CommitImpossible
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
 from distributary.ingest.tables.change import create, evolve
@@ -50,7 +51,7 @@ GROWN = pa.schema(
 def written(path: Path, rows: pa.Table) -> DataFile:
     name = file_name("0" * 32, 0)
     pq.write_table(rows, path / name, compression="zstd")
-    text = statistics(pq.read_metadata(path / name), rows.schema)
+    text = statistics(pq.read_metadata(path / name), Layout(rows.schema))
     return DataFile(path.name, name, rows.num_rows, (path / name).stat().st_size, text)
 
 
