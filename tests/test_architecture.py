@@ -37,7 +37,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
         "worker evolution inference",
         "batch",
         "pipeline",
-        "supervisor",
+        "supervisor plan",
         "run",
     ),
     "codecs": (
@@ -46,7 +46,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
         "base",
         "bisect",
         "avro json protobuf",
-        "jsonschema mixed notebook",
+        "jsonschema mixed notebook syntax",
     ),
     "codecs/avro": (
         "types",
@@ -56,7 +56,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
     ),
     "registry": (
         "base subjects bounded_cache",
-        "references readable",
+        "references readable versions",
         "protobuf",
         "same_schema memory",
         "confluent disk",

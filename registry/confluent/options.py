@@ -149,6 +149,13 @@ class Patience(Group):
     cached_schemas: Annotated[int, Field(ge=1)] = 10_000
     """How many answers of each kind are kept in memory at most."""
 
+    def impatient(self) -> Self:
+        """The same for somebody who waits: shorter than a stream would, long enough for a registry that has just started."""
+        most = {"retry_seconds": 5.0, "unknown_id_wait_seconds": 1.0}
+        return self.model_copy(
+            update={name: min(getattr(self, name), seconds) for name, seconds in most.items()}
+        )
+
 
 class RegistryAccess(Patience, Tls, Login, Address):
     """Where a registry is and how to talk to it, in a pipeline's settings and in Python alike."""

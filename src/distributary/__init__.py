@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from distributary.codecs.bisect import Undecodable, decode_each
     from distributary.codecs.wire.header import Frames
     from distributary.codecs.wire.header import split as split_headers
+    from distributary.ingest.evolution.offered import Offer
+    from distributary.ingest.evolution.plan import Step
+    from distributary.ingest.evolution.verdicts import TableVerdict
+    from distributary.ingest.evolution.watched import WatchedSubject
+    from distributary.ingest.plan import Plan, plan
     from distributary.ingest.progress import Progress, Summary
     from distributary.ingest.resolve import StuckTable, resolve, stuck_tables
     from distributary.ingest.run import run
@@ -52,7 +57,9 @@ __all__ = [
     "LocalStack",
     "MemoryRegistry",
     "Notice",
+    "Offer",
     "Outcome",
+    "Plan",
     "Progress",
     "RecordPath",
     "RecordReader",
@@ -64,17 +71,21 @@ __all__ = [
     "SchemaRegistry",
     "Settings",
     "Simulation",
+    "Step",
     "StuckTable",
     "SubjectVersion",
     "Summary",
     "TableCount",
+    "TableVerdict",
     "Truth",
     "Undecodable",
     "Verdict",
+    "WatchedSubject",
     "__version__",
     "decode_each",
     "errors",
     "load_truth",
+    "plan",
     "reasons",
     "resolve",
     "run",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,15 +11,12 @@ import typer
 from distributary.commands.run import File
 from distributary.commands.settings import routing_expression
 from distributary.errors import CheckFailed, ConfigError
-from distributary.lookup.offered import Answered, Offer, offered
-from distributary.lookup.versions import asking
+from distributary.lookup.schema_file import text_of
+from distributary.lookup.versions import reference, type_known
 from distributary.views import plan as views
 
 if TYPE_CHECKING:
-    from distributary.codecs.base import Codec
-    from distributary.ingest.evolution.candidates import Candidate, Candidates
-    from distributary.ingest.evolution.pairing import Known
-    from distributary.ingest.settings.model import Settings
+    from distributary.ingest.evolution.offered import Offer
 
 
 def plan(
@@ -47,8 +42,7 @@ def plan(
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
     """Show what the newest schemas would do to each table; exit code 3 if something needs a decision."""
-    from distributary.ingest.evolution.plan import Planner
-    from distributary.ingest.evolution.rules import rules_of
+    from distributary.ingest.plan import plan_knowing
     from distributary.ingest.settings.model import load
 
     if schema is None and (subject or schema_type or references):
@@ -57,83 +51,25 @@ def plan(
         )
     settings = load(file)
     expression = routing_expression(file, settings, ", nor what changes do to it")
-    offer = None if schema is None else Offer(schema, subject, schema_type, tuple(references or ()))
-    with _answered(file, settings) as answered:
-        candidate = None if offer is None else offered(offer, _value_subjects(settings), answered)
-        codec, candidates = _candidates(settings, answered, candidate)
-        told = views.told_subjects(candidates, answered)
-        # Older versions are asked for when a table's records are of a type that the newest is not.
-        found = Planner(codec, candidates, rules_of(settings, expression), _known(settings)).plan()
-    view = views.View(settings.name, str(settings.sink.root), told, found)
+    offer = None if schema is None else _offer(schema, subject, schema_type, references or [])
+    found = plan_knowing(expression, settings, offer)
+    view = views.View(found)
     typer.echo(json.dumps(view.as_dict(), indent=2) if as_json else view.text())
-    if view.open and as_json:
+    if found.open and as_json:
         raise typer.Exit(CheckFailed.exit_code)
-    if view.open:
+    if found.open:
         raise CheckFailed(view.verdict())
 
 
-@contextmanager
-def _answered(file: Path, settings: Settings) -> Iterator[Answered]:
-    """The settings' registry, the location of their inferred schema, or both; neither is written to."""
-    from distributary.codecs.base import growing, load_codec
-    from distributary.ingest.schemas.entity_location import location_of
-    from distributary.ingest.schemas.mixed import MixedSchemas
+def _offer(file: Path, subject: str | None, given: str | None, references: list[str]) -> Offer:
+    from distributary.ingest.evolution.offered import Offer
 
-    codec = load_codec(settings.decode.format)
-    if not codec.registered:
-        yield Answered(location_of(settings.name, settings.decode), None)
-        return
-    with asking("", file) as asked:
-        mixed = growing(codec) is not None
-        registry = (
-            MixedSchemas(asked.registry, location_of(settings.name, settings.decode))
-            if mixed
-            else asked.registry
-        )
-        yield Answered(registry, asked.catalogue)
-
-
-def _candidates(
-    settings: Settings, answered: Answered, candidate: Candidate | None
-) -> tuple[Codec, Candidates]:
-    from distributary.codecs.base import codec_knowing, load_codec
-    from distributary.ingest.evolution.candidates import Candidates
-
-    subjects = [*_value_subjects(settings), *_inferred_subjects(settings)]
-    codec = load_codec(settings.decode.format)
-    found = Candidates(codec, answered.registry, subjects, candidate)
-    return codec_knowing(settings.decode.format, {one.ref: one.schema.type for one in found.newest}), found
-
-
-def _value_subjects(settings: Settings) -> tuple[str, ...]:
-    from distributary.ingest.schemas.subjects import value_subjects
-
-    return value_subjects(settings.source, settings.registry, settings.decode)
-
-
-def _inferred_subjects(settings: Settings) -> list[str]:
-    """What the inferred schemas' versions are called by: one for all records, or one an entity."""
-    from distributary.ingest.schemas.entity_location import EntitySchemas, location_of
-    from distributary.ingest.schemas.subjects import inferred_subject
-
-    inferred = inferred_subject(settings.name, settings.decode)
-    if inferred is None:
-        return []
-    location = location_of(settings.name, settings.decode)
-    return location.subjects() if isinstance(location, EntitySchemas) else [inferred]
-
-
-def _known(settings: Settings) -> Known:
-    """What checkpoint and tables tell of the past; a checkpoint that is not there tells nothing."""
-    from distributary.ingest.checkpoint.folder import Checkpoint
-    from distributary.ingest.checkpoint.manifest_file import ManifestStore
-    from distributary.ingest.evolution.pairing import Known
-    from distributary.ingest.schemas.store import PinsStore
-    from distributary.ingest.tables.book import TableBook
-
-    checkpoint = Checkpoint(settings.checkpoint)
-    last = ManifestStore(checkpoint).last()
-    tables = TableBook(str(settings.sink.root), settings.sink.columns, None, settings.limits.commit_threads)
-    there, unread = tables.readable(last.entities if last else tables.entities_there())
-    pinned = dict(PinsStore(checkpoint).read()) if checkpoint.pins.is_dir() else {}
-    return Known(there, last.met if last else {}, pinned, unread)
+    return Offer(
+        text_of(file),
+        subject,
+        type_known(file, given),
+        tuple(map(reference, references)),
+        # A file that is called something is taken for JSON where nothing else tells.
+        "JSON" if file.suffix else None,
+        str(file),
+    )

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from distributary.errors import BadSchema, CheckFailed, ConfigError, SchemaNotFound
-from distributary.lookup.offered import text_of
 from distributary.lookup.registry import Address, SettingsFile
+from distributary.lookup.schema_file import text_of
 from distributary.lookup.syntax import check_syntax
 from distributary.lookup.versions import (
     Asked,
     asking,
     candidate,
-    find,
     reference,
     schema_of,
     schemas_of,
     type_of,
 )
+from distributary.registry.versions import find
 from distributary.views import schema as views
 from distributary.views.schema_columns import changes_between
 from distributary.views.terminal import bars

@@ -25,19 +25,12 @@ SettingsFile = Annotated[
     typer.Option("--settings", metavar="FILE", help="A pipeline's settings: its registry is asked."),
 ]
 
-# Somebody waits at a terminal: shorter than a stream would wait, long enough for a registry that has just started.
-_RETRY_SECONDS, _UNKNOWN_SECONDS = 5.0, 1.0
-
 
 def chosen_registry(address: str, settings: Path | None) -> RegistryAccess:
     """How to reach the registry that is meant. Raises ConfigError for two at once, SetupError for none."""
     if address and settings:
         raise ConfigError("--registry and --settings both name a registry; give one of them")
-    options = registry_options(address, settings)
-    at_most = {"retry_seconds": _RETRY_SECONDS, "unknown_id_wait_seconds": _UNKNOWN_SECONDS}
-    return options.model_copy(
-        update={name: min(getattr(options, name), most) for name, most in at_most.items()}
-    )
+    return registry_options(address, settings).impatient()
 
 
 def registry_options(address: str, settings: Path | None, otherwise: str = OTHERWISE) -> RegistryAccess:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from distributary.errors import ConfigError, SchemaError, SchemaNotFound
+from distributary.errors import ConfigError, SchemaError
 from distributary.lookup.registry import chosen_registry
 
 if TYPE_CHECKING:
@@ -37,22 +37,6 @@ def asking(address: str, settings: Path | None) -> Iterator[Asked]:
 
     with ConfluentRegistry(chosen_registry(address, settings)) as registry:
         yield Asked(registry, Catalogue(registry.connection))
-
-
-def find(versions: Sequence[SubjectVersion], subject: str, wanted: str) -> SubjectVersion:
-    """The version that a user means: `latest` is the newest that is not deleted, a number may be a deleted one's."""
-    if wanted == "latest":
-        living = [version for version in versions if not version.deleted]
-        if not living:
-            raise SchemaNotFound(f"all versions of subject {subject!r} are deleted; name one by its number")
-        return living[-1]
-    if not (wanted.isascii() and wanted.isdigit()):
-        raise ConfigError(f"a version is a number or `latest`, not {wanted!r}")
-    for version in versions:
-        if version.version == int(wanted):
-            return version
-    known = ", ".join(str(version.version) for version in versions)
-    raise SchemaNotFound(f"subject {subject!r} has no version {wanted}; it has {known}")
 
 
 def schemas_of(asked: Asked, versions: Sequence[SubjectVersion]) -> list[Schema | SchemaError]:
@@ -84,6 +68,7 @@ def reference(text: str) -> Reference:
 def candidate(asked: Asked, text: str, kind: SchemaType, references: Sequence[Reference]) -> Schema:
     """The schema that a text would be, with its imports from the registry. Raises SchemaNotFound or BadSchema."""
     from distributary.registry.base import Schema
+    from distributary.registry.versions import find
 
     imports: dict[str, str] = {}
     for one in references:
@@ -95,8 +80,13 @@ def candidate(asked: Asked, text: str, kind: SchemaType, references: Sequence[Re
 
 def type_of(file: Path, given: str | None, latest: SchemaType) -> SchemaType:
     """The type of a schema in a file: the one given, else by its suffix, else that of the subject's latest version."""
+    return type_known(file, given) or latest
+
+
+def type_known(file: Path, given: str | None) -> SchemaType | None:
+    """The type that is given, or that the file's suffix tells; None where neither does."""
     if given is None:
-        return _TYPE_OF_SUFFIX.get(file.suffix.lower(), latest)
+        return _TYPE_OF_SUFFIX.get(file.suffix.lower())
     if given.upper() not in _TYPES:
         raise ConfigError(f"--type is one of {', '.join(_TYPES)}, not {given!r}")
     return _TYPES[given.upper()]

@@ -6,15 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from distributary.errors import BadSchema, NotOffered, RegistryUnavailable, SchemaNotFound
 from distributary.views.terminal import one_line
 
 if TYPE_CHECKING:
-    from distributary.ingest.evolution.candidates import Candidate, Candidates
-    from distributary.ingest.evolution.plan import Step, TablePlan
+    from distributary.ingest.evolution.plan import Step
     from distributary.ingest.evolution.verdicts import TableVerdict
-    from distributary.lookup.offered import Answered
-    from distributary.registry.confluent.catalogue import Compatibility
+    from distributary.ingest.evolution.watched import WatchedSubject
+    from distributary.ingest.plan import Plan
 
 _TABLES_NAMED = 5
 
@@ -33,162 +31,90 @@ _ACTIONS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class ToldSubject:
-    """A watched subject, and what its registry says of its newest schema.
-
-    version   None where it has none yet, or where its newest schema is the one offered
-    accepted  whether the registry takes the schema offered; None where it cannot tell, and for a registered version:
-              held against itself it would fit, and what the registry once let it in by, nobody knows
-    """
-
-    subject: str
-    version: int | None
-    id: int | None
-    type: str | None
-    level: str | None
-    accepted: bool | None
-    messages: tuple[str, ...] = ()
-    offered: bool = False
-
-    def as_dict(self) -> dict[str, Any]:
-        """The same as plain JSON values."""
-        return {
-            "subject": self.subject,
-            "version": self.version,
-            "id": self.id,
-            "type": self.type,
-            "offered": self.offered,
-            "level": self.level,
-            "accepted": self.accepted,
-            "messages": list(self.messages),
-        }
-
-    def line(self) -> str:
-        """The same in words."""
-        if self.type is None:
-            return f"{self.subject}: no schema yet"
-        what = "the schema offered" if self.offered else f"version {self.version}, id {self.id}"
-        held = f"{self.subject}: {what}, {self.type}, compatibility {self.level or 'unknown'}"
-        if self.accepted is False:
-            return "\n".join(
-                [f"{held}; the registry refuses it", *(f"  {one_line(m)}" for m in self.messages)]
-            )
-        return f"{held}; the registry accepts it" if self.offered and self.accepted else held
-
-
-@dataclass(frozen=True, slots=True)
 class View:
-    """A plan and what belongs to it."""
+    """A plan as it is shown."""
 
-    pipeline: str
-    root: str
-    subjects: Sequence[ToldSubject]
-    plan: TablePlan
-
-    @property
-    def open(self) -> bool:
-        """Whether something needs a decision."""
-        return self.plan.open or any(one.accepted is False for one in self.subjects)
+    plan: Plan
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as plain JSON values."""
+        tables = self.plan.tables
         return {
-            "pipeline": self.pipeline,
-            "root": self.root,
-            "decision_needed": self.open,
-            "subjects": [one.as_dict() for one in self.subjects],
-            "steps": [_step(one) for one in self.plan.steps],
-            "tables_without_subject": list(self.plan.strangers),
-            "tables_not_read": dict(self.plan.unread),
+            "pipeline": self.plan.pipeline,
+            "root": str(self.plan.root),
+            "decision_needed": self.plan.open,
+            "subjects": [_subject(one) for one in self.plan.subjects],
+            "steps": [_step(one) for one in tables.steps],
+            "tables_without_subject": list(tables.strangers),
+            "tables_not_read": dict(tables.unread),
         }
 
     def text(self) -> str:
         """The plan in words."""
         return "\n".join(
-            [*(one.line() for one in self.subjects), *self._steps(), *self._strangers()]
+            [*map(_subject_line, self.plan.subjects), *self._steps(), *self._strangers()]
         ).rstrip()
 
     def verdict(self) -> str:
         """What needs a decision, in one sentence."""
-        refused = [one.subject for one in self.subjects if one.accepted is False]
-        waiting = [step for step in self.plan.steps if step.open]
+        subjects, tables = self.plan.subjects, self.plan.tables
+        refused = [one.subject for one in subjects if one.accepted is False]
+        waiting = [step for step in tables.steps if step.open]
         changes = sum(verdict.open for step in waiting for verdict in step.verdicts)
         parts = []
         if changes:
-            tables = len({folder for step in waiting for folder in step.tables})
-            where = f" to {_count(tables, 'table')}" if tables else ""
+            folders = len({folder for step in waiting for folder in step.tables})
+            where = f" to {_count(folders, 'table')}" if folders else ""
             parts.append(f"{_count(changes, 'change')}{where} to decide about")
         if refused:
             parts.append(f"the registry refuses the schema for {', '.join(refused)}")
-        accepted = {one.subject: one for one in self.subjects if one.accepted}
+        accepted = {one.subject: one for one in subjects if one.accepted}
         torn = sorted({step.candidate.subject for step in waiting} & set(accepted))
-        if self.plan.unread:
-            parts.append(f"{_count(len(self.plan.unread), 'table')} could not be looked at")
+        if tables.unread:
+            parts.append(f"{_count(len(tables.unread), 'table')} could not be looked at")
         if torn:
             levels = ", ".join(f"{name} ({accepted[name].level or 'level unknown'})" for name in torn)
             parts.append(f"the registry accepts {levels}, the tables cannot take it as it is")
         return "; ".join(parts)
 
     def _steps(self) -> Iterator[str]:
-        held = any(step.tables for step in self.plan.steps)
-        if not (held or self.plan.strangers or self.plan.unread):
-            yield f"no tables in {self.root} yet: all will be created, with the columns of their records"
-        for step in self.plan.steps:
+        held = any(step.tables for step in self.plan.tables.steps)
+        if not (held or self.plan.tables.strangers or self.plan.tables.unread):
+            yield f"no tables in {self.plan.root} yet: all will be created, with the columns of their records"
+        for step in self.plan.tables.steps:
             yield from _step_lines(step)
 
     def _strangers(self) -> Iterator[str]:
-        if self.plan.strangers:
+        if self.plan.tables.strangers:
             yield (
-                f"{_named(self.plan.strangers)}: their records' schemas are of no watched subject; name it in "
+                f"{_named(self.plan.tables.strangers)}: their records' schemas are of no watched subject; name it in "
                 "registry.subjects to have them planned for"
             )
-        for folder, why in self.plan.unread.items():
+        for folder, why in self.plan.tables.unread.items():
             yield f"  ! {folder}: {one_line(why)}"
 
 
-def told_subjects(candidates: Candidates, answered: Answered) -> list[ToldSubject]:
-    """What is told of each subject; the registry is asked for levels, and whether it takes what is offered."""
-    newest = [_told(one, answered) for one in candidates.newest]
-    return [*newest, *(ToldSubject(one, None, None, None, None, None) for one in candidates.empty)]
+def _subject(told: WatchedSubject) -> dict[str, Any]:
+    return {
+        "subject": told.subject,
+        "version": told.version,
+        "id": told.id,
+        "type": told.type,
+        "offered": told.offered,
+        "level": told.level,
+        "accepted": told.accepted,
+        "messages": list(told.messages),
+    }
 
 
-def _told(candidate: Candidate, answered: Answered) -> ToldSubject:
-    level = _level(candidate.subject, answered)
-    is_offered = candidate.version is None
-    verdict = _check(candidate, answered) if is_offered else None
-    return ToldSubject(
-        candidate.subject,
-        candidate.version,
-        candidate.schema_id,
-        candidate.schema.type,
-        level,
-        verdict.compatible if verdict else None,
-        verdict.messages if verdict else (),
-        is_offered,
-    )
-
-
-def _level(subject: str, answered: Answered) -> str | None:
-    try:
-        return answered.catalogue.level(subject) if answered.catalogue else None
-    except NotOffered:
-        return None
-
-
-def _check(candidate: Candidate, answered: Answered) -> Compatibility | None:
-    from distributary.registry.confluent.catalogue import Compatibility
-
-    schema = candidate.schema
-    if answered.catalogue is None:
-        return None
-    try:
-        return answered.catalogue.check(candidate.subject, schema.text, schema.type, schema.references)
-    except (NotOffered, SchemaNotFound):  # a subject without versions takes any schema
-        return None
-    except RegistryUnavailable:
-        raise
-    except BadSchema as error:
-        return Compatibility(False, (str(error),), "")
+def _subject_line(told: WatchedSubject) -> str:
+    if told.type is None:
+        return f"{told.subject}: no schema yet"
+    what = "the schema offered" if told.offered else f"version {told.version}, id {told.id}"
+    held = f"{told.subject}: {what}, {told.type}, compatibility {told.level or 'unknown'}"
+    if told.accepted is False:
+        return "\n".join([f"{held}; the registry refuses it", *(f"  {one_line(m)}" for m in told.messages)])
+    return f"{held}; the registry accepts it" if told.offered and told.accepted else held
 
 
 def _step(step: Step) -> dict[str, Any]:

@@ -1,0 +1,128 @@
+"""What the newest schemas would do to a pipeline's tables, before anything runs: `distributary plan` as a function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from distributary.codecs.base import codec_knowing, growing, load_codec
+from distributary.errors import SetupError
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.manifest_file import ManifestStore
+from distributary.ingest.evolution.candidates import Candidates
+from distributary.ingest.evolution.offered import Offer, offered
+from distributary.ingest.evolution.plan import Known, Planner, Step, TablePlan
+from distributary.ingest.evolution.rules import rules_of
+from distributary.ingest.evolution.watched import WatchedSubject, watched_subjects
+from distributary.ingest.routing.ahead import ReadExpression, read_ahead
+from distributary.ingest.schemas.entity_location import EntitySchemas, location_of
+from distributary.ingest.schemas.mixed import MixedSchemas
+from distributary.ingest.schemas.store import PinsStore
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.tables.book import TableBook
+from distributary.registry.base import SchemaRegistry
+from distributary.registry.confluent.catalogue import Catalogue
+from distributary.registry.confluent.registry import ConfluentRegistry
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the newest schemas would do to a pipeline's tables.
+
+    pipeline  the pipeline's name
+    root      the folder of its tables
+    subjects  those it watches, each with what the registry says of its newest schema
+    tables    what is told of the tables: `steps`, and those that nothing could be told of
+    notices   what was not looked at, and why
+    """
+
+    pipeline: str
+    root: Path
+    subjects: tuple[WatchedSubject, ...]
+    tables: TablePlan
+    notices: tuple[str, ...] = ()
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What each schema means for which tables, those of the most tables first."""
+        return self.tables.steps
+
+    @property
+    def open(self) -> bool:
+        """Whether something needs a decision: a change that loses values, a schema that the registry refuses."""
+        return self.tables.open or any(one.accepted is False for one in self.subjects)
+
+
+def plan(settings: Settings, offer: Offer | None = None) -> Plan:
+    """What the newest schemas would do to each table. Nothing is written, and no record is read.
+
+    settings  the pipeline's
+    offer     a schema that is not registered yet, to be taken for the newest one of its subject
+
+    Returns the plan; that something needs a decision is no error, but `Plan.open`. Raises ConfigError for an offer that
+    is no schema, BadSchema for a newest version that nobody here can read, RegistryUnavailable.
+
+    >>> plan = distributary.plan(settings)
+    >>> plan.open
+    False
+    >>> [verdict.action for step in plan.steps for verdict in step.verdicts]
+    []
+    """
+    expression, notices = _expression(settings)
+    with _sources(settings) as (registry, catalogue):
+        candidate = None if offer is None else offered(offer, settings.subjects(), registry)
+        subjects = [*settings.subjects(), *_inferred_subjects(settings)]
+        candidates = Candidates(load_codec(settings.decode.format), registry, subjects, candidate)
+        told = watched_subjects(candidates, catalogue)
+        # Told the types of the newest ones: a codec for every format splits records by them.
+        codec = codec_knowing(settings.decode.format, {one.ref: one.schema.type for one in candidates.newest})
+        # Older versions are asked for when a table's records are of a type that the newest is not.
+        tables = Planner(codec, candidates, rules_of(settings, expression), _known(settings)).plan()
+    return Plan(settings.name, settings.sink.root, told, tables, notices)
+
+
+def _expression(settings: Settings) -> tuple[ReadExpression | None, tuple[str, ...]]:
+    """The routing expression as a run reads it; without Java, which only a run needs, its words must do."""
+    if settings.route.expression is None:
+        return None, ()
+    try:
+        return read_ahead(settings), ()
+    except SetupError as error:
+        return None, (f"what route.expression needs of columns is not looked at: {error}",)
+
+
+@contextmanager
+def _sources(settings: Settings) -> Iterator[tuple[SchemaRegistry, Catalogue | None]]:
+    """The settings' registry, the location of their inferred schema, or both; neither is written to."""
+    codec = load_codec(settings.decode.format)
+    if not codec.registered:
+        yield location_of(settings), None
+        return
+    with ConfluentRegistry(settings.registry.impatient()) as registry:
+        catalogue = Catalogue(registry.connection)
+        yield (
+            (registry, catalogue)
+            if growing(codec) is None
+            else (MixedSchemas(registry, location_of(settings)), catalogue)
+        )
+
+
+def _inferred_subjects(settings: Settings) -> list[str]:
+    """What the inferred schemas' versions are called by: one for all records, or one an entity."""
+    inferred = settings.inferred_subject()
+    if inferred is None:
+        return []
+    location = location_of(settings)
+    return location.subjects() if isinstance(location, EntitySchemas) else [inferred]
+
+
+def _known(settings: Settings) -> Known:
+    """What checkpoint and tables tell of the past; a checkpoint that is not there tells nothing."""
+    checkpoint = Checkpoint(settings.checkpoint)
+    last = ManifestStore(checkpoint).last()
+    tables = TableBook(str(settings.sink.root), settings.sink.columns, None, settings.limits.commit_threads)
+    there, unread = tables.readable(last.entities if last else tables.entities_there())
+    pinned = dict(PinsStore(checkpoint).read()) if checkpoint.pins.is_dir() else {}
+    return Known(there, last.met if last else {}, pinned, unread)
