@@ -20,6 +20,7 @@ from distributary.ingest.routing.ahead import ReadExpression, read_ahead
 from distributary.ingest.schemas.entity_location import EntitySchemas, location_of
 from distributary.ingest.schemas.mixed import MixedSchemas
 from distributary.ingest.schemas.store import PinsStore
+from distributary.ingest.schemas.subjects import inferred_subject, value_subjects
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.tables.book import TableBook
 from distributary.registry.base import SchemaRegistry
@@ -72,8 +73,15 @@ def plan(settings: Settings, offer: Offer | None = None) -> Plan:
     """
     expression, notices = _expression(settings)
     with _sources(settings) as (registry, catalogue):
-        candidate = None if offer is None else offered(offer, settings.subjects(), registry)
-        subjects = [*settings.subjects(), *_inferred_subjects(settings)]
+        candidate = (
+            None
+            if offer is None
+            else offered(offer, value_subjects(settings.source, settings.registry, settings.decode), registry)
+        )
+        subjects = [
+            *value_subjects(settings.source, settings.registry, settings.decode),
+            *_inferred_subjects(settings),
+        ]
         candidates = Candidates(load_codec(settings.decode.format), registry, subjects, candidate)
         told = watched_subjects(candidates, catalogue)
         # Told the types of the newest ones: a codec for every format splits records by them.
@@ -98,23 +106,23 @@ def _sources(settings: Settings) -> Iterator[tuple[SchemaRegistry, Catalogue | N
     """The settings' registry, the location of their inferred schema, or both; neither is written to."""
     codec = load_codec(settings.decode.format)
     if not codec.registered:
-        yield location_of(settings), None
+        yield location_of(settings.name, settings.decode), None
         return
     with ConfluentRegistry(settings.registry.impatient()) as registry:
         catalogue = Catalogue(registry.connection)
         yield (
             (registry, catalogue)
             if growing(codec) is None
-            else (MixedSchemas(registry, location_of(settings)), catalogue)
+            else (MixedSchemas(registry, location_of(settings.name, settings.decode)), catalogue)
         )
 
 
 def _inferred_subjects(settings: Settings) -> list[str]:
     """What the inferred schemas' versions are called by: one for all records, or one an entity."""
-    inferred = settings.inferred_subject()
+    inferred = inferred_subject(settings.name, settings.decode)
     if inferred is None:
         return []
-    location = location_of(settings)
+    location = location_of(settings.name, settings.decode)
     return location.subjects() if isinstance(location, EntitySchemas) else [inferred]
 
 

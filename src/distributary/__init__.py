@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from distributary.ingest.evolution.plan import Step
     from distributary.ingest.evolution.verdicts import TableVerdict
     from distributary.ingest.evolution.watched import WatchedSubject
+    from distributary.ingest.infer import Inference, Inferred, infer
     from distributary.ingest.plan import Plan, plan
     from distributary.ingest.progress import Progress, Summary
     from distributary.ingest.resolve import StuckTable, resolve, stuck_tables
@@ -54,6 +55,8 @@ __all__ = [
     "DiskCache",
     "Failure",
     "Frames",
+    "Inference",
+    "Inferred",
     "LocalStack",
     "MemoryRegistry",
     "Notice",
@@ -84,6 +87,7 @@ __all__ = [
     "__version__",
     "decode_each",
     "errors",
+    "infer",
     "load_truth",
     "plan",
     "reasons",

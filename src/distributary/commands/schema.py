@@ -25,7 +25,7 @@ from distributary.lookup.versions import (
 )
 from distributary.registry.versions import find
 from distributary.views import schema as views
-from distributary.views.schema_columns import changes_between
+from distributary.views.schema_columns import as_list
 from distributary.views.terminal import bars
 
 if TYPE_CHECKING:
@@ -133,6 +133,8 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Tell what a schema would change, and whether the registry takes it as the next version; exit code 3 if not."""
+    from distributary.codecs.schema_changes import changes_between
+
     imports, text = [reference(one) for one in references or ()], text_of(file)
     with asking(registry, settings) as asked:
         latest = schema_of(asked, find(asked.registry.versions(subject), subject, "latest"))
@@ -149,7 +151,7 @@ def check(
             "level": level,
             "against": verdict.against,
             "messages": list(verdict.messages),
-            "changes": changes.as_list(),
+            "changes": as_list(changes),
             "why_no_changes": changes.why_none,
         }
         typer.echo(json.dumps(answer, indent=2))

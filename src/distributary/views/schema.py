@@ -8,11 +8,12 @@ from difflib import unified_diff
 from typing import TYPE_CHECKING, Any
 
 from distributary.registry.base import Schema
-from distributary.views.schema_columns import Changes, changes_between, columns_of
+from distributary.views.schema_columns import as_list, columns_of
 from distributary.views.terminal import one_line, printable
 
 if TYPE_CHECKING:
     from distributary.codecs.changes.classify import SchemaChange
+    from distributary.codecs.schema_changes import Changes
     from distributary.errors import SchemaError
     from distributary.registry.base import SubjectVersion
     from distributary.registry.confluent.catalogue import Latest
@@ -112,7 +113,7 @@ class Difference:
             "subject": self.after.subject,
             "from": {"version": self.before.version, "id": self.before.id, "deleted": self.before.deleted},
             "to": {"version": self.after.version, "id": self.after.id, "deleted": self.after.deleted},
-            "changes": self.changes.as_list(),
+            "changes": as_list(self.changes),
             "why_no_changes": self.changes.why_none,
             "text": "\n".join(self.lines),
         }
@@ -124,6 +125,7 @@ class Difference:
 
 def difference(before: SubjectVersion, old: Schema, after: SubjectVersion, new: Schema) -> Difference:
     """What changed from one version to another."""
+    from distributary.codecs.schema_changes import changes_between
     from distributary.registry.readable import readable
 
     names = (f"version {before.version} (id {before.id})", f"version {after.version} (id {after.id})")
@@ -143,7 +145,7 @@ class Step:
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain JSON values."""
-        told = self.changes.as_list() if self.changes and not self.is_first else None
+        told = as_list(self.changes) if self.changes and not self.is_first else None
         return {
             "version": self.version.version,
             "id": self.version.id,
@@ -167,6 +169,8 @@ class Step:
 
 def steps(versions: Sequence[SubjectVersion], schemas: Sequence[Schema | SchemaError]) -> list[Step]:
     """A subject's versions, each held against the one before it, deleted or not."""
+    from distributary.codecs.schema_changes import changes_between
+
     told: list[Step] = []
     before: Schema | None = None
     for version, schema in zip(versions, schemas, strict=True):

@@ -1,4 +1,4 @@
-"""The columns that a schema gives, and what became of its records from one schema to the next."""
+"""The columns that a schema gives, and changes from one schema to the next as plain values."""
 
 from __future__ import annotations
 
@@ -10,12 +10,8 @@ from distributary.errors import BadSchema
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from distributary.codecs.base import Codec
-    from distributary.codecs.changes.classify import SchemaChange
+    from distributary.codecs.schema_changes import Changes
     from distributary.registry.base import Schema
-
-# Whatever a registry holds, by the codec of its type.
-_CODEC = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,49 +26,26 @@ class Columns:
     why_none: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """What became of a record type; `told` is None where that is not known, and `why_none` says why."""
-
-    told: tuple[SchemaChange, ...] | None
-    why_none: str | None = None
-
-    def as_list(self) -> list[dict[str, str]] | None:
-        """The same as plain JSON values."""
-        if self.told is None:
-            return None
-        return [
-            {"class": one.kind, "column": one.column, "before": one.before, "after": one.after}
-            for one in self.told
-        ]
-
-
 def columns_of(schema: Schema) -> Columns:
     """The columns of a schema, as a table has them."""
     from distributary.codecs.base import load_codec
+    from distributary.codecs.schema_changes import ANY_CODEC
 
     try:
-        reader = load_codec(_CODEC).reader(schema, ())
+        reader = load_codec(ANY_CODEC).reader(schema, ())
         return Columns(reader.name, _of_table(reader.schema))
     except BadSchema as error:
         return Columns(None, why_none=str(error))
 
 
-def changes_between(before: Schema | None, after: Schema, codec: Codec | None = None) -> Changes:
-    """What one schema says of its records otherwise than another; nothing of the first schema of all.
-
-    `codec` is the one for both where a registry does not tell.
-    """
-    from distributary.codecs.base import describe, load_codec
-    from distributary.codecs.changes.classify import classify
-
-    codec = load_codec(_CODEC) if codec is None else codec
-    try:
-        new = describe(codec, after, codec.default_path)
-        old = new if before is None else describe(codec, before, codec.default_path)
-    except BadSchema as error:
-        return Changes(None, str(error))
-    return Changes(tuple(classify(old, new)))
+def as_list(changes: Changes) -> list[dict[str, str]] | None:
+    """Changes as plain JSON values."""
+    if changes.told is None:
+        return None
+    return [
+        {"class": one.kind, "column": one.column, "before": one.before, "after": one.after}
+        for one in changes.told
+    ]
 
 
 def _of_table(payload: pa.Schema) -> tuple[tuple[str, str], ...]:

@@ -1,0 +1,181 @@
+"""The schema of records that name none, found by looking at them, and kept: `distributary infer` as a function."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeAlias
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from distributary.codecs.schema_changes import Changes, changes_between
+from distributary.ingest.inference import entities, topic
+from distributary.ingest.kafka.connect import connect
+from distributary.ingest.schemas.entity_location import EntitySchemas, growing_codec, location_of
+from distributary.ingest.schemas.hints import hinted, hints_of
+from distributary.ingest.schemas.location import SchemaLocation
+from distributary.ingest.session import pipeline_session
+from distributary.ingest.settings.model import Settings
+from distributary.registry.base import Schema
+
+MakeSession: TypeAlias = Callable[[Settings], AbstractContextManager[SparkSession]]
+
+
+@dataclass(frozen=True, slots=True)
+class Inferred:
+    """One schema with what became of it; `schema.id` is its version, 0 where it is not kept.
+
+    entity   None for a schema of all records
+    schema   a STRUCT: Spark's type as JSON
+    changes  what it says otherwise than the version before it
+    is_new   whether there was no version before
+    is_read  whether records were looked at; if not, the schema was kept before
+    hints    in what the settings' hints say otherwise than a schema that was kept before
+    """
+
+    entity: str | None
+    schema: Schema
+    changes: Changes
+    is_new: bool = True
+    is_read: bool = True
+    hints: Changes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """What a look at a pipeline's records came to.
+
+    folder      where versions are kept
+    schemas     the one of all records, or one an entity
+    per_entity  which of the two
+    """
+
+    folder: Path
+    schemas: tuple[Inferred, ...]
+    per_entity: bool
+
+
+def infer(
+    settings: Settings,
+    refresh: bool = False,
+    sample: int | None = None,
+    keep: bool = True,
+    spark: SparkSession | None = None,
+) -> Inference:
+    """The schema of a pipeline's JSON records, or one an entity, found by looking at them, and kept as the next version.
+
+    settings  the pipeline's; its `decode.format` is one whose records name no schema
+    refresh   look at the records also where there is a version already
+    sample    look at about so many of the newest records instead of all
+    keep      whether what is found is written
+    spark     the session to use; by default the process's own, or one for the moment
+
+    Returns where the versions are, and what was found. Raises ConfigError where no schema is inferred in this format, and
+    where records have more fields than `decode.max_fields`.
+
+    >>> found = distributary.infer(settings, keep=False)
+    >>> [field["name"] for field in json.loads(found.schemas[0].schema.text)["fields"]]
+    ['game', 'level']
+    """
+    found = look(
+        settings, refresh, sample, pipeline_session if spark is None else lambda _: nullcontext(spark)
+    )
+    return kept(settings, found) if keep else found
+
+
+def look(
+    settings: Settings, refresh: bool, sample: int | None, make_session: MakeSession = pipeline_session
+) -> Inference:
+    """What there is, or with `refresh` what a look at the records finds; nothing is written."""
+    location = location_of(settings.name, settings.decode)
+    asked = _Look(settings, refresh, sample, make_session)
+    if isinstance(location, EntitySchemas):
+        return Inference(location.folder, asked.of_entities(location), per_entity=True)
+    return Inference(location.folder, (asked.of_topic(location),), per_entity=False)
+
+
+def kept(settings: Settings, found: Inference) -> Inference:
+    """The same, each schema that is not kept yet being the next version of its own."""
+    made = _registered(
+        location_of(settings.name, settings.decode), [one for one in found.schemas if not one.schema.id]
+    )
+    return replace(
+        found,
+        schemas=tuple(replace(one, schema=made.get(one.entity, one.schema)) for one in found.schemas),
+    )
+
+
+def _registered(location: SchemaLocation, new: Sequence[Inferred]) -> dict[str | None, Schema]:
+    if isinstance(location, EntitySchemas):
+        made = entities.keep(location, {one.entity or "": one.schema for one in new})
+        return {one.entity: made[one.entity or ""] for one in new}
+    return {one.entity: location.by_ref(location.register(location.subject, one.schema.text)) for one in new}
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What was asked for."""
+
+    settings: Settings
+    refresh: bool
+    sample: int | None
+    make_session: MakeSession
+
+    def of_topic(self, location: SchemaLocation) -> Inferred:
+        """The schema of all records."""
+        before = location.latest()
+        if before is not None and not self.refresh:
+            return self._there({None: before})[0]
+        with self.make_session(self.settings) as spark, connect(self.settings.source, spark) as kafka:
+            found = topic.infer(spark, self.settings, kafka, self.sample)
+        return Inferred(None, found, self._changes(before, found), is_new=before is None)
+
+    def of_entities(self, location: EntitySchemas) -> tuple[Inferred, ...]:
+        """The schema of each entity's records. Entities that are not met any more keep what they have."""
+        before = location.newest(location.names())
+        if before and not self.refresh:
+            return self._there({location.entity(name): schema for name, schema in before.items()})
+        with self.make_session(self.settings) as spark, connect(self.settings.source, spark) as kafka:
+            found = entities.infer_entities(spark, self.settings, kafka, self.sample)
+        return tuple(
+            Inferred(
+                entity,
+                schema,
+                self._changes(was := before.get(schema.entity or ""), schema),
+                is_new=was is None,
+            )
+            for entity, schema in found.items()
+        )
+
+    def _there(self, kept: Mapping[str | None, Schema]) -> tuple[Inferred, ...]:
+        """Versions that were kept before, by entity: no record is read, but they are held against what the hints say now."""
+        changes = {entity: self._changes(None, schema) for entity, schema in kept.items()}
+        readable = {entity: schema for entity, schema in kept.items() if changes[entity].told is not None}
+        wished = self._hinted(readable)
+        return tuple(
+            Inferred(
+                entity,
+                schema,
+                changes[entity],
+                is_read=False,
+                hints=self._changes(schema, wished[entity]) if entity in wished else None,
+            )
+            for entity, schema in kept.items()
+        )
+
+    def _changes(self, before: Schema | None, after: Schema) -> Changes:
+        return changes_between(before, after, growing_codec(self.settings.decode))
+
+    def _hinted(self, kept: Mapping[str | None, Schema]) -> dict[str | None, Schema]:
+        """The same with the types that the settings' hints give; empty where there are no hints."""
+        if self.settings.decode.schema_hints is None:
+            return {}
+        # Spark alone reads its DDL, and it does so in a session.
+        with self.make_session(self.settings):
+            hints = hints_of(self.settings.decode.schema_hints)
+        types = {entity: StructType.fromJson(json.loads(schema.text)) for entity, schema in kept.items()}
+        return {entity: replace(kept[entity], text=hinted(of, hints).json()) for entity, of in types.items()}
