@@ -42,8 +42,8 @@ CODECS: Mapping[SchemaType, str] = {"PROTOBUF": "protobuf", "AVRO": "avro", "JSO
 # What records are taken to name that name no schema: the newest version of the one that was inferred for them.
 INFERRED = Unregistered.INFERRED
 
-# Which record type inside one schema a payload is: Protobuf's message index, () where a schema has only one.
 RecordPath = tuple[int, ...]
+"""Which record type inside one schema a payload is: Protobuf's message index, () where a schema has only one."""
 
 
 @dataclass(frozen=True, slots=True)

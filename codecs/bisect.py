@@ -11,7 +11,11 @@ from distributary.codecs.base import Decoded, Failure
 
 
 class Undecodable(Exception):
-    """One payload cannot be decoded, for this reason code and sentence."""
+    """One payload cannot be decoded.
+
+    reason  one of `distributary.reasons`, or a word of your own
+    detail  a sentence that never quotes the payload
+    """
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(reason, detail)
@@ -28,9 +32,24 @@ def decode_each(
     alone: Callable[[bytes], pa.RecordBatch],
     empty: pa.RecordBatch,
 ) -> Decoded:
-    """Every payload decoded: many at once by `together`; one that it refuses by `alone`, whose word is final.
+    """Every payload decoded: many at once the fast way; where that refuses, halves, down to the culprit alone.
 
-    `together` may raise anything; `alone` raises Undecodable. What becomes of a payload depends on nothing but itself.
+    payloads  bodies without any header, no nulls
+    together  decodes many at once; raises anything for any of them
+    alone     decodes one; raises Undecodable, which is final
+    empty     no rows, in the schema of all
+
+    Returns each payload either as a row or as a failure. What becomes of a payload depends on nothing but itself.
+
+    >>> text = pa.schema([("text", pa.string())])
+    >>> def together(payloads: pa.BinaryArray) -> pa.RecordBatch:
+    ...     return pa.record_batch([payloads.cast(pa.string())], schema=text)
+    >>> def alone(payload: bytes) -> pa.RecordBatch:
+    ...     raise distributary.Undecodable(distributary.reasons.MALFORMED, "it is no text in UTF-8")
+    >>> payloads = pa.array([b"chess", bytes([255]), b"go"], pa.binary())
+    >>> decoded = distributary.decode_each(payloads, together, alone, pa.RecordBatch.from_pylist([], text))
+    >>> decoded.rows["text"].to_pylist(), decoded.source.tolist(), [failure.row for failure in decoded.failures]
+    (['chess', 'go'], [0, 2], [1])
     """
     parts: list[pa.RecordBatch] = []
     failures: list[Failure] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from distributary.codecs.base import codec_knowing, growing, load_codec
@@ -13,7 +13,8 @@ from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.manifest_file import ManifestStore
 from distributary.ingest.evolution.candidates import Candidates
 from distributary.ingest.evolution.offered import Offer, offered
-from distributary.ingest.evolution.plan import Known, Planner, Step, TablePlan
+from distributary.ingest.evolution.pairing import Known
+from distributary.ingest.evolution.plan import Planner, Step, TablePlan
 from distributary.ingest.evolution.rules import rules_of
 from distributary.ingest.evolution.watched import WatchedSubject, watched_subjects
 from distributary.ingest.routing.ahead import ReadExpression, read_ahead
@@ -72,6 +73,11 @@ def plan(settings: Settings, offer: Offer | None = None) -> Plan:
     []
     """
     expression, notices = _expression(settings)
+    return replace(plan_knowing(expression, settings, offer), notices=notices)
+
+
+def plan_knowing(expression: ReadExpression | None, settings: Settings, offer: Offer | None = None) -> Plan:
+    """The same where the routing expression is read already; None where there is none, or nobody could read it."""
     with _sources(settings) as (registry, catalogue):
         candidate = (
             None
@@ -88,17 +94,18 @@ def plan(settings: Settings, offer: Offer | None = None) -> Plan:
         codec = codec_knowing(settings.decode.format, {one.ref: one.schema.type for one in candidates.newest})
         # Older versions are asked for when a table's records are of a type that the newest is not.
         tables = Planner(codec, candidates, rules_of(settings, expression), _known(settings)).plan()
-    return Plan(settings.name, settings.sink.root, told, tables, notices)
+    return Plan(settings.name, settings.sink.root, told, tables)
 
 
 def _expression(settings: Settings) -> tuple[ReadExpression | None, tuple[str, ...]]:
-    """The routing expression as a run reads it; without Java, which only a run needs, its words must do."""
-    if settings.route.expression is None:
+    """The routing expression as a run reads it. Without Java, which only a run needs, nobody can."""
+    text = settings.route.expression
+    if text is None:
         return None, ()
     try:
-        return read_ahead(settings), ()
+        return read_ahead(text, native=settings.decode.engine == "arrow"), ()
     except SetupError as error:
-        return None, (f"what route.expression needs of columns is not looked at: {error}",)
+        return None, (f"route.expression is not looked at, nor what changes do to it: {error}",)
 
 
 @contextmanager

@@ -14,8 +14,15 @@ from typing import Protocol
 class Summary:
     """What a run did, all its attempts together.
 
+    batches      batches committed
     rows         records read from Kafka; every one is in `written`, `quarantined` or `dropped`
-    evolutions   restarts because a schema evolved; `failures` counts those for any other reason
+    written      rows in the entities' tables
+    quarantined  rows in the quarantine
+    dropped      records that the settings let go, tombstones among them
+    tables       tables that entities have now
+    evolutions   restarts because a schema evolved
+    failures     restarts for any other reason
+    seconds      how long it took
     """
 
     batches: int = 0

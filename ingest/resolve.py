@@ -26,7 +26,13 @@ Choice = Literal["recreate", "skip"]
 
 @dataclass(frozen=True, slots=True)
 class StuckTable:
-    """A table that waits for a decision: the batch, the rows that wait, and why."""
+    """A table that waits for a decision.
+
+    batch_id  the batch that cannot be committed to it
+    table     its folder
+    rows      how many rows of the batch wait
+    why       what happened to the table
+    """
 
     batch_id: int
     table: str
@@ -35,7 +41,11 @@ class StuckTable:
 
 
 def stuck_tables(settings: Settings) -> list[StuckTable]:
-    """The tables that wait for a decision; empty where nothing is stuck."""
+    """The tables of a pipeline that wait for a decision: a run stopped with CommitImpossible because of them.
+
+    >>> distributary.stuck_tables(settings)
+    []
+    """
     checkpoint = Checkpoint(settings.checkpoint)
     found = []
     for stuck in StuckCommits(checkpoint).read():
@@ -51,8 +61,12 @@ def stuck_tables(settings: Settings) -> list[StuckTable]:
 def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
     """Decide about one stuck table; the next run goes on with it.
 
-    `recreate` puts what is there aside and makes the table anew, empty, to take this batch's rows; `skip` lets it go
-    without this batch's rows. Raises ConfigError for a table that does not wait, LeaseHeld while a run is alive.
+    settings  the pipeline's
+    table     the table's folder, as `stuck_tables` names it
+    choice    `recreate` puts what is there aside and makes the table anew, empty, to take this batch's rows; `skip` goes on
+              without this batch's rows in it
+
+    Returns what was decided about. Raises ConfigError for a table that does not wait, LeaseHeld while a run is alive.
     """
     checkpoint = Checkpoint(settings.checkpoint)
     with Lease(checkpoint, None, settings.name):

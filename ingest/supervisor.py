@@ -32,10 +32,11 @@ _LOOK_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """A restart because a schema evolved: what changed, and when the attempts before and after it began.
+    """A restart because a schema evolved.
 
-    Both times are seconds since the epoch. The gap is all that the evolution cost: the attempt given up, and the
-    way back to where it was.
+    changes      what changed, in words
+    met_at       when the attempt began that met the new schema, in seconds since the epoch
+    decoding_at  when the attempt began that decodes it, likewise
     """
 
     changes: tuple[str, ...]
@@ -44,13 +45,17 @@ class Restart:
 
     @property
     def gap_seconds(self) -> float:
-        """From the attempt that met the new schema to the one that decodes it."""
+        """All that the evolution cost: the attempt given up, and the way back to where it was."""
         return self.decoding_at - self.met_at
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a whole run came to."""
+    """What a whole run came to.
+
+    summary   its counts: batches, records, tables, seconds
+    restarts  each restart because a schema evolved, in order
+    """
 
     summary: Summary
     restarts: tuple[Restart, ...]

@@ -64,13 +64,16 @@ class Reference:
 class Schema:
     """A registered schema with everything it needs to be compiled without asking the registry again.
 
-    `id` is 0 where the schema was asked for by GUID and the registry did not say which id that is.
-    `imports` maps each import name, transitive ones too, to its text, dependencies before dependants.
-    `text` and the imports of a Protobuf schema may be base64 FileDescriptorProtos: some registries hand back
-    what a serializer registered (`registry/protobuf/text.py` takes both).
-    `rules` names the data rules the registry keeps beside the schema, such as `ENCRYPT`: fields that such a
-    rule touches arrive transformed, and no decoder here undoes that.
-    `entity` names the one entity whose records an inferred schema is for, by the name that is made from it; None: all.
+    id          the registry's; 0 where the schema was asked for by GUID and the registry did not say which id that is
+    type        AVRO, PROTOBUF, JSON, or STRUCT for one that was inferred
+    text        the schema itself; a Protobuf schema and its imports may be base64 FileDescriptorProtos, since some
+                registries hand back what a serializer registered
+    references  its direct imports
+    imports     each import's name, transitive ones too, with its text, dependencies before dependants
+    guid        the schema's GUID, where the registry tells it
+    rules       the data rules that the registry keeps beside it, such as `ENCRYPT`: fields that such a rule touches arrive
+                transformed, and no decoder here undoes that
+    entity      of an inferred schema, the one entity whose records it is for, by the name that is made from it; None: all
     """
 
     id: int

@@ -14,10 +14,21 @@ from distributary.registry.references import resolve
 
 
 class MemoryRegistry:
-    """Ids from 1 on, the same text under two subjects has the same id, GUIDs are made from the text; no contexts.
+    """A registry in this process, for tests, drills and notebooks: the contract of a real one, and bad days on demand.
 
-    `down = True` makes every call raise RegistryUnavailable; `answer_late` makes a schema known only after a
-    while; `asked` lists every reference that was asked for, in order. Nothing is checked for compatibility.
+    Ids count from 1 on, the same text under two subjects has the same id, GUIDs are made from the text; there are no contexts,
+    and nothing is checked for compatibility. `down = True` makes every call raise RegistryUnavailable; `asked` lists every
+    reference that was asked for, in order.
+
+    >>> registry = distributary.MemoryRegistry()
+    >>> registry.register("games-value", '{"type": "string"}', "AVRO")
+    1
+    >>> registry.by_ref(1).text
+    '{"type": "string"}'
+    >>> registry.down = True
+    >>> registry.by_ref(1)
+    Traceback (most recent call last):
+    distributary.errors.RegistryUnavailable: the registry in memory is down; set `down = False`
     """
 
     def __init__(self) -> None:

@@ -9,7 +9,9 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from tests.api import examples, reference
 
 import distributary
 from distributary.api import PLACES, PUBLIC
@@ -51,8 +53,8 @@ def test_every_public_name_is_there(name: str) -> None:
 
 @pytest.mark.parametrize("name", PLACES)
 def test_every_public_name_says_what_it_is(name: str) -> None:
-    value = getattr(distributary, name)
-    assert isinstance(value, tuple | type(tuple[int, ...])) or (value.__doc__ or "").strip()
+    _, *said = [line for line in reference.section(name).splitlines() if line and not line.startswith("```")]
+    assert [line for line in said if line[0].isupper()], f"{name} has no docstring"
 
 
 def test_the_checker_is_told_the_same_names() -> None:
@@ -60,6 +62,17 @@ def test_the_checker_is_told_the_same_names() -> None:
         name: place if ":" in place else ":".join(place.rsplit(".", 1)) for name, place in PLACES.items()
     }
     assert told_to_the_checker() == as_imported
+
+
+@pytest.mark.parametrize("name", sorted({*examples.found()} - {*examples.ON_THE_STACK, "infer"}))
+def test_an_example_that_needs_nothing_is_true(name: str) -> None:
+    examples.hold(name, examples.found()[name], {"distributary": distributary, "pa": pa})
+
+
+def test_the_reference_page_says_what_the_docstrings_say() -> None:
+    assert reference.PAGE.read_text(encoding="utf-8") == reference.page(), (
+        "write it anew: python -m tests.api.reference"
+    )
 
 
 def test_no_name_stands_under_two_headings() -> None:

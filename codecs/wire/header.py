@@ -72,9 +72,17 @@ class _Found:
 
 
 def split(values: pa.Array, header_ids: pa.Array | None, *, message_index: bool) -> Frames:
-    """The frames of a batch; `message_index` says that the format has Protobuf's message index after the id.
+    """What each value of a batch says of its schema, in Confluent's wire format.
 
-    A record header `__value_schema_id` wins over the value's own first bytes, and then the body is the whole value.
+    values         Kafka's values, as binary
+    header_ids     each record's header `__value_schema_id`, null where there was none; None where none was read. It wins
+                   over the value's own first bytes, and then the body is the whole value
+    message_index  whether Protobuf's message index follows the id
+
+    >>> values = pa.array([bytes([0, 0, 0, 0, 7]) + b"body", None, b""], pa.binary())
+    >>> frames = distributary.split_headers(values, None, message_index=False)
+    >>> frames.kinds, frames.kind.tolist(), frames.start.tolist(), [reason for _, reason, _ in frames.errors]
+    ([(7, ())], [0, -2, -1], [5, 0, 0], ['no_header'])
     """
     view = BinaryRows.of(values)
     if header_ids is None or header_ids.null_count == len(header_ids):

@@ -35,11 +35,15 @@ _SUBMIT_WITH = 'spark-submit --jars "$(distributary jars --paths)"'
 def spark_session(
     name: str, master: str | None = None, conf: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """The session of this process, made if there is none. Raises SetupError.
+    """The Spark session of this process, with Kafka's source and Delta; made if there is none.
 
-    A session that exists already (a notebook's, say) is checked and used; then `master` is not considered, and
-    of `conf` only what can change in a running session. Inside spark-submit, its master and settings win
-    over ours, and `conf` over both. `master` is `local[*]` if nobody says otherwise; local tasks are retried.
+    name    what the application is called
+    master  Spark's master; `local[*]` if nobody says otherwise. Local tasks are retried
+    conf    settings of Spark, which win over those that distributary makes
+
+    A session that exists already, such as a notebook's, is checked and used: then `master` is not considered, and of `conf`
+    only what can change in a running session. Inside spark-submit, its master and settings win over those made here, and
+    `conf` over both. Raises SetupError where Java or a jar is missing, or versions do not belong together.
     """
     if os.environ.get("SPARK_REMOTE"):
         raise SetupError("SPARK_REMOTE is set, but distributary needs a classic session: unset SPARK_REMOTE")

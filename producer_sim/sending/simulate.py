@@ -42,14 +42,22 @@ def simulate(
     stop: Callable[[], bool] | None = None,
     on_notice: Callable[[str], None] | None = None,
 ) -> Truth:
-    """Sends everything the simulation asks for and returns the truth about it, once every record is confirmed.
+    """Sends everything the simulation asks for, and returns the truth about it once every record is confirmed.
 
-    A version is registered, under `Simulation.subject_of` each type of event, when the last event of the one before is
-    confirmed, unless the format's records name no schema: then the registry is not asked for anything. A schema that it
-    refuses is registered at the compatibility level NONE, if it may be that it only breaks its readers, and `on_notice`
-    is told so. Without `registry` it is the one that the simulation names. `stop` is asked once a second or every ten
-    thousand records; when it says yes, the truth covers what was sent until then. Raises SetupError if the broker does
-    not take the records.
+    simulation   what to send, where to, and how fast
+    registry     where schemas are registered, under `Simulation.subject_of` each type of event; by default the one that the
+                 simulation names. Where records name no schema, none is asked
+    on_progress  told how far it is
+    stop         asked once a second or every ten thousand records; when it says yes, the truth covers what was sent until then
+    on_notice    told of a schema that the registry refuses and takes at the compatibility level NONE only
+
+    A version is registered when the last event of the one before is confirmed. One that the registry refuses is registered
+    at the level NONE, if it may be that it only breaks its readers. Raises SetupError where the broker does not take the
+    records, BadSchema where the registry does not take a schema.
+
+    >>> truth = distributary.simulate(simulation, registry)
+    >>> truth.records
+    200
     """
     if registry is None:
         with registry_of(simulation) as named:

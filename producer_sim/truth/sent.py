@@ -96,8 +96,12 @@ class Corrupt:
 class Truth:
     """Everything sent to one topic.
 
-    `offsets` holds, for each partition, the stretches [first, one past the last] that the sent records fill;
-    `runs` the settings of each simulation that added to this truth.
+    topic       the topic
+    sent        how many good events, and the checksum of their rows, by what belongs together
+    corrupt     the broken records, by where they are
+    tombstones  where the null values are
+    offsets     for each partition the stretches [first, one past the last] that the sent records fill
+    runs        the settings of each simulation that added to this truth
     """
 
     topic: str
@@ -156,7 +160,17 @@ class Truth:
 
 
 def save(truth: Truth, path: Path, *, append: bool = False) -> Truth:
-    """What the file says afterwards: written whole or not at all, with `append` added to what is there."""
+    """Writes a truth to a file, whole or not at all.
+
+    truth   what `simulate` returned
+    path    the file
+    append  whether it is added to what the file says already
+
+    Returns what the file says afterwards.
+
+    >>> distributary.save_truth(truth, Path("truth.json")).records
+    200
+    """
     if append and path.exists():
         truth = load(path).merged(truth)
     replace(path, _text(_as_json(truth)).encode())
@@ -164,7 +178,11 @@ def save(truth: Truth, path: Path, *, append: bool = False) -> Truth:
 
 
 def load(path: Path) -> Truth:
-    """The truth in a file. Raises ConfigError if there is none that can be read."""
+    """The truth in a file that `simulate` and `save_truth` wrote. Raises ConfigError if there is none that can be read.
+
+    >>> distributary.load_truth(Path("truth.json")).records
+    200
+    """
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:

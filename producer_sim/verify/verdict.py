@@ -35,7 +35,12 @@ EXAMPLES = 5
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is not as it should be: what kind, where, and in which way."""
+    """One thing that is not as it should be.
+
+    kind    one of the kinds in docs/how-to/simulate.md
+    where   the table or the partition
+    detail  in which way, in words
+    """
 
     kind: DifferenceKind
     where: str
@@ -47,7 +52,13 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class TableCount:
-    """An entity's table as it was found."""
+    """An entity's table as it was found.
+
+    name        its folder
+    rows        how many
+    columns     how many
+    schema_ids  the schemas that its rows were written with
+    """
 
     name: str
     rows: int
@@ -59,7 +70,12 @@ class TableCount:
 class Verdict:
     """The outcome of a verification.
 
-    rows_dropped and batches are the ledger's; `sent` is None where there was no truth to compare with.
+    differences       what is not as it should be; empty where everything is
+    tables            the entities' tables as they were found
+    rows_quarantined  rows in the quarantine
+    rows_dropped      records that the settings let go, by the ledger
+    batches           how many the ledger tells of
+    sent              records sent; None where there was no truth to compare with
     """
 
     differences: tuple[Difference, ...]

@@ -195,9 +195,13 @@ class RegistryAccess(Patience, Tls, Login, Address):
 
 
 class RegistryOptions(RegistryAccess):
-    """The same given in Python, where `url` is needed; raises one ConfigError for all that cannot work.
+    """How to reach a registry, as keyword arguments by the names of the settings' section `registry`.
 
-    `url` may name several addresses of one registry, separated by commas. Times are seconds.
+    Only `url` is needed; docs/reference/registry.md has all of them. `url` may name several addresses of one registry,
+    separated by commas; times are seconds. Raises one ConfigError for all that cannot work.
+
+    >>> distributary.RegistryOptions(url="http://127.0.0.1:8081").retry_seconds
+    15.0
     """
 
     if not TYPE_CHECKING:  # which knows the arguments from the fields

@@ -56,7 +56,8 @@ class ConfluentRegistry:
     """Schemas of a registry over HTTP, kept in bounded caches; safe to use from many threads.
 
     Errors name what was asked for and the address, never a secret. Ids and versions are immutable and so are
-    kept until others push them out; lists of versions and every "no" are kept for the times in the options.
+    kept until others push them out; lists of versions and every "no" are kept for the times in the options. A `with` block
+    closes its connections.
     """
 
     def __init__(self, options: RegistryAccess) -> None:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from distributary.ingest.settings.model import Settings
     from distributary.ingest.spark.session import spark_session
     from distributary.ingest.supervisor import Outcome, Restart
-    from distributary.producer_sim.events.routes import Routed
     from distributary.producer_sim.sending.simulate import simulate
     from distributary.producer_sim.stack.local import LocalStack
     from distributary.producer_sim.traffic.simulation import Simulation
@@ -69,7 +68,6 @@ __all__ = [
     "Reference",
     "RegistryOptions",
     "Restart",
-    "Routed",
     "Schema",
     "SchemaRegistry",
     "Settings",

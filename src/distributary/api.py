@@ -61,7 +61,6 @@ PUBLIC: Mapping[str, Mapping[str, str]] = {
     "Simulation and proof": {
         "LocalStack": "distributary.producer_sim.stack.local:LocalStack",
         "Simulation": "distributary.producer_sim.traffic.simulation:Simulation",
-        "Routed": "distributary.producer_sim.events.routes:Routed",
         "simulate": "distributary.producer_sim.sending.simulate:simulate",
         "Truth": "distributary.producer_sim.truth.sent:Truth",
         "save_truth": "distributary.producer_sim.truth.sent:save",
