@@ -44,43 +44,39 @@ def from_protobuf(
 ) -> Column:
     """Converts a binary column of Protobuf records to a struct, with the schemas of a registry.
 
-    A registry is asked where `options` has ``schema.registry.subject`` and ``schema.registry.address``; then
+    A registry is asked where `options` has `schema.registry.subject` and `schema.registry.address`; then
     records have Confluent's wire header. Otherwise this is PySpark's own function, which needs `messageName`
     and a descriptor, and records without any header.
 
-    Parameters
-    ----------
-    data : :class:`~pyspark.sql.Column` or column name
-        The binary column.
-    messageName, descFilePath, binaryDescriptorSet
-        As in PySpark; not together with a registry.
-    options : dict, optional
-        ``schema.registry.subject``, ``schema.registry.address``: required for a registry.
-        ``schema.registry.protobuf.name``: the message, by simple or full name; default: the first one of the schema.
-        ``schema.registry.schema.evolution.mode``: ``restart`` (default) fails with UnknownFieldException on a
-        record of a newer version, ``none`` leaves out what is new.
-        ``mode``: ``FAILFAST`` (default) or ``PERMISSIVE``, which gives null for a broken record.
-        ``emit.default.values``, ``enums.as.ints``, ``upcast.unsigned.ints``, ``unwrap.primitive.wrapper.types``,
-        ``retain.empty.message.types``, ``convert.any.fields.to.json``, ``recursive.fields.max.depth``: as in PySpark.
-        ``distributary.headers``: the column of Kafka's record headers, where those may name the schema.
-        ``distributary.payload``: ``key`` or ``value``, whose schema they name; default: ``key`` for the column ``"key"``.
-        ``confluent.schema.registry.<option>``: for the registry's client.
+    data                 the binary column, or its name
+    messageName          as in PySpark; not together with a registry
+    descFilePath         as in PySpark; not together with a registry
+    options              see below
+    binaryDescriptorSet  as in PySpark; not together with a registry
 
-    Returns
-    -------
-    :class:`~pyspark.sql.Column`
-        A struct with the columns of the subject's latest version; null for a null value.
+    Options:
 
-    Raises
-    ------
-    ConfigError, SchemaNotFound, BadSchema, RegistryUnavailable
-        At once, when the registry is asked for the subject.
+    schema.registry.subject                       required for a registry
+    schema.registry.address                       required for a registry
+    schema.registry.protobuf.name                 the message, by simple or full name; default: the first one of the schema
+    schema.registry.schema.evolution.mode         `restart` (default) fails with UnknownFieldException on a record of a
+                                                  newer version, `none` leaves out what is new
+    mode                                          `FAILFAST` (default) or `PERMISSIVE`, which gives null for a broken record
+    emit.default.values, enums.as.ints            as in PySpark
+    upcast.unsigned.ints                          as in PySpark
+    unwrap.primitive.wrapper.types                as in PySpark
+    retain.empty.message.types                    as in PySpark
+    convert.any.fields.to.json                    as in PySpark
+    recursive.fields.max.depth                    as in PySpark
+    distributary.headers                          the column of Kafka's record headers, where those may name the schema
+    distributary.payload                          `key` or `value`, whose schema they name; default: `key` for the column `"key"`
+    confluent.schema.registry.<option>            for the registry's client
 
-    Examples
-    --------
+    Returns a struct with the columns of the subject's latest version; null for a null value. Raises ConfigError,
+    SchemaNotFound, BadSchema and RegistryUnavailable at once, when the registry is asked for the subject.
+
     >>> options = {"schema.registry.subject": "games-value", "schema.registry.address": "http://127.0.0.1:8081"}
     >>> frame.select(from_protobuf("value", options=options).alias("event"))  # doctest: +SKIP
-
     """
     if asks_a_registry(options):
         if messageName is not None or descFilePath is not None or binaryDescriptorSet is not None:
@@ -107,31 +103,25 @@ def from_avro(
 
     A registry is asked where `subject` and `schemaRegistryAddress` are given (or, in `options`, what they stand for);
     then records have Confluent's wire header, and each, written with whichever version, is read as the latest has it, by Avro's
-    rules: fields it lacks have their defaults. Our decoder reads them, in a Python worker; a
-    record with bytes left over behind it is a broken one. Otherwise this is PySpark's own function, which needs `jsonFormatSchema`.
+    rules: fields it lacks have their defaults. Our decoder reads them, in a Python worker; a record with bytes left over behind
+    it is a broken one. Otherwise this is PySpark's own function, which needs `jsonFormatSchema`.
 
-    Parameters
-    ----------
-    data : :class:`~pyspark.sql.Column` or column name
-        The binary column.
-    jsonFormatSchema : str, optional
-        An Avro schema. With a registry: the one that records are read as, instead of the latest version.
-    options : dict, optional
-        ``avroSchemaEvolutionMode`` (or ``schema.registry.schema.evolution.mode``): ``none`` (default) leaves out
-        what a newer version brings, ``restart`` fails with UnknownFieldException on a record of one.
-        ``avroSchema``: the same as `jsonFormatSchema`. ``recursiveFieldMaxDepth``: 1 to 15, how many times a record that
-        can contain itself is columns within itself; default: JSON text.
-        ``distributary.engine``: ``spark`` for Spark's own function, which passes over what follows a record.
-        ``mode``, ``distributary.headers`` and ``confluent.schema.registry.<option>`` as in :func:`from_protobuf`.
-    subject, schemaRegistryAddress : str, optional
-        The registry's subject and address.
+    data                   the binary column, or its name
+    jsonFormatSchema       an Avro schema; with a registry the one that records are read as, instead of the latest version
+    options                see below
+    subject                the registry's subject
+    schemaRegistryAddress  the registry's address
 
-    Returns
-    -------
-    :class:`~pyspark.sql.Column`
-        A struct with the columns of the subject's latest version, or the value itself where that is no record; null for
-        a null value.
+    Options, besides `mode`, `distributary.headers` and `confluent.schema.registry.<option>` of `from_protobuf`:
 
+    avroSchemaEvolutionMode  `none` (default) leaves out what a newer version brings, `restart` fails with
+                             UnknownFieldException on a record of one; `schema.registry.schema.evolution.mode` is the same
+    avroSchema               the same as `jsonFormatSchema`
+    recursiveFieldMaxDepth   1 to 15, how many times a record that can contain itself is columns within itself; default: JSON text
+    distributary.engine      `spark` for Spark's own function, which passes over what follows a record
+
+    Returns a struct with the columns of the subject's latest version, or the value itself where that is no record; null for
+    a null value. Raises as `from_protobuf` does.
     """
     given = _with(options, subject, schemaRegistryAddress)
     if asks_a_registry(given):
@@ -153,28 +143,24 @@ def from_json(
 ) -> Column:
     """Converts a column of JSON to a struct: by a registry's JSON Schema, by an inferred schema, or by the one given.
 
-    Parameters
-    ----------
-    col : :class:`~pyspark.sql.Column` or column name
-        Text; with a registry or a schema location binary, as it came from Kafka.
-    schema : StructType, Column or str, optional
-        As in PySpark, whose function is then called.
-    options : dict, optional
-        ``schemaLocation``: a folder of inferred schemas, as ``distributary infer`` writes them; the newest counts.
-        ``schemaLocationKey``: which of several below that folder. ``schemaHints``: types that win, as Spark's DDL.
-        ``schemaEvolutionMode``: what fields do that the schema lacks: ``addNewColumns`` (default) adds a version that has
-        them and fails with UnknownFieldException, ``failOnNewColumns`` only fails, ``rescue`` rescues them, ``none`` leaves
-        them out. ``rescuedDataColumn``: the field, one more, that takes what no other does, as JSON text; with a registry too.
-        ``dateFormat``, ``allowComments`` and the others that say how text is read: as in PySpark, by its function alone.
-        With a registry as in :func:`from_protobuf` too; otherwise those of PySpark.
-    subject, schemaRegistryAddress : str, optional
-        The registry's subject and address.
+    col                    the column, or its name: text; with a registry or a schema location binary, as it came from Kafka
+    schema                 as in PySpark, whose function is then called
+    options                see below
+    subject                the registry's subject
+    schemaRegistryAddress  the registry's address
 
-    Returns
-    -------
-    :class:`~pyspark.sql.Column`
-        A struct; null for a null value.
+    Options, besides those of `from_protobuf` for a registry and those of PySpark:
 
+    schemaLocation                         a folder of inferred schemas, as `distributary infer` writes them; the newest counts
+    schemaLocationKey                      which of several below that folder
+    schemaHints                            types that win, as Spark's DDL
+    schemaEvolutionMode                    what fields do that the schema lacks: `addNewColumns` (default) adds a version that
+                                           has them and fails with UnknownFieldException, `failOnNewColumns` only fails,
+                                           `rescue` rescues them, `none` leaves them out
+    rescuedDataColumn                      the field, one more, that takes what no other does, as JSON text; with a registry too
+    dateFormat, allowComments              as in PySpark, by its function alone, as all others that say how text is read
+
+    Returns a struct; null for a null value. Raises ConfigError, SchemaNotFound, BadSchema and RegistryUnavailable at once.
     """
     given = _with(options, subject, schemaRegistryAddress)
     if schema is not None:
@@ -212,50 +198,29 @@ def decode(
 
     Every record is decoded with the schema that its header names, and brought into the columns of one version.
 
-    Parameters
-    ----------
-    frame : :class:`~pyspark.sql.DataFrame`
-        A batch or a stream.
-    column : str
-        The binary column, such as Kafka's `value`; the result does not have it any more.
-    registry : str, RegistryOptions or SchemaRegistry
-        Its address, how to reach it, or the registry itself.
-    subject : str
-        The subject whose versions are used.
-    format : str, optional
-        A codec's name; default: the one for the type of the subject's schemas.
-    message : str, optional
-        The Protobuf message, by simple or full name; default: the first one of the schema.
-    version : str
-        ``latest``: the columns of the latest version; ``all``: those of all versions together.
-    evolution : str
-        What a record does that was written with a version that came later: ``restart`` fails with
-        UnknownFieldException, ``none`` leaves out what is new.
-    mode : str
-        In any capitals. ``FAILFAST`` fails on a record that cannot be decoded. ``PERMISSIVE`` gives nulls for it, and adds two columns
-        to every row: ``_decode_error``, why it could not be decoded, and ``_corrupt_record``, its bytes.
-    into : str, optional
-        The name of a struct for all that is decoded; default: columns of the frame.
-    headers : str, optional
-        The frame's column of Kafka's record headers (`includeHeaders`), where those may name the schema.
-    payload : str, optional
-        Which of a record's schemas in its headers counts: ``key`` or ``value``; default: ``key`` for the column of that name.
-    reader_schema : str, optional
-        An Avro schema that records are read as, instead of the latest version.
-    options : dict, optional
-        Those of Spark's function for the format that say what values become, such as ``enums.as.ints``: columns and
-        values are then that function's; ``{}`` for its defaults. Default: this project's own, those of its tables.
-        For JSON ``rescuedDataColumn``: the column, one more, that takes what no other does, as JSON text.
+    frame          a batch or a stream
+    column         the binary column, such as Kafka's `value`; the result does not have it any more
+    registry       its address, how to reach it, or the registry itself
+    subject        the subject whose versions are used
+    format         a codec's name; default: the one for the type of the subject's schemas
+    message        the Protobuf message, by simple or full name; default: the first one of the schema
+    version        `latest`: the columns of the latest version; `all`: those of all versions together
+    evolution      what a record does that was written with a version that came later: `restart` fails with
+                   UnknownFieldException, `none` leaves out what is new
+    mode           in any capitals. `FAILFAST` fails on a record that cannot be decoded. `PERMISSIVE` gives nulls for it, and
+                   adds two columns to every row: `_decode_error`, why it could not be decoded, and `_corrupt_record`, its bytes
+    into           the name of a struct for all that is decoded; default: columns of the frame
+    headers        the frame's column of Kafka's record headers (`includeHeaders`), where those may name the schema
+    payload        which of a record's schemas in its headers counts: `key` or `value`; default: `key` for the column of that name
+    reader_schema  an Avro schema that records are read as, instead of the latest version
+    options        those of Spark's function for the format that say what values become, such as `enums.as.ints`: columns and
+                   values are then that function's; `{}` for its defaults. Default: this project's own, those of its tables.
+                   For JSON `rescuedDataColumn`: the column, one more, that takes what no other does, as JSON text
 
-    Returns
-    -------
-    :class:`~pyspark.sql.DataFrame`
+    Returns the frame with its new columns. Raises ConfigError, SchemaNotFound, BadSchema and RegistryUnavailable at once: for an
+    argument that is not what it may be, and when the registry is asked for the subject.
 
-    Raises
-    ------
-    ConfigError, SchemaNotFound, BadSchema, RegistryUnavailable
-        At once: for an argument that is not what it may be, and when the registry is asked for the subject.
-
+    >>> games = decode(frame, registry="http://127.0.0.1:8081", subject="games-value")  # doctest: +SKIP
     """
     from distributary.codecs.notebook.arguments import check_subject, check_wanted, checked
     from distributary.codecs.notebook.frame import Shape, decoded_frame

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from distributary import functions
 from distributary.api import PLACES, PUBLIC
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/reference/python-api.md"
@@ -30,7 +31,7 @@ This page is generated from the docstrings.
 """
 
 # A name and what is said of it, at least two spaces apart.
-LISTED = re.compile(r"^(\w[\w, ]*?) {2,}(\S.*)$")
+LISTED = re.compile(r"^(\w[\w.<>, ]*?) {2,}(\S.*)$")
 
 # Longer ones have a parameter a line.
 LONGEST = 100
@@ -42,6 +43,11 @@ def page() -> str:
     for heading, names in PUBLIC.items():
         parts.append(f"## {heading}\n")
         parts += [section(name) for name in names]
+    parts.append("## `distributary.functions`\n")
+    parts += [
+        "\n".join([f"### `{name}`\n", *about(name, getattr(functions, name), functions)])
+        for name in functions.__all__
+    ]
     return "\n".join(parts).rstrip() + "\n"
 
 

@@ -77,7 +77,8 @@ def test_the_examples_of_the_docstrings_are_true(
     }
     for name in examples.ON_THE_STACK:
         examples.hold(name, found[name], names)
-    inferring = file.read_text(encoding="utf-8").replace("protobuf", "json")
+    distributary.simulate(simulation(stack, f"{topic}-json", format="json"))
+    inferring = file.read_text(encoding="utf-8").replace("protobuf", "json").replace(topic, f"{topic}-json")
     names["settings"] = distributary.Settings.from_yaml(inferring, file.parent)
     examples.hold("infer", found["infer"], names)
 
