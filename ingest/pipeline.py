@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -15,7 +14,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from distributary.codecs.base import load_codec, validating
 from distributary.codecs.mixed.keys import KeyCodec
-from distributary.ingest.batch.runner import BatchRunner, Done
+from distributary.ingest.batch.finish import Finisher
+from distributary.ingest.batch.passes import Workers
+from distributary.ingest.batch.rewrite import Rewriter
+from distributary.ingest.batch.runner import BatchRunner, Done, Run, RunMemory, worker_rules
 from distributary.ingest.batch.spark_decode import check_decoders
 from distributary.ingest.batch.sweep import sweep
 from distributary.ingest.checkpoint.continuity import check_continuity
@@ -31,8 +33,10 @@ from distributary.ingest.checkpoint.generation import (
 )
 from distributary.ingest.checkpoint.lease import Lease
 from distributary.ingest.checkpoint.manifest_file import ManifestStore
+from distributary.ingest.evolution.rules import rules_of
 from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.offsets import ends
+from distributary.ingest.kafka.records import record_headers
 from distributary.ingest.kafka.source import complete, read_stream, warm_up
 from distributary.ingest.progress import Progress
 from distributary.ingest.routing.ahead import ReadExpression, read_in_session
@@ -43,37 +47,30 @@ from distributary.ingest.schemas.subjects import inferred_subject, key_subjects,
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.tables.book import TableBook
 from distributary.ingest.tables.log_commit import NativeCommits
-from distributary.ingest.worker.sightings import GrowthWarnings, UnknownFieldWarnings
 from distributary.registry.base import SchemaRegistry
 
 
-@dataclass
+@dataclass(frozen=True)
 class Pipeline:
-    """Holds the checkpoint's lease while it is open. `attempts`: how often each batch was begun meanwhile."""
+    """The parts of a run. It holds the checkpoint's lease while it is open."""
 
-    settings: Settings
+    run: Run
+    memory: RunMemory
     spark: SparkSession
     registry: SchemaRegistry
     kafka: KafkaCluster
-    checkpoint: Checkpoint
-    generation: Generation
-    tables: TableBook
-    lease: Lease
-    native: NativeCommits
-    expression: ReadExpression | None = None
-    attempts: Counter[int] = field(default_factory=Counter)
-    warnings: UnknownFieldWarnings = field(default_factory=UnknownFieldWarnings)
-    growth_warnings: GrowthWarnings = field(default_factory=GrowthWarnings)
+    finisher: Finisher
+    rewriter: Rewriter
 
     @property
-    def slots(self) -> int:
-        """How many tasks Spark runs at once."""
-        return self.spark.sparkContext.defaultParallelism
+    def settings(self) -> Settings:
+        """What the run was told."""
+        return self.run.settings
 
     def records_waiting(self) -> int:
         """How many offsets lie between where this run begins and the end of the topics, as of now."""
-        last = ManifestStore(self.checkpoint).last()
-        read = ends(last.offsets) if last else self.generation.start.offsets or self.kafka.earliest_offsets()
+        last, begun = ManifestStore(self.run.checkpoint).last(), self.run.generation.start.offsets
+        read = ends(last.offsets) if last else begun or self.kafka.earliest_offsets()
         return sum(offsets for partitions in self.kafka.lag(read).values() for offsets in partitions.values())
 
     def batch_runner(
@@ -90,7 +87,7 @@ class Pipeline:
         schemas = SchemaBook(
             codec,
             self.registry,
-            PinsStore(self.checkpoint, same_columns(codec)),
+            PinsStore(self.run.checkpoint, same_columns(codec)),
             RegistryWait(progress, stop),
             self.settings.registry.unknown_id_cache_seconds,
         )
@@ -101,26 +98,19 @@ class Pipeline:
             check_decoders(codec, schemas.records)
         keys = self._keys(progress, stop, schemas) if self.settings.decode.key == "auto" else None
         return BatchRunner(
-            self.settings,
-            self.checkpoint,
-            self.generation,
-            schemas,
-            self.tables,
-            self.native,
-            self.slots,
-            self.lease.confirm,
-            on_start,
-            on_done,
-            self.attempts,
-            self.warnings,
-            self.expression,
-            keys,
-            self.growth_warnings,
+            run=self.run,
+            memory=self.memory,
+            finisher=self.finisher,
+            rewriter=self.rewriter,
+            schemas=schemas,
+            keys=keys,
+            on_start=on_start,
+            on_done=on_done,
         )
 
     def _keys(self, progress: Progress, stop: threading.Event, values: SchemaBook) -> SchemaBook:
         """The schemas of keys: every version of the topics' subjects for them, and what was met before."""
-        store, wait = PinsStore(self.checkpoint, of="keys"), RegistryWait(progress, stop)
+        store, wait = PinsStore(self.run.checkpoint, of="keys"), RegistryWait(progress, stop)
         seconds = self.settings.registry.unknown_id_cache_seconds
         keys = SchemaBook(KeyCodec(), self.registry, store, wait, seconds)
         # A start that needs no registry for its values does not wait for one because of keys.
@@ -129,7 +119,7 @@ class Pipeline:
 
     def start(self, process: Any) -> StreamingQuery:
         """The streaming query, started; `process` is called with each batch."""
-        start = self.generation.start.offsets
+        start = self.run.generation.start.offsets
         if start is not None:
             start = complete(start, self.kafka.partitions())
         records = read_stream(self.spark, self.settings, start)
@@ -137,7 +127,7 @@ class Pipeline:
         writer = (
             records.writeStream.queryName(self.settings.name)
             .foreachBatch(process)
-            .option("checkpointLocation", str(self.checkpoint.folder))
+            .option("checkpointLocation", str(self.run.checkpoint.folder))
         )
         if trigger.available_now:
             return writer.trigger(availableNow=True).start()
@@ -157,11 +147,27 @@ def open_pipeline(
         generation = _generation(settings, kafka, checkpoint)
         _sweep_tables(settings, checkpoint, generation)
         _warm_up_once(spark, settings, kafka)
-        root, columns = str(settings.sink.root), settings.sink.columns
-        native = NativeCommits()
-        tables = TableBook(root, columns, spark, settings.limits.commit_threads, native)
+        root, columns, native = str(settings.sink.root), settings.sink.columns, NativeCommits()
+        run = Run(
+            settings=settings,
+            checkpoint=checkpoint,
+            generation=generation,
+            lease=lease,
+            tables=TableBook(root, columns, spark, settings.limits.commit_threads, native),
+            rules=worker_rules(settings, expression.tree if expression else None),
+            changes=rules_of(settings, expression),
+            workers=Workers(
+                spark.sparkContext.defaultParallelism, record_headers(settings.source, settings.route)
+            ),
+        )
         yield Pipeline(
-            settings, spark, registry, kafka, checkpoint, generation, tables, lease, native, expression
+            run=run,
+            memory=RunMemory(),
+            spark=spark,
+            registry=registry,
+            kafka=kafka,
+            finisher=Finisher(settings, checkpoint, run.tables, native, generation.lineage),
+            rewriter=Rewriter(checkpoint, run.workers),
         )
 
 
@@ -185,14 +191,14 @@ def _generation(settings: Settings, kafka: KafkaCluster, checkpoint: Checkpoint)
     return born(checkpoint, settings.name, world, start)
 
 
-# Sessions whose workers have been warmed, by their application's id: workers live as long as the session does.
-_warm: set[str] = set()
+# Kept by the session whose workers have been warmed: they live as long as it does.
+_WARM = "spark.distributary.workersWarm"
 
 
 def _warm_up_once(spark: SparkSession, settings: Settings, kafka: KafkaCluster) -> None:
-    if spark.sparkContext.applicationId not in _warm:
+    if not spark.conf.get(_WARM, ""):
         warm_up(spark, settings, kafka, ["distributary.ingest.worker.demux"])
-        _warm.add(spark.sparkContext.applicationId)
+        spark.conf.set(_WARM, "true")
 
 
 def _sweep_tables(settings: Settings, checkpoint: Checkpoint, generation: Generation) -> None:

@@ -19,8 +19,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from distributary.errors import BudgetSpent, DistributaryError, PipelineError
 from distributary.ingest.asking import Stopped
-from distributary.ingest.batch.judge import RestartToEvolve
 from distributary.ingest.batch.runner import BatchRunner, Done
+from distributary.ingest.batch.schema_answers import RestartToEvolve
 from distributary.ingest.pipeline import Pipeline
 from distributary.ingest.progress import Progress, Summary
 from distributary.ingest.settings.groups import Budget

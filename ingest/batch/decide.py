@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 
@@ -30,13 +30,12 @@ from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.evolution.change_rows import ChangeRows, Origin, made_before, planned
 from distributary.ingest.evolution.meetings import Meetings
-from distributary.ingest.evolution.rules import rules_of
+from distributary.ingest.evolution.rules import Rules
 from distributary.ingest.evolution.transitions import Transitions
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.kafka.places import Spans
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.pins import PinnedTable
-from distributary.ingest.routing.ahead import ReadExpression
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.tables.book import TableBook
 from distributary.ingest.tables.change import PlannedChange
@@ -53,25 +52,44 @@ from distributary.ingest.worker.sightings import by_schema
 
 
 @dataclass(frozen=True, slots=True)
+class Before:
+    """What there was before a batch.
+
+    entities  each value of the routing field ever seen and its table's folder
+    known     the tables, by folder
+    met       the record types that each of them had met
+    """
+
+    entities: Mapping[str, str]
+    known: Mapping[str, PinnedTable]
+    met: Histories
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """When the attempt that decides a batch began, and how many there were in this run with it."""
+
+    started_at: datetime
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """A settled batch and what is known about it, on its way to become a manifest.
 
-    `known` are the tables that were there before, `met` the record types that each had met. `logged` are the changes
-    that attempts at this batch wrote down, the present one and those that died. `expression` is what records are routed
-    by, for `route.by: expression`.
+    changes  of tables, made by this attempt
+    logged   the changes that attempts at this batch wrote down, the present one and those that died
+    rules    what the settings say of changes
     """
 
     batch_id: int
     offsets: Offsets
+    before: Before
     settled: Settled
-    entities: Mapping[str, str]
     changes: Sequence[PlannedChange]
-    started_at: datetime
-    attempts: int
-    logged: Sequence[LoggedChange] = ()
-    known: Mapping[str, PinnedTable] = field(default_factory=dict)
-    met: Histories = field(default_factory=dict)
-    expression: ReadExpression | None = None
+    logged: Sequence[LoggedChange]
+    attempt: Attempt
+    rules: Rules
 
 
 def decide(settings: Settings, generation: Generation, tables: TableBook, decision: Decision) -> Manifest:
@@ -94,10 +112,10 @@ def decide(settings: Settings, generation: Generation, tables: TableBook, decisi
             dropped=dict(report.counts.dropped),
             already=report.counts.already,
         ),
-        met=carried_on(decision.met, report.sightings.met, set(entities.values())),
+        met=carried_on(decision.before.met, report.sightings.met, set(entities.values())),
     )
     check_sums(manifest)
-    return _with_ledger(settings, tables, manifest, decision)
+    return _with_ledger(settings, generation, tables, manifest, decision)
 
 
 def _event_tables(generation: Generation, tables: TableBook, decision: Decision) -> list[TableFiles]:
@@ -130,18 +148,16 @@ def _own(
     return TableFiles(folder, role, generation.app_id(role), Layout(schema), True, tuple(files))
 
 
-def _with_ledger(settings: Settings, tables: TableBook, manifest: Manifest, decision: Decision) -> Manifest:
+def _with_ledger(
+    settings: Settings, generation: Generation, tables: TableBook, manifest: Manifest, decision: Decision
+) -> Manifest:
     root = settings.sink.root
+    row = _batch_row(settings, manifest, decision)
+    ledger = [_own(generation, BATCHES_TABLE, "batches", BATCHES_SCHEMA, [batch_file(root, row)])]
     rows = _change_rows(settings, tables, manifest, decision)
-    own = [
-        ("batches", BATCHES_TABLE, BATCHES_SCHEMA, batch_file(root, _batch_row(settings, manifest, decision)))
-    ]
     if rows:
-        own.insert(0, ("changes", CHANGES_TABLE, CHANGES_SCHEMA, changes_file(root, rows)))
-    ledger = [
-        TableFiles(folder, role, f"{manifest.generation}/{role}", Layout(schema), True, (file,))  # type: ignore[arg-type]
-        for role, folder, schema, file in own
-    ]
+        file = changes_file(root, rows)
+        ledger = [_own(generation, CHANGES_TABLE, "changes", CHANGES_SCHEMA, [file]), *ledger]
     return replace(manifest, tables=(*manifest.tables, *ledger))
 
 
@@ -152,10 +168,10 @@ def _batch_row(settings: Settings, manifest: Manifest, decision: Decision) -> Ba
         pipeline=settings.name,
         generation=manifest.generation,
         batch_id=manifest.batch_id,
-        started_at=decision.started_at,
+        started_at=decision.attempt.started_at,
         ended_at=now,
-        seconds=(now - decision.started_at).total_seconds(),
-        attempts=decision.attempts,
+        seconds=(now - decision.attempt.started_at).total_seconds(),
+        attempts=decision.attempt.number,
         rows_read=counts.total_read,
         rows_tables=sum(counts.rows.values()),
         rows_quarantined=sum(counts.quarantined.values()),
@@ -179,9 +195,9 @@ def _change_rows(
     if not (decision.changes or decision.logged or settled.report.sightings.met):
         return []
     transitions = Transitions(load_codec(settings.decode.format), settled.pins.schemas.records)
-    rules, layouts = rules_of(settings, decision.expression), settled.layouts
-    meetings = Meetings(transitions, rules, decision.known, layouts).of(
-        settled.report.sightings.met, decision.met
+    layouts = settled.layouts
+    meetings = Meetings(transitions, decision.rules, decision.before.known, layouts).of(
+        settled.report.sightings.met, decision.before.met
     )
     origin = Origin(settings.name, manifest.generation, manifest.batch_id)
     rows = ChangeRows(origin, transitions, manifest.met, meetings)
@@ -194,7 +210,7 @@ def _change_rows(
 
 
 def _entities(decision: Decision) -> dict[str, str]:
-    known = dict(decision.entities)
+    known = dict(decision.before.entities)
     folders = set(known.values())
     for written in decision.settled.report.files.written:
         if written.entity is not None and written.file.table not in folders:

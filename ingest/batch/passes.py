@@ -12,8 +12,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from distributary.errors import PipelineError
-from distributary.ingest.batch.judge import Judge
+from distributary.ingest.batch.schema_answers import SchemaAnswers
 from distributary.ingest.batch.spark_decode import spark_decoded
+from distributary.ingest.batch.table_rules import TableRules, layouts
 from distributary.ingest.columns.growth import Change, changes
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.kafka.records import worker_columns
@@ -40,20 +41,59 @@ class Settled:
     layouts: Mapping[str, Layout]
 
 
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Spark's workers: how many tasks run at once, and the record headers they read, by the columns those become."""
+
+    slots: int
+    headers: Mapping[str, str]
+
+    def columns(self, records: DataFrame, pins: Pins) -> DataFrame:
+        """What workers need of a batch as Spark's Kafka source gives it."""
+        return worker_columns(records, len(pins.rules.topics), self.headers)
+
+    def run(self, todo: DataFrame, pins: Pins) -> TaskReport:
+        """One Spark job over records, as many tasks as there are slots: each writes few, large files."""
+        records, pins = todo.coalesce(self.slots), for_workers(pins)
+        if pins.rules.decoding.engine == "spark":
+            records = spark_decoded(records, pins)
+        rows = records.mapInArrow(demultiplex(pins), REPORT_DDL).collect()
+        return total(bytes(row.report) for row in rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The whole batch once more, what was written thrown away."""
+
+    pins: Pins
+
+
+@dataclass(frozen=True, slots=True)
+class GoOn:
+    """With the rows that were set aside, beside what was written."""
+
+    pins: Pins
+
+
 class Settling:
     """Passes over one batch. Gives up without a trace: files of an attempt that failed are removed."""
 
     def __init__(
-        self, spark: SparkSession, judge: Judge, tables: TableBook, headers: Mapping[str, str], slots: int
+        self,
+        spark: SparkSession,
+        tables: TableBook,
+        rules: TableRules,
+        answers: SchemaAnswers,
+        workers: Workers,
     ) -> None:
-        self._spark, self._judge, self._tables = spark, judge, tables
-        self._headers, self._slots = headers, slots
+        self._spark, self._tables, self._workers = spark, tables, workers
+        self._rules, self._answers = rules, answers
         self._total = TaskReport()
 
     def settle(self, records: DataFrame, pins: Pins) -> Settled:
         """`records` is the batch as Spark's Kafka source gives it. Raises RestartToEvolve and PipelineErrors."""
         try:
-            return self._settle(worker_columns(records, len(pins.rules.topics), self._headers), pins)
+            return self._settle(self._workers.columns(records, pins), pins)
         except BaseException:
             discard(pins.batch.root, self._total)
             raise
@@ -65,39 +105,51 @@ class Settling:
         for turn in range(MOST_PASSES):
             report, pins = self._survive(todo, pins)
             self._total.add(report)
-            again = self._judge.objection(self._total, pins)
-            if again is None and not self._total.questions.aside:
-                again = self._without_offenders(pins)
-                if again is None:
-                    self._judge.check_policies(self._total, pins)
-                    return Settled(self._total, pins, self._judge.layouts(self._total, pins))
-            if again is None:
-                # An empty list asks for no column, but belongs in the one that another record's list asked for.
-                grew = bool(self._total.questions.proposals)
-                answered = self._judge.answer(self._total, pins, last=turn >= MOST_PASSES - 2)
-                again, pins = (answered, pins) if grew else (None, answered)
-            if again is not None:
-                discard(pins.batch.root, self._total)
-                # Layouts that are pinned from here on do not grow again, and somebody will ask what made them.
-                self._total = TaskReport(files=Files(growths=self._total.files.growths))
-                todo, pins = whole, replace(again, turn=replace(again.turn, count_input=True))
+            found = self._judged(pins, last=turn >= MOST_PASSES - 2)
+            if isinstance(found, Settled):
+                return found
+            if isinstance(found, Again):
+                todo, pins = whole, self._from_the_beginning(found.pins)
             else:
-                todo = self._spark.read.parquet(*self._total.questions.aside)
+                todo, pins = self._spark.read.parquet(*self._total.questions.aside), found.pins
                 self._total.questions = Questions()
         raise PipelineError(
             f"batch {pins.batch.id}: after {MOST_PASSES} passes there are records without a place; nothing became "
             "visible. This is a defect of distributary: keep the checkpoint and report it"
         )
 
+    def _judged(self, pins: Pins, *, last: bool) -> Again | GoOn | Settled:
+        """What follows from all that was reported. Raises RestartToEvolve and PipelineErrors."""
+        again = self._rules.objection(self._total, pins)
+        if again is not None:
+            return Again(again)
+        if self._total.questions.aside:
+            # An empty list asks for no column, but belongs in the one that another record's list asked for.
+            grew = bool(self._total.questions.proposals)
+            pins = self._rules.admitted(self._total, pins, last=last)
+            pins = self._answers.answered(self._total.questions, pins, last=last)
+            return Again(pins) if grew else GoOn(pins)
+        again = self._without_offenders(pins)
+        if again is not None:
+            return Again(again)
+        self._rules.check_policies(self._total, pins)
+        return Settled(self._total, pins, layouts(self._total, pins))
+
+    def _from_the_beginning(self, pins: Pins) -> Pins:
+        discard(pins.batch.root, self._total)
+        # Layouts that are pinned from here on do not grow again, and somebody will ask what made them.
+        self._total = TaskReport(files=Files(growths=self._total.files.growths))
+        return replace(pins, turn=replace(pins.turn, count_input=True))
+
     def _survive(self, todo: DataFrame, pins: Pins) -> tuple[TaskReport, Pins]:
         """One pass; where a payload kills its worker, once more with every payload tried in a child process first."""
         try:
-            return run_pass(todo, pins, self._slots), pins
+            return self._workers.run(todo, pins), pins
         except Exception as error:
             if pins.turn.guarded or not any(sign in str(error) for sign in _WORKER_DIED):
                 raise
         guarded = replace(pins, turn=replace(pins.turn, guarded=True))
-        return run_pass(todo, guarded, self._slots), guarded
+        return self._workers.run(todo, guarded), guarded
 
     def _without_offenders(self, pins: Pins) -> Pins | None:
         """The pins with the records that a table's own constraints refuse; None where there are none."""
@@ -117,15 +169,6 @@ class Settling:
     def _place(pins: Pins) -> tuple[str, str, str]:
         columns = pins.rules.columns
         return columns.kafka_topic, columns.kafka_partition, columns.kafka_offset
-
-
-def run_pass(todo: DataFrame, pins: Pins, slots: int) -> TaskReport:
-    """One Spark job over records, as many tasks as there are slots: each writes few, large files."""
-    records, pins = todo.coalesce(slots), for_workers(pins)
-    if pins.rules.decoding.engine == "spark":
-        records = spark_decoded(records, pins)
-    rows = records.mapInArrow(demultiplex(pins), REPORT_DDL).collect()
-    return total(bytes(row.report) for row in rows)
 
 
 def discard(root: str, report: TaskReport, keep: Callable[[str], bool] = lambda table: False) -> None:

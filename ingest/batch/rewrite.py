@@ -10,12 +10,11 @@ from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame
 
 from distributary.errors import SumsDisagree
-from distributary.ingest.batch.passes import discard, run_pass
+from distributary.ingest.batch.passes import Workers, discard
 from distributary.ingest.checkpoint import manifest_pins as decisions
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
 from distributary.ingest.checkpoint.rewritten import RewrittenFiles
-from distributary.ingest.kafka.records import worker_columns
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.pins import Pins
 from distributary.ingest.tables.transaction import is_committed
@@ -24,8 +23,8 @@ from distributary.ingest.tables.transaction import is_committed
 class Rewriter:
     """Puts new files in the place of lost ones; the manifest itself stays as it was written."""
 
-    def __init__(self, checkpoint: Checkpoint, headers: Mapping[str, str], slots: int) -> None:
-        self._rewritten, self._headers, self._slots = RewrittenFiles(checkpoint), headers, slots
+    def __init__(self, checkpoint: Checkpoint, workers: Workers) -> None:
+        self._rewritten, self._workers = RewrittenFiles(checkpoint), workers
 
     def restored(self, manifest: Manifest, records: DataFrame, pins: Pins) -> Manifest:
         """The manifest with files that are there. Raises SumsDisagree if what was written again is not the same."""
@@ -44,8 +43,8 @@ class Rewriter:
     def _write_again(
         self, manifest: Manifest, records: DataFrame, pins: Pins, lost: Mapping[str, TableFiles]
     ) -> dict[str, tuple[DataFile, ...]]:
-        todo = worker_columns(records, len(pins.rules.topics), self._headers)
-        report = run_pass(todo, decisions.from_manifest(manifest, pins), self._slots)
+        replayed = decisions.from_manifest(manifest, pins)
+        report = self._workers.run(self._workers.columns(records, pins), replayed)
         discard(pins.batch.root, report, keep=lost.__contains__)
         found = {
             folder: tuple(written.file for written in report.files.written if written.file.table == folder)

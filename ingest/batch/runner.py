@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
@@ -13,41 +13,38 @@ from pyspark.sql import DataFrame
 
 from distributary.errors import CheckpointMismatch
 from distributary.ingest import failpoints
-from distributary.ingest.batch.decide import Decision, decide
+from distributary.ingest.batch.decide import Attempt, Before, Decision, decide
 from distributary.ingest.batch.finish import Finisher
-from distributary.ingest.batch.judge import Judge
-from distributary.ingest.batch.passes import Settled, Settling, planned_changes
+from distributary.ingest.batch.passes import Settled, Settling, Workers, planned_changes
 from distributary.ingest.batch.rewrite import Rewriter
+from distributary.ingest.batch.schema_answers import SchemaAnswers
 from distributary.ingest.batch.sweep import sweep_batch
-from distributary.ingest.checkpoint.change_log import ChangeLog, TableChange
+from distributary.ingest.batch.table_rules import TableRules
+from distributary.ingest.checkpoint.change_log import ChangeLog, LoggedChange, TableChange
 from distributary.ingest.checkpoint.continuity import check_manifest
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation
-from distributary.ingest.checkpoint.histories import Histories
+from distributary.ingest.checkpoint.lease import Lease
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifest_file import ManifestStore
 from distributary.ingest.checkpoint.spark_files import batch_offsets
-from distributary.ingest.evolution.rules import tables_grow, tables_widen, worker_policies
+from distributary.ingest.evolution.rules import Rules, tables_grow, tables_widen, worker_policies
 from distributary.ingest.kafka.offsets import Offsets, ends, starts
-from distributary.ingest.kafka.records import record_headers
 from distributary.ingest.pins import (
     FIRST_TURN,
     BatchId,
     Decoding,
     PinnedKeys,
     PinnedSchemas,
-    PinnedTable,
     PinnedTables,
     Pins,
     WorkerRules,
 )
-from distributary.ingest.routing.ahead import ReadExpression
 from distributary.ingest.routing.tree import Node
 from distributary.ingest.schemas.book import SchemaBook
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.tables.book import TableBook
 from distributary.ingest.tables.change import PlannedChange, TableChanger
-from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.worker.sightings import GrowthWarnings, UnknownFieldWarnings
 
 # How many rows a Python worker is given at once.
@@ -64,104 +61,119 @@ class Done:
     changes: Sequence[PlannedChange] = ()
 
 
-@dataclass
-class BatchRunner:
-    """Everything that batches of one query share.
+@dataclass(frozen=True)
+class RunMemory:
+    """What a run remembers from one query to the next: how often each batch was begun, and what it has warned of."""
 
-    slots     how many tasks run at once
-    attempts  how often each batch was begun in this run, by earlier queries too
-    warnings, growth_warnings  what this run has been warned of
-    expression  what records are routed by, for `route.by: expression`
-    keys      the schemas of keys, where those are decoded
+    attempts: Counter[int] = field(default_factory=Counter)
+    unknown: UnknownFieldWarnings = field(default_factory=UnknownFieldWarnings)
+    outgrown: GrowthWarnings = field(default_factory=GrowthWarnings)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the batches of one run share, whichever query they belong to.
+
+    rules    what the settings say to workers
+    changes  what they say of changes to tables
+    workers  Spark's, as every pass uses them
     """
 
     settings: Settings
     checkpoint: Checkpoint
     generation: Generation
-    schemas: SchemaBook
+    lease: Lease
     tables: TableBook
-    native: NativeCommits
-    slots: int
-    confirm_lease: Callable[[], None]
+    rules: WorkerRules
+    changes: Rules
+    workers: Workers
+
+
+@dataclass
+class BatchRunner:
+    """Brings the batches of one query to their end.
+
+    schemas   of values
+    keys      the schemas of keys, where those are decoded
+    """
+
+    run: Run
+    memory: RunMemory
+    finisher: Finisher
+    rewriter: Rewriter
+    schemas: SchemaBook
+    keys: SchemaBook | None
     on_start: Callable[[int], None]
     on_done: Callable[[Done], None]
-    attempts: Counter[int] = field(default_factory=Counter)
-    warnings: UnknownFieldWarnings = field(default_factory=UnknownFieldWarnings)
-    expression: ReadExpression | None = None
-    keys: SchemaBook | None = None
-    growth_warnings: GrowthWarnings = field(default_factory=GrowthWarnings)
-
-    def __post_init__(self) -> None:
-        self.manifests = ManifestStore(self.checkpoint)
-        self._last: Manifest | None = None
-        self._retried = False
-        self._change_log = ChangeLog(self.checkpoint)
-        self._finisher = Finisher(
-            self.settings, self.checkpoint, self.tables, self.native, self.generation.lineage
-        )
-        self._rewriter = Rewriter(
-            self.checkpoint, record_headers(self.settings.source, self.settings.route), self.slots
-        )
+    _last: Manifest | None = field(default=None, init=False)
+    _retried: bool = field(default=False, init=False)
 
     def __call__(self, records: DataFrame, batch_id: int) -> None:
         """Bring a batch to its end, from the beginning or from where an earlier attempt left it."""
         self.on_start(batch_id)
-        began = time.monotonic()
+        began, run = time.monotonic(), self.run
         # The query's own session, so that the settings hold in one that a caller brought, and nowhere else in it.
-        records.sparkSession.conf.set(ARROW_ROWS, str(self.settings.limits.arrow_rows))
-        manifest, planned = self.manifests.read(batch_id), list[PlannedChange]()
+        records.sparkSession.conf.set(ARROW_ROWS, str(run.settings.limits.arrow_rows))
+        manifest, planned = self._manifests.read(batch_id), list[PlannedChange]()
         resumed = manifest is not None
         if manifest is None:
             manifest, planned = self._decided(records, batch_id)
         else:
-            check_manifest(self.checkpoint, self.generation, manifest)
-            manifest = self._rewriter.restored(manifest, records, self._first_pins(batch_id, {}, {}))
+            check_manifest(run.checkpoint, run.generation, manifest)
+            nothing = Before({}, {}, {})
+            manifest = self.rewriter.restored(manifest, records, self._first_pins(batch_id, nothing))
         self._last = manifest
-        self._finisher.finish(manifest, records)
-        if resumed or self._retried or self.attempts[batch_id] > 1 or manifest.pins.decisions["guarded"]:
+        self.finisher.finish(manifest, records)
+        again = resumed or self._retried or self.memory.attempts[batch_id] > 1
+        if again or manifest.pins.decisions["guarded"]:
             # Whoever died on the way may have left files that the manifest does not name.
-            sweep_batch(self.settings.sink.root, self.generation.id, batch_id, manifest.file_names())
+            sweep_batch(run.settings.sink.root, run.generation.id, batch_id, manifest.file_names())
         failpoints.reach(failpoints.BEFORE_SPARK_COMMIT, batch_id)
         self.on_done(Done(manifest, time.monotonic() - began, resumed, planned))
 
+    @property
+    def _manifests(self) -> ManifestStore:
+        return ManifestStore(self.run.checkpoint)
+
     def _decided(self, records: DataFrame, batch_id: int) -> tuple[Manifest, list[PlannedChange]]:
-        started = datetime.now(timezone.utc)
-        self.attempts[batch_id] += 1
-        last = self._last or self.manifests.last()
-        offsets = self._offsets(batch_id, last)
-        entities = dict(last.entities) if last else self.tables.entities_there()
-        known = self.tables.pinned(entities)
-        met = last.met if last else {}
-        settled = self._settle(records, batch_id, known, met)
-        self._retried = settled.report.retried
-        self.warnings.warn(settled.report.sightings.unknown)
-        self.growth_warnings.warn(settled.report.sightings.outgrown, self.settings.decode.max_fields)
-        planned = planned_changes(settled, known)
-        self._evolve(records, batch_id, settled, planned)
-        attempts, logged = self.attempts[batch_id], self._change_log.read(batch_id)
+        started, run = datetime.now(timezone.utc), self.run
+        self.memory.attempts[batch_id] += 1
+        last = self._last or self._manifests.last()
+        offsets, before = self._offsets(batch_id, last), self._before(last)
+        settled = self._settle(records, batch_id, before)
+        self._warn(settled)
+        planned = planned_changes(settled, before.known)
+        logged = self._evolve(records, batch_id, settled, planned)
         decision = Decision(
-            batch_id,
-            offsets,
-            settled,
-            entities,
-            planned,
-            started,
-            attempts,
-            logged,
-            known,
-            met,
-            self.expression,
+            batch_id=batch_id,
+            offsets=offsets,
+            before=before,
+            settled=settled,
+            changes=planned,
+            logged=logged,
+            attempt=Attempt(started, self.memory.attempts[batch_id]),
+            rules=run.changes,
         )
-        manifest = decide(self.settings, self.generation, self.tables, decision)
+        manifest = decide(run.settings, run.generation, run.tables, decision)
         failpoints.reach(failpoints.BEFORE_MANIFEST, batch_id)
-        self.confirm_lease()
-        self.manifests.write(manifest)
+        run.lease.confirm()
+        self._manifests.write(manifest)
         failpoints.reach(failpoints.AFTER_MANIFEST, batch_id)
         return manifest, planned
 
+    def _before(self, last: Manifest | None) -> Before:
+        entities = dict(last.entities) if last else self.run.tables.entities_there()
+        return Before(entities, self.run.tables.pinned(entities), last.met if last else {})
+
+    def _warn(self, settled: Settled) -> None:
+        memory, seen = self.memory, settled.report.sightings
+        self._retried = settled.report.retried
+        memory.unknown.warn(seen.unknown)
+        memory.outgrown.warn(seen.outgrown, self.run.settings.decode.max_fields)
+
     def _offsets(self, batch_id: int, last: Manifest | None) -> Offsets:
         """The batch's offsets, which go on where the batch before ended."""
-        offsets = batch_offsets(self.checkpoint, batch_id)
+        offsets = batch_offsets(self.run.checkpoint, batch_id)
         if last is not None and last.batch_id == batch_id - 1:
             ended = ends(last.offsets)
             begun = {
@@ -171,32 +183,29 @@ class BatchRunner:
             if begun != ended:
                 raise CheckpointMismatch(
                     f"batch {batch_id} begins at {begun}, but batch {last.batch_id} ended at {ended}: Spark's files in "
-                    f"{self.checkpoint.offsets} were edited; restore them, or go on with a new checkpoint and "
+                    f"{self.run.checkpoint.offsets} were edited; restore them, or go on with a new checkpoint and "
                     "`start: from_tables`"
                 )
         return offsets
 
-    def _settle(
-        self, records: DataFrame, batch_id: int, known: Mapping[str, PinnedTable], met: Histories
-    ) -> Settled:
-        judge = Judge(self.settings, self.schemas, self.tables, known, self.keys)
-        pins = self._first_pins(batch_id, known, met, judge.room())
-        headers = record_headers(self.settings.source, self.settings.route)
-        return Settling(records.sparkSession, judge, self.tables, headers, self.slots).settle(records, pins)
+    def _settle(self, records: DataFrame, batch_id: int, before: Before) -> Settled:
+        run = self.run
+        rules = TableRules(run.settings, run.tables, before.known)
+        answers = SchemaAnswers(run.settings, before.known, self.schemas, self.keys)
+        pins = self._first_pins(batch_id, before, rules.room())
+        return Settling(records.sparkSession, run.tables, rules, answers, run.workers).settle(records, pins)
 
-    def _first_pins(
-        self, batch_id: int, known: Mapping[str, PinnedTable], met: Histories, room: int = 0
-    ) -> Pins:
-        settings = self.settings
-        aside = str(self.checkpoint.aside / f"{batch_id}-{uuid.uuid4().hex}")
+    def _first_pins(self, batch_id: int, before: Before, room: int = 0) -> Pins:
+        run, settings = self.run, self.run.settings
+        aside = str(run.checkpoint.aside / f"{batch_id}-{uuid.uuid4().hex}")
         return Pins(
-            batch=BatchId(str(settings.sink.root), aside, self.generation.id, batch_id),
-            rules=worker_rules(settings, self.expression.tree if self.expression else None),
+            batch=BatchId(str(settings.sink.root), aside, run.generation.id, batch_id),
+            rules=run.rules,
             schemas=PinnedSchemas(self.schemas.records, self.schemas.refused()),
             tables=PinnedTables(
-                known=known,
-                met=met,
-                already=self.generation.start.already,
+                known=before.known,
+                met=before.met,
+                already=run.generation.start.already,
                 grow=tables_grow(settings),
                 widen=tables_widen(settings),
                 admitted=frozenset(),
@@ -210,16 +219,20 @@ class BatchRunner:
     def _first_keys(self) -> PinnedKeys | None:
         if self.keys is not None:
             return PinnedKeys(decoded=True, records=self.keys.records, refused=self.keys.refused())
-        return None if self.settings.decode.key == "bytes" else PinnedKeys()
+        return None if self.run.settings.decode.key == "bytes" else PinnedKeys()
 
     def _evolve(
         self, records: DataFrame, batch_id: int, settled: Settled, planned: Sequence[PlannedChange]
-    ) -> None:
+    ) -> list[LoggedChange]:
+        """Make the tables what the batch needs; what this and earlier attempts at it wrote down before."""
+        run, log = self.run, ChangeLog(self.run.checkpoint)
         # Written down first, so that a change is on record even if we die in the middle of making it.
-        self._change_log.write(batch_id, [one for change in planned for one in logged_changes(change)])
-        threads = self.settings.limits.commit_threads
-        changer = TableChanger(self.tables, records.sparkSession, self.settings.sink.columns, threads)
-        changer.apply(planned, settled.layouts, {"distributary.pipeline": self.settings.name})
+        log.write(batch_id, [one for change in planned for one in logged_changes(change)])
+        settings, logged = run.settings, log.read(batch_id)
+        threads = settings.limits.commit_threads
+        changer = TableChanger(run.tables, records.sparkSession, settings.sink.columns, threads)
+        changer.apply(planned, settled.layouts, {"distributary.pipeline": settings.name})
+        return logged
 
 
 def worker_rules(settings: Settings, expression: Node | None) -> WorkerRules:

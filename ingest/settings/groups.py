@@ -157,6 +157,10 @@ class Route(Group):
                 )
         return self
 
+    def folder(self, entity: str) -> str:
+        """The folder of an entity's table, under the root."""
+        return names.table_name(self.table, entity, self.fold_case)
+
 
 class Columns(Group):
     """The names of the columns that every entity's table has beside its payload's."""

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from distributary.ingest.columns.growth import GrowthRules, grown
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
-from distributary.ingest.columns.names import table_name
 from distributary.ingest.conform.conversion import Conversion, conversion_for
 from distributary.ingest.kafka.columns import with_rescued, without_rescued
 from distributary.ingest.pins import Pins
@@ -114,7 +113,7 @@ class EntityBook:
 
     def _number(self, entity: str) -> int:
         if entity not in self._numbers:
-            folder = table_name(self._pins.rules.route.table, entity, self._pins.rules.route.fold_case)
+            folder = self._pins.rules.route.folder(entity)
             number = self._by_folder[folder] if folder in self._by_folder else self._admit(entity, folder)
             if number == WAITING:  # not kept: a million unknown names would be kept for nothing
                 return WAITING

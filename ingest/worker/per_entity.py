@@ -24,7 +24,6 @@ from distributary.codecs.base import (
 )
 from distributary.codecs.types.masks import Codes, Rows
 from distributary.codecs.wire.header import Frames, bodies
-from distributary.ingest.columns.names import table_name
 from distributary.ingest.pins import PinnedRecord, newest_of_entities
 from distributary.ingest.routing.routes import Records, as_entities, entities
 from distributary.ingest.schemas.entity_location import NO_FIELDS, entity_name
@@ -123,13 +122,10 @@ class EntityDemux:
         number = self._schemas.get(entity_name(entity, pins.rules.route.fold_case))
         if number is not None:
             return number
-        folder = self._folder(entity)
+        folder = self._pins.rules.route.folder(entity)
         if folder in pins.tables.known or folder in pins.tables.admitted:
             return _UNMET
         return _STRAY if pins.turn.tables_final or folder in pins.tables.denied else _UNMET
-
-    def _folder(self, entity: str) -> str:
-        return table_name(self._pins.rules.route.table, entity, self._pins.rules.route.fold_case)
 
     def _place(self, mine: _Mine, numbers: Rows) -> None:
         """`numbers` are those of the rows' own schemas; below zero for rows that are placed elsewhere."""
@@ -164,7 +160,7 @@ class EntityDemux:
         named = mine.named.take(pa.array(places)).dictionary_decode().dictionary_encode()
         names, codes = named.dictionary.to_pylist(), named.indices.to_numpy()
         counts = np.bincount(codes, minlength=len(names)).tolist()
-        folders = [self._folder(name) for name in names]
+        folders = [self._pins.rules.route.folder(name) for name in names]
         new = [place for place, folder in enumerate(folders) if folder not in self._pins.tables.known]
         tally(self._task.report.questions.newcomers, [names[n] for n in new], [counts[n] for n in new])
         reader = growing_reader(self._task.codec.reader(Schema(0, "STRUCT", NO_FIELDS), ()))

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from tests.ingest.kafka_records import TOPIC, Sent, batch, pins
-from tests.ingest.pipelines import checkpoint, registry, schema_book, settings, table_book
+from tests.ingest.pipelines import checkpoint, settings, table_book
 
-from distributary.ingest.batch.decide import Decision, decide
-from distributary.ingest.batch.judge import Judge
+from distributary.ingest.batch.decide import Attempt, Before, Decision, decide
 from distributary.ingest.batch.passes import Settled, planned_changes
+from distributary.ingest.batch.table_rules import TableRules, layouts
 from distributary.ingest.checkpoint.generation import Generation, World, born, read_generation
 from distributary.ingest.checkpoint.manifest import Manifest
+from distributary.ingest.evolution.rules import rules_of
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.pins import PinnedTable, Pins
 from distributary.ingest.settings.groups import Columns
@@ -47,9 +48,8 @@ def settled_by(chosen: Settings, root: Path, sent: Sequence[Sent], **changes: An
     """The same with these settings."""
     by = pins(root, **{"generation": generation(root).id, "schemas_final": True, **changes})
     report = demuxed(by, sent)
-    judge = Judge(chosen, schema_book(checkpoint(root), registry()), table_book(root), by.tables.known)
-    assert judge.objection(report, by) is None
-    return Settled(report, by, judge.layouts(report, by))
+    assert TableRules(chosen, table_book(root), by.tables.known).objection(report, by) is None
+    return Settled(report, by, layouts(report, by))
 
 
 def evolved(root: Path, batch_settled: Settled) -> list[PlannedChange]:
@@ -72,9 +72,15 @@ def decided(
     planned = evolved(root, batch_settled)
     began = datetime.now(timezone.utc)
     by = batch_settled.pins
-    known, met = by.tables.known, by.tables.met
     decision = Decision(
-        by.batch.id, offsets, batch_settled, entities or {}, planned, began, 1, (), known, met
+        batch_id=by.batch.id,
+        offsets=offsets,
+        before=Before(entities or {}, by.tables.known, by.tables.met),
+        settled=batch_settled,
+        changes=planned,
+        logged=(),
+        attempt=Attempt(began, 1),
+        rules=rules_of(chosen or settings(root)),
     )
     return decide(chosen or settings(root), generation(root), table_book(root), decision)
 

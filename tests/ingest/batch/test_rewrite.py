@@ -12,6 +12,7 @@ from tests.ingest.kafka_records import TOPIC, folder, numbered, pins, value
 from tests.ingest.pipelines import checkpoint
 
 from distributary.ingest.batch.finish import commit_metadata
+from distributary.ingest.batch.passes import Workers
 from distributary.ingest.batch.rewrite import Rewriter, _is_lost, _with_files
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
 from distributary.ingest.checkpoint.rewritten import RewrittenFiles
@@ -39,7 +40,7 @@ def lost(root: Path, manifest: Manifest) -> set[str]:
 
 
 def test_while_every_file_is_there_the_manifest_is_as_it_was(tmp_path: Path, manifest: Manifest) -> None:
-    rewriter = Rewriter(checkpoint(tmp_path), headers={}, slots=2)
+    rewriter = Rewriter(checkpoint(tmp_path), Workers(slots=2, headers={}))
     assert rewriter.restored(manifest, NO_RECORDS, pins(tmp_path)) == manifest
 
 
@@ -80,5 +81,5 @@ def test_files_written_again_take_the_place_of_the_lost_ones_in_later_attempts_t
     assert lost(tmp_path, manifest) == {GOLF}
     here = checkpoint(tmp_path)
     RewrittenFiles(here).add(manifest.batch_id, {GOLF: (moved,)})
-    restored = Rewriter(here, headers={}, slots=2).restored(manifest, NO_RECORDS, pins(tmp_path))
+    restored = Rewriter(here, Workers(slots=2, headers={})).restored(manifest, NO_RECORDS, pins(tmp_path))
     assert [one.name for one in part(restored, GOLF).files] == [moved.name]

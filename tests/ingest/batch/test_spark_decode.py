@@ -22,7 +22,7 @@ from tests.ingest.kafka_records import TOPIC, Sent, aside_rows, batch, numbered,
 from distributary.codecs.base import load_codec
 from distributary.codecs.types.struct_type import struct_json
 from distributary.errors import ConfigError, DecoderUnavailable
-from distributary.ingest.batch.passes import run_pass
+from distributary.ingest.batch.passes import Workers
 from distributary.ingest.batch.spark_decode import check_decoders, spark_decoded
 from distributary.ingest.pins import PinnedRecord, Pins
 from distributary.ingest.routing.parser import native_tree
@@ -173,7 +173,7 @@ def both(
         by = pins(root / engine, engine=engine, **changes)
         if engine == "arrow" and by.rules.route.expression:
             by = pins(root / engine, expression=native_tree(spark, by.rules.route.expression), **changes)
-        found.append(outcome(by, run_pass(frame(spark, numbered(values)), by, 1)))
+        found.append(outcome(by, Workers(1, {}).run(frame(spark, numbered(values)), by)))
     return found
 
 
@@ -250,7 +250,7 @@ def test_spark_evaluates_what_workers_cannot(spark: SparkSession, tmp_path: Path
         table="t_{entity}",
     )
     by = pins(tmp_path, engine="spark", codec="avro", records=tuple(AVRO), route=route)
-    report = run_pass(frame(spark, numbered(AVRO_VALUES[:13])), by, 1)
+    report = Workers(1, {}).run(frame(spark, numbered(AVRO_VALUES[:13])), by)
     assert report.counts.rows == {"t_2024_02g000": 4, "t_2024_02c200": 4}
     assert report.counts.quarantined["no_entity"] == 5
 
@@ -261,7 +261,7 @@ def test_an_expression_that_a_record_type_does_not_go_with_is_refused_by_name(
     route = Route(by="expression", expression="size(ply)", table="t_{entity}")
     by = pins(tmp_path, engine="spark", codec="avro", records=tuple(AVRO), route=route)
     with pytest.raises(ConfigError, match=r"records of games\.Move"):
-        run_pass(frame(spark, numbered(AVRO_VALUES)), by, 1)
+        Workers(1, {}).run(frame(spark, numbered(AVRO_VALUES)), by)
 
 
 def test_what_spark_cannot_decode_here_is_refused_by_name(spark: SparkSession) -> None:
@@ -378,7 +378,7 @@ def test_records_that_kill_their_decoder_are_tried_once(
     for engine in ("arrow", "spark"):
         deaths.unlink(missing_ok=True)
         by = pins(tmp_path / engine, engine=engine, guarded=True, route=GAME, **NAMED)
-        report = run_pass(frame(spark, numbered(values)), by, 1)
+        report = Workers(1, {}).run(frame(spark, numbered(values)), by)
         assert (report.counts.rows, report.counts.quarantined) == ({"t_go": 3}, {"killed_worker": 1})
         counts[engine] = len(deaths.read_text())
     # All four, the second two of them, and the first of these.

@@ -17,7 +17,7 @@ from tests.ingest.kafka_records import TOPIC, numbered
 from tests.ingest.pipelines import checkpoint, make_table, settings, table_book
 
 from distributary.codecs.base import load_codec
-from distributary.ingest.batch.decide import Decision, decide
+from distributary.ingest.batch.decide import Attempt, Before, Decision, decide
 from distributary.ingest.batch.passes import Settled
 from distributary.ingest.batch.runner import logged_changes
 from distributary.ingest.checkpoint.change_log import ChangeLog, LoggedChange, TableChange
@@ -166,14 +166,12 @@ def test_an_attempt_that_died_with_the_tables_changed_leaves_the_same_rows(tmp_p
     decision = Decision(
         batch_id=1,
         offsets={TOPIC: {0: (0, 1)}},
+        before=Before(first.entities, again.pins.tables.known, first.met),
         settled=again,
-        entities=first.entities,
         changes=(),
-        started_at=datetime.now(timezone.utc),
-        attempts=2,
+        attempt=Attempt(datetime.now(timezone.utc), 2),
+        rules=rules_of(chosen),
         logged=log.read(1),
-        known=again.pins.tables.known,
-        met=first.met,
     )
     manifest = decide(chosen, generation(tmp_path), table_book(tmp_path), decision)
     rows = _rows(tmp_path, manifest)

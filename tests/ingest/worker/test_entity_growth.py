@@ -16,7 +16,8 @@ from tests.ingest.pipelines import checkpoint, settings, table_book
 
 from distributary.codecs.base import load_codec
 from distributary.errors import EvolutionStopped
-from distributary.ingest.batch.judge import Judge, RestartToEvolve
+from distributary.ingest.batch.schema_answers import RestartToEvolve, SchemaAnswers
+from distributary.ingest.batch.table_rules import TableRules
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.pins import PinnedTable, Pins
 from distributary.ingest.progress import Silent
@@ -47,10 +48,14 @@ class Driver:
         groups["decode"] = {"format": "json", "schema_per": "entity", **groups.get("decode", {})}
         groups.setdefault("route", {}).setdefault("table", "{entity}")
         own = settings(root, **groups)
-        self.judge = Judge(own, self.book, table_book(root), {"go": GO} if known is None else known)
+        there = {"go": GO} if known is None else known
+        self.rules = TableRules(own, table_book(root), there)
+        self.answers = SchemaAnswers(own, there, self.book)
 
     def answer(self, **report: Any) -> Pins:
-        return self.judge.answer(records.task_report(**report), records.pins(self.root), last=False)
+        total = records.task_report(**report)
+        pins = self.rules.admitted(total, records.pins(self.root), last=False)
+        return self.answers.answered(total.questions, pins, last=False)
 
     @property
     def columns(self) -> dict[tuple[int, str | None], list[str]]:

@@ -14,20 +14,17 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.ingest import kafka_records as records
 from tests.ingest.pipelines import (
-    checkpoint,
     make_table,
-    registry,
-    schema_book,
     settings,
     table_book,
     written,
 )
 
 from distributary.errors import EvolutionStopped, PolicyStopped
-from distributary.ingest.batch.judge import Judge, RestartToEvolve
+from distributary.ingest.batch.table_rules import TableRules, layouts
 from distributary.ingest.columns.growth import changes
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.pins import PinnedTable, Verdict
+from distributary.ingest.pins import PinnedTable
 from distributary.ingest.worker.report import Growth, TaskReport, Wish
 
 A, B, AB, BA, UPPER = (
@@ -42,9 +39,8 @@ A, B, AB, BA, UPPER = (
 )
 
 
-def judge(root: Path, known: dict[str, PinnedTable] | None = None, versions: int = 3, **groups: Any) -> Judge:
-    schemas = schema_book(checkpoint(root), registry(versions))
-    return Judge(settings(root, **groups), schemas, table_book(root), known or {})
+def table_rules(root: Path, known: dict[str, PinnedTable] | None = None, **groups: Any) -> TableRules:
+    return TableRules(settings(root, **groups), table_book(root), known or {})
 
 
 def report(*files: Any, **fields: Any) -> TaskReport:
@@ -53,27 +49,27 @@ def report(*files: Any, **fields: Any) -> TaskReport:
 
 def test_a_tables_layout_is_that_of_all_its_files_and_of_the_table_itself(tmp_path: Path) -> None:
     by = records.pins(tmp_path, known={"t": PinnedTable("t", Layout(A))})
-    found = judge(tmp_path).layouts(report(written("t", B), written("new", BA), written("new", AB)), by)
+    found = layouts(report(written("t", B), written("new", BA), written("new", AB)), by)
     assert {folder: layout.names for folder, layout in found.items()} == {"t": ["a", "b"], "new": ["b", "a"]}
 
 
 def test_tables_with_the_same_columns_share_one_layout(tmp_path: Path) -> None:
-    found = judge(tmp_path).layouts(report(written("t", A), written("u", A)), records.pins(tmp_path))
+    found = layouts(report(written("t", A), written("u", A)), records.pins(tmp_path))
     assert found["t"] == found["u"]
 
 
 def test_files_that_go_together_are_no_reason_to_begin_again(tmp_path: Path) -> None:
     assert (
-        judge(tmp_path).objection(report(written("t", A), written("t", AB)), records.pins(tmp_path)) is None
+        table_rules(tmp_path).objection(report(written("t", A), written("t", AB)), records.pins(tmp_path))
+        is None
     )
 
 
 def test_a_new_tables_column_keeps_the_name_that_it_got_for_the_sake_of_kafkas(tmp_path: Path) -> None:
     field = pa.field("schema_id_0", pa.int64(), metadata={"distributary.source": "schema_id"})
     total, by = report(written("t", pa.schema([field]))), records.pins(tmp_path)
-    over = judge(tmp_path)
-    assert over.objection(total, by) is None
-    assert over.layouts(total, by)["t"].names == ["schema_id_0"]
+    assert table_rules(tmp_path).objection(total, by) is None
+    assert layouts(total, by)["t"].names == ["schema_id_0"]
 
 
 def test_tasks_that_named_columns_differently_begin_again_with_one_layout(tmp_path: Path) -> None:
@@ -81,32 +77,32 @@ def test_tasks_that_named_columns_differently_begin_again_with_one_layout(tmp_pa
         [("a", pa.int64()), pa.field("A__1", pa.string(), metadata={"distributary.source": "A"})]
     )
     total, by = report(written("t", UPPER), written("t", lower)), records.pins(tmp_path)
-    again = judge(tmp_path).objection(total, by)
+    again = table_rules(tmp_path).objection(total, by)
     assert again is not None
     assert again.tables.known["t"].layout.names[0] == "A"
 
 
 def test_tasks_that_met_different_types_begin_again_with_the_first_ones(tmp_path: Path) -> None:
     total = report(written("t", pa.schema([("a", pa.string())])), written("t", A))
-    again = judge(tmp_path).objection(total, records.pins(tmp_path))
+    again = table_rules(tmp_path).objection(total, records.pins(tmp_path))
     assert again is not None
     assert again.tables.known["t"].layout.columns.field("a").type == pa.string()
 
 
 def test_a_table_that_somebody_made_meanwhile_decides_what_its_columns_are(tmp_path: Path) -> None:
     make_table(tmp_path, "t", pa.schema([("a", pa.string())]))
-    again = judge(tmp_path).objection(report(written("t", A)), records.pins(tmp_path))
+    again = table_rules(tmp_path).objection(report(written("t", A)), records.pins(tmp_path))
     assert again is not None
     assert again.tables.known["t"].layout.columns.field("a").type == pa.string()
 
 
 def test_a_table_that_somebody_made_meanwhile_and_that_fits_is_taken_as_it_is(tmp_path: Path) -> None:
     make_table(tmp_path, "t", B)
-    assert judge(tmp_path).objection(report(written("t", A)), records.pins(tmp_path)) is None
+    assert table_rules(tmp_path).objection(report(written("t", A)), records.pins(tmp_path)) is None
 
 
 def test_the_largest_new_tables_are_kept_where_there_is_room_for_some_only(tmp_path: Path) -> None:
-    over = judge(tmp_path, {"old": PinnedTable("old", Layout(A))}, route={"max_tables": 3})
+    over = table_rules(tmp_path, {"old": PinnedTable("old", Layout(A))}, route={"max_tables": 3})
     files = [
         written(name, A, rows) for name, rows in (("few", 1), ("b", 5), ("many", 9), ("a", 5), ("few", 2))
     ]
@@ -121,19 +117,21 @@ def test_the_table_for_records_without_an_entity_counts_as_none(tmp_path: Path) 
     strict = {"new_entity": "fail", "no_entity": {"table": "strays"}}
     by = records.pins(tmp_path)
     for policies in (strict, {**strict, "new_entity": "quarantine"}):
-        over = judge(
+        over = table_rules(
             tmp_path, {"old": PinnedTable("old", Layout(A))}, route={"max_tables": 1}, policies=policies
         )
         total = report(written("strays", A), written("old", A))
         assert over.objection(total, by) is None
         over.check_policies(total, by)
-    over = judge(tmp_path, {"strays": PinnedTable("", Layout(A))}, route={"max_tables": 1}, policies=strict)
+    over = table_rules(
+        tmp_path, {"strays": PinnedTable("", Layout(A))}, route={"max_tables": 1}, policies=strict
+    )
     assert over.room() == 1
 
 
 def test_new_entities_that_go_to_quarantine_need_no_room(tmp_path: Path) -> None:
-    assert judge(tmp_path, policies={"new_entity": "quarantine"}).room() == 0
-    assert judge(tmp_path, route={"max_tables": 5}).room() == 5
+    assert table_rules(tmp_path, policies={"new_entity": "quarantine"}).room() == 0
+    assert table_rules(tmp_path, route={"max_tables": 5}).room() == 5
 
 
 @given(
@@ -148,7 +146,7 @@ def test_what_is_decided_does_not_depend_on_which_task_reported_first(
     """Which tables are kept is a matter of rows; layouts at odds are settled once, and then hold everything."""
     layouts = (A, B, AB, BA, A)
     with TemporaryDirectory() as folder:
-        over = judge(Path(folder), route={"max_tables": room})
+        over = table_rules(Path(folder), route={"max_tables": room})
         by = records.pins(Path(folder))
         decided = []
         for _ in range(2):
@@ -167,7 +165,7 @@ def test_what_is_decided_does_not_depend_on_which_task_reported_first(
 
 def test_a_stop_that_a_worker_met_ends_the_batch(tmp_path: Path) -> None:
     with pytest.raises(PolicyStopped, match="batch 7: table t: no"):
-        judge(tmp_path).objection(report(stops=["table t: no"]), records.pins(tmp_path))
+        table_rules(tmp_path).objection(report(stops=["table t: no"]), records.pins(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -183,14 +181,14 @@ def test_what_the_settings_call_a_failure_stops_the_run(
     tmp_path: Path, policies: dict[str, str], total: TaskReport, why: str
 ) -> None:
     with pytest.raises(PolicyStopped, match=why):
-        judge(tmp_path, policies=policies).check_policies(total, records.pins(tmp_path))
+        table_rules(tmp_path, policies=policies).check_policies(total, records.pins(tmp_path))
 
 
 def test_records_that_were_decoded_but_do_not_fit_their_table_are_not_called_undecodable(
     tmp_path: Path,
 ) -> None:
     found = Counter(wider_type=1, incompatible_type=1, no_entity=1, table_limit=1, constraint=1)
-    strict = judge(tmp_path, policies={"undecodable": "fail"})
+    strict = table_rules(tmp_path, policies={"undecodable": "fail"})
     strict.check_policies(report(quarantined=found), records.pins(tmp_path))
 
 
@@ -209,8 +207,8 @@ def test_a_table_that_would_grow_stops_the_run_where_the_settings_say_so(
     grown = Growth("t", (2, (0,)), 2, (records.TOPIC, 1, 17))
     total = report(written("t", AB), growths=[grown])
     with pytest.raises(error, match=r"table t: schema 2 brings b, first at game-events/1/17"):
-        judge(tmp_path, known, **groups).check_policies(total, by)
-    judge(tmp_path, known).check_policies(total, by)
+        table_rules(tmp_path, known, **groups).check_policies(total, by)
+    table_rules(tmp_path, known).check_policies(total, by)
 
 
 NARROW = pa.schema([("a", pa.int32())])
@@ -226,7 +224,7 @@ def test_tables_are_written_again_as_wide_as_their_records_ask_the_oldest_schema
     known = {
         name: PinnedTable(name, Layout(NARROW), frozenset({"a"} if name == "u" else ())) for name in "tu"
     }
-    over = judge(tmp_path, known, policies={"wider_type": "widen"})
+    over = table_rules(tmp_path, known, policies={"wider_type": "widen"})
     by = records.pins(tmp_path, known=known)
     wishes = [
         Wish("t", "t", (10, ()), real),
@@ -256,83 +254,19 @@ def test_a_column_that_would_become_wider_stops_the_run_where_the_settings_say_s
     total = report(
         written("t", wide.layout.columns), growths=[Growth("t", (2, (0,)), 2, (records.TOPIC, 1, 17))]
     )
-    judge(tmp_path, known, policies=groups).check_policies(total, by)
-    strict = judge(tmp_path, known, policies=groups, decode={"evolution": "fail"})
+    table_rules(tmp_path, known, policies=groups).check_policies(total, by)
+    strict = table_rules(tmp_path, known, policies=groups, decode={"evolution": "fail"})
     with pytest.raises(EvolutionStopped, match=r"table t: schema 2 brings a, first at game-events/1/17"):
         strict.check_policies(total, by)
 
 
-# --- answers to what workers asked ---
-
-
-def test_an_unknown_type_that_brings_columns_makes_the_query_start_again_with_it_pinned(
-    tmp_path: Path,
-) -> None:
-    over = judge(tmp_path, {"t": PinnedTable("t", Layout(A))})
-    total = report(records=Counter({(2, (0,)): 5}))
-    with pytest.raises(RestartToEvolve, match="schema 2 brings event_id"):
-        over.answer(total, records.pins(tmp_path), last=False)
-    after = schema_book(checkpoint(tmp_path), registry())
-    after.open([])
-    assert [pinned.key for pinned in after.records] == [(2, (0,))]
-
-
-def test_in_line_the_type_is_pinned_and_what_nobody_knows_is_refused(tmp_path: Path) -> None:
-    over = judge(tmp_path, {"t": PinnedTable("t", Layout(A))}, decode={"evolution": "inline"})
-    total = report(records=Counter({(2, (0,)): 5, (77, (0,)): 1}))
-    answered = over.answer(total, records.pins(tmp_path, records=()), last=False)
-    assert [pinned.key for pinned in answered.schemas.records] == [(2, (0,))]
-    assert answered.schemas.refused == {
-        (77, (0,)): Verdict("unknown_schema", "the registry knows no schema 77")
-    }
-    assert not answered.turn.schemas_final
-    assert not answered.turn.count_input
-
-
-def test_schemas_that_are_known_are_asked_for_however_many_and_unknown_ones_up_to_a_bound(
-    tmp_path: Path,
-) -> None:
-    over = judge(tmp_path, registry={"url": "http://127.0.0.1:1", "max_unknown_ids": 2})
-    pins = records.pins(tmp_path, records=())
-    known = report(records=Counter({(1, (0,)): 9, (2, (0,)): 8, (3, (0,)): 7}))
-    assert not (pins := over.answer(known, pins, last=False)).turn.schemas_final
-    assert not (
-        pins := over.answer(report(records=Counter({(77, (0,)): 1})), pins, last=False)
-    ).turn.schemas_final
-    assert over.answer(report(records=Counter({(78, (0,)): 1})), pins, last=False).turn.schemas_final
-
-
-def test_an_evolution_stops_the_run_where_the_settings_say_so(tmp_path: Path) -> None:
-    over = judge(tmp_path, {"t": PinnedTable("t", Layout(A))}, decode={"evolution": "fail"})
-    with pytest.raises(EvolutionStopped, match=r"schema 2 brings event_id.*`fail`"):
-        over.answer(report(records=Counter({(2, (0,)): 5})), records.pins(tmp_path), last=False)
-
-
-def test_where_no_table_is_there_yet_nothing_evolves(tmp_path: Path) -> None:
-    over = judge(tmp_path)
-    answered = over.answer(report(records=Counter({(2, (0,)): 5})), records.pins(tmp_path), last=False)
-    assert [pinned.key for pinned in answered.schemas.records] == [(2, (0,))]
-
-
-def test_only_the_most_frequent_types_are_asked_for(tmp_path: Path) -> None:
-    over = judge(tmp_path, registry={"max_unknown_ids": 1})
-    total = report(records=Counter({(77, (0,)): 1, (78, (0,)): 2}))
-    answered = over.answer(total, records.pins(tmp_path), last=False)
-    assert set(answered.schemas.refused) == {(78, (0,))}
-
-
-def test_where_nothing_may_be_asked_nothing_waits_for_an_answer(tmp_path: Path) -> None:
-    over = judge(tmp_path, registry={"max_unknown_ids": 0})
-    assert over.answer(report(), records.pins(tmp_path), last=False).turn.schemas_final
-
-
 def test_tables_that_records_wait_for_are_admitted_as_far_as_there_is_room(tmp_path: Path) -> None:
-    over = judge(tmp_path, route={"max_tables": 3})
+    over = table_rules(tmp_path, route={"max_tables": 3})
     total = report(written(records.folder("x"), A), newcomers=Counter(p=1, q=3, r=2))
-    answered = over.answer(total, records.pins(tmp_path), last=False)
+    answered = over.admitted(total, records.pins(tmp_path), last=False)
     assert answered.tables.admitted == {records.folder(name) for name in "xqr"}
     assert answered.turn.tables_final
-    roomy = judge(tmp_path, route={"max_tables": 4}).answer(total, records.pins(tmp_path), last=False)
+    roomy = table_rules(tmp_path, route={"max_tables": 4}).admitted(total, records.pins(tmp_path), last=False)
     assert len(roomy.tables.admitted) == 4
     assert not roomy.turn.tables_final
     assert roomy.tables.new_tables == 3

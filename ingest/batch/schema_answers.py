@@ -1,0 +1,142 @@
+"""What unknown schemas mean: the registry's answers, keys, inferred schemas that grow, and what evolves by them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from distributary.errors import EvolutionStopped
+from distributary.ingest.evolution.rules import growth_rules
+from distributary.ingest.pins import (
+    PinnedKeys,
+    PinnedRecord,
+    PinnedSchemas,
+    PinnedTable,
+    Pins,
+    RecordKey,
+    describe,
+)
+from distributary.ingest.schemas.book import Learned, SchemaBook
+from distributary.ingest.schemas.entity_location import entity_name
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.worker.report import Questions
+
+
+class SchemaAnswers:
+    """Answers one batch's questions about schemas; `known` are the tables that were there when it began."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        known: Mapping[str, PinnedTable],
+        schemas: SchemaBook,
+        keys: SchemaBook | None = None,
+    ) -> None:
+        """`schemas` are those of values, `keys` those of keys, where these are decoded."""
+        most = settings.registry.max_unknown_ids
+        self._settings, self._known, self._schemas = settings, known, schemas
+        self._values = _Asking(schemas, most)
+        # Within a bound of their own: a key may only look as if it named a schema.
+        self._keys = None if keys is None else _Asking(keys, most)
+
+    def answered(self, questions: Questions, pins: Pins, *, last: bool) -> Pins:
+        """The pins for the rows that were set aside. Raises RestartToEvolve or EvolutionStopped.
+
+        With `last` nothing may be asked any more: what is not known by then is final.
+        """
+        learned = self._values.learn(questions.records)
+        keys = self._keys_answered(questions, pins.keys, last=last)
+        grown = self._schemas.grown(questions.proposals, self._settings.decode.max_fields)
+        records = [*learned.records, *self._met(questions, pins), *grown]
+        self._decide_evolution(records)
+        self._schemas.pin(records)
+        turn = replace(
+            pins.turn,
+            # What is asked for in vain is bounded; answers may bring new questions, such as which message it is.
+            schemas_final=last or pins.turn.schemas_final or self._values.spent,
+            inferred_final=last or pins.turn.inferred_final or (bool(questions.proposals) and not grown),
+            count_input=False,
+        )
+        refused = {**pins.schemas.refused, **learned.refused}
+        schemas = PinnedSchemas(self._schemas.records, refused)
+        return replace(pins, schemas=schemas, keys=keys, turn=turn)
+
+    def _met(self, questions: Questions, pins: Pins) -> list[PinnedRecord]:
+        """The schemas of entities that had none of their own, as far as they have a table or may have one."""
+        route = self._settings.route
+        unmet = {
+            entity: texts
+            for entity, texts in questions.unmet.items()
+            if (folder := route.folder(entity)) in self._known or folder in pins.tables.admitted
+        }
+        return self._schemas.met(unmet, self._schema_name, self._settings.decode.max_fields)
+
+    def _schema_name(self, entity: str) -> str:
+        return entity_name(entity, self._settings.route.fold_case)
+
+    def _keys_answered(
+        self, questions: Questions, known: PinnedKeys | None, *, last: bool
+    ) -> PinnedKeys | None:
+        if known is None:
+            return None
+        if self._keys is None or not questions.keys:
+            return replace(known, final=last or known.final)
+        learned = self._keys.learn(questions.keys)
+        self._keys.book.pin(learned.records)
+        return PinnedKeys(
+            decoded=True,
+            records=self._keys.book.records,
+            refused={**known.refused, **learned.refused},
+            final=last or known.final or self._keys.spent,
+        )
+
+    def _decide_evolution(self, records: Iterable[PinnedRecord]) -> None:
+        if not self._known:
+            return
+        changing = self._changing(records)
+        # Whether tables get columns or leave them out, this is what they would get.
+        rules = replace(growth_rules(self._settings), adds=True)
+        brought = [(record, self._schemas.brings(record, rules)) for record in changing]
+        evolved = [
+            f"schema {describe(record)} brings {', '.join(names)}" for record, names in brought if names
+        ]
+        mode = self._settings.decode.evolution
+        if evolved and mode == "fail":
+            raise EvolutionStopped(
+                f"{'; '.join(evolved)}, and decode.evolution is `fail`. Run once with `restart` or `inline` to take it in"
+            )
+        if evolved and mode == "restart":
+            self._schemas.pin(records)
+            raise RestartToEvolve(evolved)
+
+    def _changing(self, records: Iterable[PinnedRecord]) -> list[PinnedRecord]:
+        """Those that may change a table: one that is only coming is not changed by what its first records bring."""
+        there = {None, *(self._schema_name(table.entity) for table in self._known.values())}
+        return [record for record in records if record.schema.entity in there]
+
+
+class _Asking:
+    """A book of schemas that is asked a bounded number of times in vain."""
+
+    def __init__(self, book: SchemaBook, at_most: int) -> None:
+        self.book, self._left = book, at_most
+
+    @property
+    def spent(self) -> bool:
+        """Whether nothing may be asked any more."""
+        return self._left <= 0
+
+    def learn(self, questions: Counter[RecordKey]) -> Learned:
+        """Answers to those that most records wait for."""
+        learned = self.book.learn([key for key, _ in questions.most_common(max(self._left, 0))])
+        self._left -= len(learned.refused)
+        return learned
+
+
+class RestartToEvolve(Exception):
+    """The attempt is given up, nothing of it visible, so that the next one starts with the new schemas pinned."""
+
+    def __init__(self, changes: Sequence[str]) -> None:
+        super().__init__("; ".join(changes))
+        self.changes = tuple(changes)
