@@ -8,7 +8,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.kafka.records import TIMESTAMP
+from distributary.ingest.kafka.records import TEXT, TIMESTAMP
 from distributary.ingest.settings.groups import Columns
 
 
@@ -24,6 +24,12 @@ def kafka_fields(columns: Columns) -> list[pa.Field]:
         pa.field(columns.schema_id, pa.int64()),
         *text,
     ]
+
+
+def kafka_arrays(columns: Columns, raw: pa.RecordBatch, schema_ids: pa.Int64Array) -> list[pa.Array]:
+    """The same columns of these records; `schema_ids` are those of their schemas."""
+    text = [] if columns.key_text is None else [raw[TEXT]]
+    return [*(raw[name] for name in ("topic", "partition", "offset", "ts", "key")), schema_ids, *text]
 
 
 def table_schema(columns: Columns, layout: Layout) -> pa.Schema:

@@ -44,6 +44,12 @@ def count_spans(raw: pa.RecordBatch, spans: Spans) -> None:
         join_spans(spans, {where: Span(len(mine), int(mine.min()), int(mine.max()))})
 
 
+def place_of(raw: pa.RecordBatch, row: int) -> tuple[str, int, int]:
+    """Where a record stands in Kafka: topic, partition, offset."""
+    topic, partition, offset = (raw[name][row].as_py() for name in ("topic", "partition", "offset"))
+    return topic, partition, offset
+
+
 # Topic, partition, and the first offset that is not in the table.
 Ends = Mapping[str, Mapping[int, int]]
 

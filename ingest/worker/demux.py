@@ -9,14 +9,15 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from distributary.codecs.types.masks import Rows
-from distributary.codecs.wire.header import NO_USABLE_HEADER, TOMBSTONE, Frames
+from distributary.codecs.wire.header import NO_USABLE_HEADER, TOMBSTONE, Frames, bodies
 from distributary.ingest import pins as reasons
 from distributary.ingest.kafka.places import count_spans
 from distributary.ingest.kafka.records import raw_records
 from distributary.ingest.pins import Pins, RecordKey, Verdict, numbers_of_records
+from distributary.ingest.worker.batch import Batch
 from distributary.ingest.worker.keys import Keys, LookedAt
 from distributary.ingest.worker.per_entity import EntityDemux
-from distributary.ingest.worker.placement import Placement
+from distributary.ingest.worker.placement import decode
 from distributary.ingest.worker.report import TaskReport, to_batch
 from distributary.ingest.worker.spark_rows import SparkRows
 from distributary.ingest.worker.task import Task, tally
@@ -68,7 +69,8 @@ class Demultiplexer:
         self._ask(raw, frames, rows[numbers == _UNKNOWN])
         for number in np.unique(numbers[numbers >= 0]):
             by_spark = SparkRows.of(batch, int(number))
-            Placement(self._task, raw, int(number), by_spark).run(frames, rows[numbers == number])
+            mine = rows[numbers == number]
+            decode(Batch(self._task, raw, int(number), by_spark), mine, bodies(raw["value"], frames, mine))
 
     def finish(self) -> TaskReport:
         """Write what is still in memory and give the account."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from distributary.codecs.types.masks import Rows
 from distributary.ingest.columns.names import QUARANTINE_TABLE
-from distributary.ingest.kafka.places import committed
+from distributary.ingest.kafka.places import committed, place_of
 from distributary.ingest.parquet.buffers import TableBuffers
 from distributary.ingest.pins import Pins, Verdict
 from distributary.ingest.tables.ledger import (
@@ -61,10 +61,7 @@ class Quarantine:
         first = self._report.counts.first
         for row, verdict in zip(refused.rows.tolist(), refused.verdicts, strict=True):
             if verdict.reason not in first:
-                topic, partition, offset = (
-                    raw[name][row].as_py() for name in ("topic", "partition", "offset")
-                )
-                first[verdict.reason] = topic, partition, offset
+                first[verdict.reason] = place_of(raw, row)
 
     def _not_yet_in(self, raw: pa.RecordBatch, refused: _Refused) -> _Refused:
         new = np.flatnonzero(~committed(raw, refused.rows, self._already)).tolist()

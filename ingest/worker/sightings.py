@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from distributary.codecs.base import UnknownField
+from distributary.ingest.kafka.places import place_of
 from distributary.ingest.pins import Coordinates
 
 _log = logging.getLogger(__name__)
@@ -54,8 +55,7 @@ def note(
     """Add what one batch of records had, `rows` being its places in `raw`; `record` is the schema's id and the type's name."""
     for field in unknown:
         row = int(rows[field.first])
-        topic, partition, offset = (raw[name][row].as_py() for name in ("topic", "partition", "offset"))
-        sighting = Sighting(field.records, (topic, partition, offset))
+        sighting = Sighting(field.records, place_of(raw, row))
         join(seen, {LackedField(*record, field.path): sighting})
 
 
@@ -109,8 +109,7 @@ Outgrown = dict[str | None, Sighting]
 def note_outgrown(seen: Outgrown, entity: str | None, raw: pa.RecordBatch, rows: list[int]) -> None:
     """Add rows of a batch that have more than their schema may take; `rows` are their places in `raw`, ascending."""
     if rows:
-        topic, partition, offset = (raw[name][rows[0]].as_py() for name in ("topic", "partition", "offset"))
-        join_outgrown(seen, {entity: Sighting(len(rows), (topic, partition, offset))})
+        join_outgrown(seen, {entity: Sighting(len(rows), place_of(raw, rows[0]))})
 
 
 def join_outgrown(seen: Outgrown, others: Outgrown) -> None:

@@ -8,15 +8,15 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import TypeVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distributary.codecs.base import Codec, RecordReader, codec_knowing, validating
-from distributary.codecs.types.masks import Codes, Rows
+from distributary.codecs.types.masks import Rows
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.names import QUARANTINE_TABLE
 from distributary.ingest.kafka.columns import table_schema
+from distributary.ingest.kafka.places import place_of
 from distributary.ingest.parquet.buffers import Chunk, TableBuffers
 from distributary.ingest.pins import Pins
 from distributary.ingest.tables.ledger import (
@@ -60,21 +60,11 @@ class Task:
             self._readers[number] = self.codec.reader(pinned.schema, pinned.key[1])
         return self._readers[number]
 
-    def meet(
-        self, number: int, present: Collection[int], rows: Rows, codes: Codes, raw: pa.RecordBatch
-    ) -> None:
-        """Note which of these entities' tables meet a record type for the first time, and with which record.
+    def has_met(self, number: int, codes: Collection[int]) -> bool:
+        """Whether it was noted of all these entities that their tables have met a record type."""
+        return self._met.setdefault(number, set()).issuperset(codes)
 
-        `codes` are the entities of the batch's `rows`, those at `present` among them.
-        """
-        if self._met.setdefault(number, set()).issuperset(present):
-            return
-        entities, firsts = np.unique(codes, return_index=True)
-        for code, first in zip(entities.tolist(), firsts.tolist(), strict=True):
-            if code >= 0:
-                self.meet_one(number, code, int(rows[first]), raw)
-
-    def meet_one(self, number: int, code: int, row: int, raw: pa.RecordBatch) -> None:
+    def meet(self, number: int, code: int, row: int, raw: pa.RecordBatch) -> None:
         """Note where this entity's table meets a record type for the first time, which is at this row."""
         known = self._met.setdefault(number, set())
         if code in known:
@@ -82,8 +72,7 @@ class Task:
         known.add(code)
         folder, key = self.book.folders[code], self.pins.schemas.records[number].key
         if key not in self.pins.tables.met.get(folder, ()):
-            topic, partition, offset = (raw[name][row].as_py() for name in ("topic", "partition", "offset"))
-            self.report.sightings.met.setdefault(key, {}).setdefault(folder, (topic, partition, offset))
+            self.report.sightings.met.setdefault(key, {}).setdefault(folder, place_of(raw, row))
 
     def set_aside(self, raw: pa.RecordBatch, rows: Rows) -> None:
         """Keep these rows of `raw` as they are, until the driver has answered what they wait for."""

@@ -15,9 +15,9 @@ from distributary.codecs.base import Decoded
 from distributary.codecs.json.codec import JsonCodec, JsonReader
 from distributary.ingest.pins import PinnedRecord, Pins
 from distributary.ingest.settings.groups import Route
-from distributary.ingest.worker import per_entity as entity_families
+from distributary.ingest.worker import families as entity_families
 from distributary.ingest.worker.demux import Demultiplexer
-from distributary.ingest.worker.per_entity import Families
+from distributary.ingest.worker.families import Families
 from distributary.ingest.worker.task import Task
 from distributary.registry.base import Schema
 
