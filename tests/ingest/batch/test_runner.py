@@ -25,9 +25,9 @@ from distributary.ingest.batch.runner import BatchRunner, Done, Run, RunMemory, 
 from distributary.ingest.batch.schema_answers import RestartToEvolve
 from distributary.ingest.checkpoint.lease import Lease
 from distributary.ingest.checkpoint.manifest_file import ManifestStore
+from distributary.ingest.columns.names import BATCHES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.evolution.rules import rules_of
 from distributary.ingest.pins import Pins
-from distributary.ingest.tables.ledger import BATCHES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.worker.demux import Demultiplexer
 from distributary.ingest.worker.report import TaskReport
