@@ -90,6 +90,12 @@ class Schema:
         """Whether nobody registered it: it was made from the records that it is for."""
         return self.type == "STRUCT"
 
+    @property
+    def unusable(self) -> str:
+        """Why no record of it can be decoded here, whatever its text; empty where nothing speaks against it."""
+        encrypted = "ENCRYPT" in self.rules
+        return "its fields are encrypted in the client, which is not supported" if encrypted else ""
+
 
 @dataclass(frozen=True, slots=True)
 class SubjectVersion:

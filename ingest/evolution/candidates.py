@@ -86,8 +86,8 @@ class Candidates:
 
     def unusable(self, candidate: Candidate, path: RecordPath) -> str:
         """Why no record of this schema can be decoded; empty where they can."""
-        if "ENCRYPT" in candidate.schema.rules:
-            return "its fields are encrypted in the client, which is not supported"
+        if candidate.schema.unusable:
+            return candidate.schema.unusable
         try:
             self._codec.reader(candidate.schema, path)
         except BadSchema as error:

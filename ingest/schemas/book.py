@@ -186,10 +186,8 @@ class SchemaBook:
     def _record(self, key: RecordKey, answer: Answer) -> PinnedRecord | Verdict:
         if isinstance(answer, SchemaNotFound):
             return reasons.unknown_schema(key[0])
-        if isinstance(answer, Schema) and "ENCRYPT" in answer.rules:
-            return reasons.unusable_schema(
-                key[0], "its fields are encrypted in the client, which is not supported"
-            )
+        if isinstance(answer, Schema) and answer.unusable:
+            return reasons.unusable_schema(key[0], answer.unusable)
         try:
             schema = answer if isinstance(answer, Schema) else _raise(answer)
             self._codec.reader(schema, key[1])
