@@ -5,10 +5,15 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from distributary.codecs.base import load_codec
-from distributary.errors import UnknownCodec
+from distributary.codecs.base import growing_reader, load_codec, picking, resolving, surveying
+from distributary.codecs.types.struct_type import struct_json
+from distributary.errors import ConfigError, UnknownCodec
+from distributary.registry.base import Schema
+
+LONG = Schema(1, "AVRO", '"long"')
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
@@ -26,3 +31,18 @@ def test_other_packages_bring_codecs(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert getattr(load_codec("smoke"), "puffs") == 3  # noqa: B009
     assert type(load_codec("smoke")).__module__ == "smoke_signals"
     monkeypatch.delitem(sys.modules, "smoke_signals")
+
+
+def test_a_codec_without_what_is_asked_of_it_is_refused_in_a_sentence() -> None:
+    avro, json = load_codec("avro"), load_codec("json")
+    with pytest.raises(ConfigError, match="is not found without its schema"):
+        picking(avro)
+    with pytest.raises(ConfigError, match="are not surveyed"):
+        surveying(avro)
+    with pytest.raises(ConfigError, match="no rules for reading records as another schema has them"):
+        resolving(json)
+    with pytest.raises(ConfigError, match="records of long have a registered schema"):
+        growing_reader(avro.reader(LONG, ()))
+    assert picking(json).picked(pa.array([b'{"a":1}'], pa.binary()), ["a"]).to_pylist() == ["1"]
+    assert surveying(json).survey(Schema(1, "STRUCT", struct_json(pa.schema([])))).fields == 0
+    assert resolving(avro).resolving(LONG, LONG).schema == pa.schema([("value", pa.int64())])
