@@ -51,10 +51,12 @@ fi
 
 venv=.venv-$version
 log=$venv/setup.log
-if ! cmp -s "$lock" "$venv/.installed"; then
+if ! "$venv/bin/python" -c 'import pip' >/dev/null 2>&1; then
     check_disk
     say "Making $venv with $("$python" --version 2>&1)"
     "$python" -m venv --clear "$venv" >&2 || fail "$python could not make $venv; what it printed stands above"
+fi
+if ! cmp -s "$lock" "$venv/.installed"; then
     install_locked
     "$venv/bin/python" -m pip install --no-deps --no-build-isolation --editable . >>"$log" 2>&1 || explain_pip
     cp "$lock" "$venv/.installed"
