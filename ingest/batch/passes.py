@@ -19,6 +19,7 @@ from distributary.ingest.columns.growth import Change, changes
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.kafka.records import worker_columns
 from distributary.ingest.pins import CONSTRAINT, Coordinates, PinnedTable, Pins, Verdict, for_workers
+from distributary.ingest.spark.error_classes import worker_died
 from distributary.ingest.tables.book import TableBook
 from distributary.ingest.tables.change import PlannedChange
 from distributary.ingest.tables.rows import offenders
@@ -27,9 +28,6 @@ from distributary.ingest.worker.report import REPORT_DDL, Files, Questions, Task
 
 # Each pass answers all questions of the one before; more are needed only where answers bring new questions.
 MOST_PASSES = 8
-
-# Spark says so when a Python worker's process ends without an exception: a native decoder crashed.
-_WORKER_DIED = ("Python worker exited unexpectedly", "Python worker process terminated")
 
 
 @dataclass(frozen=True)
@@ -146,7 +144,7 @@ class Settling:
         try:
             return self._workers.run(todo, pins), pins
         except Exception as error:
-            if pins.turn.guarded or not any(sign in str(error) for sign in _WORKER_DIED):
+            if pins.turn.guarded or not worker_died(error):
                 raise
         guarded = replace(pins, turn=replace(pins.turn, guarded=True))
         return self._workers.run(todo, guarded), guarded

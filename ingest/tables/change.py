@@ -31,6 +31,7 @@ from distributary.ingest.columns.widening import Widening, widenings
 from distributary.ingest.kafka.columns import kafka_fields, table_schema
 from distributary.ingest.pins import Coordinates
 from distributary.ingest.settings.groups import Columns
+from distributary.ingest.spark.error_classes import overflowed
 from distributary.ingest.tables import by_spark as spark_tables
 from distributary.ingest.tables.book import ENTITY_PROPERTY, TableBook
 from distributary.ingest.tables.by_spark import definition, spark_schema
@@ -166,7 +167,7 @@ def _require_readable(
     try:
         spark.read.format("delta").load(path).select(casts).write.format("noop").mode("overwrite").save()
     except (PySparkException, Py4JError) as error:
-        if "overflow" not in str(error):
+        if not overflowed(error):
             raise
         raise _impossible(path, dates, "it holds a date after the year 294246") from None
 

@@ -7,13 +7,13 @@ tracking) and writes files of its own. Ours were copies: they go when the commit
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 from distributary.errors import SumsDisagree
 from distributary.ingest.columns.differences import differences, only_wider
+from distributary.ingest.spark.error_classes import refused_row
 from distributary.ingest.tables import by_spark as spark_tables
 from distributary.ingest.tables.rows import rows_for_table
 from distributary.ingest.tables.state import read_state
@@ -21,12 +21,6 @@ from distributary.ingest.tables.transaction import TableCommit, is_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-# Error classes that the same rows meet again however often they are written.
-_LASTING = re.compile(
-    r"DELTA_VIOLATE_CONSTRAINT\w*|DELTA_NOT_NULL_CONSTRAINT\w*|DELTA_MISSING_NOT_NULL\w*|DELTA_GENERATED_COLUMN\w*"
-    r"|DELTA_IDENTITY_COLUMNS_\w*|DELTA_FAILED_TO_MERGE_FIELDS\w*|DELTA_EXCEED_CHAR_VARCHAR_LIMIT|EXCEED_LIMIT_LENGTH|CAST_OVERFLOW\w*|CAST_INVALID_INPUT"
-)
 
 
 def commit_by_writer(spark: SparkSession, one: TableCommit) -> bool:
@@ -73,9 +67,9 @@ def _write(rows: DataFrame, one: TableCommit) -> None:
     try:
         writer.option("txnAppId", one.app_id).option("txnVersion", str(one.batch_id)).save(one.path)
     except Exception as error:
-        if lasting := _LASTING.search(str(error)):
+        if why := refused_row(error):
             # Delta's message quotes the row.
-            raise one.impossible(f"Delta refuses a row ({lasting[0]})") from None
+            raise one.impossible(f"Delta refuses a row ({why})") from None
         raise
 
 
