@@ -121,8 +121,9 @@ class ConfluentClient:
         return self._complaints.leaderless(told) if leaderless else self._complaints.silent(told)
 
     def _remember(self, error: KafkaError) -> None:
-        # "All brokers down" follows every other error and says less.
-        if error.code() != KafkaError._ALL_BROKERS_DOWN or self._last_error is None:
+        # "All brokers down" follows every other error and says less, and so does the connection's end after a failed login.
+        last = self._last_error
+        if last is None or (error.code() != KafkaError._ALL_BROKERS_DOWN and last.code() not in _NO_LOGIN):
             self._last_error = error
 
 
