@@ -113,7 +113,7 @@ DAMAGES: dict[str, tuple[Callable[[Checkpoint], object], str]] = {
     ),
     "a cut manifest": (
         lambda it: (it.manifests / "1.json").write_text("{"),
-        r"manifests/1\.json cannot be used",
+        r"manifests/1\.json was cut off or edited, or another version wrote it",
     ),
 }
 
