@@ -1,4 +1,4 @@
-"""Step 6 of a batch: everything that was decided, put into its manifest and into the rows of the ledger."""
+"""Step 6 of docs/explanation/how-a-batch-commits.md: everything that was decided, put into its manifest and into the rows of the ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Step 7 and 8 of a batch: every table that its manifest names gets its commit, now or after any number of crashes."""
+"""Steps 7 and 8 of docs/explanation/how-a-batch-commits.md: every table that its manifest names gets its commit, now or after any number of crashes."""
 
 from __future__ import annotations
 

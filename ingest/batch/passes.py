@@ -1,4 +1,4 @@
-"""Step 3 and 4 of a batch: passes over it until every record has its place, all in files that nobody sees yet."""
+"""Steps 3 and 4 of docs/explanation/how-a-batch-commits.md: passes over it until every record has its place, all in files that nobody sees yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Step 5 of a batch: which tables must be created, get columns or have wider ones, and doing so.
+"""Step 5 of docs/explanation/how-a-batch-commits.md: which tables must be created, get columns or have wider ones, and doing so.
 
 delta-rs does it in milliseconds a table; Spark makes columns wider, and changes tables whose features ask for it.
 """
