@@ -13,8 +13,8 @@ from distributary.codecs.wire.header import bodies
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.kafka.records import raw_records, record_headers, worker_columns
 from distributary.ingest.kafka.source import read_stream
-from distributary.ingest.settings.client_options import ClientOptions
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.settings.passed_on_options import ClientOptions
 from distributary.registry.base import Schema
 
 Batches = Iterable[pa.RecordBatch]

@@ -15,7 +15,7 @@ from benchmarks.sizes import Sizes
 from benchmarks.watching import Watch
 from pyspark.sql import SparkSession
 
-from distributary.ingest.kafka.connect import connect
+from distributary.ingest.kafka.connection import connect
 from distributary.ingest.run import schemas_of
 from distributary.ingest.schemas.subjects import inferred_subject, value_subjects
 from distributary.ingest.session import spark_conf

@@ -12,9 +12,9 @@ from typing import TypeAlias
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from distributary.codecs.schema_changes import Changes, changes_between
+from distributary.codecs.changes_between import Changes, changes_between
 from distributary.ingest.inference import entities, topic
-from distributary.ingest.kafka.connect import connect
+from distributary.ingest.kafka.connection import connect
 from distributary.ingest.schemas.entity_location import EntitySchemas, growing_codec, location_of
 from distributary.ingest.schemas.hints import hinted, hints_of
 from distributary.ingest.schemas.location import SchemaLocation

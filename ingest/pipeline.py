@@ -20,7 +20,7 @@ from distributary.ingest.batch.rewrite import Rewriter
 from distributary.ingest.batch.runner import BatchRunner, Done, Run, RunMemory, worker_rules
 from distributary.ingest.batch.spark_decode import check_decoders
 from distributary.ingest.batch.sweep import sweep
-from distributary.ingest.checkpoint.continuity import check_continuity
+from distributary.ingest.checkpoint.consistency import check_continuity
 from distributary.ingest.checkpoint.earlier_runs import earlier_commits, start_from
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import (
@@ -39,13 +39,13 @@ from distributary.ingest.kafka.offsets import ends
 from distributary.ingest.kafka.records import record_headers
 from distributary.ingest.kafka.source import complete, read_stream, warm_up
 from distributary.ingest.progress import Progress
-from distributary.ingest.routing.ahead import ReadExpression, read_in_session
-from distributary.ingest.schemas.book import SchemaBook, same_columns
+from distributary.ingest.routing.read_ahead import ReadExpression, read_in_session
+from distributary.ingest.schemas.known_schemas import SchemaBook, same_columns
 from distributary.ingest.schemas.registry_wait import RegistryWait
 from distributary.ingest.schemas.store import PinsStore
 from distributary.ingest.schemas.subjects import inferred_subject, key_subjects, value_subjects
 from distributary.ingest.settings.model import Settings
-from distributary.ingest.tables.book import TableBook
+from distributary.ingest.tables.known_tables import TableBook
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.registry.base import SchemaRegistry
 

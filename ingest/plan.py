@@ -14,16 +14,16 @@ from distributary.ingest.checkpoint.manifest_file import ManifestStore
 from distributary.ingest.evolution.candidates import Candidates
 from distributary.ingest.evolution.offered import Offer, offered
 from distributary.ingest.evolution.pairing import Known
-from distributary.ingest.evolution.plan import Planner, Step, TablePlan
+from distributary.ingest.evolution.planner import Planner, Step, TablePlan
 from distributary.ingest.evolution.rules import rules_of
 from distributary.ingest.evolution.watched import WatchedSubject, watched_subjects
-from distributary.ingest.routing.ahead import ReadExpression, read_ahead
+from distributary.ingest.routing.read_ahead import ReadExpression, read_ahead
 from distributary.ingest.schemas.entity_location import EntitySchemas, location_of
 from distributary.ingest.schemas.mixed import MixedSchemas
 from distributary.ingest.schemas.store import PinsStore
 from distributary.ingest.schemas.subjects import inferred_subject, value_subjects
 from distributary.ingest.settings.model import Settings
-from distributary.ingest.tables.book import TableBook
+from distributary.ingest.tables.known_tables import TableBook
 from distributary.registry.base import SchemaRegistry
 from distributary.registry.confluent.catalogue import Catalogue
 from distributary.registry.confluent.registry import ConfluentRegistry

@@ -17,8 +17,8 @@ from distributary.ingest.checkpoint.manifest_file import ManifestStore
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.settings.model import Settings
-from distributary.ingest.tables.book import ENTITY_PROPERTY
 from distributary.ingest.tables.change import create
+from distributary.ingest.tables.known_tables import ENTITY_PROPERTY
 from distributary.ingest.tables.transaction import is_committed
 
 Choice = Literal["recreate", "skip"]

@@ -9,11 +9,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from pyspark.sql import SparkSession
 
 from distributary.codecs.base import growing, load_codec
-from distributary.ingest.asking import Stopped
 from distributary.ingest.inference.entities import infer_entities, keep
 from distributary.ingest.inference.topic import infer
+from distributary.ingest.interruptible import Stopped
 from distributary.ingest.kafka.cluster import KafkaCluster
-from distributary.ingest.kafka.connect import connect
+from distributary.ingest.kafka.connection import connect
 from distributary.ingest.pipeline import open_pipeline
 from distributary.ingest.progress import Progress, Silent, Summary
 from distributary.ingest.schemas.entity_location import EntitySchemas, location_of

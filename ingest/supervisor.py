@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from distributary.errors import BudgetSpent, DistributaryError, PipelineError
-from distributary.ingest.asking import Stopped
+from distributary.ingest.batch.restart import RestartToEvolve
 from distributary.ingest.batch.runner import BatchRunner, Done
-from distributary.ingest.batch.schema_answers import RestartToEvolve
+from distributary.ingest.interruptible import Stopped
 from distributary.ingest.pipeline import Pipeline
 from distributary.ingest.progress import Progress, Summary
 from distributary.ingest.settings.groups import Budget

@@ -26,7 +26,7 @@ MAY_IMPORT = {
 # A new room gets a floor here before anything else.
 FLOORS: Mapping[str, tuple[str, ...]] = {
     "ingest": (
-        "asking columns failpoints progress",
+        "columns failpoints interruptible progress",
         "settings spark conform",
         "kafka parquet session",
         "routing",
@@ -44,7 +44,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
         "types reasons option_values",
         "wire changes",
         "base",
-        "bisect schema_changes",
+        "broken_payloads changes_between",
         "avro json protobuf",
         "jsonschema mixed notebook syntax",
     ),
@@ -56,7 +56,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
     ),
     "registry": (
         "base subjects bounded_cache",
-        "references readable versions",
+        "references readable_text versions",
         "protobuf",
         "same_schema memory",
         "confluent disk",

@@ -16,7 +16,7 @@ from distributary.codecs.avro.types.description import described
 from distributary.codecs.avro.types.schema import parse_schema
 from distributary.codecs.avro.types.union_members import named_by_type, union_prefix
 from distributary.codecs.base import Decoded, RecordPath, RecordReader
-from distributary.codecs.bisect import decode_each
+from distributary.codecs.broken_payloads import decode_each
 from distributary.codecs.changes.description import RecordDescription
 from distributary.codecs.wire import header as wire_header
 from distributary.codecs.wire.header import Frames

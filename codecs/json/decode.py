@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from distributary.codecs.base import Decoded, Failure
-from distributary.codecs.bisect import Undecodable
+from distributary.codecs.broken_payloads import Undecodable
 from distributary.codecs.json.exact import ExactReader
 from distributary.codecs.json.fast import NativeReader, can_read, too_deep, unsuitable
 from distributary.codecs.json.fitting import Refused

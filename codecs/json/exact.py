@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from distributary.codecs import reasons
-from distributary.codecs.bisect import Undecodable
+from distributary.codecs.broken_payloads import Undecodable
 from distributary.codecs.json.inference import says_type
 from distributary.codecs.json.leaves import MISFIT, Leaf, leaf
 from distributary.codecs.json.text import (

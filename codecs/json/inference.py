@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from distributary.codecs.bisect import Undecodable
+from distributary.codecs.broken_payloads import Undecodable
 from distributary.codecs.json.text import (
     BROKEN,
     END,

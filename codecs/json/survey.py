@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from distributary.codecs.bisect import Undecodable
+from distributary.codecs.broken_payloads import Undecodable
 from distributary.codecs.json.inference import says_type
 from distributary.codecs.json.text import BROKEN, END, after_space, text_of, value_at
 

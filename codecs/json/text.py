@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from distributary.codecs import reasons
-from distributary.codecs.bisect import Undecodable
+from distributary.codecs.broken_payloads import Undecodable
 
 # Levels of objects and lists in one payload, the payload itself being the first.
 MAX_DEPTH = 100

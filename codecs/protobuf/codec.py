@@ -13,7 +13,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from distributary.codecs.base import Decoded, RecordPath
-from distributary.codecs.bisect import decode_each
+from distributary.codecs.broken_payloads import decode_each
 from distributary.codecs.changes.description import RecordDescription
 from distributary.codecs.protobuf.columns import Column, Shape, columns_of, schema_of
 from distributary.codecs.protobuf.description import described

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from distributary.codecs import reasons
-from distributary.codecs.bisect import Undecodable
+from distributary.codecs.broken_payloads import Undecodable
 from distributary.codecs.protobuf.columns import Column, Many, Shape, schema_of
 from distributary.codecs.protobuf.json_text import JsonWriter
 from distributary.codecs.protobuf.plain_type import wire_message

@@ -24,21 +24,21 @@ from distributary.ingest.checkpoint.manifest import (
     Role,
     SpanRead,
     TableFiles,
-    check_sums,
 )
+from distributary.ingest.checkpoint.sums import check_sums
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.columns.names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.evolution.change_rows import ChangeRows, Origin, made_before, planned
 from distributary.ingest.evolution.meetings import Meetings
 from distributary.ingest.evolution.rules import Rules
 from distributary.ingest.evolution.transitions import Transitions
+from distributary.ingest.kafka.offset_spans import Spans
 from distributary.ingest.kafka.offsets import Offsets
-from distributary.ingest.kafka.places import Spans
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.pins import PinnedTable
 from distributary.ingest.settings.model import Settings
-from distributary.ingest.tables.book import TableBook
 from distributary.ingest.tables.change import PlannedChange
+from distributary.ingest.tables.known_tables import TableBook
 from distributary.ingest.tables.ledger import (
     BATCHES_SCHEMA,
     CHANGES_SCHEMA,
@@ -48,7 +48,7 @@ from distributary.ingest.tables.ledger import (
     batch_file,
     changes_file,
 )
-from distributary.ingest.worker.sightings import by_schema
+from distributary.ingest.worker.fields_seen import by_schema
 
 
 @dataclass(frozen=True, slots=True)

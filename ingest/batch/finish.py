@@ -16,8 +16,8 @@ from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.kafka.offsets import offsets_to_json
 from distributary.ingest.settings.model import Settings
-from distributary.ingest.tables.book import TableBook
 from distributary.ingest.tables.commit import commit_tables
+from distributary.ingest.tables.known_tables import TableBook
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.transaction import TableCommit
 

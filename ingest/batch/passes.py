@@ -20,8 +20,8 @@ from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.kafka.records import worker_columns
 from distributary.ingest.pins import CONSTRAINT, Coordinates, PinnedTable, Pins, Verdict, for_workers
 from distributary.ingest.spark.error_classes import worker_died
-from distributary.ingest.tables.book import TableBook
 from distributary.ingest.tables.change import PlannedChange
+from distributary.ingest.tables.known_tables import TableBook
 from distributary.ingest.tables.rows import offenders
 from distributary.ingest.worker.demux import demultiplex
 from distributary.ingest.worker.report import REPORT_DDL, Files, Questions, TaskReport, total

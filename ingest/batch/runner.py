@@ -21,7 +21,7 @@ from distributary.ingest.batch.schema_answers import SchemaAnswers
 from distributary.ingest.batch.sweep import sweep_batch
 from distributary.ingest.batch.table_rules import TableRules
 from distributary.ingest.checkpoint.change_log import ChangeLog, LoggedChange, TableChange
-from distributary.ingest.checkpoint.continuity import check_manifest
+from distributary.ingest.checkpoint.consistency import check_manifest
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation
 from distributary.ingest.checkpoint.lease import Lease
@@ -41,11 +41,11 @@ from distributary.ingest.pins import (
     WorkerRules,
 )
 from distributary.ingest.routing.tree import Node
-from distributary.ingest.schemas.book import SchemaBook
+from distributary.ingest.schemas.known_schemas import SchemaBook
 from distributary.ingest.settings.model import Settings
-from distributary.ingest.tables.book import TableBook
 from distributary.ingest.tables.change import PlannedChange, TableChanger
-from distributary.ingest.worker.sightings import GrowthWarnings, UnknownFieldWarnings
+from distributary.ingest.tables.known_tables import TableBook
+from distributary.ingest.worker.fields_seen import GrowthWarnings, UnknownFieldWarnings
 
 # How many rows a Python worker is given at once.
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"

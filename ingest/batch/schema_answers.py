@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
-from distributary.errors import EvolutionStopped
-from distributary.ingest.evolution.rules import growth_rules
+from distributary.ingest.batch.restart import decide_evolution
 from distributary.ingest.pins import (
     PinnedKeys,
     PinnedRecord,
@@ -15,10 +14,9 @@ from distributary.ingest.pins import (
     PinnedTable,
     Pins,
     RecordKey,
-    describe,
 )
-from distributary.ingest.schemas.book import Learned, SchemaBook
 from distributary.ingest.schemas.entity_location import entity_name
+from distributary.ingest.schemas.known_schemas import Learned, SchemaBook
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.worker.report import Questions
 
@@ -49,7 +47,7 @@ class SchemaAnswers:
         keys = self._keys_answered(questions, pins.keys, last=last)
         grown = self._schemas.grown(questions.proposals, self._settings.decode.max_fields)
         records = [*learned.records, *self._met(questions, pins), *grown]
-        self._decide_evolution(records)
+        decide_evolution(records, self._schemas, self._known, self._settings)
         self._schemas.pin(records)
         turn = replace(
             pins.turn,
@@ -91,30 +89,6 @@ class SchemaAnswers:
             final=last or known.final or self._keys.spent,
         )
 
-    def _decide_evolution(self, records: Iterable[PinnedRecord]) -> None:
-        if not self._known:
-            return
-        changing = self._changing(records)
-        # Whether tables get columns or leave them out, this is what they would get.
-        rules = replace(growth_rules(self._settings), adds=True)
-        brought = [(record, self._schemas.brings(record, rules)) for record in changing]
-        evolved = [
-            f"schema {describe(record)} brings {', '.join(names)}" for record, names in brought if names
-        ]
-        mode = self._settings.decode.evolution
-        if evolved and mode == "fail":
-            raise EvolutionStopped(
-                f"{'; '.join(evolved)}, and decode.evolution is `fail`. Run once with `restart` or `inline` to take it in"
-            )
-        if evolved and mode == "restart":
-            self._schemas.pin(records)
-            raise RestartToEvolve(evolved)
-
-    def _changing(self, records: Iterable[PinnedRecord]) -> list[PinnedRecord]:
-        """Those that may change a table: one that is only coming is not changed by what its first records bring."""
-        there = {None, *(self._schema_name(table.entity) for table in self._known.values())}
-        return [record for record in records if record.schema.entity in there]
-
 
 class _Asking:
     """A book of schemas that is asked a bounded number of times in vain."""
@@ -132,11 +106,3 @@ class _Asking:
         learned = self.book.learn([key for key, _ in questions.most_common(max(self._left, 0))])
         self._left -= len(learned.refused)
         return learned
-
-
-class RestartToEvolve(Exception):
-    """The attempt is given up, nothing of it visible, so that the next one starts with the new schemas pinned."""
-
-    def __init__(self, changes: Sequence[str]) -> None:
-        super().__init__("; ".join(changes))
-        self.changes = tuple(changes)

@@ -15,8 +15,8 @@ from distributary.codecs.base import Codec, RecordReader
 from distributary.errors import ConfigError
 from distributary.ingest.kafka.records import RAW
 from distributary.ingest.pins import PinnedRecord, Pins
-from distributary.ingest.routing.ahead import has_field
 from distributary.ingest.routing.parser import attributes, parsed
+from distributary.ingest.routing.read_ahead import has_field
 from distributary.ingest.worker.spark_rows import (
     BODY,
     DEADLY,

@@ -21,7 +21,7 @@ from deltalake.exceptions import DeltaError
 
 from distributary.errors import TablesOfAnotherRun
 from distributary.ingest.checkpoint.generation import Start
-from distributary.ingest.columns.names import BATCHES_TABLE
+from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE
 from distributary.ingest.kafka.offsets import Offsets, Positions, ends, offsets_from_json, starts
 from distributary.ingest.tables.state import table_folder
 

@@ -22,8 +22,8 @@ from distributary.ingest.checkpoint.manifest import (
     Manifest,
     SpanRead,
     TableFiles,
-    check_sums,
 )
+from distributary.ingest.checkpoint.sums import check_sums
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.offsets import offsets_from_json, offsets_to_json
 from distributary.ingest.parquet.data_file import DataFile

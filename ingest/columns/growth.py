@@ -19,7 +19,7 @@ from distributary.codecs.types.struct_type import type_name
 from distributary.codecs.types.walk import alike, children, pairs, rebuilt
 from distributary.errors import BadSchema
 from distributary.ingest.columns.layout import SOURCE, Layout, source_of
-from distributary.ingest.columns.names import RESERVED_COLUMNS, column_name, fold
+from distributary.ingest.columns.table_and_column_names import RESERVED_COLUMNS, column_name, fold
 from distributary.ingest.columns.widening import widened
 
 # What became of a column; "created" is one that its table was made with.

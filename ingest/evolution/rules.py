@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from distributary.codecs.base import decodes_any_format
 from distributary.ingest.columns.growth import GrowthRules
-from distributary.ingest.routing.ahead import ReadExpression
+from distributary.ingest.routing.read_ahead import ReadExpression
 from distributary.ingest.settings.groups import Columns, Policies, Route
 from distributary.ingest.settings.model import Settings
 

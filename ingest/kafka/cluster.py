@@ -9,7 +9,7 @@ from concurrent.futures import TimeoutError as NotInTime
 from contextlib import suppress
 from typing import TypeVar
 
-from distributary.ingest.asking import Stopped, answer_to
+from distributary.ingest.interruptible import Stopped, answer_to
 from distributary.ingest.kafka.client import Complaints, KafkaClient, Moment, NoLeader, Topic, TopicMissing
 from distributary.ingest.kafka.offsets import Positions
 

@@ -17,7 +17,7 @@ from distributary.errors import PipelineError, SetupError
 from distributary.ingest.kafka.client import Complaints, Moment, Topic
 from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.kafka.reachable import what_is_wrong
-from distributary.ingest.settings.client_options import without_secrets
+from distributary.ingest.settings.passed_on_options import without_secrets
 
 _ERRORS = "org.apache.kafka.common.errors"
 

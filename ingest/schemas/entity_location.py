@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from distributary.codecs.base import INFERRED, GrowingCodec, growing, load_codec
 from distributary.errors import BadSchema, ConfigError, SchemaNotFound
 from distributary.files import file_lock, make_folder, numbered, write_once
-from distributary.ingest.columns.names import ENTITY, table_name
+from distributary.ingest.columns.table_and_column_names import ENTITY, table_name
 from distributary.ingest.schemas.hints import hinted, hints_of
 from distributary.ingest.schemas.location import SUFFIX, SchemaLocation, file_text
 from distributary.ingest.schemas.subjects import inferred_subject

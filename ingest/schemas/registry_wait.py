@@ -8,7 +8,7 @@ from time import monotonic
 from typing import TypeVar
 
 from distributary.errors import RegistryUnavailable
-from distributary.ingest.asking import Stopped, answer_to
+from distributary.ingest.interruptible import Stopped, answer_to
 from distributary.ingest.progress import Progress
 
 T = TypeVar("T")

@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from distributary.codecs.base import BUILT_IN
-from distributary.ingest.columns import names
-from distributary.ingest.settings.client_options import ClientOptions
-from distributary.ingest.settings.kafka_options import check_kafka, check_spark, spark_options
+from distributary.ingest.columns import table_and_column_names as names
+from distributary.ingest.settings.passed_on_options import ClientOptions
+from distributary.ingest.settings.refused_kafka_options import check_kafka, check_spark, spark_options
 from distributary.registry.confluent.options import RegistryAccess
 from distributary.values import (
     Bytes,

@@ -26,16 +26,15 @@ from distributary.errors import CommitImpossible, PipelineError
 from distributary.ingest.columns.differences import Difference, differences, only_wider, retyped, storable
 from distributary.ingest.columns.growth import Change
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.columns.names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.columns.widening import Widening, widenings
 from distributary.ingest.kafka.columns import kafka_fields, table_schema
 from distributary.ingest.pins import Coordinates
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.spark.error_classes import overflowed
-from distributary.ingest.tables import by_spark as spark_tables
-from distributary.ingest.tables.book import ENTITY_PROPERTY, TableBook
-from distributary.ingest.tables.by_spark import definition, spark_schema
+from distributary.ingest.tables import state_by_spark as spark_tables
 from distributary.ingest.tables.conditions import quoted
+from distributary.ingest.tables.known_tables import ENTITY_PROPERTY, TableBook
 from distributary.ingest.tables.ledger import (
     BATCHES_SCHEMA,
     CHANGES_SCHEMA,
@@ -43,6 +42,7 @@ from distributary.ingest.tables.ledger import (
 )
 from distributary.ingest.tables.log import create_actions, entry, put_entry
 from distributary.ingest.tables.state import Path, TableState, read_state, state_of
+from distributary.ingest.tables.state_by_spark import definition, spark_schema
 
 OWN_TABLES: Mapping[str, pa.Schema] = {
     QUARANTINE_TABLE: QUARANTINE_SCHEMA,

@@ -15,9 +15,9 @@ from pyspark.sql import functions as sql
 
 from distributary.ingest.columns.differences import retyped
 from distributary.ingest.parquet.data_file import DataFile
-from distributary.ingest.tables.by_spark import spark_schema
 from distributary.ingest.tables.conditions import quoted
 from distributary.ingest.tables.state import TableState
+from distributary.ingest.tables.state_by_spark import spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

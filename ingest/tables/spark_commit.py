@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from distributary.errors import SumsDisagree
 from distributary.ingest.columns.differences import differences, only_wider
 from distributary.ingest.spark.error_classes import refused_row
-from distributary.ingest.tables import by_spark as spark_tables
+from distributary.ingest.tables import state_by_spark as spark_tables
 from distributary.ingest.tables.rows import rows_for_table
 from distributary.ingest.tables.state import read_state
 from distributary.ingest.tables.transaction import TableCommit, is_in

@@ -19,9 +19,9 @@ from pyarrow import fs
 
 from distributary.errors import PipelineError
 from distributary.ingest.columns.layout import SOURCE
-from distributary.ingest.columns.names import words_of
-from distributary.ingest.tables import by_spark as spark_tables
+from distributary.ingest.columns.table_and_column_names import words_of
 from distributary.ingest.tables import conditions as native_conditions
+from distributary.ingest.tables import state_by_spark as spark_tables
 from distributary.ingest.tables.conditions import Definition
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from pyspark import TaskContext
 from distributary.codecs.types.masks import Rows
 from distributary.codecs.wire.header import NO_USABLE_HEADER, TOMBSTONE, Frames, bodies
 from distributary.ingest import pins as reasons
-from distributary.ingest.kafka.places import count_spans
+from distributary.ingest.kafka.offset_spans import count_spans
 from distributary.ingest.kafka.records import raw_records
 from distributary.ingest.pins import Pins, RecordKey, Verdict, numbers_of_records
-from distributary.ingest.worker.batch import Batch
 from distributary.ingest.worker.keys import Keys, LookedAt
 from distributary.ingest.worker.per_entity import EntityDemux
 from distributary.ingest.worker.placement import decode
+from distributary.ingest.worker.record_group import Batch
 from distributary.ingest.worker.report import TaskReport, to_batch
 from distributary.ingest.worker.spark_rows import SparkRows
 from distributary.ingest.worker.task import Task, tally

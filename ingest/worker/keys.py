@@ -14,7 +14,7 @@ from distributary.codecs.types.masks import Rows
 from distributary.codecs.wire.header import Frames, bodies
 from distributary.ingest.kafka.records import ENTITY, TEXT
 from distributary.ingest.pins import PinnedKeys, RecordKey, numbers_of_records
-from distributary.ingest.worker.guard import deadly
+from distributary.ingest.worker.child_process import deadly
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,9 @@ from distributary.codecs.wire.header import Frames, bodies
 from distributary.ingest.pins import newest_of_entities
 from distributary.ingest.routing.routes import Records, as_entities, entities
 from distributary.ingest.schemas.entity_location import NO_FIELDS, entity_name
-from distributary.ingest.worker.batch import Batch, Named, Own
 from distributary.ingest.worker.families import Families, Part
 from distributary.ingest.worker.placement import decode, place
+from distributary.ingest.worker.record_group import Batch, Named, Own
 from distributary.ingest.worker.task import Task, tally
 from distributary.registry.base import Schema
 

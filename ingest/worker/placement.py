@@ -16,14 +16,14 @@ from distributary.ingest import pins as reasons
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.conform.rescued import joined
 from distributary.ingest.kafka.columns import kafka_arrays, kafka_fields
-from distributary.ingest.kafka.places import committed, place_of
+from distributary.ingest.kafka.offset_spans import committed, place_of
 from distributary.ingest.kafka.records import TEXT
 from distributary.ingest.pins import PinnedRecord, Verdict
-from distributary.ingest.worker.batch import Batch
+from distributary.ingest.worker.child_process import deadly
 from distributary.ingest.worker.entities import DENIED, NONE, WAITING
-from distributary.ingest.worker.guard import deadly
+from distributary.ingest.worker.fields_seen import note, note_outgrown
+from distributary.ingest.worker.record_group import Batch
 from distributary.ingest.worker.report import Growth, Wish
-from distributary.ingest.worker.sightings import note, note_outgrown
 from distributary.ingest.worker.task import Task, tally
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from distributary.codecs.types.masks import Rows
-from distributary.ingest.columns.names import QUARANTINE_TABLE
-from distributary.ingest.kafka.places import committed, place_of
+from distributary.ingest.columns.table_and_column_names import QUARANTINE_TABLE
+from distributary.ingest.kafka.offset_spans import committed, place_of
 from distributary.ingest.parquet.buffers import TableBuffers
 from distributary.ingest.pins import Pins, Verdict
 from distributary.ingest.tables.ledger import (

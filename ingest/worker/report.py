@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from distributary.ingest.checkpoint.histories import join_met
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.kafka.places import Spans, join_spans
+from distributary.ingest.kafka.offset_spans import Spans, join_spans
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.pins import Coordinates, RecordKey
-from distributary.ingest.worker.sightings import LackedFields, Outgrown, join, join_outgrown
+from distributary.ingest.worker.fields_seen import LackedFields, Outgrown, join, join_outgrown
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -20,7 +20,7 @@ from distributary.codecs.types.masks import Rows
 from distributary.codecs.wire.header import Frames, bodies
 from distributary.ingest.kafka.records import RAW_SCHEMA, raw_records
 from distributary.ingest.pins import Pins, numbers_of_records
-from distributary.ingest.worker.guard import deadly
+from distributary.ingest.worker.child_process import deadly
 from distributary.ingest.worker.task import codec_of
 
 # The columns beside RAW's: which pinned record type it is (null: none), and the body for Spark to decode.

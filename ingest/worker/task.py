@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 from distributary.codecs.base import Codec, RecordReader, codec_knowing, validating
 from distributary.codecs.types.masks import Rows
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.columns.names import QUARANTINE_TABLE
+from distributary.ingest.columns.table_and_column_names import QUARANTINE_TABLE
 from distributary.ingest.kafka.columns import table_schema
-from distributary.ingest.kafka.places import place_of
+from distributary.ingest.kafka.offset_spans import place_of
 from distributary.ingest.parquet.buffers import Chunk, TableBuffers
 from distributary.ingest.pins import Pins
 from distributary.ingest.tables.ledger import (

@@ -11,7 +11,7 @@ import yaml
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from distributary.ingest.columns.names import QUARANTINE_TABLE
+from distributary.ingest.columns.table_and_column_names import QUARANTINE_TABLE
 from distributary.ingest.progress import Progress, Summary
 from distributary.ingest.settings.model import Settings, load
 from distributary.ingest.supervisor import Restart

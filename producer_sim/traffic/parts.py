@@ -9,8 +9,8 @@ from pydantic import Field, field_validator, model_validator
 
 from distributary.codecs.base import decodes_any_format
 from distributary.codecs.changes.classify import ChangeClass
-from distributary.ingest.settings.client_options import ClientOptions
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.settings.passed_on_options import ClientOptions
 from distributary.producer_sim.events.routes import Routed
 from distributary.producer_sim.events.versions import EVENT_TYPES
 from distributary.producer_sim.formats.base import FORMATS

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from distributary import errors
     from distributary.codecs import reasons
     from distributary.codecs.base import Codec, Decoded, Failure, RecordPath, RecordReader
-    from distributary.codecs.bisect import Undecodable, decode_each
+    from distributary.codecs.broken_payloads import Undecodable, decode_each
     from distributary.codecs.wire.header import Frames
     from distributary.codecs.wire.header import split as split_headers
     from distributary.ingest.evolution.offered import Offer
-    from distributary.ingest.evolution.plan import Step
+    from distributary.ingest.evolution.planner import Step
     from distributary.ingest.evolution.verdicts import TableVerdict
     from distributary.ingest.evolution.watched import WatchedSubject
     from distributary.ingest.infer import Inference, Inferred, infer

@@ -15,13 +15,13 @@ from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.progress import Silent
-from distributary.ingest.schemas.book import SchemaBook
+from distributary.ingest.schemas.known_schemas import SchemaBook
 from distributary.ingest.schemas.registry_wait import RegistryWait
 from distributary.ingest.schemas.store import PinsStore
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.model import Settings
-from distributary.ingest.tables.book import ENTITY_PROPERTY, TableBook
 from distributary.ingest.tables.change import create
+from distributary.ingest.tables.known_tables import ENTITY_PROPERTY, TableBook
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.worker.report import WrittenFile
 from distributary.producer_sim.formats.protobuf import schema_text

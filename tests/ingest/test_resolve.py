@@ -17,7 +17,7 @@ from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifest_file import ManifestStore
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.resolve import resolve, stuck_tables
-from distributary.ingest.tables.book import ENTITY_PROPERTY
+from distributary.ingest.tables.known_tables import ENTITY_PROPERTY
 
 A = pa.schema([])
 GOLF, QUEST = folder("golf"), folder("quest")

@@ -11,7 +11,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from distributary.codecs.base import load_codec
-from distributary.ingest.columns.names import table_name
+from distributary.ingest.columns.table_and_column_names import table_name
 from distributary.ingest.settings.groups import NamedTable
 from distributary.ingest.tables.ledger import BATCHES_SCHEMA, QUARANTINE_SCHEMA
 from distributary.producer_sim.events.routes import Routed

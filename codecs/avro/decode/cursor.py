@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from distributary.codecs import reasons
-from distributary.codecs.bisect import Undecodable
+from distributary.codecs.broken_payloads import Undecodable
 
 # How deeply values that contain themselves may nest, every record, array and map in them counted.
 MAX_NESTING: Final = 100

@@ -31,7 +31,7 @@ from distributary.codecs.avro.resolution.steps import (
     Symbols,
 )
 from distributary.codecs.avro.types.columns import Column, Shape, only_column
-from distributary.codecs.bisect import Undecodable
+from distributary.codecs.broken_payloads import Undecodable
 from distributary.codecs.types.masks import Mask, is_valid
 from distributary.codecs.types.walk import around, held, places
 

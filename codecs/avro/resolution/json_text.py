@@ -25,7 +25,7 @@ from distributary.codecs.avro.resolution.steps import (
 )
 from distributary.codecs.avro.types.columns import Shape
 from distributary.codecs.avro.types.schema import Kind, Logical
-from distributary.codecs.bisect import Undecodable
+from distributary.codecs.broken_payloads import Undecodable
 from distributary.codecs.types.json_value import encoded
 
 Convert: TypeAlias = Callable[[Any], Any]

@@ -18,7 +18,7 @@ from distributary.codecs.avro.types.schema import AvroType, Kind, parse_schema
 from distributary.codecs.avro.types.union_members import named_by_type
 from distributary.codecs.avro.types.unroll import unrolled
 from distributary.codecs.base import Decoded
-from distributary.codecs.bisect import decode_each
+from distributary.codecs.broken_payloads import decode_each
 from distributary.codecs.types.row_shape import empty_rows
 from distributary.errors import DecoderUnavailable
 from distributary.registry.base import Schema

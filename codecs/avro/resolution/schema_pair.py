@@ -45,7 +45,7 @@ from distributary.codecs.avro.types.columns import (
     struct_of,
 )
 from distributary.codecs.avro.types.schema import AvroType, Extras, Kind
-from distributary.codecs.bisect import Undecodable
+from distributary.codecs.broken_payloads import Undecodable
 from distributary.errors import BadSchema
 
 

@@ -133,7 +133,7 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Tell what a schema would change, and whether the registry takes it as the next version; exit code 3 if not."""
-    from distributary.codecs.schema_changes import changes_between
+    from distributary.codecs.changes_between import changes_between
 
     imports, text = [reference(one) for one in references or ()], text_of(file)
     with asking(registry, settings) as asked:

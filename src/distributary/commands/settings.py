@@ -12,7 +12,7 @@ import typer
 from distributary.errors import ConfigError, SetupError
 
 if TYPE_CHECKING:
-    from distributary.ingest.routing.ahead import ReadExpression
+    from distributary.ingest.routing.read_ahead import ReadExpression
     from distributary.ingest.settings.model import Settings
 
 app = typer.Typer(help="Check settings files, and help editors to.", no_args_is_help=True)
@@ -49,7 +49,7 @@ def routing_expression(file: Path, settings: Settings, unseen: str = "") -> Read
     text = settings.route.expression
     if text is None:
         return None
-    from distributary.ingest.routing.ahead import read_ahead
+    from distributary.ingest.routing.read_ahead import read_ahead
     from distributary.ingest.settings.yaml_file import read
 
     try:

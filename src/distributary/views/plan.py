@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from distributary.views.terminal import one_line
 
 if TYPE_CHECKING:
-    from distributary.ingest.evolution.plan import Step
+    from distributary.ingest.evolution.planner import Step
     from distributary.ingest.evolution.verdicts import TableVerdict
     from distributary.ingest.evolution.watched import WatchedSubject
     from distributary.ingest.plan import Plan

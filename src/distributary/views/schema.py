@@ -13,7 +13,7 @@ from distributary.views.terminal import one_line, printable
 
 if TYPE_CHECKING:
     from distributary.codecs.changes.classify import SchemaChange
-    from distributary.codecs.schema_changes import Changes
+    from distributary.codecs.changes_between import Changes
     from distributary.errors import SchemaError
     from distributary.registry.base import SubjectVersion
     from distributary.registry.confluent.catalogue import Latest
@@ -77,7 +77,7 @@ def shown(schema: Schema, version: SubjectVersion | None) -> dict[str, Any]:
 
 def shown_text(answer: Mapping[str, Any], schema: Schema) -> str:
     """The same for a terminal."""
-    from distributary.registry.readable import readable
+    from distributary.registry.readable_text import readable
 
     named = f"{answer['subject']} version {answer['version']}, " if answer["subject"] else ""
     gone = ", deleted" if answer["deleted"] else ""
@@ -125,8 +125,8 @@ class Difference:
 
 def difference(before: SubjectVersion, old: Schema, after: SubjectVersion, new: Schema) -> Difference:
     """What changed from one version to another."""
-    from distributary.codecs.schema_changes import changes_between
-    from distributary.registry.readable import readable
+    from distributary.codecs.changes_between import changes_between
+    from distributary.registry.readable_text import readable
 
     names = (f"version {before.version} (id {before.id})", f"version {after.version} (id {after.id})")
     lines = unified_diff(_plain(readable(old)), _plain(readable(new)), *names, lineterm="")
@@ -169,7 +169,7 @@ class Step:
 
 def steps(versions: Sequence[SubjectVersion], schemas: Sequence[Schema | SchemaError]) -> list[Step]:
     """A subject's versions, each held against the one before it, deleted or not."""
-    from distributary.codecs.schema_changes import changes_between
+    from distributary.codecs.changes_between import changes_between
 
     told: list[Step] = []
     before: Schema | None = None

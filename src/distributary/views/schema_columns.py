@@ -10,7 +10,7 @@ from distributary.errors import BadSchema
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from distributary.codecs.schema_changes import Changes
+    from distributary.codecs.changes_between import Changes
     from distributary.registry.base import Schema
 
 
@@ -29,7 +29,7 @@ class Columns:
 def columns_of(schema: Schema) -> Columns:
     """The columns of a schema, as a table has them."""
     from distributary.codecs.base import load_codec
-    from distributary.codecs.schema_changes import ANY_CODEC
+    from distributary.codecs.changes_between import ANY_CODEC
 
     try:
         reader = load_codec(ANY_CODEC).reader(schema, ())

@@ -24,7 +24,7 @@ from distributary.codecs.base import load_codec
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifest_file import ManifestStore
 from distributary.ingest.columns.growth import extend
-from distributary.ingest.columns.names import CHANGES_TABLE
+from distributary.ingest.columns.table_and_column_names import CHANGES_TABLE
 from distributary.ingest.pins import PinnedRecord, RecordKey
 from distributary.ingest.schemas.store import PinsStore
 from distributary.producer_sim.stack.local import LocalStack

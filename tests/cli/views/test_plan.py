@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from distributary.ingest.evolution.candidates import Candidate
-from distributary.ingest.evolution.plan import Step, TablePlan
+from distributary.ingest.evolution.planner import Step, TablePlan
 from distributary.ingest.evolution.verdicts import Action, TableVerdict
 from distributary.ingest.plan import Plan
 from distributary.registry.base import Schema

@@ -6,7 +6,7 @@ from tests.ingest.batches import demuxed
 from tests.ingest.kafka_records import numbered, pins, value
 
 from distributary.ingest.batch.passes import discard
-from distributary.ingest.columns.names import QUARANTINE_TABLE
+from distributary.ingest.columns.table_and_column_names import QUARANTINE_TABLE
 
 
 def test_an_attempt_that_is_given_up_leaves_no_file(tmp_path: Path) -> None:

@@ -20,12 +20,12 @@ from tests.ingest.pipelines import checkpoint, registry, schema_book, settings, 
 from distributary.errors import PolicyStopped
 from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.batch.passes import Workers
+from distributary.ingest.batch.restart import RestartToEvolve
 from distributary.ingest.batch.rewrite import Rewriter
 from distributary.ingest.batch.runner import BatchRunner, Done, Run, RunMemory, worker_rules
-from distributary.ingest.batch.schema_answers import RestartToEvolve
 from distributary.ingest.checkpoint.lease import Lease
 from distributary.ingest.checkpoint.manifest_file import ManifestStore
-from distributary.ingest.columns.names import BATCHES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.evolution.rules import rules_of
 from distributary.ingest.pins import Pins
 from distributary.ingest.tables.log_commit import NativeCommits

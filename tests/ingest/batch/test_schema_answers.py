@@ -10,7 +10,8 @@ from tests.ingest import kafka_records as records
 from tests.ingest.pipelines import checkpoint, registry, schema_book, settings
 
 from distributary.errors import EvolutionStopped
-from distributary.ingest.batch.schema_answers import RestartToEvolve, SchemaAnswers
+from distributary.ingest.batch.restart import RestartToEvolve
+from distributary.ingest.batch.schema_answers import SchemaAnswers
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.pins import PinnedTable, RecordKey, Verdict
 from distributary.ingest.worker.report import Questions

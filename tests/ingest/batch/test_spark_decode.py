@@ -28,8 +28,8 @@ from distributary.ingest.pins import PinnedRecord, Pins
 from distributary.ingest.routing.parser import native_tree
 from distributary.ingest.schemas.entity_location import NO_FIELDS
 from distributary.ingest.settings.groups import Route
+from distributary.ingest.worker.fields_seen import LackedField, Sighting
 from distributary.ingest.worker.report import TaskReport
-from distributary.ingest.worker.sightings import LackedField, Sighting
 from distributary.registry.base import Schema
 
 pytestmark = pytest.mark.spark

@@ -24,9 +24,9 @@ from distributary.ingest.checkpoint.manifest import (
     Role,
     SpanRead,
     TableFiles,
-    check_sums,
 )
 from distributary.ingest.checkpoint.manifest_file import KEPT, ManifestStore, from_bytes, to_bytes
+from distributary.ingest.checkpoint.sums import check_sums
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.parquet.data_file import DataFile

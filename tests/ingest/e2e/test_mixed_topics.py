@@ -16,7 +16,7 @@ from tests.ingest.e2e.registry_proxy import registry_proxy
 
 from distributary.errors import ConfigError, PolicyStopped
 from distributary.ingest.inference.topic import infer
-from distributary.ingest.kafka.connect import connect
+from distributary.ingest.kafka.connection import connect
 from distributary.ingest.progress import Silent
 from distributary.registry.base import SchemaType
 from distributary.registry.confluent.registry import ConfluentRegistry

@@ -19,7 +19,7 @@ from tests.ingest.e2e.handmade import (
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
 from distributary.errors import PolicyStopped
-from distributary.ingest.columns.names import RESERVED_TABLES, table_name
+from distributary.ingest.columns.table_and_column_names import RESERVED_TABLES, table_name
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -66,7 +66,7 @@ def paths_beside(kit: PipelineKit) -> set[Path]:
     return {path for path in kit.folder.rglob("*") if kit.root not in (path, *path.parents)}
 
 
-# Two hundred tables each; names that are not folded are held to the same rules by tests/ingest/columns/test_names.py.
+# Two hundred tables each; names that are not folded are held to the same rules by tests/ingest/columns/test_table_and_column_names.py.
 @pytest.mark.parametrize("fold_case", [True, pytest.param(False, marks=pytest.mark.heavy)])
 def test_hostile_names_get_tables_inside_the_root_each_value_its_own(
     kit: PipelineKit, fold_case: bool

@@ -24,7 +24,7 @@ from tests.ingest.e2e.handmade import (
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
 from distributary.errors import PolicyStopped
-from distributary.ingest.columns.names import BATCHES_TABLE
+from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE
 from distributary.ingest.run import run
 from distributary.registry.memory import MemoryRegistry
 
@@ -165,7 +165,7 @@ def test_a_producer_ahead_of_the_registry_is_told_of_once_and_its_records_are_de
 ) -> None:
     schema = registered(kit)
     ahead = schema.value(game="chess", player="a") + b"\xf8\x7f\x01"
-    with caplog.at_level(logging.WARNING, "distributary.ingest.worker.sightings"):
+    with caplog.at_level(logging.WARNING, "distributary.ingest.worker.fields_seen"):
         # Two batches of one run, each with a record that has field 2047.
         kit.configured(limits={"batch_rows": 2})
         kit.send([schema.value(game="chess", player="b"), ahead, ahead, ahead])

@@ -6,7 +6,7 @@ import pytest
 from tests.ingest.kafka_records import PINNED
 from tests.ingest.pipelines import settings
 
-from distributary.ingest.batch.schema_answers import RestartToEvolve
+from distributary.ingest.batch.restart import RestartToEvolve
 from distributary.ingest.evolution.rules import tables_grow, worker_policies
 from distributary.ingest.pins import PinnedRecord, describe
 

@@ -22,12 +22,12 @@ from distributary.codecs.types.fields import part
 from distributary.errors import BadSchema
 from distributary.ingest.columns.growth import extend, grown
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.columns.names import table_name
+from distributary.ingest.columns.table_and_column_names import table_name
 from distributary.ingest.conform.conversion import conversion_for
 from distributary.ingest.evolution.rules import rules_of, tables_grow, tables_widen, worker_policies
 from distributary.ingest.evolution.verdicts import TableVerdict, verdicts, verdicts_of_table
 from distributary.ingest.pins import PinnedRecord, PinnedTable
-from distributary.ingest.routing.ahead import ReadExpression, read_ahead
+from distributary.ingest.routing.read_ahead import ReadExpression, read_ahead
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.worker.demux import Demultiplexer
 from distributary.producer_sim.formats.corruption import framed

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from distributary.errors import ConfigError
 from distributary.ingest.inference.entities import infer_entities
 from distributary.ingest.inference.topic import infer
-from distributary.ingest.kafka.connect import connect
+from distributary.ingest.kafka.connection import connect
 from distributary.ingest.settings.model import Settings
 from distributary.producer_sim.stack.local import LocalStack
 

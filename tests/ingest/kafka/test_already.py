@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.ingest.kafka_records import Sent, batch
 
-from distributary.ingest.kafka.places import Ends, committed
+from distributary.ingest.kafka.offset_spans import Ends, committed
 
 RAW = batch([Sent(b"", 4), Sent(b"", 5), Sent(b"", 4, partition=1), Sent(b"", 4, topic="other")])
 

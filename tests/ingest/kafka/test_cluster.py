@@ -17,10 +17,10 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from distributary.errors import BrokerUnavailable, ConfigError, SetupError
-from distributary.ingest.asking import Stopped
+from distributary.ingest.interruptible import Stopped
 from distributary.ingest.kafka.client import Complaints, Moment, Topic
 from distributary.ingest.kafka.cluster import KafkaCluster, lag
-from distributary.ingest.kafka.connect import connect
+from distributary.ingest.kafka.connection import connect
 from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.settings.groups import Source
 from distributary.producer_sim.stack.local import LocalStack

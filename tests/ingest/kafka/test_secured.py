@@ -15,7 +15,7 @@ from tests.ingest.secured_broker import PLANTED, SecuredBroker, token_endpoint
 
 from distributary.errors import ConfigError, DistributaryError, SetupError
 from distributary.ingest.kafka.cluster import KafkaCluster
-from distributary.ingest.kafka.connect import connect
+from distributary.ingest.kafka.connection import connect
 from distributary.ingest.settings.groups import Source
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.spark_files import batch_offsets
-from distributary.ingest.kafka.connect import connect
+from distributary.ingest.kafka.connection import connect
 from distributary.ingest.kafka.offsets import Offsets, Positions
 from distributary.ingest.kafka.source import EARLIEST, complete, read_range, read_stream, warm_up
 from distributary.ingest.settings.model import Settings

@@ -13,7 +13,7 @@ from distributary.codecs.base import INFERRED, load_codec
 from distributary.errors import RegistryUnavailable, SchemaNotFound
 from distributary.ingest.pins import newest_inferred
 from distributary.ingest.progress import Silent
-from distributary.ingest.schemas.book import SchemaBook
+from distributary.ingest.schemas.known_schemas import SchemaBook
 from distributary.ingest.schemas.location import SchemaLocation
 from distributary.ingest.schemas.mixed import MixedSchemas
 from distributary.ingest.schemas.registry_wait import RegistryWait

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from distributary.errors import RegistryUnavailable, SchemaNotFound
-from distributary.ingest import asking
-from distributary.ingest.asking import Stopped
+from distributary.ingest import interruptible
+from distributary.ingest.interruptible import Stopped
 from distributary.ingest.progress import Silent
 from distributary.ingest.schemas import registry_wait
 from distributary.ingest.schemas.registry_wait import RegistryWait
@@ -52,7 +52,7 @@ def test_a_run_that_is_told_to_stop_does_not_wait(monkeypatch: pytest.MonkeyPatc
 def test_a_run_that_is_told_to_stop_does_not_wait_for_a_question_that_hangs(
     how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "GRACE_SECONDS", 0.01)
+    monkeypatch.setattr(interruptible, "GRACE_SECONDS", 0.01)
     stop, over = threading.Event(), threading.Event()
 
     def hang() -> str:

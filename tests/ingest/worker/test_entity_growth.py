@@ -16,13 +16,14 @@ from tests.ingest.pipelines import checkpoint, settings, table_book
 
 from distributary.codecs.base import load_codec
 from distributary.errors import EvolutionStopped
-from distributary.ingest.batch.schema_answers import RestartToEvolve, SchemaAnswers
+from distributary.ingest.batch.restart import RestartToEvolve
+from distributary.ingest.batch.schema_answers import SchemaAnswers
 from distributary.ingest.batch.table_rules import TableRules
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.pins import PinnedTable, Pins
 from distributary.ingest.progress import Silent
-from distributary.ingest.schemas.book import SchemaBook
 from distributary.ingest.schemas.entity_location import EntitySchemas
+from distributary.ingest.schemas.known_schemas import SchemaBook
 from distributary.ingest.schemas.registry_wait import RegistryWait
 from distributary.ingest.schemas.store import PinsStore
 

@@ -12,9 +12,9 @@ from tests.ingest.kafka_records import TOPIC, Sent, aside_rows, batch, pins, row
 from distributary.ingest.pins import PinnedRecord
 from distributary.ingest.settings.groups import Route
 from distributary.ingest.worker.demux import Demultiplexer
+from distributary.ingest.worker.fields_seen import GrowthWarnings, Sighting
+from distributary.ingest.worker.fields_seen import join_outgrown as join
 from distributary.ingest.worker.report import TaskReport, to_batch, total
-from distributary.ingest.worker.sightings import GrowthWarnings, Sighting
-from distributary.ingest.worker.sightings import join_outgrown as join
 from distributary.registry.base import Schema
 
 TEXT = '{"type":"struct","fields":[{"name":"game","type":"string","nullable":true,"metadata":{}}]}'

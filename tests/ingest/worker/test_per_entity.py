@@ -12,12 +12,12 @@ from tests.ingest.kafka_records import TOPIC, Sent, aside_rows, batch, pins, row
 
 from distributary.codecs.base import INFERRED
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.columns.names import QUARANTINE_TABLE
+from distributary.ingest.columns.table_and_column_names import QUARANTINE_TABLE
 from distributary.ingest.pins import PinnedRecord, PinnedTable, Pins, for_workers
 from distributary.ingest.settings.groups import NamedTable, Policies, Route
 from distributary.ingest.worker.demux import Demultiplexer
+from distributary.ingest.worker.fields_seen import Sighting
 from distributary.ingest.worker.report import TaskReport
-from distributary.ingest.worker.sightings import Sighting
 from distributary.registry.base import Schema
 
 ROUTE = Route(field="game", table="{entity}")

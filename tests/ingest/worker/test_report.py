@@ -12,9 +12,9 @@ from tests.ingest.kafka_records import task_report
 from tests.ingest.pipelines import written
 
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.kafka.places import Span
+from distributary.ingest.kafka.offset_spans import Span
+from distributary.ingest.worker.fields_seen import LackedField, Sighting
 from distributary.ingest.worker.report import Growth, TaskReport, Wish, to_batch, total
-from distributary.ingest.worker.sightings import LackedField, Sighting
 
 COUNTS = st.dictionaries(st.sampled_from("abc"), st.integers(1, 9)).map(Counter)
 REPORTS = st.builds(

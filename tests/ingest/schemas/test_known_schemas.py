@@ -7,9 +7,9 @@ import pytest
 from tests.ingest.pipelines import SUBJECT, checkpoint, registry, schema_book
 
 from distributary.errors import CheckpointMismatch
-from distributary.ingest.asking import Stopped
 from distributary.ingest.columns.growth import GrowthRules
-from distributary.ingest.schemas.book import SchemaBook
+from distributary.ingest.interruptible import Stopped
+from distributary.ingest.schemas.known_schemas import SchemaBook
 from distributary.producer_sim.formats.protobuf import schema_text
 from distributary.registry.memory import MemoryRegistry
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distributary.codecs.bisect import Undecodable, decode_each
+from distributary.codecs.broken_payloads import Undecodable, decode_each
 
 SCHEMA = pa.schema([pa.field("v", pa.binary())])
 EMPTY = pa.RecordBatch.from_pylist([], SCHEMA)

@@ -16,10 +16,10 @@ from distributary.errors import ConfigError
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.evolution.candidates import Candidates
 from distributary.ingest.evolution.pairing import Known
-from distributary.ingest.evolution.plan import Planner, Step
+from distributary.ingest.evolution.planner import Planner, Step
 from distributary.ingest.evolution.rules import rules_of
 from distributary.ingest.pins import PinnedTable, RecordKey
-from distributary.ingest.routing.ahead import ReadExpression
+from distributary.ingest.routing.read_ahead import ReadExpression
 from distributary.ingest.routing.tree import Call, Field, Literal, Node, evaluate
 from distributary.registry.base import Schema
 from distributary.registry.memory import MemoryRegistry

@@ -13,8 +13,8 @@ import yaml
 from pyspark.sql import SparkSession
 
 from distributary.errors import ConfigError
-from distributary.ingest.routing.ahead import read_ahead
 from distributary.ingest.routing.parser import Item
+from distributary.ingest.routing.read_ahead import read_ahead
 
 SETTINGS = {
     "name": "games",
@@ -27,7 +27,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from distributary.errors import ConfigError
-from distributary.ingest.routing.ahead import read_ahead
+from distributary.ingest.routing.read_ahead import read_ahead
 from distributary.ingest.settings.model import load
 for file in sys.argv[1:]:
     settings = load(Path(file))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from distributary.codecs.base import UnknownField
-from distributary.ingest.kafka.places import place_of
+from distributary.ingest.kafka.offset_spans import place_of
 from distributary.ingest.pins import Coordinates
 
 _log = logging.getLogger(__name__)

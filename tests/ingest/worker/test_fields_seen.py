@@ -9,8 +9,8 @@ import pytest
 from tests.ingest.batches import demuxed
 from tests.ingest.kafka_records import IDS, TOPIC, Sent, body, numbered, pins, value
 
+from distributary.ingest.worker.fields_seen import LackedField, Sighting, UnknownFieldWarnings, join
 from distributary.ingest.worker.report import TaskReport, to_batch, total
-from distributary.ingest.worker.sightings import LackedField, Sighting, UnknownFieldWarnings, join
 from distributary.producer_sim.formats.corruption import framed
 
 AHEAD = framed(IDS[1], body(1, game_name="poker") + b"\xf8\x7f\x01")  # field 2047

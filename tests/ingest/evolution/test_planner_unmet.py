@@ -13,7 +13,7 @@ from distributary.codecs.base import load_codec
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.evolution.candidates import OFFERED, Candidate, Candidates
 from distributary.ingest.evolution.pairing import Known
-from distributary.ingest.evolution.plan import Planner, Step
+from distributary.ingest.evolution.planner import Planner, Step
 from distributary.ingest.evolution.rules import rules_of
 from distributary.ingest.pins import PinnedTable, RecordKey
 from distributary.registry.base import Schema

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.ingest.kafka_records import Sent, batch
 
-from distributary.ingest.kafka.places import Span, Spans, count_spans, join_spans
+from distributary.ingest.kafka.offset_spans import Span, Spans, count_spans, join_spans
 
 RECORDS = st.lists(
     st.builds(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distributary.ingest.settings.client_options import without_secrets
+from distributary.ingest.settings.passed_on_options import without_secrets
 from distributary.values import MASK
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="s3 cret";'

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from distributary.ingest.worker.guard import deadly
+from distributary.ingest.worker.child_process import deadly
 
 Rows = npt.NDArray[np.int64]
 

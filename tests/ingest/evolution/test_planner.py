@@ -16,7 +16,7 @@ from distributary.ingest.columns.growth import extend
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.evolution.candidates import Candidates
 from distributary.ingest.evolution.pairing import Known
-from distributary.ingest.evolution.plan import Planner, TablePlan
+from distributary.ingest.evolution.planner import Planner, TablePlan
 from distributary.ingest.evolution.rules import rules_of
 from distributary.ingest.pins import PinnedTable, RecordKey
 from distributary.ingest.schemas.location import SchemaLocation

@@ -1,0 +1,60 @@
+"""Whether a schema that brings columns restarts the query, stops the run, or is taken in as the batch goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from distributary.errors import EvolutionStopped
+from distributary.ingest.evolution.rules import growth_rules
+from distributary.ingest.pins import PinnedRecord, PinnedTable, describe
+from distributary.ingest.schemas.entity_location import entity_name
+from distributary.ingest.schemas.known_schemas import SchemaBook
+from distributary.ingest.settings.model import Settings
+
+
+class RestartToEvolve(Exception):
+    """The attempt is given up, nothing of it visible, so that the next one starts with the new schemas pinned."""
+
+    def __init__(self, changes: Sequence[str]) -> None:
+        super().__init__("; ".join(changes))
+        self.changes = tuple(changes)
+
+
+def decide_evolution(
+    records: Sequence[PinnedRecord],
+    schemas: SchemaBook,
+    known: Mapping[str, PinnedTable],
+    settings: Settings,
+) -> None:
+    """What `decode.evolution` says of record types that bring columns to the tables that are known.
+
+    Raises RestartToEvolve, with the schemas pinned for the next attempt, or EvolutionStopped.
+    """
+    if not known:
+        return
+    evolved = _evolved(_changing(records, known, settings), schemas, settings)
+    mode = settings.decode.evolution
+    if evolved and mode == "fail":
+        raise EvolutionStopped(
+            f"{'; '.join(evolved)}, and decode.evolution is `fail`. Run once with `restart` or `inline` to take it in"
+        )
+    if evolved and mode == "restart":
+        schemas.pin(records)
+        raise RestartToEvolve(evolved)
+
+
+def _evolved(records: Sequence[PinnedRecord], schemas: SchemaBook, settings: Settings) -> list[str]:
+    # Whether tables get columns or leave them out, this is what they would get.
+    rules = replace(growth_rules(settings), adds=True)
+    brought = [(record, schemas.brings(record, rules)) for record in records]
+    return [f"schema {describe(record)} brings {', '.join(names)}" for record, names in brought if names]
+
+
+def _changing(
+    records: Sequence[PinnedRecord], known: Mapping[str, PinnedTable], settings: Settings
+) -> list[PinnedRecord]:
+    """Those that may change a table: one that is only coming is not changed by what its first records bring."""
+    fold_case = settings.route.fold_case
+    there = {None, *(entity_name(table.entity, fold_case) for table in known.values())}
+    return [record for record in records if record.schema.entity in there]
