@@ -182,25 +182,44 @@ def _draft_of(node: Any, default: _Draft) -> _Draft:
 def _lenient(draft: _Draft, *also: _Draft) -> _Draft:
     """The draft where ids that are none are not seen: a number, or `#/properties/a`, which some generators write everywhere.
 
+    What is no schema, such as a boolean of draft-04 or a number, has no id, no anchors and no subschemas.
     `also` are drafts whose words for an anchor are right, too.
     """
     make: Any = Specification  # attrs makes its arguments, of which mypy knows nothing
     found: _Draft = make(
         name=draft.name,
         id_of=lambda node: _id_of(draft, node),
-        subresources_of=draft.subresources_of,
+        subresources_of=lambda node: _subschemas(draft, node),
         maybe_in_subresource=draft.maybe_in_subresource,
-        anchors_in=lambda _, node: [anchor for one in (draft, *also) for anchor in one.anchors_in(node)],
+        anchors_in=lambda _, node: [anchor for one in (draft, *also) for anchor in _anchors(one, node)],
     )
     return found
 
 
 def _id_of(draft: _Draft, node: Any) -> str | None:
+    if not isinstance(node, dict):
+        return None
     try:
         found = draft.id_of(node)
     except AttributeError:
         return None
     return found if isinstance(found, str) and not found.startswith("#") else None
+
+
+def _subschemas(draft: _Draft, node: Any) -> list[Any]:
+    if isinstance(node, dict):
+        return list(draft.subresources_of(node))
+    # A list of `items`, which 2020-12 calls `prefixItems`: many schemas that do not say their draft still have it.
+    return node if isinstance(node, list) else []
+
+
+def _anchors(draft: _Draft, node: Any) -> list[Any]:
+    if not isinstance(node, dict):
+        return []
+    try:
+        return list(draft.anchors_in(node))
+    except AttributeError:  # an id that is no text
+        return []
 
 
 # Of a schema that does not say its draft.

@@ -13,6 +13,7 @@ from distributary.errors import BadSchema
 
 INTEGER = {"type": "integer"}
 TEXT = {"type": "string"}
+DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 DRAFT_2019 = "https://json-schema.org/draft/2019-09/schema"
 
@@ -60,9 +61,7 @@ def test_what_only_looks_like_an_anchor_is_none() -> None:
         reader(schema)
 
 
-@pytest.mark.parametrize(
-    ("word", "draft"), [("$id", DRAFT_7), ("id", "http://json-schema.org/draft-04/schema#")]
-)
+@pytest.mark.parametrize(("word", "draft"), [("$id", DRAFT_7), ("id", DRAFT_4)])
 def test_older_drafts_have_their_own_words(word: str, draft: str) -> None:
     schema = {
         "$schema": draft,
@@ -121,6 +120,53 @@ def test_a_recursive_reference_leads_to_its_own_document() -> None:
 
 def test_words_of_another_draft_are_no_references() -> None:
     assert column_of({"$schema": DRAFT_7, **record(x={"$dynamicRef": "#none", **INTEGER})}) == LONG
+
+
+@pytest.mark.parametrize("draft", ["http://json-schema.org/draft-03/schema#", DRAFT_4, DRAFT_7, DRAFT_2019])
+@pytest.mark.parametrize("odd", [True, False, None, 3, "string", [TEXT]])
+def test_what_is_no_schema_of_its_draft_is_a_column_of_text(odd: Any, draft: str) -> None:
+    found = reader({"$schema": draft, **record(x=odd, y=INTEGER)}).schema
+    assert found == pa.schema([("x", STRING), ("y", LONG)])
+
+
+def test_a_schema_within_may_be_of_an_older_draft() -> None:
+    assert column_of(record(x={"$schema": DRAFT_4, **record(a=True)})) == pa.struct([("a", STRING)])
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        pytest.param({"type": "array", "items": [TEXT, INTEGER]}, id="a list of items"),
+        pytest.param({"$id": 7, **TEXT}, id="an id that is no text"),
+        pytest.param({"allOf": [3, None]}, id="no schemas"),
+    ],
+)
+def test_what_is_odd_elsewhere_hides_no_anchor_and_no_id(odd: Any) -> None:
+    schema = {
+        "$id": "http://x/root.json",
+        **record(x={"$ref": "#here"}, y={"$ref": "n.json"}, z=odd),
+        "$defs": {"here": {"$anchor": "here", **INTEGER}, "n": {"$id": "n.json", **INTEGER}},
+    }
+    found = reader(schema).schema
+    assert (found.field("x").type, found.field("y").type) == (LONG, LONG)
+
+
+def test_an_anchor_may_be_in_a_list_of_items() -> None:
+    tuple_ = {"type": "array", "items": [{"$anchor": "here", **INTEGER}]}
+    assert reader(record(x={"$ref": "#here"}, y=tuple_)).schema.field("x").type == LONG
+
+
+def test_a_reference_of_an_older_draft_hides_no_anchor() -> None:
+    other = {"$schema": DRAFT_4, **record(n=INTEGER), "definitions": {"odd": True, "id": {"id": 7}}}
+    schema = {**record(x={"$ref": "#here"}), "$defs": {"here": {"$anchor": "here", **INTEGER}}}
+    assert column_of(schema, **{"other.json": other}) == LONG
+
+
+@pytest.mark.parametrize("here", [{"$anchor": "here"}, {"id": "#here"}])
+def test_words_of_another_draft_are_no_anchors(here: Any) -> None:
+    schema = {**record(x={"$ref": "#here"}), "definitions": {"here": {**here, **INTEGER}}}
+    with pytest.raises(BadSchema, match="nothing at that place"):
+        reader({"$schema": DRAFT_7, **schema})
 
 
 @pytest.mark.parametrize(
