@@ -13,6 +13,7 @@ from distributary.errors import CheckpointMismatch
 from distributary.files import write_once
 from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.kafka.client import topic_id
 from distributary.ingest.kafka.cluster import UNKNOWN
 from distributary.ingest.kafka.offsets import Positions, positions_from_json, positions_to_json
 from distributary.ingest.settings.model import Settings
@@ -149,8 +150,13 @@ def _other_topics(before: Mapping[str, str], now: Mapping[str, str]) -> list[str
         f"topic {name!r} was made anew: its id was {before[name]} and is {now[name]}, so the offsets kept here count "
         f"other records. If that was meant, {_NEW_CHECKPOINT} with `start: again`"
         for name in sorted(set(before) & set(now))
-        if before[name] != now[name] and UNKNOWN not in (before[name], now[name])
+        if not _same_topic(before[name], now[name])
     ]
+
+
+def _same_topic(before: str, now: str) -> bool:
+    # Earlier versions kept an id as librdkafka spells it.
+    return UNKNOWN in (before, now) or topic_id(before) == topic_id(now)
 
 
 def _other_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

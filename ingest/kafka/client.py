@@ -21,12 +21,21 @@ Moment = Literal["earliest", "latest"] | int
 class Topic:
     """A topic as its cluster knows it.
 
-    uuid        another one after the topic was made anew; empty from a broker without any (before Kafka 2.8)
+    uuid        another one after the topic was made anew, as `topic_id` spells it; empty from a broker without any
+                (before Kafka 2.8)
     partitions  their numbers, in order
     """
 
     uuid: str
     partitions: Sequence[int]
+
+
+def topic_id(uuid: str) -> str:
+    """A topic's UUID as Kafka spells it, in base64 for URLs; librdkafka spells it in the standard base64.
+
+    https://kafka.apache.org/39/javadoc/org/apache/kafka/common/Uuid.html#toString()
+    """
+    return uuid.replace("+", "-").replace("/", "_")
 
 
 class KafkaClient(Protocol):

@@ -15,7 +15,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # exported, th
 )
 
 from distributary.errors import PipelineError, SetupError
-from distributary.ingest.kafka.client import Complaints, Moment, Topic
+from distributary.ingest.kafka.client import Complaints, Moment, Topic, topic_id
 from distributary.ingest.kafka.librdkafka import librdkafka_options
 from distributary.ingest.kafka.offsets import Positions
 
@@ -128,7 +128,7 @@ class ConfluentClient:
 
 
 def _topic(described: Any) -> Topic:
-    uuid = str(described.topic_id)
+    uuid = topic_id(str(described.topic_id))
     return Topic("" if uuid == _NO_UUID else uuid, sorted(int(one.id) for one in described.partitions))
 
 

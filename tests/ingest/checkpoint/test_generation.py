@@ -92,6 +92,13 @@ def test_topic_ids_an_old_broker_does_not_have_are_not_compared(generation: Gene
     check_same_world(generation, World("cluster-1", {"events": "", "more": ""}, FINGERPRINT))
 
 
+def test_a_topic_id_is_one_in_either_spelling(checkpoint: Checkpoint) -> None:
+    kept = born(checkpoint, "games", World("cluster-1", {"events": "ab+/cdefghijklmnopqr+A"}, {}))
+    check_same_world(kept, World("cluster-1", {"events": "ab-_cdefghijklmnopqr-A"}, {}))
+    with pytest.raises(CheckpointMismatch, match="'events' was made anew"):
+        check_same_world(kept, World("cluster-1", {"events": "ab__cdefghijklmnopqr-A"}, {}))
+
+
 def test_every_changed_setting_is_named(generation: Generation) -> None:
     now = {"route.field": "player", "decode.format": "protobuf", "sink.mode": "append", "sink.columns": {}}
     with pytest.raises(CheckpointMismatch) as caught:
