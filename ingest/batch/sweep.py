@@ -30,13 +30,16 @@ def sweep(root: str | os.PathLike[str], generation: str, decided: Container[int]
 def sweep_batch(
     root: str | os.PathLike[str], generation: str, batch_id: int, named: Container[str]
 ) -> list[Path]:
-    """Deletes a decided batch's files that its manifest does not name; returns them."""
+    """Deletes a decided batch's files that neither its manifest nor their table's Delta log names; returns them.
+
+    Everything in a table whose log cannot be read stays.
+    """
     mine = (generation_mark(generation), batch_id)
     gone = []
     for folder in sorted(entry for entry in Path(root).iterdir() if entry.is_dir()):
         with os.scandir(folder) as entries:
             names = [entry.name for entry in entries if entry.name not in named]
-        gone += [folder / name for name in names if owner(name) == mine]
+        gone += _unnamed(folder, [folder / name for name in names if owner(name) == mine])
     for file in gone:
         file.unlink(missing_ok=True)
     return gone

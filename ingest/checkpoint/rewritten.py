@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,17 +20,15 @@ class RewrittenFiles:
     """By batch and table; they take the place of those that the batch's manifest names, which stays as it was written."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        self._folder = checkpoint.rewritten
+        # Earlier versions kept them beside the user's decisions.
+        self._folder, self._earlier = checkpoint.rewritten, checkpoint.resolutions
 
     def read(self, batch_id: int) -> dict[str, tuple[DataFile, ...]]:
         """Per table what was written again. Raises CheckpointMismatch for a file that was edited."""
-        path = self._path(batch_id)
-        try:
-            with undamaged(path, _REMEDY):
-                tables = json.loads(path.read_bytes()).items()
-                return {folder: tuple(DataFile(**one) for one in files) for folder, files in tables}
-        except FileNotFoundError:
-            return {}
+        for path in (self._path(batch_id), self._earlier / f"rewritten-{batch_id}.json"):
+            with suppress(FileNotFoundError):
+                return _read(path)
+        return {}
 
     def add(self, batch_id: int, files: Mapping[str, tuple[DataFile, ...]]) -> None:
         """Keep what was written again for these tables, beside what was for others."""
@@ -39,3 +38,9 @@ class RewrittenFiles:
 
     def _path(self, batch_id: int) -> Path:
         return self._folder / f"{batch_id}.json"
+
+
+def _read(path: Path) -> dict[str, tuple[DataFile, ...]]:
+    with undamaged(path, _REMEDY):
+        tables = json.loads(path.read_bytes()).items()
+        return {folder: tuple(DataFile(**one) for one in files) for folder, files in tables}

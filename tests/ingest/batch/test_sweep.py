@@ -77,3 +77,13 @@ def test_of_a_decided_batch_only_what_its_manifest_does_not_name_goes(tmp_path: 
     assert sweep_batch(tmp_path, GENERATION, 2, {named.name}) == [orphan, elsewhere]
     assert all(path.exists() for path in (named, later, foreign))
     assert not orphan.exists()
+
+
+def test_of_a_decided_batch_a_file_that_a_log_names_stays_whatever_its_manifest_says(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    create(table, SCHEMA, {})
+    committed, orphan = left(table, GENERATION, 5), left(table, GENERATION, 5)
+    files = [DataFile("t", committed.name, 1, 4, '{"numRecords":1}')]
+    by_log(NativeCommits(), table, files, SCHEMA, "app", 5, {})
+    assert sweep_batch(tmp_path, GENERATION, 5, ()) == [orphan]
+    assert committed.exists()
