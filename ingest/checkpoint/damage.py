@@ -17,13 +17,12 @@ RESTORE = "restore it, or go on with a new checkpoint and `start: from_tables`"
 def undamaged(path: Path, remedy: str = RESTORE) -> Iterator[None]:
     """Inside, the file at `path` is read. Raises CheckpointMismatch, with the remedy, if it is not what was written.
 
-    A file that is not there raises FileNotFoundError as ever.
+    A file that is not there, or that cannot be read just now, raises its OSError as ever: that says nothing of what is in
+    it, and the next attempt may read it.
     """
     try:
         yield
-    except FileNotFoundError:
-        raise
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, OSError, pa.ArrowException) as error:
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, pa.ArrowException) as error:
         raise damaged(path, str(error) or type(error).__name__, remedy) from error
 
 

@@ -37,7 +37,12 @@ class Layout:
     @classmethod
     def read(cls, serialized: bytes) -> Layout:
         """The layout of which this is `serialized`. Raises ArrowException for anything else."""
-        return cls(pa.ipc.read_schema(pa.py_buffer(serialized)))
+        try:
+            return cls(pa.ipc.read_schema(pa.py_buffer(serialized)))
+        except (
+            OSError
+        ) as error:  # Arrow's word for bytes that it cannot make out, though nothing was read from a disk
+            raise pa.ArrowInvalid(str(error)) from error
 
     @property
     def names(self) -> list[str]:

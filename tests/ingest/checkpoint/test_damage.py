@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.ingest.batches import decided, settled
+from tests.ingest.kafka_records import TOPIC, numbered, value
 from tests.ingest.pipelines import checkpoint
 
 from distributary.errors import CheckpointMismatch, CommitImpossible
@@ -86,3 +91,34 @@ def test_a_manifest_that_is_damaged_is_named(tmp_path: Path) -> None:
     store.path(7).write_text("{")
     with pytest.raises(CheckpointMismatch, match=r"manifests/7\.json was cut off or edited.*new checkpoint"):
         store.read(7)
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ESTALE, errno.EIO])
+def test_a_file_that_just_now_cannot_be_read_is_not_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, number: int
+) -> None:
+    write, read, _ = FILES[name]
+    here = checkpoint(tmp_path)
+    write(here)
+
+    def failing(path: Path) -> bytes:
+        raise OSError(number, os.strerror(number), str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", failing)
+    with pytest.raises(OSError, match=name) as caught:
+        read(here)
+    assert caught.value.errno == number
+
+
+def test_a_manifest_with_a_layout_that_is_none_is_named(tmp_path: Path) -> None:
+    store = ManifestStore(checkpoint(tmp_path))
+    manifest = decided(tmp_path, settled(tmp_path, numbered([value(1)])), {TOPIC: {0: (0, 1)}})
+    store.write(manifest)
+    path = store.path(manifest.batch_id)
+    layout = manifest.tables[0].layout.serialized
+    # Without its head, Arrow reads it to the end before it finds that it is not a schema.
+    cut = base64.b64encode(layout[8:]).decode()
+    path.write_text(path.read_text().replace(base64.b64encode(layout).decode(), cut))
+    with pytest.raises(CheckpointMismatch, match=r"\.json was cut off or edited.*new checkpoint"):
+        store.read(manifest.batch_id)

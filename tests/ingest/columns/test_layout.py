@@ -23,6 +23,13 @@ def test_a_layout_is_the_same_however_often_it_is_made_or_sent(columns: pa.Schem
     assert same(sent.columns, columns)
 
 
+def test_bytes_that_are_no_layout_are_told_by_one_error() -> None:
+    serialized = Layout(pa.schema([("a", pa.int64())])).serialized
+    for other in (b"", b"x", serialized[:8], serialized[:-1], serialized[8:]):
+        with pytest.raises(pa.ArrowException):
+            Layout.read(other)
+
+
 @pytest.mark.parametrize(
     "other",
     [
