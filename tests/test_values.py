@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from distributary.values import (
+    MASK,
     Bytes,
     Folder,
     Group,
@@ -61,7 +63,13 @@ def test_durations(text: object, expected: object) -> None:
         ({"wait": -1}, "write a number of at least 0"),
         ({"folder": "s3://bucket"}, "s3:// is not supported"),
         ({"folder": "50%"}, "delta-rs takes % in a path"),
-        ({"file": 5}, "it must be a path"),
+        ({"folder": Path("s3://bucket/lake")}, "s3:// is not supported"),
+        ({"folder": Path("/lake/50%")}, "delta-rs takes % in a path"),
+        ({"folder": Path("a\0b")}, "NUL character; write a folder, for example ./lake"),
+        ({"file": Path("a\0b")}, "NUL character; write a file, for example ./ca.pem"),
+        ({"file": ""}, "it is empty or holds a NUL character; write a file, for example ./ca.pem"),
+        ({"file": 5}, "it must be a path; write a file"),
+        ({"password": MASK}, "is only shown in place of a secret; write the secret itself"),
         ({"other": 5}, "no setting is called so; remove it"),
     ],
 )  # fmt: skip
@@ -78,6 +86,19 @@ def test_a_path_may_be_relative_to_the_settings_and_only_a_folder_of_tables_mind
 ) -> None:
     chosen = Chosen.model_validate({"folder": "lake", "file": "50%.pem"}, context={"folder": tmp_path})
     assert (chosen.folder, chosen.file) == (tmp_path / "lake", str(tmp_path / "50%.pem"))
+
+
+def test_no_folder_of_tables_is_in_one_with_a_percent_sign() -> None:
+    with pytest.raises(ValidationError, match="it is /lake/50%off/lake, and delta-rs takes % for"):
+        Chosen.model_validate({"folder": "lake"}, context={"folder": Path("/lake/50%off")})
+
+
+def test_what_cannot_be_set_is_named_without_the_value() -> None:
+    chosen: Any = Chosen()
+    with pytest.raises(ValidationError, match="password\n  Instance is frozen") as caught:
+        chosen.password = SECRET
+    assert SECRET not in f"{caught.value} {caught.value.errors()}"
+    assert chosen.password is None
 
 
 def test_a_secret_is_never_shown() -> None:

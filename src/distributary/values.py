@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from pydantic import (
     BaseModel,
@@ -16,11 +16,12 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainSerializer,
+    ValidationError,
     ValidationInfo,
     WithJsonSchema,
 )
 from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, InitErrorDetails
 
 # The keys that lead to a setting, from the top of the file.
 Keys = tuple[str | int, ...]
@@ -94,41 +95,56 @@ class Group(BaseModel):
         frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True
     )
 
+    if not TYPE_CHECKING:  # which takes a class with this method for one whose fields can be set
+
+        def __setattr__(self, name: str, value: object) -> NoReturn:
+            # Pydantic's own error quotes the value, which may be a secret.
+            wrong = InitErrorDetails(type="frozen_instance", loc=(name,), input=None)
+            raise ValidationError.from_exception_data(type(self).__name__, [wrong], hide_input=True)
+
 
 def _empty_is_none(value: Any, info: ValidationInfo) -> Any:
     # `${TOKEN:-}` is how a file says: a secret if there is one. In Python, which has None, an empty text is a mistake.
     return None if value == "" and info.context is not None else value
 
 
-def _path(value: Any, info: ValidationInfo) -> Path:
+# `s3://bucket` as a Path, which makes one slash of two.
+_PATH_OF_A_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+
+def _path(value: Any, info: ValidationInfo, wanted: str) -> Path:
     """An absolute path: `~` expanded, a relative one taken from the settings file's folder."""
-    if isinstance(value, str):
-        if "://" in value:
-            scheme = value.partition("://")[0]
-            raise ValueError(
-                f"{scheme}:// is not supported: driver and workers write a POSIX file system that both see; "
-                "mount the storage and write its path"
-            )
-        if not value.strip() or "\0" in value:
-            raise ValueError("it is empty; write a folder, for example ./lake")
     if not isinstance(value, str | Path):
-        raise WrongValues(((), "it must be a path; write a folder, for example ./lake"))
+        raise WrongValues(((), f"it must be a path; {wanted}"))
+    text = str(value)
+    if "://" in text or (isinstance(value, Path) and _PATH_OF_A_URI.match(text)):
+        raise ValueError(
+            f"{text.partition(':')[0]}:// is not supported: driver and workers write a POSIX file system that both see; "
+            "mount the storage and write its path"
+        )
+    if not text.strip() or "\0" in text:
+        raise ValueError(f"it is empty or holds a NUL character; {wanted}")
     base = (info.context or {}).get("folder", Path.cwd())
     try:
-        expanded = Path(value).expanduser()
+        expanded = Path(text).expanduser()
     except RuntimeError:
         raise ValueError("the home folder behind ~ is not known; write the whole path") from None
     return Path(os.path.abspath(Path(base) / expanded))
 
 
 def _folder(value: Any, info: ValidationInfo) -> Path:
-    if isinstance(value, str) and "%" in value:
+    path = _path(value, info, "write a folder, for example ./lake")
+    if "%" in str(value):
         raise ValueError("delta-rs takes % in a path for the start of an escape; write a path without it")
-    return _path(value, info)
+    if "%" in str(path):
+        raise ValueError(
+            f"it is {path}, and delta-rs takes % for the start of an escape; write a whole path without it"
+        )
+    return path
 
 
 def _file_name(value: Any, info: ValidationInfo) -> str | None:
-    return None if value is None else str(_path(value, info))
+    return None if value is None else str(_path(value, info, "write a file, for example ./ca.pem"))
 
 
 Folder = Annotated[Path, BeforeValidator(_folder)]
@@ -145,6 +161,12 @@ def _text_or_null(**of: Any) -> WithJsonSchema:
 OptionalFile = Annotated[str | None, BeforeValidator(_file_name), EmptyIsNone, _text_or_null(format="path")]
 
 
+def _no_mask(value: Any) -> Any:
+    if value == MASK:
+        raise ValueError(f"{MASK} is only shown in place of a secret; write the secret itself")
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class _Secret:
     """Marks a setting whose value is never shown and, in a file, comes from the environment."""
@@ -154,6 +176,7 @@ Secret = Annotated[
     str | None,
     _Secret(),
     Field(repr=False),
+    BeforeValidator(_no_mask),
     EmptyIsNone,
     PlainSerializer(lambda secret: secret and MASK),
     _text_or_null(format="password", writeOnly=True),
