@@ -52,7 +52,7 @@ def stuck_tables(settings: Settings) -> list[StuckTable]:
         manifest = ManifestStore(checkpoint).read(stuck.batch_id)
         skipped = Resolutions(checkpoint).skipped(stuck.batch_id)
         for table in manifest.tables if manifest else ():
-            waits = table.folder in stuck.tables and table.folder not in skipped
+            waits = stuck.may_wait(table.folder) and table.folder not in skipped
             if waits and not _is_in(settings, table, stuck.batch_id):
                 found.append(StuckTable(stuck.batch_id, table.folder, table.rows, stuck.message))
     return found

@@ -20,15 +20,19 @@ from distributary.ingest.checkpoint.folder import Checkpoint
 class StuckBatch:
     """A batch with a manifest, some of whose tables cannot take their files.
 
-    tables   their folders
+    tables   their folders; None where an earlier version wrote it down, which kept only the message
     message  why not, in words
     at       when the run stopped for it
     """
 
     batch_id: int
-    tables: tuple[str, ...]
+    tables: tuple[str, ...] | None
     message: str
     at: str
+
+    def may_wait(self, table: str) -> bool:
+        """Whether a table, by its folder, is one of them or may be."""
+        return self.tables is None or table in self.tables
 
 
 class StuckCommits:
@@ -56,7 +60,8 @@ class StuckCommits:
 def _read(path: Path) -> StuckBatch:
     with undamaged(path, "remove it and run again: what cannot be committed is then written down anew"):
         value = json.loads(path.read_bytes())
-        return StuckBatch(value["batch_id"], tuple(value["tables"]), value["message"], value["at"])
+        tables = tuple(value["tables"]) if "tables" in value else None
+        return StuckBatch(value["batch_id"], tables, value["message"], value["at"])
 
 
 class Resolutions:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from tests.ingest.batches import decided, settled
-from tests.ingest.commits import table_commit
+from tests.ingest.commits import by_log, table_commit
 from tests.ingest.kafka_records import TOPIC, folder, numbered, value
 from tests.ingest.pipelines import checkpoint, settings
 
@@ -18,6 +19,7 @@ from distributary.ingest.checkpoint.manifest_file import ManifestStore
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.resolve import resolve, stuck_tables
 from distributary.ingest.tables.known_tables import ENTITY_PROPERTY
+from distributary.ingest.tables.log_commit import NativeCommits
 
 A = pa.schema([])
 GOLF, QUEST = folder("golf"), folder("quest")
@@ -50,6 +52,25 @@ def test_a_table_waits_whatever_words_say_that_it_does(tmp_path: Path, stuck: Ma
     other = CommitImpossible(f"table /lake/{GOLF} is named here, and does not wait", (QUEST,))
     StuckCommits(checkpoint(tmp_path)).write(stuck.batch_id, other)
     assert [one.table for one in stuck_tables(settings(tmp_path))] == [QUEST]
+
+
+def test_where_an_earlier_version_named_no_tables_all_that_lack_the_batch_wait(
+    tmp_path: Path, stuck: Manifest
+) -> None:
+    earlier = {
+        "batch_id": stuck.batch_id,
+        "message": "a table was altered",
+        "at": "2026-01-02T03:04:05+00:00",
+    }
+    (checkpoint(tmp_path).stuck / f"{stuck.batch_id}.json").write_text(json.dumps(earlier))
+    (quest,) = [one for one in stuck.tables if one.folder == QUEST]
+    path = tmp_path / "lake" / QUEST
+    by_log(NativeCommits(), path, quest.files, quest.layout.columns, quest.app_id, stuck.batch_id, {})
+    waiting = stuck_tables(settings(tmp_path))
+    assert {one.table for one in waiting} == {one.folder for one in stuck.tables} - {QUEST}
+    assert GOLF in {one.table for one in waiting}
+    resolve(settings(tmp_path), GOLF, "skip")
+    assert GOLF not in {one.table for one in stuck_tables(settings(tmp_path))}
 
 
 def test_a_table_that_does_not_wait_cannot_be_decided_about(tmp_path: Path, stuck: Manifest) -> None:

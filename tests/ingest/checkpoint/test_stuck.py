@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from tests.ingest.pipelines import checkpoint
@@ -18,3 +19,15 @@ def test_a_stuck_batch_is_kept_with_its_newest_message_until_it_is_complete(tmp_
     stuck.clear(12)
     stuck.clear(12)
     assert stuck.read() == []
+
+
+def test_what_an_earlier_version_wrote_names_no_tables(tmp_path: Path) -> None:
+    here = checkpoint(tmp_path)
+    earlier = {
+        "batch_id": 7,
+        "message": "table /lake/a cannot take its files",
+        "at": "2026-01-02T03:04:05+00:00",
+    }
+    (here.stuck / "7.json").write_text(json.dumps(earlier))
+    (found,) = StuckCommits(here).read()
+    assert (found.batch_id, found.tables, found.message) == (7, None, earlier["message"])
