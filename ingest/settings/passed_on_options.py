@@ -116,6 +116,11 @@ def _options(value: Any) -> ClientOptions:
         for name, option in value.items()
         if not _is_plain(option)
     ]
+    wrong += [
+        ((str(name),), f"{MASK} is only shown in place of a secret; write the secret itself")
+        for name, option in value.items()
+        if option == MASK
+    ]
     if wrong:
         raise WrongValues(*wrong)
     return ClientOptions({str(name): _text(option) for name, option in value.items()})

@@ -60,8 +60,12 @@ def read(path: Path, environment: Mapping[str, str]) -> Document:
 
 
 def in_no_file(given: Any) -> Document:
-    """Settings that a program gives as plain values."""
-    return Document(None, given, values=dict(_places(given, ())))
+    """Settings that a program gives as plain values. Raises ConfigError for one that holds itself."""
+    try:
+        return Document(None, given, values=dict(_places(given, ())))
+    except RecursionError:
+        said = "a mapping or a list holds itself, or they are nested too deeply; write the values out"
+        raise as_error(None, [Problem((), said, _TOP)]) from None
 
 
 def _places(given: Any, keys: Keys) -> Iterator[tuple[Keys, Place]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 from typing_extensions import Self
 
 from distributary.errors import ConfigError
@@ -54,6 +54,10 @@ class Address(Group):
         return tuple(self.url.split(",")) if self.url else ()
 
 
+def _none_is_empty(value: Any) -> Any:
+    return "" if value is None else value
+
+
 class Login(Group):
     """Who asks: a user, or the bearer of a token."""
 
@@ -63,7 +67,7 @@ class Login(Group):
     """Password for basic authentication; only through `${VAR}`."""
     bearer_token: Secret = None
     """A static bearer token in place of user and password; only through `${VAR}`."""
-    bearer_logical_cluster: str = ""
+    bearer_logical_cluster: Annotated[str, BeforeValidator(_none_is_empty)] = ""
     """The logical cluster that goes along with the token, such as `lsrc-1a2b3`; Confluent Cloud asks for it."""
     bearer_identity_pool: Annotated[str | None, EmptyIsNone] = None
     """The identity pool that goes along with the token, where Confluent Cloud asks for one."""
@@ -128,7 +132,7 @@ class Tls(Group):
 
     def _wrong_tls(self) -> Iterator[Wrong]:
         for name, given in (("key_file", self.key_file), ("key_password", self.key_password)):
-            if given is not None and self.certificate_file is None:
+            if given and self.certificate_file is None:
                 what = name.replace("_", " ").removesuffix(" file")
                 yield (name,), f"a {what} needs its certificate; write certificate_file as well"
 

@@ -74,3 +74,20 @@ def test_settings_for_one_pass_differ_in_nothing_else() -> None:
     once = settings.once()
     assert (once.trigger.available_now, settings.trigger.available_now) == (True, False)
     assert once.model_copy(update={"trigger": settings.trigger}) == settings
+
+
+def test_a_mapping_that_holds_itself_is_refused() -> None:
+    around = given()
+    around["source"]["again"] = [around]
+    with pytest.raises(ConfigError, match="holds itself"):
+        Settings.from_dict(around)
+
+
+def test_masked_settings_are_refused_where_they_hold_a_mask() -> None:
+    registry = {"url": "http://127.0.0.1:8081", "user": "ann", "password": "so"}
+    kafka = {"bootstrap.servers": "127.0.0.1:9092", "ssl.truststore.password": "so"}
+    shown = Settings.from_dict(given(registry=registry, source={"kafka": kafka, "topics": ["t"]})).effective()
+    with pytest.raises(ConfigError) as caught:
+        Settings.from_dict(shown)
+    for name in ("source.kafka.ssl.truststore.password", "registry.password"):
+        assert f"settings: {name}: ********** is only shown in place of a secret" in str(caught.value)

@@ -92,6 +92,11 @@ def test_everything_that_cannot_work_is_told_at_once() -> None:
     ]
 
 
+def test_an_empty_key_password_and_no_logical_cluster_count_as_not_given() -> None:
+    given: dict[str, Any] = {"key_password": "", "bearer_logical_cluster": None}
+    assert RegistryOptions(url=URL, **given).client_settings() == RegistryOptions(url=URL).client_settings()
+
+
 def test_an_option_that_does_not_exist_is_named() -> None:
     wrong: dict[str, Any] = {"time_out": 3}
     with pytest.raises(ConfigError, match=r"registry\.time_out: no setting is called so"):
