@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
@@ -52,9 +52,16 @@ def parsed_by(parser: Any, text: str) -> Any:
     except ParseException as error:
         said = str(error)
     except Py4JJavaError as error:  # as it comes where no session has taught Python Spark's own errors
-        if error.java_exception.getClass().getSimpleName() != "ParseException":
-            raise
+        kind = error.java_exception.getClass().getSimpleName()
+        if kind != "ParseException":
+            raise ConfigError(
+                f"route.expression: Spark's parser ends with {kind}; write it shorter and less nested"
+            ) from None
         said = error.java_exception.getMessage()
+    except Py4JError:  # what does not reach Java, such as half a character
+        raise ConfigError(
+            "route.expression cannot be given to Spark; write it in characters that UTF-8 has"
+        ) from None
     raise ConfigError(f"route.expression is no Spark SQL expression: {said.strip().splitlines()[0]}")
 
 

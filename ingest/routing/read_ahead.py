@@ -47,7 +47,13 @@ def read_in_session(spark: SparkSession, text: str, *, native: bool) -> ReadExpr
 
 
 def _read(java_tree: Any, native: bool) -> ReadExpression:
-    return ReadExpression(native_of(java_tree) if native else None, tuple(dict.fromkeys(reads(java_tree))))
+    try:
+        tree = native_of(java_tree) if native else None
+        return ReadExpression(tree, tuple(dict.fromkeys(reads(java_tree))))
+    except RecursionError:
+        raise ConfigError(
+            "route.expression is nested too deeply; write it shorter, such as || as one concat"
+        ) from None
 
 
 @contextmanager

@@ -132,6 +132,21 @@ def test_what_workers_cannot_call_is_named_where_they_evaluate_it(text: str, why
     assert read_ahead(text, native=False).tree is None
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param("(" * 3000 + "a" + ")" * 3000, "Spark's parser ends with StackOverflowError", id="parentheses"),
+        pytest.param("||".join(["a"] * 500), "is nested too deeply", id="operators"),
+        pytest.param("'\ud800'", "cannot be given to Spark", id="half a character"),
+    ],
+)  # fmt: skip
+def test_what_is_beyond_the_parser_is_refused_in_a_sentence(text: str, said: str, native: bool) -> None:
+    with pytest.raises(ConfigError, match=rf"^route\.expression.*{said}"):
+        read_ahead(text, native=native)
+
+
 ID = pa.struct([("id", pa.string()), ("value", pa.int64())])
 NESTED = pa.schema(
     [("tags", pa.list_(ID)), ("props", pa.map_(pa.string(), ID)), ("at", ID), ("id", pa.string())]
