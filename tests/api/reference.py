@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
+from types import GenericAlias, ModuleType
 from typing import Any
 
 from distributary import functions
@@ -68,13 +68,18 @@ def about(name: str, value: object, source: ModuleType) -> Iterator[str]:
         codes = [word for word in vars(value) if word.isupper() and isinstance(getattr(value, word), str)]
         if codes:
             yield f"Its codes: {', '.join(f'`{code}`' for code in codes)}.\n"
-    elif inspect.isclass(value) or inspect.isfunction(value):
+    elif is_class(value) or inspect.isfunction(value):
         if called := signature(name, value):
             yield f"```python\n{called}\n```\n"
         yield rendered(inspect.getdoc(value) or "")
     else:
         yield f"`{value}`\n"
         yield rendered(told_below(source, PLACES[name].partition(":")[2]))
+
+
+def is_class(value: object) -> bool:
+    """Whether it is a class; Python 3.10 takes an alias such as `tuple[int, ...]` for one."""
+    return inspect.isclass(value) and not isinstance(value, GenericAlias)
 
 
 def members(cls: type) -> Iterator[list[str]]:
