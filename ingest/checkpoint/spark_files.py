@@ -1,4 +1,4 @@
-"""Carried here from elsewhere."""
+"""Spark's own files in a checkpoint, read: the offsets that it has planned for each batch, and those it began with."""
 
 from __future__ import annotations
 
