@@ -1,4 +1,10 @@
-"""Spark's own files in a checkpoint, read: the offsets that it has planned for each batch, and those it began with."""
+"""Spark's own files in a checkpoint, read: which offsets a batch is made of.
+
+`foreachBatch` is told its batch id but not its offsets. Its end is the last line of `offsets/<batch_id>`, there
+before the call; its start is the end of the batch before, for batch 0 the file `sources/0/0`. A partition that is
+new in a batch starts at offset 0: Spark reads it from its earliest offset and, with `failOnDataLoss` (always on
+here), refuses to go on when that is not 0.
+"""
 
 from __future__ import annotations
 

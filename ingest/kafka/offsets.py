@@ -1,10 +1,4 @@
-"""Spark's own files, read: which offsets a batch is made of.
-
-`foreachBatch` is told its batch id but not its offsets. Its end is the last line of `offsets/<batch_id>`, there
-before the call; its start is the end of the batch before, for batch 0 the file `sources/0/0`. A partition that is
-new in a batch starts at offset 0: Spark reads it from its earliest offset and, with `failOnDataLoss` (always on
-here), refuses to go on when that is not 0.
-"""
+"""Offsets of topics and partitions: ranges and single places, as values and as JSON."""
 
 from __future__ import annotations
 
