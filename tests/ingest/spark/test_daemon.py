@@ -44,7 +44,8 @@ for _ in range(3):
 
 def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", program, *arguments],
+        # Python 3.12 warns of any thread beside a fork; which ones there may be is asked here.
+        [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", program, *arguments],
         capture_output=True,
         text=True,
         timeout=200,
