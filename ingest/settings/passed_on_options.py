@@ -12,8 +12,13 @@ from pydantic_core import CoreSchema, core_schema
 
 from distributary.values import MASK, WrongValues
 
+# Java's client and librdkafka, whose options a simulation has, call their secrets otherwise.
+# https://kafka.apache.org/documentation/#consumerconfigs
+# https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md
 _SECRET = re.compile(
-    r"secret|password|jaas|token|credential|access[._]?key|keystore\.key|user\.info", re.IGNORECASE
+    r"secret|password|passphrase|jaas|token|credential|access[._]?key|keystore\.key|user\.info"
+    r"|(^|\.)ssl\.key\.pem$|private\.key\.pem$|oauthbearer\.config$",
+    re.IGNORECASE,
 )
 
 _SECRET_INSIDE = re.compile(r"password|secret|token", re.IGNORECASE)
@@ -23,11 +28,22 @@ _NOT_ITSELF = re.compile(
     r"(url|uri|class|provider|file|location|path|seconds|ms|enabled|type|claim\.name)$", re.IGNORECASE
 )
 
-# The words of a login configuration, and those that every one of them may have.
-_PART = re.compile(r"""[^\s=;"']+""")
+# The words of a login configuration, and those that every one of them may have. Java's tokenizer ends a word at a quote
+# within a password and after a number, so that any piece of a value may come back in its error.
+_PARTS = (
+    re.compile(r'''"([^"]*)"'''),
+    re.compile(r"'([^']*)'"),
+    re.compile(r"""[^\s=;"']+"""),
+    re.compile(r"[\w.$-]+"),
+    re.compile(r"\w{3,}"),
+    re.compile(r"[^\W\d]\w{2,}"),
+)
+
+_LOGIN_MODULE = re.compile(r"^\s*[\w.$]+LoginModule(?=\s)")
 
 _OPEN = re.compile(
     r"[\w.$]+LoginModule|required|requisite|sufficient|optional|true|false|username|password|clientId|clientSecret|scope"
+    r"|useKeyTab|keyTab|storeKey|useTicketCache|principal|serviceName"
 )
 
 
@@ -86,8 +102,13 @@ def _words(name: str, value: str) -> set[str]:
     """What must not be told of a secret option: its value, and every word of a login configuration that may be one."""
     if _NOT_ITSELF.search(name):
         return set()
-    parts = _PART.findall(value) if "jaas" in name.lower() else []
+    parts = _login_parts(value) if "jaas" in name.lower() else []
     return {word for word in (value, *parts) if word and not _OPEN.fullmatch(word)}
+
+
+def _login_parts(value: str) -> list[str]:
+    settings = _LOGIN_MODULE.sub("", value)
+    return [part for pattern in _PARTS for part in pattern.findall(settings)]
 
 
 def is_literal_secret(name: str, value: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distributary.ingest.settings.passed_on_options import without_secrets
+from distributary.ingest.settings.passed_on_options import ClientOptions, is_literal_secret, without_secrets
 from distributary.values import MASK
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="s3 cret";'
@@ -30,3 +30,83 @@ def test_a_text_that_quotes_a_secret_is_told_without_it(text: str, told: str) ->
         "ssl.key.password": "",
     }
     assert without_secrets(text, options) == told
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ssl.key.pem",
+        "ssl.key.password",
+        "ssl.keystore.key",
+        "ssl.keystore.password",
+        "ssl.truststore.password",
+        "sasl.password",
+        "sasl.jaas.config",
+        "listener.name.sasl_ssl.plain.sasl.jaas.config",
+        "sasl.oauthbearer.config",
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.assertion.private.key.pem",
+        "sasl.oauthbearer.assertion.private.key.passphrase",
+    ],
+)
+def test_the_secrets_of_both_clients_are_never_shown_and_never_taken_from_a_file(name: str) -> None:
+    value = "password=hunter2"
+    assert "hunter2" not in repr(ClientOptions({name: value}))
+    assert "hunter2" not in without_secrets(f"no good: {value}", {name: value})
+    assert is_literal_secret(name, value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ssl.certificate.pem",
+        "ssl.ca.pem",
+        "ssl.key.location",
+        "sasl.oauthbearer.assertion.private.key.file",
+        "sasl.username",
+    ],
+)
+def test_what_anybody_may_see_is_shown(name: str) -> None:
+    assert ClientOptions({name: "plain"}).masked() == {name: "plain"}
+    assert not is_literal_secret(name, "plain")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sasl.oauthbearer.token.endpoint.url",
+        "sasl.oauthbearer.assertion.private.key.file",
+        "enable.sasl.oauthbearer.unsecure.jwt",
+    ],
+)
+def test_a_name_that_only_speaks_of_a_secret_may_stand_in_the_file(name: str) -> None:
+    assert not is_literal_secret(name, "plain")
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ('username="u" password="Tr0ub"adour!9x";', "adour"),
+        ('username="u" password="s3cr"hunter2@corp#1";', "hunter2"),
+        ("username=u password=correct horse!battery;", "horse"),
+        ("username='u' password='it's-hunter2!';", "s-hunter2"),
+        ("username=u password=1234hunter;", "hunter"),
+        ('username="u" password="two words";', "two words"),
+    ],
+)
+def test_a_piece_of_a_password_as_javas_tokenizer_cuts_it_is_masked(settings: str, word: str) -> None:
+    jaas = f"org.apache.kafka.common.security.plain.PlainLoginModule required {settings}"
+    said = f"Value not specified for key '{word}' in JAAS config"
+    assert without_secrets(said, {"sasl.jaas.config": jaas}) == said.replace(word, MASK)
+
+
+def test_a_control_flag_that_is_a_password_is_masked() -> None:
+    jaas = "org.apache.kafka.common.security.plain.PlainLoginModule hunter2!x username=u password=p;"
+    said = "Invalid login module control flag 'hunter2' in JAAS config"
+    assert "hunter2" not in without_secrets(said, {"sasl.jaas.config": jaas})
+
+
+def test_the_login_modules_name_is_told() -> None:
+    said = "no LoginModule found for org.apache.kafka.common.security.plain.PlainLoginModule"
+    assert without_secrets(said, {"sasl.jaas.config": JAAS}) == said
