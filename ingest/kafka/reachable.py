@@ -29,4 +29,6 @@ def _trouble(server: str) -> str:
         socket.create_connection((host, int(port)), _SECONDS).close()
     except OSError as error:
         return error.strerror or str(error) or type(error).__name__
+    except ValueError:  # a host name with an empty or too long label
+        return "no host can have this name"
     return ""
