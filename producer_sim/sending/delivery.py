@@ -5,17 +5,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from distributary.errors import SetupError
+from distributary.errors import ConfigError, SetupError
+from distributary.ingest.settings.passed_on_options import without_secrets
 from distributary.producer_sim.formats.corruption import value_digest
 from distributary.producer_sim.traffic.envelopes import Headers
 from distributary.producer_sim.traffic.simulation import Simulation
 from distributary.producer_sim.truth.sent import Corrupt, PartitionOffset, joined
+
+Options = dict[str, str | int | float | bool]
+
+Made = TypeVar("Made", AdminClient, Producer)
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +33,11 @@ TOPIC_EXISTS = "TOPIC_ALREADY_EXISTS"
 
 
 def make_topic(settings: Simulation) -> None:
-    """The topic is there afterwards; one that was there before keeps its partitions."""
-    admin = AdminClient(_client_options(settings), logger=log)
+    """The topic is there afterwards; one that was there before keeps its partitions.
+
+    Raises ConfigError for options that do not work, and SetupError where the broker gives no topic.
+    """
+    admin = _made(AdminClient, _client_options(settings), settings)
     try:
         known = admin.list_topics(timeout=ANSWER_SECONDS).topics
         if settings.target.topic not in known:
@@ -44,7 +52,10 @@ def make_topic(settings: Simulation) -> None:
 
 
 class Delivery:
-    """Sends records and keeps where they lie; `finish` or the end of a `with` waits until all are confirmed."""
+    """Sends records and keeps where they lie; `finish` or the end of a `with` waits until all are confirmed.
+
+    Raises ConfigError for options that do not work.
+    """
 
     def __init__(self, settings: Simulation) -> None:
         self.corrupt: dict[PartitionOffset, Corrupt] = {}
@@ -53,7 +64,7 @@ class Delivery:
         self._failures = 0
         self._first_failure = ""
         self._topic = settings.target.topic
-        self._producer = Producer(_producer_options(settings), logger=log)
+        self._producer = _made(Producer, _producer_options(settings), settings)
 
     @property
     def offsets(self) -> dict[int, tuple[tuple[int, int], ...]]:
@@ -139,11 +150,19 @@ class Delivery:
         return False
 
 
-def _client_options(settings: Simulation) -> dict[str, str | int | float | bool]:
+def _made(client: Callable[..., Made], options: Options, settings: Simulation) -> Made:
+    try:
+        return client(options, logger=log)
+    except KafkaException as error:
+        reason = without_secrets(error.args[0].str(), settings.target.kafka)
+        raise ConfigError(f"target.kafka does not work: {reason}; the options are librdkafka's") from None
+
+
+def _client_options(settings: Simulation) -> Options:
     return {**settings.target.kafka, "bootstrap.servers": settings.target.bootstrap_servers}
 
 
-def _producer_options(settings: Simulation) -> dict[str, str | int | float | bool]:
+def _producer_options(settings: Simulation) -> Options:
     return {
         "linger.ms": 20,
         "batch.num.messages": 10_000,
