@@ -77,7 +77,7 @@ def test_what_anybody_may_see_is_shown(name: str) -> None:
     [
         "sasl.oauthbearer.token.endpoint.url",
         "sasl.oauthbearer.assertion.private.key.file",
-        "enable.sasl.oauthbearer.open.jwt",
+        "enable.sasl.oauthbearer.unsecure.jwt",
     ],
 )
 def test_a_name_that_only_speaks_of_a_secret_may_stand_in_the_file(name: str) -> None:
