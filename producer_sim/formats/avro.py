@@ -16,15 +16,14 @@ import pyarrow as pa
 from fastavro import parse_schema, schemaless_reader, schemaless_writer
 
 from distributary.producer_sim.events.model import (
-    ARROW_TYPES,
     PACKAGE,
     TIMESTAMP,
     EventSchema,
     Field,
     typed_column,
 )
-from distributary.producer_sim.formats.base import Corruption, OwnColumns
-from distributary.producer_sim.formats.corruption import HEADER, HEADER_CORRUPTIONS, truncated_body
+from distributary.producer_sim.formats.base import Corruption, InWireFormat, OwnColumns, full_name
+from distributary.producer_sim.formats.corruption import HEADER_CORRUPTIONS, truncated_body
 from distributary.registry.base import SchemaType
 
 NULL_BRANCH = b"\x00"  # null is the first branch of each union
@@ -46,12 +45,10 @@ def _invalid_utf8(rng: np.random.Generator, header: bytes, body: bytes) -> bytes
     return header + body[:1] + b"\xff" + body[2:]
 
 
-class AvroFormat:
+class AvroFormat(InWireFormat):
     """The header and the record's bytes."""
 
     schema_type: SchemaType | None = "AVRO"
-    types: Mapping[str, pa.DataType] = ARROW_TYPES
-    infers = False
     corruptions: Mapping[str, Corruption] = {
         **HEADER_CORRUPTIONS,
         "truncated_body": truncated_body,
@@ -60,25 +57,17 @@ class AvroFormat:
         "invalid_utf8": _invalid_utf8,
     }
 
-    def record_name(self, schema: EventSchema) -> str:
-        """The full name."""
-        return full_name(schema.record)
-
     def schema_text(self, schema: EventSchema, imported: bool = False) -> str:
         """The Avro schema of these events."""
-        return avro_text(schema, imported)
+        return json.dumps(avro_schema(schema, imported))
 
     def part_text(self, part: str, schema: EventSchema) -> str:
         """The Avro schema of one record inside."""
-        return part_text(part, schema)
+        return json.dumps({**_record(part, schema), "namespace": PACKAGE})
 
     def import_name(self, part: str) -> str:
         """The record's full name."""
         return full_name(part)
-
-    def header(self, schema_id: int | None) -> bytes:
-        """The wire header."""
-        return HEADER.pack(0, schema_id or 0)
 
     def encoder(self, schema: EventSchema) -> AvroEncoder:
         """The writer of a schema's events."""
@@ -187,21 +176,6 @@ def avro_schema(schema: EventSchema, imported: bool = False) -> dict[str, Any]:
     """The record, as JSON has it; with `imported` its parts are named only."""
     aliases = {"aliases": list(schema.former)} if schema.former else {}
     return {**_record(schema.record, schema, imported), "namespace": PACKAGE, **aliases}
-
-
-def avro_text(schema: EventSchema, imported: bool = False) -> str:
-    """The schema's text; the same for the same schema, always."""
-    return json.dumps(avro_schema(schema, imported))
-
-
-def part_text(part: str, schema: EventSchema) -> str:
-    """The text of a schema of one of the record's parts alone."""
-    return json.dumps({**_record(part, schema), "namespace": PACKAGE})
-
-
-def full_name(part: str) -> str:
-    """By which name a part is referred to."""
-    return f"{PACKAGE}.{part}"
 
 
 def _is_nullable(field: Field, schema: EventSchema) -> bool:

@@ -12,8 +12,8 @@ from typing import Any, Protocol, cast
 import numpy as np
 import pyarrow as pa
 
-from distributary.producer_sim.events.model import EventSchema, Field
-from distributary.producer_sim.formats.corruption import NO_ENTITY
+from distributary.producer_sim.events.model import ARROW_TYPES, PACKAGE, EventSchema, Field
+from distributary.producer_sim.formats.corruption import HEADER, NO_ENTITY
 from distributary.registry.base import SchemaType
 
 # Named, not imported: sending one format must not need the libraries of another.
@@ -92,6 +92,26 @@ class Format(Protocol):
     def encoder(self, schema: EventSchema) -> Encoder:
         """The writer of a schema's events."""
         ...
+
+
+class InWireFormat:
+    """What formats share whose records name their schema in Confluent's wire format, and whose types are their schema's own."""
+
+    types: Mapping[str, pa.DataType] = ARROW_TYPES
+    infers = False
+
+    def record_name(self, schema: EventSchema) -> str:
+        """The full name."""
+        return full_name(schema.record)
+
+    def header(self, schema_id: int | None) -> bytes:
+        """The wire header."""
+        return HEADER.pack(0, schema_id or 0)
+
+
+def full_name(part: str) -> str:
+    """A record type's name, with its package."""
+    return f"{PACKAGE}.{part}"
 
 
 def load_format(name: str) -> Format:

@@ -16,14 +16,13 @@ import pyarrow as pa
 
 from distributary.producer_sim.events.model import (
     ARROW_TYPES,
-    PACKAGE,
     TIMESTAMP,
     EventSchema,
     Field,
     typed_column,
 )
-from distributary.producer_sim.formats.base import Corruption
-from distributary.producer_sim.formats.corruption import HEADER, HEADER_CORRUPTIONS
+from distributary.producer_sim.formats.base import Corruption, InWireFormat, full_name
+from distributary.producer_sim.formats.corruption import HEADER_CORRUPTIONS
 from distributary.producer_sim.formats.json import TEXT_CORRUPTIONS, JsonEncoder, as_json
 from distributary.producer_sim.formats.json import TYPES as JSON_TYPES
 from distributary.registry.base import SchemaType
@@ -43,23 +42,14 @@ SCALARS: dict[str, dict[str, Any]] = {
 }
 
 
-def json_schema_text(schema: EventSchema, imported: bool = False) -> str:
-    """The schema's text; the same for the same schema, always. With `imported` its parts are referred to."""
-    record = schema.record
-    document = {"$schema": DRAFT, "title": record, **_object(record, schema, imported)}
-    if not imported:
-        document["definitions"] = {name: _object(name, schema) for name in schema.parts}
-    return json.dumps(document)
-
-
-def part_text(part: str, schema: EventSchema) -> str:
-    """The text of a schema of one of the record's parts alone."""
-    return json.dumps({"$schema": DRAFT, "title": part, **_object(part, schema)})
-
-
 def reference(part: str) -> str:
     """By which name a part is referred to."""
-    return f"{PACKAGE}.{part}.json"
+    return f"{full_name(part)}.json"
+
+
+def _document(name: str, schema: EventSchema, imported: bool = False) -> dict[str, Any]:
+    """The schema of the record or of one of its parts; with `imported` other parts are referred to."""
+    return {"$schema": DRAFT, "title": name, **_object(name, schema, imported)}
 
 
 def _object(name: str, schema: EventSchema, imported: bool = False) -> dict[str, Any]:
@@ -101,12 +91,11 @@ def _single_type(name: str, schema: EventSchema, imported: bool) -> dict[str, An
 TYPES: Mapping[str, pa.DataType] = {**JSON_TYPES, TIMESTAMP: ARROW_TYPES[TIMESTAMP]}
 
 
-class JsonSchemaFormat:
+class JsonSchemaFormat(InWireFormat):
     """The header and an object."""
 
     schema_type: SchemaType | None = "JSON"
     types: Mapping[str, pa.DataType] = TYPES
-    infers = False
     corruptions: Mapping[str, Corruption] = {**HEADER_CORRUPTIONS, **TEXT_CORRUPTIONS}
 
     def record_name(self, schema: EventSchema) -> str:
@@ -115,19 +104,18 @@ class JsonSchemaFormat:
 
     def schema_text(self, schema: EventSchema, imported: bool = False) -> str:
         """The JSON Schema of these events."""
-        return json_schema_text(schema, imported)
+        document = _document(schema.record, schema, imported)
+        if not imported:
+            document["definitions"] = {name: _object(name, schema) for name in schema.parts}
+        return json.dumps(document)
 
     def part_text(self, part: str, schema: EventSchema) -> str:
         """The JSON Schema of one object inside."""
-        return part_text(part, schema)
+        return json.dumps(_document(part, schema))
 
     def import_name(self, part: str) -> str:
         """What `$ref` says."""
         return reference(part)
-
-    def header(self, schema_id: int | None) -> bytes:
-        """The wire header."""
-        return HEADER.pack(0, schema_id or 0)
 
     def encoder(self, schema: EventSchema) -> JsonSchemaEncoder:
         """The writer of a schema's events."""

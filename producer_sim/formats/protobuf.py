@@ -16,7 +16,6 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import Message
 
 from distributary.producer_sim.events.model import (
-    ARROW_TYPES,
     PACKAGE,
     TIMESTAMP,
     EventSchema,
@@ -24,7 +23,7 @@ from distributary.producer_sim.events.model import (
     typed_column,
 )
 from distributary.producer_sim.events.versions import event_schema
-from distributary.producer_sim.formats.base import Corruption, OwnColumns
+from distributary.producer_sim.formats.base import Corruption, InWireFormat, OwnColumns, full_name
 from distributary.producer_sim.formats.corruption import HEADER, HEADER_CORRUPTIONS, framed
 from distributary.registry.base import SchemaType
 from distributary.registry.protobuf.text import compile_text
@@ -49,21 +48,15 @@ def _bad_message_index(rng: np.random.Generator, header: bytes, body: bytes) -> 
     return header[: HEADER.size] + b"\x02\x90\x4e" + body
 
 
-class ProtobufFormat:
+class ProtobufFormat(InWireFormat):
     """The header, the message index of the first message, the message."""
 
     schema_type: SchemaType | None = "PROTOBUF"
-    types: Mapping[str, pa.DataType] = ARROW_TYPES
-    infers = False
     corruptions: Mapping[str, Corruption] = {
         **HEADER_CORRUPTIONS,
         "malformed": _malformed,
         "bad_message_index": _bad_message_index,
     }
-
-    def record_name(self, schema: EventSchema) -> str:
-        """The full name of the message."""
-        return f"{PACKAGE}.{schema.record}"
 
     def schema_text(self, schema: EventSchema, imported: bool = False) -> str:
         """The .proto text of these events."""
@@ -71,7 +64,7 @@ class ProtobufFormat:
 
     def part_text(self, part: str, schema: EventSchema) -> str:
         """The .proto text of one message."""
-        return part_text(part, schema)
+        return "\n".join([*_beginning(schema, [part], []), *_message(part, schema)])
 
     def import_name(self, part: str) -> str:
         """The path that is imported."""
@@ -138,11 +131,6 @@ def proto_text(schema: EventSchema, imported: bool = False) -> str:
     return "\n".join(lines)
 
 
-def part_text(part: str, schema: EventSchema) -> str:
-    """The text of a file with one of the record's parts."""
-    return "\n".join([*_beginning(schema, [part], []), *_message(part, schema)])
-
-
 def import_name(part: str) -> str:
     """By which name a part's file is imported."""
     return f"{PACKAGE}/{part.lower()}.proto"
@@ -177,7 +165,7 @@ def _declarations(fields: tuple[Field, ...]) -> Iterator[str]:
 
 def record_class(schema: EventSchema) -> type[Message]:
     """The message class of a schema's record."""
-    return _compiled(proto_text(schema), f"{PACKAGE}.{schema.record}")
+    return _compiled(proto_text(schema), full_name(schema.record))
 
 
 @lru_cache(maxsize=256)
