@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,9 @@ from distributary.codecs.base import RecordPath, describe, load_codec
 from distributary.codecs.changes.description import RecordDescription
 from distributary.codecs.types.struct_type import struct_json
 from distributary.registry.base import Schema
+
+# What is told of the changes between two: the class, the column, what was there and what is there now.
+Told = Sequence[tuple[str, str, str, str]]
 
 
 def protobuf(text: str, path: RecordPath = (0,), syntax: str = "proto3") -> RecordDescription:

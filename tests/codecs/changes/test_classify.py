@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.codecs.schema_change_cases import CASES, INT, STRING, Told
+from tests.codecs.described import Told
+from tests.codecs.schema_change_cases import CASES, INT, STRING
 
 from distributary.codecs.changes.classify import SchemaChange, classify
 from distributary.codecs.changes.description import FieldDescription, RecordDescription, TypeDescription
