@@ -25,6 +25,16 @@ def describe(record: PinnedRecord) -> str:
 # A record type of a schema, as its wire header names it.
 RecordKey = tuple[SchemaRef, RecordPath]
 
+
+def by_age(key: RecordKey) -> tuple[bool, int, str, RecordPath]:
+    """What record types are sorted by, wherever their order counts: the older schema first.
+
+    Ids count up as schemas are registered, and those of inferred versions away from zero. GUIDs have no age: they come last.
+    """
+    ref, path = key
+    return isinstance(ref, str), abs(ref) if isinstance(ref, int) else 0, str(ref), path
+
+
 # Where a record stands in Kafka: topic, partition, offset.
 Coordinates = tuple[str, int, int]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import Any
 
-from distributary.ingest.pins import Coordinates, RecordKey
+from distributary.ingest.pins import Coordinates, RecordKey, by_age
 from distributary.registry.base import schema_ref
 
 # The newest last.
@@ -20,7 +20,7 @@ Met = Mapping[RecordKey, Mapping[str, Coordinates]]
 def newly_met(met: Met, known: Histories) -> dict[str, list[tuple[RecordKey, Coordinates]]]:
     """Per table the record types it had not met before, in the order in which they were registered."""
     found: dict[str, list[tuple[RecordKey, Coordinates]]] = {}
-    for key in sorted(met, key=_order):
+    for key in sorted(met, key=by_age):
         for folder, first in met[key].items():
             if key not in known.get(folder, ()):
                 found.setdefault(folder, []).append((key, first))
@@ -65,9 +65,3 @@ def from_json(value: Mapping[str, Any] | None) -> dict[str, History]:
         tuple((schema_ref(ref), tuple(path)) for ref, path in history) for history in value["histories"]
     ]
     return {folder: histories[number] for folder, number in value["tables"].items()}
-
-
-def _order(key: RecordKey) -> tuple[bool, int, str, tuple[int, ...]]:
-    """Ids count up as schemas are registered, and those of inferred versions away from zero."""
-    ref, path = key
-    return isinstance(ref, str), abs(ref) if isinstance(ref, int) else 0, str(ref), path

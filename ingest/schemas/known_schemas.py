@@ -14,7 +14,7 @@ from distributary.errors import BadSchema, SchemaNotFound
 from distributary.ingest import pins as reasons
 from distributary.ingest.columns.growth import GrowthRules, changes, grown
 from distributary.ingest.columns.layout import NO_COLUMNS
-from distributary.ingest.pins import PinnedRecord, RecordKey, Verdict, newest_of_entities
+from distributary.ingest.pins import PinnedRecord, RecordKey, Verdict, by_age, newest_of_entities
 from distributary.ingest.schemas.entity_location import NO_FIELDS, EntityVersions
 from distributary.ingest.schemas.registry_wait import RegistryWait
 from distributary.ingest.schemas.store import PinsStore
@@ -51,7 +51,7 @@ class SchemaBook:
     @property
     def records(self) -> tuple[PinnedRecord, ...]:
         """All pinned record types, in an order that depends on nothing but themselves."""
-        return tuple(self._records[key] for key in sorted(self._records, key=_order))
+        return tuple(self._records[key] for key in sorted(self._records, key=by_age))
 
     def layout(self, key: RecordKey) -> pa.Schema:
         """The columns that a pinned record type brings."""
@@ -225,11 +225,6 @@ def same_columns(codec: Codec) -> Callable[[RecordKey, Schema, Schema], bool]:
         return readers[0].name == readers[1].name and bool(readers[0].schema.equals(readers[1].schema))
 
     return same
-
-
-def _order(key: RecordKey) -> tuple[bool, int, str, tuple[int, ...]]:
-    ref, path = key
-    return (isinstance(ref, str), ref if isinstance(ref, int) else 0, str(ref), path)
 
 
 def _raise(error: BadSchema) -> Schema:

@@ -67,7 +67,7 @@ class SchemaLocation:
         """The version of this schema: the newest one if that says the same, or a new one. Raises BadSchema."""
         if subject != self.subject or schema_type != "STRUCT" or references:
             raise BadSchema(f"{self.folder} takes StructTypes of {self.subject} alone, without references")
-        return self.changed(lambda _: text)
+        return self._version_of(text)
 
     def changed(self, text_of: Callable[[Schema | None], str]) -> int:
         """The version of what is made of the newest one: that itself if it says the same, or a new one. Raises BadSchema.
@@ -82,6 +82,9 @@ class SchemaLocation:
                 return latest.id
             if write_once(self._path(version), pretty.encode()):
                 return version
+
+    def _version_of(self, text: str) -> int:
+        return self.changed(lambda _: text)
 
     def _path(self, ref: SchemaRef) -> Path:
         return self.folder / f"{ref if isinstance(ref, int) else 'none'}{SUFFIX}"

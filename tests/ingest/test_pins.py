@@ -8,8 +8,8 @@ import pytest
 from tests.ingest.kafka_records import TOPIC, pins
 
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.pins import PinnedRecord, PinnedTable, Verdict, for_workers
-from distributary.registry.base import Schema, SchemaType
+from distributary.ingest.pins import PinnedRecord, PinnedTable, RecordKey, Verdict, by_age, for_workers
+from distributary.registry.base import Guid, Schema, SchemaType
 
 
 def test_pins_reach_a_worker_as_they_are(tmp_path: Path) -> None:
@@ -23,6 +23,11 @@ def test_pins_reach_a_worker_as_they_are(tmp_path: Path) -> None:
     there = pickle.loads(pickle.dumps(by))  # noqa: S301
     assert there == by
     assert there.tables.known["t"].layout == layout
+
+
+def test_the_older_schema_comes_first_and_one_without_an_age_last() -> None:
+    in_order: list[RecordKey] = [(-1, ()), (1, (0,)), (1, (1,)), (-2, ()), (9, ()), (10, ()), (Guid("a"), ())]
+    assert sorted(sorted(in_order, key=str), key=by_age) == in_order
 
 
 def pinned(id_: int, of: SchemaType = "STRUCT", entity: str | None = None) -> PinnedRecord:
