@@ -37,28 +37,29 @@ _SOURCE = SOURCE.decode()
 class TableState:
     """One Delta table at one version.
 
-    path               the table's folder
-    layout             all columns, the Kafka ones included; metadata `distributary.source` where a column was renamed
-    native             delta-rs may append to it
-    why_not            in words why it may not; empty when native
-    checks             SQL booleans; the table takes a row only if each is true (a NULL is a violation)
-    version            the Delta version this was read at
-    generated          generated columns and their SQL expressions
-    identity           columns that the writer numbers itself
-    partition_columns  names of the partition columns, in order
-    properties         the table's configuration, such as `distributary.entity`
+    path        the table's folder
+    version     the Delta version this was read at
+    layout      all columns, the Kafka ones included; metadata `distributary.source` where a column was renamed
+    why_not     in words why delta-rs may not append to it; empty where it may
+    checks      SQL booleans; the table takes a row only if each is true (a NULL is a violation)
+    generated   generated columns and their SQL expressions
+    identity    columns that the writer numbers itself
+    properties  the table's configuration, such as `distributary.entity`
     """
 
     path: str
+    version: int
     layout: pa.Schema
-    native: bool
     why_not: str
     checks: tuple[str, ...]
-    version: int
     generated: Mapping[str, str]
     identity: tuple[str, ...]
-    partition_columns: tuple[str, ...]
     properties: Mapping[str, str]
+
+    @property
+    def native(self) -> bool:
+        """Whether delta-rs may append to it."""
+        return not self.why_not
 
 
 def read_state(path: Path, spark: SparkSession | None = None) -> TableState | None:
@@ -96,14 +97,12 @@ def state_of(handle: DeltaTable, path: Path) -> TableState:
 def _state(path: Path, version: int, definition: Definition, why_not: str) -> TableState:
     return TableState(
         path=os.fspath(path),
+        version=version,
         layout=_layout(definition),
-        native=not why_not,
         why_not=why_not,
         checks=native_conditions.checks(definition),
-        version=version,
         generated=native_conditions.generated_columns(definition),
         identity=native_conditions.identity_columns(definition),
-        partition_columns=tuple(definition.partition_columns),
         properties=dict(definition.configuration),
     )
 

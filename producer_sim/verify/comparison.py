@@ -85,7 +85,7 @@ def compare(
         differences=tuple(differences),
         tables=tuple(tables.tables),
         rows_quarantined=held.rows,
-        rows_dropped=sum(batch.rows_dropped for batch in ledger or ()),
+        rows_dropped=sum(batch.rows.dropped for batch in ledger or ()),
         batches=len(ledger or ()),
         sent=None if truth is None else truth.records,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 
 from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE, CHANGES_TABLE
@@ -20,7 +20,24 @@ BatchKey = tuple[str, int]
 # What makes a change in the ledger that very change; earlier versions told less of each.
 _CHANGE = ("table", "schema_id", "old_schema_id", "kind", "column", "before", "after")
 
-SUMS = ("rows_read", "rows_tables", "rows_quarantined", "rows_dropped", "rows_already")
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """How many rows a batch had, and where they went; the ledger's columns are called so after `rows_`."""
+
+    read: int
+    tables: int
+    quarantined: int
+    dropped: int
+    already: int
+
+    @property
+    def placed(self) -> int:
+        """Those of which the ledger says where they are."""
+        return self.tables + self.quarantined + self.dropped + self.already
+
+
+SUMS = {field.name: f"rows_{field.name}" for field in fields(Rows)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +49,7 @@ class Batch:
 
     generation: str
     batch_id: int
-    rows_read: int
-    rows_tables: int
-    rows_quarantined: int
-    rows_dropped: int
-    rows_already: int
+    rows: Rows
     ranges: Mapping[Partition, tuple[int, int]]
     gaps: int
     changes_again: int = 0
@@ -59,14 +72,14 @@ def read_ledger(lake: Lake) -> list[Batch] | None:
     table = lake.open(BATCHES_TABLE)
     if table is None:
         return None
-    wanted = ["generation", "batch_id", *SUMS, "offsets", "gaps"]
+    wanted = ["generation", "batch_id", *SUMS.values(), "offsets", "gaps"]
     rows = [row for batch in batches(table, wanted) for row in batch.to_pylist()]
     again = _changes_again(lake)
     found = [
         Batch(
             generation=row["generation"],
             batch_id=row["batch_id"],
-            **{name: row[name] for name in SUMS},
+            rows=Rows(**{name: row[column] for name, column in SUMS.items()}),
             ranges={
                 (topic, int(number)): (start, end)
                 for topic, partitions in json.loads(row["offsets"]).items()
@@ -91,19 +104,19 @@ def check_ledger(ledger: list[Batch], held: Held) -> Iterator[Difference]:
 
 
 def _check_sums(batch: Batch) -> Iterator[Difference]:
-    ends = batch.rows_tables + batch.rows_quarantined + batch.rows_dropped + batch.rows_already
-    if ends != batch.rows_read:
+    rows = batch.rows
+    if rows.placed != rows.read:
         detail = (
-            f"{batch.rows_read:,} rows read, but {batch.rows_tables:,} in tables, {batch.rows_quarantined:,} "
-            f"in quarantine, {batch.rows_dropped:,} dropped and {batch.rows_already:,} there already"
+            f"{rows.read:,} rows read, but {rows.tables:,} in tables, {rows.quarantined:,} "
+            f"in quarantine, {rows.dropped:,} dropped and {rows.already:,} there already"
         )
         yield Difference("ledger_sum", str(batch), detail)
     if batch.changes_again:
         detail = f"the ledger of changes repeats {batch.changes_again:,} of its rows"
         yield Difference("ledger_sum", str(batch), detail)
     covered = sum(end - start for start, end in batch.ranges.values())
-    if covered - batch.gaps != batch.rows_read:
-        detail = f"{batch.rows_read:,} rows read from {covered:,} offsets, of which {batch.gaps:,} without a record"
+    if covered - batch.gaps != rows.read:
+        detail = f"{rows.read:,} rows read from {covered:,} offsets, of which {batch.gaps:,} without a record"
         yield Difference("ledger_sum", str(batch), detail)
 
 
@@ -126,16 +139,17 @@ def _changes_again(lake: Lake) -> Counter[BatchKey]:
 def _check_rows(batch: Batch, held: Held) -> Iterator[Difference]:
     """Rows that an earlier generation had committed lie in the same offsets and count as well."""
     in_tables, in_quarantine = _within(held.tables, batch), _within(held.quarantine, batch)
-    said = batch.rows_tables + batch.rows_quarantined + batch.rows_already
-    if batch.rows_already and in_tables + in_quarantine != said:
+    rows = batch.rows
+    said = rows.tables + rows.quarantined + rows.already
+    if rows.already and in_tables + in_quarantine != said:
         detail = f"its offsets have {in_tables + in_quarantine:,} rows, the ledger says {said:,}"
         yield Difference("ledger_rows", str(batch), detail)
-    if not batch.rows_already and in_tables != batch.rows_tables:
-        detail = f"its offsets have {in_tables:,} rows in the tables, the ledger says {batch.rows_tables:,}"
+    if not rows.already and in_tables != rows.tables:
+        detail = f"its offsets have {in_tables:,} rows in the tables, the ledger says {rows.tables:,}"
         yield Difference("ledger_rows", str(batch), detail)
     quarantined = held.quarantined[batch.generation, batch.batch_id]
-    if quarantined != batch.rows_quarantined:
-        detail = f"{quarantined:,} rows in quarantine are its own, the ledger says {batch.rows_quarantined:,}"
+    if quarantined != rows.quarantined:
+        detail = f"{quarantined:,} rows in quarantine are its own, the ledger says {rows.quarantined:,}"
         yield Difference("ledger_rows", str(batch), detail)
 
 

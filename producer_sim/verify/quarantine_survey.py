@@ -21,13 +21,27 @@ COORDINATES = ("kafka_topic", "kafka_partition", "kafka_offset")
 
 
 @dataclass(slots=True)
+class Unexpected:
+    """Good records in quarantine for one reason: how many, and the first of them."""
+
+    rows: int = 0
+    first: list[PartitionOffset] = field(default_factory=list)
+
+    def add(self, place: PartitionOffset) -> None:
+        """One more."""
+        self.rows += 1
+        if len(self.first) < EXAMPLES:
+            self.first.append(place)
+
+
+@dataclass(slots=True)
 class QuarantineSurvey:
     """What the quarantine holds.
 
     by_batch    rows by generation and batch id
     altered     corrupt records of the truth whose bytes are not the ones sent
     misjudged   records of the truth that are there for another reason than they may be, by what they are and that reason
-    unexpected  records that the truth holds for good: how many by reason, and the first of each
+    unexpected  records that the truth holds for good, by reason
     homeless    those of them that have no entity, with the sum of the digests of their values
     """
 
@@ -37,8 +51,7 @@ class QuarantineSurvey:
     by_batch: Counter[tuple[str, int]] = field(default_factory=Counter)
     altered: list[PartitionOffset] = field(default_factory=list)
     misjudged: Counter[tuple[str, str]] = field(default_factory=Counter)
-    unexpected: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, list[PartitionOffset]] = field(default_factory=dict)
+    unexpected: dict[str, Unexpected] = field(default_factory=dict)
     homeless: Sum = field(default_factory=Sum)
 
 
@@ -67,10 +80,7 @@ def _compare(batch: pa.RecordBatch, truth: Truth, survey: QuarantineSurvey) -> N
         place = PartitionOffset(partition, offset)
         corrupt = truth.corrupt.get(place)
         if corrupt is None:
-            survey.unexpected[reason] += 1
-            first = survey.examples.setdefault(reason, [])
-            if len(first) < EXAMPLES:
-                first.append(place)
+            survey.unexpected.setdefault(reason, Unexpected()).add(place)
             if reason == NO_ENTITY.reason:
                 survey.homeless.add(1, 0 if value is None else int(value_digest(value), 16))
             continue

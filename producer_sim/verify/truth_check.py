@@ -124,9 +124,9 @@ def _good_in_quarantine(homeless: Sum, quarantine: QuarantineSurvey) -> Iterator
     """Nothing wrong is with these but that they may have no entity."""
     if homeless.rows:
         yield from _compared(f"{QUARANTINE_TABLE}, events without an entity", quarantine.homeless, homeless)
-    for reason, count in sorted(quarantine.unexpected.items()):
+    for reason, found in sorted(quarantine.unexpected.items(), key=lambda item: item[0]):
         if reason != NO_ENTITY.reason or not homeless.rows:
-            detail = f"good records: {_examples(quarantine.examples[reason], count)}"
+            detail = f"good records: {_examples(found.first, found.rows)}"
             yield Difference("good_in_quarantine", reason, detail)
 
 
