@@ -1,4 +1,9 @@
-"""Deleting what a crash left behind: files written for a batch that never came to its manifest."""
+"""Deleting what a crash left behind: files written for a batch that never came to its manifest.
+
+What stays behind costs space and nothing else: readers see the files that a table's log names, and no commit of ours names a
+file that its manifest does not. So nothing is deleted where a log cannot be read, as by delta-rs that of a table with
+the feature `typeWidening`: Delta's own `VACUUM` clears such a table.
+"""
 
 from __future__ import annotations
 
