@@ -12,7 +12,7 @@ from distributary.codecs.base import INFERRED, load_codec
 from distributary.codecs.wire.header import bodies
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.kafka.records import raw_records, record_headers, worker_columns
-from distributary.ingest.kafka.source import read_stream
+from distributary.ingest.kafka.source import TopicReader
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.settings.passed_on_options import ClientOptions
 from distributary.registry.base import Schema
@@ -30,7 +30,8 @@ def source(spark: SparkSession, settings: Settings, tuned: bool = False) -> Data
     if not tuned:
         kafka = ClientOptions({**settings.source.kafka, **CLIENT_DEFAULTS})
         settings = settings.model_copy(update={"source": settings.source.model_copy(update={"kafka": kafka})})
-    records = read_stream(spark, settings)
+    topics = TopicReader.of(spark, settings.name, settings.source, settings.route)
+    records = topics.stream(settings.limits.batch_rows)
     return worker_columns(
         records, len(settings.source.topics), record_headers(settings.source, settings.route)
     )

@@ -149,7 +149,8 @@ class World:
         self.spark = self._session()
 
     def _session(self) -> SparkSession:
-        usual = spark_conf(self.settings("any", self._folder / "any", self.sizes.batch_rows))
+        told = self.settings("any", self._folder / "any", self.sizes.batch_rows)
+        usual = spark_conf(told.spark, told.limits)
         own = {
             "spark.driver.memory": DRIVER_MEMORY,
             "spark.sql.warehouse.dir": str(self._folder / "warehouse"),

@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 from distributary.codecs.changes_between import Changes, changes_between
 from distributary.ingest.inference import entities, topic
 from distributary.ingest.kafka.connection import connect
+from distributary.ingest.kafka.source import TopicReader
 from distributary.ingest.schemas.entity_location import EntitySchemas, growing_codec, location_of
 from distributary.ingest.schemas.hints import hinted, hints_of
 from distributary.ingest.schemas.location import SchemaLocation
@@ -131,7 +132,7 @@ class _Look:
         if before is not None and not self.refresh:
             return self._there({None: before})[0]
         with self.make_session(self.settings) as spark, connect(self.settings.source, spark) as kafka:
-            found = topic.infer(spark, self.settings, kafka, self.sample)
+            found = topic.infer(self._topics(spark), self.settings.decode, kafka, self.sample)
         return Inferred(None, found, self._changes(before, found), is_new=before is None)
 
     def of_entities(self, location: EntitySchemas) -> tuple[Inferred, ...]:
@@ -140,7 +141,8 @@ class _Look:
         if before and not self.refresh:
             return self._there({location.entity(name): schema for name, schema in before.items()})
         with self.make_session(self.settings) as spark, connect(self.settings.source, spark) as kafka:
-            found = entities.infer_entities(spark, self.settings, kafka, self.sample)
+            decode, route = self.settings.decode, self.settings.route
+            found = entities.infer_entities(self._topics(spark), decode, route, kafka, self.sample)
         return tuple(
             Inferred(
                 entity,
@@ -150,6 +152,9 @@ class _Look:
             )
             for entity, schema in found.items()
         )
+
+    def _topics(self, spark: SparkSession) -> TopicReader:
+        return TopicReader.of(spark, self.settings.name, self.settings.source, self.settings.route)
 
     def _there(self, kept: Mapping[str | None, Schema]) -> tuple[Inferred, ...]:
         """Versions that were kept before, by entity: no record is read, but they are held against what the hints say now."""

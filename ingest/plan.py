@@ -93,7 +93,8 @@ def plan_knowing(expression: ReadExpression | None, settings: Settings, offer: O
         # Told the types of the newest ones: a codec for every format splits records by them.
         codec = codec_knowing(settings.decode.format, {one.ref: one.schema.type for one in candidates.newest})
         # Older versions are asked for when a table's records are of a type that the newest is not.
-        tables = Planner(codec, candidates, rules_of(settings, expression), _known(settings)).plan()
+        rules = rules_of(settings.decode, settings.policies, settings.route, settings.sink, expression)
+        tables = Planner(codec, candidates, rules, _known(settings)).plan()
     return Plan(settings.name, settings.sink.root, told, tables)
 
 

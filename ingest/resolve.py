@@ -16,6 +16,7 @@ from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
 from distributary.ingest.checkpoint.manifest_file import ManifestStore
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.kafka.columns import table_schema
+from distributary.ingest.settings.groups import Sink
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.tables.change import create
 from distributary.ingest.tables.known_tables import ENTITY_PROPERTY
@@ -53,7 +54,7 @@ def stuck_tables(settings: Settings) -> list[StuckTable]:
         skipped = Resolutions(checkpoint).skipped(stuck.batch_id)
         for table in manifest.tables if manifest else ():
             waits = stuck.may_wait(table.folder) and table.folder not in skipped
-            if waits and not _is_in(settings, table, stuck.batch_id):
+            if waits and not _is_in(settings.sink, table, stuck.batch_id):
                 found.append(StuckTable(stuck.batch_id, table.folder, table.rows, stuck.message))
     return found
 
@@ -78,18 +79,18 @@ def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
         if choice == "skip":
             Resolutions(checkpoint).skip(stuck.batch_id, table)
         else:
-            _recreate(settings, ManifestStore(checkpoint).read(stuck.batch_id), table)
+            _recreate(settings.sink, ManifestStore(checkpoint).read(stuck.batch_id), table)
         return stuck
 
 
-def _recreate(settings: Settings, manifest: Manifest | None, folder: str) -> None:
+def _recreate(sink: Sink, manifest: Manifest | None, folder: str) -> None:
     if manifest is None:
         raise ConfigError(f"table {folder}: the manifest of its batch is gone; restore it")
     table = next(table for table in manifest.tables if table.folder == folder)
-    path = str(settings.sink.root / folder)
+    path = str(sink.root / folder)
     before = _put_aside(path)
     ours = table.role != "events"
-    schema = table.layout.columns if ours else table_schema(settings.sink.columns, table.layout)
+    schema = table.layout.columns if ours else table_schema(sink.columns, table.layout)
     entity = next((entity for entity, its in manifest.entities.items() if its == folder), None)
     create(path, schema, {ENTITY_PROPERTY: entity} if entity is not None else {})
     for file in table.files if before else ():
@@ -107,8 +108,8 @@ def _put_aside(path: str) -> str | None:
     return aside
 
 
-def _is_in(settings: Settings, table: TableFiles, batch_id: int) -> bool:
+def _is_in(sink: Sink, table: TableFiles, batch_id: int) -> bool:
     try:
-        return is_committed(settings.sink.root / table.folder, table.app_id, batch_id)
+        return is_committed(sink.root / table.folder, table.app_id, batch_id)
     except DeltaError:
         return False

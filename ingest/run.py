@@ -14,6 +14,7 @@ from distributary.ingest.inference.topic import infer
 from distributary.ingest.interruptible import Stopped
 from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.connection import connect
+from distributary.ingest.kafka.source import TopicReader
 from distributary.ingest.pipeline import open_pipeline
 from distributary.ingest.progress import Progress, Silent, Summary
 from distributary.ingest.schemas.entity_location import EntitySchemas, location_of
@@ -89,9 +90,10 @@ def schemas_of(
             yield MixedSchemas(known, location_of(settings.name, settings.decode), hints.json())
         return
     location = location_of(settings.name, settings.decode)
+    topics = TopicReader.of(spark, settings.name, settings.source, settings.route)
     if isinstance(location, EntitySchemas):
         if not location.names():
-            keep(location, infer_entities(spark, settings, kafka))
+            keep(location, infer_entities(topics, settings.decode, settings.route, kafka))
     elif location.latest() is None:
-        location.register(location.subject, infer(spark, settings, kafka).text)
+        location.register(location.subject, infer(topics, settings.decode, kafka).text)
     yield location

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from distributary.ingest.settings.groups import Limits, Spark
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.spark.session import spark_session
 
@@ -31,12 +32,12 @@ def pipeline_session(settings: Settings) -> Iterator[SparkSession]:
 
 def made_for(settings: Settings) -> SparkSession:
     """The session of this process, made as the settings say if there is none. Raises SetupError."""
-    return spark_session(settings.name, settings.spark.master, spark_conf(settings))
+    return spark_session(settings.name, settings.spark.master, spark_conf(settings.spark, settings.limits))
 
 
-def spark_conf(settings: Settings) -> dict[str, str]:
+def spark_conf(spark: Spark, limits: Limits) -> dict[str, str]:
     """What the settings say of the Spark session."""
     return {
-        "spark.sql.execution.arrow.maxRecordsPerBatch": str(settings.limits.arrow_rows),
-        **settings.spark.conf,
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(limits.arrow_rows),
+        **spark.conf,
     }

@@ -78,6 +78,9 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
         "__main__",
     ),
 }
+# Who is handed all settings: what users call, and what puts a run together. Everything else is handed the groups it reads.
+MAY_TAKE_ALL_SETTINGS = {"infer", "pipeline", "plan", "resolve", "run", "session", "settings"}
+
 # One takes in so many names at a glance.
 MOST_FILES = 16
 
@@ -212,6 +215,13 @@ def test_a_folder_is_taken_in_at_a_glance(house: str) -> None:
 @pytest.mark.parametrize(("folder", "source"), ALL_MODULES, ids=name_of)
 def test_folder_imports_only_what_it_may(folder: str, source: Path) -> None:
     assert imported(source.read_text(encoding="utf-8")) <= MAY_IMPORT[folder] | {folder}
+
+
+@pytest.mark.parametrize("source", modules("ingest"), ids=name_of)
+def test_settings_are_handed_out_by_group(source: Path) -> None:
+    module = dotted("ingest", source)
+    if room_of("ingest", module) not in MAY_TAKE_ALL_SETTINGS:
+        assert "distributary.ingest.settings.model" not in modules_imported(module)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from distributary.codecs.base import load_codec
 from distributary.ingest.batch.passes import Settled
 from distributary.ingest.checkpoint import manifest_pins as decisions
 from distributary.ingest.checkpoint.change_log import LoggedChange
-from distributary.ingest.checkpoint.generation import Generation, fingerprint
+from distributary.ingest.checkpoint.generation import Generation
 from distributary.ingest.checkpoint.histories import Histories, carried_on
 from distributary.ingest.checkpoint.manifest import (
     BatchPins,
@@ -36,7 +36,6 @@ from distributary.ingest.kafka.offset_spans import Spans
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.pins import PinnedTable
-from distributary.ingest.settings.model import Settings
 from distributary.ingest.tables.change import PlannedChange
 from distributary.ingest.tables.known_tables import TableBook
 from distributary.ingest.tables.ledger import (
@@ -92,8 +91,11 @@ class Decision:
     rules: Rules
 
 
-def decide(settings: Settings, generation: Generation, tables: TableBook, decision: Decision) -> Manifest:
-    """The batch's manifest, its ledger files written. Raises SumsDisagree before anything is visible."""
+def decide(pipeline: str, generation: Generation, tables: TableBook, decision: Decision) -> Manifest:
+    """The manifest of a batch of the pipeline of this name, its ledger files written.
+
+    Raises SumsDisagree before anything is visible.
+    """
     report = decision.settled.report
     events, entities = _event_tables(generation, tables, decision), _entities(decision)
     manifest = Manifest(
@@ -102,7 +104,7 @@ def decide(settings: Settings, generation: Generation, tables: TableBook, decisi
         created_at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
         code_version=_code_version(),
         offsets=decision.offsets,
-        pins=_pins(settings, decision),
+        pins=_pins(generation, decision),
         entities=entities,
         tables=(*events, *_quarantine(generation, decision)),
         counts=Counts(
@@ -115,7 +117,7 @@ def decide(settings: Settings, generation: Generation, tables: TableBook, decisi
         met=carried_on(decision.before.met, report.sightings.met, set(entities.values())),
     )
     check_sums(manifest)
-    return _with_ledger(settings, generation, tables, manifest, decision)
+    return _with_ledger(pipeline, generation, tables, manifest, decision)
 
 
 def _event_tables(generation: Generation, tables: TableBook, decision: Decision) -> list[TableFiles]:
@@ -149,23 +151,23 @@ def _own(
 
 
 def _with_ledger(
-    settings: Settings, generation: Generation, tables: TableBook, manifest: Manifest, decision: Decision
+    pipeline: str, generation: Generation, tables: TableBook, manifest: Manifest, decision: Decision
 ) -> Manifest:
-    root = settings.sink.root
-    row = _batch_row(settings, manifest, decision)
+    root = decision.settled.pins.batch.root
+    row = _batch_row(pipeline, manifest, decision)
     ledger = [_own(generation, BATCHES_TABLE, "batches", BATCHES_SCHEMA, [batch_file(root, row)])]
-    rows = _change_rows(settings, tables, manifest, decision)
+    rows = _change_rows(pipeline, tables, manifest, decision)
     if rows:
         file = changes_file(root, rows)
         ledger = [_own(generation, CHANGES_TABLE, "changes", CHANGES_SCHEMA, [file]), *ledger]
     return replace(manifest, tables=(*manifest.tables, *ledger))
 
 
-def _batch_row(settings: Settings, manifest: Manifest, decision: Decision) -> BatchRow:
+def _batch_row(pipeline: str, manifest: Manifest, decision: Decision) -> BatchRow:
     counts, now = manifest.counts, datetime.now(timezone.utc)
     files = [file for table in manifest.tables for file in table.files]
     return BatchRow(
-        pipeline=settings.name,
+        pipeline=pipeline,
         generation=manifest.generation,
         batch_id=manifest.batch_id,
         started_at=decision.attempt.started_at,
@@ -188,18 +190,16 @@ def _batch_row(settings: Settings, manifest: Manifest, decision: Decision) -> Ba
     )
 
 
-def _change_rows(
-    settings: Settings, tables: TableBook, manifest: Manifest, decision: Decision
-) -> list[ChangeRow]:
+def _change_rows(pipeline: str, tables: TableBook, manifest: Manifest, decision: Decision) -> list[ChangeRow]:
     settled = decision.settled
     if not (decision.changes or decision.logged or settled.report.sightings.met):
         return []
-    transitions = Transitions(load_codec(settings.decode.format), settled.pins.schemas.records)
+    transitions = Transitions(load_codec(settled.pins.rules.decoding.codec), settled.pins.schemas.records)
     layouts = settled.layouts
     meetings = Meetings(transitions, decision.rules, decision.before.known, layouts).of(
         settled.report.sightings.met, decision.before.met
     )
-    origin = Origin(settings.name, manifest.generation, manifest.batch_id)
+    origin = Origin(pipeline, manifest.generation, manifest.batch_id)
     rows = ChangeRows(origin, transitions, manifest.met, meetings)
     entities = {folder: entity for entity, folder in manifest.entities.items()}
     now = planned(decision.changes)
@@ -226,14 +226,14 @@ def _read(spans: Spans) -> dict[str, dict[int, SpanRead]]:
     return dict(read)
 
 
-def _pins(settings: Settings, decision: Decision) -> BatchPins:
-    pins = decision.settled.pins
+def _pins(generation: Generation, decision: Decision) -> BatchPins:
+    pins, told = decision.settled.pins, generation.world.fingerprint
     return BatchPins(
         schemas={
             pinned.key[0]: hashlib.sha256(pinned.schema.text.encode()).hexdigest()
             for pinned in pins.schemas.records
         },
-        settings=hashlib.sha256(repr(sorted(fingerprint(settings).items())).encode()).hexdigest(),
+        settings=hashlib.sha256(repr(sorted(told.items())).encode()).hexdigest(),
         decisions=decisions.to_json(pins),
     )
 

@@ -15,7 +15,7 @@ from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.kafka.offsets import offsets_to_json
-from distributary.ingest.settings.model import Settings
+from distributary.ingest.settings.groups import Columns
 from distributary.ingest.tables.commit import commit_tables
 from distributary.ingest.tables.known_tables import TableBook
 from distributary.ingest.tables.log_commit import NativeCommits
@@ -40,13 +40,13 @@ class Finisher:
 
     def __init__(
         self,
-        settings: Settings,
+        columns: Columns,
         checkpoint: Checkpoint,
         tables: TableBook,
         native: NativeCommits,
         lineage: str,
     ) -> None:
-        self._settings, self._tables, self._native, self._lineage = settings, tables, native, lineage
+        self._columns, self._tables, self._native, self._lineage = columns, tables, native, lineage
         self._resolutions, self._stuck = Resolutions(checkpoint), StuckCommits(checkpoint)
 
     def finish(self, manifest: Manifest, records: DataFrame) -> None:
@@ -66,16 +66,14 @@ class Finisher:
             failpoints.reach(failpoints.BETWEEN_COMMITS, manifest.batch_id)
 
         try:
-            commit_tables(
-                records.sparkSession, commits, self._settings.limits.commit_threads, committed, self._native
-            )
+            commit_tables(records.sparkSession, commits, self._tables.threads, committed, self._native)
         except CommitImpossible as error:
             self._stuck.write(manifest.batch_id, error)
             raise
 
     def _table_commit(self, manifest: Manifest, table: TableFiles) -> TableCommit:
         ours = table.role != "events"
-        schema = table.layout.columns if ours else table_schema(self._settings.sink.columns, table.layout)
+        schema = table.layout.columns if ours else table_schema(self._columns, table.layout)
         return TableCommit(
             table=table.folder,
             path=self._tables.path(table.folder),

@@ -29,6 +29,9 @@ from distributary.ingest.worker.report import REPORT_DDL, Files, Questions, Task
 # Each pass answers all questions of the one before; more are needed only where answers bring new questions.
 MOST_PASSES = 8
 
+# How many rows a Python worker is given at once.
+ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+
 
 @dataclass(frozen=True)
 class Settled:
@@ -41,10 +44,20 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Spark's workers: how many tasks run at once, and the record headers they read, by the columns those become."""
+    """Spark's workers.
+
+    slots       how many tasks run at once
+    headers     the record headers they read, by the columns those become
+    arrow_rows  how many rows a worker is given at once
+    """
 
     slots: int
     headers: Mapping[str, str]
+    arrow_rows: int
+
+    def prepare(self, session: SparkSession) -> None:
+        """The query's own session, so that the settings hold in one that a caller brought, and nowhere else in it."""
+        session.conf.set(ARROW_ROWS, str(self.arrow_rows))
 
     def columns(self, records: DataFrame, pins: Pins) -> DataFrame:
         """What workers need of a batch as Spark's Kafka source gives it."""

@@ -10,14 +10,15 @@ from distributary.ingest import pins as reasons
 from distributary.ingest.columns.growth import changes
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.conform.misfits import Kind
+from distributary.ingest.evolution.rules import Rules
 from distributary.ingest.pins import PinnedTable
-from distributary.ingest.settings.model import Settings
+from distributary.ingest.settings.groups import Policies
 from distributary.ingest.worker.report import Counts, Growth
 
 
-def check_counts(settings: Settings, batch_id: int, counts: Counts, new: Iterable[str]) -> None:
+def check_counts(policies: Policies, batch_id: int, counts: Counts, new: Iterable[str]) -> None:
     """Raises PolicyStopped where the settings say `fail` to records that were met, or to tables that are new."""
-    policies, new = settings.policies, sorted(new)
+    new = sorted(new)
     stray, undecodable = counts.quarantined[reasons.NO_ENTITY.reason], _undecodable(counts)
     stops = [
         (policies.new_entity, new, "new_entity", f"a new entity came, for {_few(new)}"),
@@ -32,13 +33,10 @@ def check_counts(settings: Settings, batch_id: int, counts: Counts, new: Iterabl
 
 
 def check_growth(
-    settings: Settings,
-    growths: Iterable[Growth],
-    known: Mapping[str, PinnedTable],
-    layouts: Mapping[str, Layout],
+    rules: Rules, growths: Iterable[Growth], known: Mapping[str, PinnedTable], layouts: Mapping[str, Layout]
 ) -> None:
     """Raises EvolutionStopped or PolicyStopped where the settings say `fail` to tables that would get columns."""
-    if settings.decode.evolution != "fail" and settings.policies.new_field != "fail":
+    if not rules.growth_stops:
         return
     for folder, growth in {one.table: one for one in growths if one.table in known}.items():
         before = known[folder].layout
@@ -46,12 +44,12 @@ def check_growth(
         names = ", ".join(change.column for change in found)
         added = ", ".join(change.column for change in found if change.kind == "added")
         where = "/".join(map(str, growth.first))
-        if names and settings.decode.evolution == "fail":
+        if names and rules.growth_stops == "decode.evolution":
             raise EvolutionStopped(
                 f"table {folder}: schema {growth.schema_id} brings {names}, first at {where}, and "
                 "decode.evolution is `fail`. Run once with `restart` or `inline` to take it in"
             )
-        if added and settings.policies.new_field == "fail":
+        if added and rules.growth_stops == "policies.new_field":
             raise PolicyStopped(
                 f"table {folder}: schema {growth.schema_id} brings {added}, first at {where}, and "
                 "policies.new_field is `fail`"

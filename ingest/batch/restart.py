@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from distributary.errors import EvolutionStopped
-from distributary.ingest.evolution.rules import growth_rules
+from distributary.ingest.evolution.rules import Rules
 from distributary.ingest.pins import PinnedRecord, PinnedTable, describe
 from distributary.ingest.schemas.entity_location import entity_name
 from distributary.ingest.schemas.known_schemas import SchemaBook
-from distributary.ingest.settings.model import Settings
+from distributary.ingest.settings.groups import Decode
 
 
 class RestartToEvolve(Exception):
@@ -25,7 +25,8 @@ def decide_evolution(
     records: Sequence[PinnedRecord],
     schemas: SchemaBook,
     known: Mapping[str, PinnedTable],
-    settings: Settings,
+    decode: Decode,
+    rules: Rules,
 ) -> None:
     """What `decode.evolution` says of record types that bring columns to the tables that are known.
 
@@ -33,8 +34,8 @@ def decide_evolution(
     """
     if not known:
         return
-    evolved = _evolved(_changing(records, known, settings), schemas, settings)
-    mode = settings.decode.evolution
+    evolved = _evolved(_changing(records, known, rules), schemas, rules)
+    mode = decode.evolution
     if evolved and mode == "fail":
         raise EvolutionStopped(
             f"{'; '.join(evolved)}, and decode.evolution is `fail`. Run once with `restart` or `inline` to take it in"
@@ -44,17 +45,17 @@ def decide_evolution(
         raise RestartToEvolve(evolved)
 
 
-def _evolved(records: Sequence[PinnedRecord], schemas: SchemaBook, settings: Settings) -> list[str]:
+def _evolved(records: Sequence[PinnedRecord], schemas: SchemaBook, rules: Rules) -> list[str]:
     # Whether tables get columns or leave them out, this is what they would get.
-    rules = replace(growth_rules(settings), adds=True)
-    brought = [(record, schemas.brings(record, rules)) for record in records]
+    growth = replace(rules.growth, adds=True)
+    brought = [(record, schemas.brings(record, growth)) for record in records]
     return [f"schema {describe(record)} brings {', '.join(names)}" for record, names in brought if names]
 
 
 def _changing(
-    records: Sequence[PinnedRecord], known: Mapping[str, PinnedTable], settings: Settings
+    records: Sequence[PinnedRecord], known: Mapping[str, PinnedTable], rules: Rules
 ) -> list[PinnedRecord]:
     """Those that may change a table: one that is only coming is not changed by what its first records bring."""
-    fold_case = settings.route.fold_case
+    fold_case = rules.route.fold_case
     there = {None, *(entity_name(table.entity, fold_case) for table in known.values())}
     return [record for record in records if record.schema.entity in there]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from distributary.ingest.batch.restart import decide_evolution
+from distributary.ingest.evolution.rules import RunRules
 from distributary.ingest.pins import (
     PinnedKeys,
     PinnedRecord,
@@ -17,7 +18,6 @@ from distributary.ingest.pins import (
 )
 from distributary.ingest.schemas.entity_location import entity_name
 from distributary.ingest.schemas.known_schemas import Learned, SchemaBook
-from distributary.ingest.settings.model import Settings
 from distributary.ingest.worker.report import Questions
 
 
@@ -26,15 +26,15 @@ class SchemaAnswers:
 
     def __init__(
         self,
-        settings: Settings,
+        rules: RunRules,
         known: Mapping[str, PinnedTable],
         schemas: SchemaBook,
         keys: SchemaBook | None = None,
     ) -> None:
         """`schemas` are those of values, `keys` those of keys, where these are decoded."""
-        most = settings.registry.max_unknown_ids
-        self._settings, self._known, self._schemas = settings, known, schemas
-        self._values = _Asking(schemas, most)
+        self._decode, self._rules, self._known = rules.decode, rules.changes, known
+        most = rules.workers.max_questions
+        self._schemas, self._values = schemas, _Asking(schemas, most)
         # Within a bound of their own: a key may only look as if it named a schema.
         self._keys = None if keys is None else _Asking(keys, most)
 
@@ -45,9 +45,9 @@ class SchemaAnswers:
         """
         learned = self._values.learn(questions.records)
         keys = self._keys_answered(questions, pins.keys, last=last)
-        grown = self._schemas.grown(questions.proposals, self._settings.decode.max_fields)
+        grown = self._schemas.grown(questions.proposals, self._decode.max_fields)
         records = [*learned.records, *self._met(questions, pins), *grown]
-        decide_evolution(records, self._schemas, self._known, self._settings)
+        decide_evolution(records, self._schemas, self._known, self._decode, self._rules)
         self._schemas.pin(records)
         turn = replace(
             pins.turn,
@@ -62,16 +62,16 @@ class SchemaAnswers:
 
     def _met(self, questions: Questions, pins: Pins) -> list[PinnedRecord]:
         """The schemas of entities that had none of their own, as far as they have a table or may have one."""
-        route = self._settings.route
+        route = self._rules.route
         unmet = {
             entity: texts
             for entity, texts in questions.unmet.items()
             if (folder := route.folder(entity)) in self._known or folder in pins.tables.admitted
         }
-        return self._schemas.met(unmet, self._schema_name, self._settings.decode.max_fields)
+        return self._schemas.met(unmet, self._schema_name, self._decode.max_fields)
 
     def _schema_name(self, entity: str) -> str:
-        return entity_name(entity, self._settings.route.fold_case)
+        return entity_name(entity, self._rules.route.fold_case)
 
     def _keys_answered(
         self, questions: Questions, known: PinnedKeys | None, *, last: bool

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from distributary.codecs.base import RecordPath
 from distributary.errors import PolicyStopped
 from distributary.ingest.batch.policies import check_counts, check_growth
 from distributary.ingest.columns.differences import differences
 from distributary.ingest.columns.growth import GrowthRules, changes, grown
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
+from distributary.ingest.evolution.rules import Rules
 from distributary.ingest.kafka.columns import payload_layout
-from distributary.ingest.pins import PinnedTable, Pins
-from distributary.ingest.settings.model import Settings
+from distributary.ingest.pins import PinnedTable, Pins, by_age
 from distributary.ingest.tables.known_tables import TableBook
 from distributary.ingest.tables.state import fixed_columns
 from distributary.ingest.worker.report import TaskReport, Wish
@@ -22,9 +21,9 @@ from distributary.ingest.worker.report import TaskReport, Wish
 class TableRules:
     """Holds one batch's reports against the settings; `known` are the tables that were there when it began."""
 
-    def __init__(self, settings: Settings, tables: TableBook, known: Mapping[str, PinnedTable]) -> None:
-        self._settings, self._tables, self._known = settings, tables, known
-        strays = settings.policies.no_entity
+    def __init__(self, rules: Rules, tables: TableBook, known: Mapping[str, PinnedTable]) -> None:
+        self._rules, self._tables, self._known = rules, tables, known
+        strays = rules.policies.no_entity
         # No entity's: the settings want it by name, whatever they say of entities.
         self._strays = None if isinstance(strays, str) else strays.table
 
@@ -40,8 +39,8 @@ class TableRules:
 
     def check_policies(self, total: TaskReport, pins: Pins) -> None:
         """Raises PolicyStopped or EvolutionStopped where the settings say `fail` to what was met."""
-        check_counts(self._settings, pins.batch.id, total.counts, self._new_folders(total))
-        check_growth(self._settings, total.files.growths, self._known, layouts(total, pins))
+        check_counts(self._rules.policies, pins.batch.id, total.counts, self._new_folders(total))
+        check_growth(self._rules, total.files.growths, self._known, layouts(total, pins))
 
     def admitted(self, total: TaskReport, pins: Pins, *, last: bool) -> Pins:
         """The pins with the new tables that there may be; those that most records wait for come first."""
@@ -49,7 +48,7 @@ class TableRules:
             name
             for name, _ in sorted(total.questions.newcomers.items(), key=lambda item: (-item[1], item[0]))
         ]
-        folders = dict.fromkeys(map(self._settings.route.folder, names))
+        folders = dict.fromkeys(map(self._rules.route.folder, names))
         provisional = self._new_folders(total)
         room = self.room() - len(provisional)
         waiting = [folder for folder in folders if folder not in provisional and folder not in self._known]
@@ -64,10 +63,10 @@ class TableRules:
 
     def room(self) -> int:
         """How many tables there may be beside the known ones."""
-        if self._settings.policies.new_entity == "quarantine":
+        if self._rules.policies.new_entity == "quarantine":
             return 0
         known = sum(folder != self._strays for folder in self._known)
-        return max(self._settings.route.max_tables - known, 0)
+        return max(self._rules.route.max_tables - known, 0)
 
     def _new_folders(self, total: TaskReport) -> dict[str, int]:
         """Tables of entities that are written to and were not there, and their rows."""
@@ -125,7 +124,7 @@ class TableRules:
             for written in total.files.written
             if written.entity is not None and written.file.table not in pins.tables.known
         }
-        columns = self._settings.sink.columns
+        columns = self._rules.columns
         states = self._tables.states(new)
         there = {folder: payload_layout(columns, state.layout) for folder, state in states.items()}
         return {
@@ -165,7 +164,7 @@ def granted(
     """
     found = dict(tables)
     merged: dict[tuple[Layout, Layout, frozenset[str]], Layout] = {}
-    for wish in sorted(wishes, key=_age):
+    for wish in sorted(wishes, key=lambda wish: (wish.table, by_age(wish.key))):
         was = found.get(wish.table) or PinnedTable(wish.entity, written.get(wish.table, NO_COLUMNS))
         key = (was.layout, wish.layout, was.fixed)
         if key not in merged:
@@ -173,8 +172,3 @@ def granted(
             merged[key] = grown(was.layout, wish.layout.columns, rules)
         found[wish.table] = replace(was, layout=merged[key])
     return found
-
-
-def _age(wish: Wish) -> tuple[str, str, RecordPath]:
-    ref, path = wish.key
-    return wish.table, str(ref).zfill(20), path

@@ -16,7 +16,7 @@ from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.kafka.client import topic_id
 from distributary.ingest.kafka.cluster import UNKNOWN
 from distributary.ingest.kafka.offsets import Positions, positions_from_json, positions_to_json
-from distributary.ingest.settings.model import Settings
+from distributary.ingest.settings.groups import Decode, Route, Sink, Source
 
 FORMAT = 1
 
@@ -57,19 +57,19 @@ class World:
         return World(self.cluster_id, dict(self.topics), json.loads(json.dumps(dict(self.fingerprint))))
 
 
-def fingerprint(settings: Settings) -> dict[str, Any]:
+def fingerprint(source: Source, route: Route, decode: Decode, sink: Sink) -> dict[str, Any]:
     """What may not change on a living checkpoint, as plain JSON values by dotted name."""
-    route = {f"route.{key}": value for key, value in settings.route if key != "max_tables"}
-    if settings.route.expression is None:
-        del route["route.expression"]
+    routed = {f"route.{key}": value for key, value in route if key != "max_tables"}
+    if route.expression is None:
+        del routed["route.expression"]
     return {
-        "source.topics": sorted(settings.source.topics),
-        **route,
-        "decode.format": settings.decode.format,
-        "sink.root": str(settings.sink.root),
-        **{f"sink.columns.{role}": name for role, name in settings.sink.columns.given()},
+        "source.topics": sorted(source.topics),
+        **routed,
+        "decode.format": decode.format,
+        "sink.root": str(sink.root),
+        **{f"sink.columns.{role}": name for role, name in sink.columns.given()},
         # Settings that came later are kept only where they say something, for checkpoints from before.
-        **({} if settings.decode.key == "bytes" else {"decode.key": settings.decode.key}),
+        **({} if decode.key == "bytes" else {"decode.key": decode.key}),
     }
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from distributary.codecs.base import decodes_any_format
 from distributary.ingest.columns.growth import GrowthRules
+from distributary.ingest.pins import WorkerRules
 from distributary.ingest.routing.read_ahead import ReadExpression
-from distributary.ingest.settings.groups import Columns, Policies, Route
-from distributary.ingest.settings.model import Settings
+from distributary.ingest.settings.groups import Columns, Decode, Policies, Route, Sink
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,45 +40,61 @@ class Rules:
         return replace(self, growth=replace(self.growth, adds=True), growth_stops="")
 
 
-def rules_of(settings: Settings, expression: ReadExpression | None = None) -> Rules:
+@dataclass(frozen=True, slots=True)
+class RunRules:
+    """What the settings say of batches, the same for the whole run.
+
+    decode   how payloads become rows
+    workers  what workers are told
+    changes  what becomes of changes to tables
+    """
+
+    decode: Decode
+    workers: WorkerRules
+    changes: Rules
+
+
+def rules_of(
+    decode: Decode, policies: Policies, route: Route, sink: Sink, expression: ReadExpression | None = None
+) -> Rules:
     """The rules that a pipeline's settings make; with its routing expression, also what that makes of columns."""
-    evolution, policies = settings.decode.evolution, settings.policies
+    evolution = decode.evolution
     stops = "decode.evolution" if evolution == "fail" else "policies.new_field"
     return Rules(
-        policies=worker_policies(settings),
-        columns=settings.sink.columns,
-        route=settings.route,
-        growth=growth_rules(settings),
+        policies=worker_policies(decode, policies),
+        columns=sink.columns,
+        route=route,
+        growth=growth_rules(decode, policies, sink.columns),
         growth_stops=stops if evolution == "fail" or policies.new_field == "fail" else "",
         leaves_columns="decode.evolution"
         if evolution == "ignore" and policies.new_field == "add"
         else "policies.new_field",
-        any_format=decodes_any_format(settings.decode.format),
+        any_format=decodes_any_format(decode.format),
         expression=expression,
     )
 
 
-def growth_rules(settings: Settings) -> GrowthRules:
+def growth_rules(decode: Decode, policies: Policies, columns: Columns) -> GrowthRules:
     """What known tables do when records bring something new."""
     return GrowthRules(
-        adds=tables_grow(settings),
-        widens=tables_widen(settings),
-        reserved=settings.sink.columns.reserved(),
+        adds=tables_grow(decode, policies),
+        widens=tables_widen(decode, policies),
+        reserved=columns.reserved(),
     )
 
 
-def tables_grow(settings: Settings) -> bool:
+def tables_grow(decode: Decode, policies: Policies) -> bool:
     """Whether known tables get columns that records bring."""
-    return settings.decode.evolution != "ignore" and settings.policies.new_field in ("add", "fail")
+    return decode.evolution != "ignore" and policies.new_field in ("add", "fail")
 
 
-def tables_widen(settings: Settings) -> bool:
+def tables_widen(decode: Decode, policies: Policies) -> bool:
     """Whether columns become wider where a record's type is."""
-    return settings.decode.evolution != "ignore" and settings.policies.wider_type == "widen"
+    return decode.evolution != "ignore" and policies.wider_type == "widen"
 
 
-def worker_policies(settings: Settings) -> Policies:
+def worker_policies(decode: Decode, policies: Policies) -> Policies:
     """The policies as workers apply them: with `evolution: ignore` what has no column is rescued."""
-    if settings.decode.evolution != "ignore" or settings.policies.new_field != "add":
-        return settings.policies
-    return settings.policies.model_copy(update={"new_field": "rescue"})
+    if decode.evolution != "ignore" or policies.new_field != "add":
+        return policies
+    return policies.model_copy(update={"new_field": "rescue"})

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from distributary.codecs.base import Codec, GrowingReader, growing, growing_reader, load_codec, picking
@@ -20,11 +20,11 @@ from distributary.codecs.wire.record_headers import last_header
 from distributary.ingest.inference.bound import Looked, check_bound, enough
 from distributary.ingest.inference.topic import records_to_infer
 from distributary.ingest.kafka.cluster import KafkaCluster
+from distributary.ingest.kafka.source import TopicReader
 from distributary.ingest.routing.routes import as_text
-from distributary.ingest.schemas.entity_location import NO_FIELDS, EntitySchemas, entity_name, schema_folder
-from distributary.ingest.schemas.hints import hints_of
-from distributary.ingest.settings.groups import Route
-from distributary.ingest.settings.model import Settings
+from distributary.ingest.schemas.entity_location import NO_FIELDS, EntitySchemas, entity_name
+from distributary.ingest.schemas.hints import hints_of, with_hints
+from distributary.ingest.settings.groups import Decode, Route
 from distributary.registry.base import Schema
 
 _NOTHING = Schema(0, "STRUCT", NO_FIELDS)
@@ -46,7 +46,7 @@ _Run = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def infer_entities(
-    spark: SparkSession, settings: Settings, kafka: KafkaCluster, sample: int | None = None
+    topics: TopicReader, decode: Decode, route: Route, kafka: KafkaCluster, sample: int | None = None
 ) -> dict[str, Schema]:
     """By entity the schema of its records, from the earliest to the latest offset or of about `sample` records of them all.
 
@@ -55,22 +55,17 @@ def infer_entities(
     Raises ConfigError where the records of one have more fields than decode.max_fields.
     """
     # A task for each of the many parts of a shuffle would be a Python worker each, mostly for nothing.
-    records = _latest(
-        settings.decode.format, settings.route, records_to_infer(spark, settings, kafka, sample)
-    )
-    records = records.coalesce(spark.sparkContext.defaultParallelism)
-    known = replace(_NOTHING, text=hints_of(settings.decode.schema_hints).json())
-    run = _inferring(settings.decode.format, settings.route, known, enough(settings.decode.max_fields))
+    records = _latest(decode.format, route, records_to_infer(topics, decode, kafka, sample))
+    records = records.coalesce(topics.spark.sparkContext.defaultParallelism)
+    known = replace(_NOTHING, text=hints_of(decode.schema_hints).json())
+    run = _inferring(decode.format, route, known, enough(decode.max_fields))
     rows = records.mapInArrow(run, _FOUND_DDL).collect()
-    found = _by_name(settings.route, [(row.entity, row.text, row.records, row.cut_short) for row in rows])
-    most = sorted(found.values(), key=lambda one: (-one.records, one.entity))[: settings.route.max_tables]
-    location = EntitySchemas(schema_folder(settings.name, settings.decode), "", settings.decode.schema_hints)
-    codec = load_codec(settings.decode.format)
+    found = _by_name(route, [(row.entity, row.text, row.records, row.cut_short) for row in rows])
+    most = sorted(found.values(), key=lambda one: (-one.records, one.entity))[: route.max_tables]
+    codec = load_codec(decode.format)
     most.sort(key=lambda one: one.entity)
-    schemas = {one.entity: _schema(one, codec, location) for one in most}
-    check_bound(
-        [Looked(schemas[one.entity], one.cut_short, one.entity) for one in most], settings.decode.max_fields
-    )
+    schemas = {one.entity: _schema(one, codec, decode.schema_hints) for one in most}
+    check_bound([Looked(schemas[one.entity], one.cut_short, one.entity) for one in most], decode.max_fields)
     return schemas
 
 
@@ -104,8 +99,8 @@ def _by_name(route: Route, rows: Iterable[tuple[str, str, int, bool]]) -> dict[s
     return found
 
 
-def _schema(found: _Found, codec: Codec, location: EntitySchemas) -> Schema:
-    text = location.hinted(_merged(codec, found.texts))
+def _schema(found: _Found, codec: Codec, hints: str | None) -> Schema:
+    text = with_hints(_merged(codec, found.texts), hints)
     return replace(_NOTHING, text=text, entity=found.name)
 
 

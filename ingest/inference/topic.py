@@ -15,38 +15,38 @@ from distributary.codecs.wire.record_headers import VALUE_HEADER, last_header
 from distributary.ingest.inference.bound import Looked, bounded, check_bound
 from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.offsets import Offsets
-from distributary.ingest.kafka.source import read_range
+from distributary.ingest.kafka.source import TopicReader
 from distributary.ingest.schemas.entity_location import growing_codec
 from distributary.ingest.schemas.hints import hinted, hints_of
-from distributary.ingest.settings.groups import Decode, Source
-from distributary.ingest.settings.model import Settings
+from distributary.ingest.settings.groups import Decode
 from distributary.registry.base import Schema
 
 # Spark's JSON reader otherwise makes a column of strings from a field that was null in every record it saw.
 _OPTIONS = {"dropFieldIfAllNull": "true", "mode": "DROPMALFORMED"}
 
 
-def infer(spark: SparkSession, settings: Settings, kafka: KafkaCluster, sample: int | None = None) -> Schema:
+def infer(topics: TopicReader, decode: Decode, kafka: KafkaCluster, sample: int | None = None) -> Schema:
     """The schema of the topics' records, from the earliest to the latest offset or of `sample` records of them.
 
     Of records that have a key only the latest is looked at; nulls, what is no JSON, and records that name a registered
     schema are left out. Fields come in the order of their names. Empty where there is nothing to look at. Raises ConfigError where
     there are more fields than decode.max_fields.
     """
-    hints, cut_short = hints_of(settings.decode.schema_hints), spark.sparkContext.accumulator(0)
-    values = _latest(records_to_infer(spark, settings, kafka, sample))
-    found = hinted(_schema_of(spark, _texts(settings.decode, values, hints, cut_short)), hints)
+    spark = topics.spark
+    hints, cut_short = hints_of(decode.schema_hints), spark.sparkContext.accumulator(0)
+    values = _latest(records_to_infer(topics, decode, kafka, sample))
+    found = hinted(_schema_of(spark, _texts(decode, values, hints, cut_short)), hints)
     schema = Schema(0, "STRUCT", found.json())
-    check_bound([Looked(schema, cut_short.value > 0)], settings.decode.max_fields)
+    check_bound([Looked(schema, cut_short.value > 0)], decode.max_fields)
     return schema
 
 
 def records_to_infer(
-    spark: SparkSession, settings: Settings, kafka: KafkaCluster, sample: int | None = None
+    topics: TopicReader, decode: Decode, kafka: KafkaCluster, sample: int | None = None
 ) -> DataFrame:
     """The topics' records that name no schema and are no nulls, all of them or about `sample` of the newest."""
     offsets = _sampled(_everything(kafka), sample)
-    records = _without_registered(settings.decode, settings.source, read_range(spark, settings, offsets))
+    records = _without_registered(topics, decode, topics.range(offsets))
     return records.where("value IS NOT NULL")
 
 
@@ -69,12 +69,12 @@ def _sampled(offsets: Offsets, sample: int | None) -> Offsets:
     }
 
 
-def _without_registered(decode: Decode, source: Source, records: DataFrame) -> DataFrame:
+def _without_registered(topics: TopicReader, decode: Decode, records: DataFrame) -> DataFrame:
     codec = growing_codec(decode)
     if not codec.registered:
         return records
     inferred = codec.names_no_schema(F.col("value"))
-    if source.headers:
+    if topics.source.headers:
         inferred &= last_header(F.col("headers"), VALUE_HEADER).isNull()
     return records.where(inferred)
 

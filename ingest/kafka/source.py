@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.offsets import Offsets, Positions, ends, positions_to_json, starts
-from distributary.ingest.settings.model import Settings
+from distributary.ingest.settings.groups import Route, Source
 
 # Spark's way to say "from the first record that is there".
 EARLIEST = -2
@@ -24,35 +25,61 @@ READ_WITH = {"kafka.max.poll.records": "10000", "kafka.fetch.max.wait.ms": "50"}
 _WARM_UP_RECORDS = 100
 
 
-def read_stream(
-    spark: SparkSession, settings: Settings, starting_offsets: Positions | None = None
-) -> DataFrame:
-    """The topics as a stream.
+@dataclass(frozen=True, slots=True)
+class TopicReader:
+    """A pipeline's topics, as its Spark session reads them.
 
-    `starting_offsets` takes the settings' place, and like that counts only on a new checkpoint; it names every partition
-    (see `complete`).
+    pipeline  the pipeline's name, which the broker's tools show
+    source    where the events come from
+    headers   whether records come with their headers
     """
-    start: str = settings.source.starting_offsets
-    if starting_offsets is not None:
-        start = _as_text(starting_offsets)
-    options = {
-        **_options(settings),
-        "subscribe": ",".join(settings.source.topics),
-        "startingOffsets": start,
-        "maxOffsetsPerTrigger": str(settings.limits.batch_rows),
-    }
-    return spark.readStream.format("kafka").options(**options).load()
 
+    spark: SparkSession
+    pipeline: str
+    source: Source
+    headers: bool
 
-def read_range(spark: SparkSession, settings: Settings, offsets: Offsets) -> DataFrame:
-    """The records of a range of offsets, as often as wanted; the columns are the stream's."""
-    options = {
-        **_options(settings),
-        "assign": json.dumps({topic: sorted(ranges) for topic, ranges in offsets.items()}),
-        "startingOffsets": _as_text(starts(offsets)),
-        "endingOffsets": _as_text(ends(offsets)),
-    }
-    return spark.read.format("kafka").options(**options).load()
+    @classmethod
+    def of(cls, spark: SparkSession, pipeline: str, source: Source, route: Route) -> TopicReader:
+        """With headers where schemas or entities are named in them."""
+        return cls(spark, pipeline, source, source.headers or route.by == "header")
+
+    def stream(self, batch_rows: int, starting_offsets: Positions | None = None) -> DataFrame:
+        """The topics as a stream, in batches of at most so many offsets.
+
+        `starting_offsets` takes the settings' place, and like that counts only on a new checkpoint; it names every partition
+        (see `complete`).
+        """
+        start: str = self.source.starting_offsets
+        if starting_offsets is not None:
+            start = _as_text(starting_offsets)
+        options = {
+            **self._options(),
+            "subscribe": ",".join(self.source.topics),
+            "startingOffsets": start,
+            "maxOffsetsPerTrigger": str(batch_rows),
+        }
+        return self.spark.readStream.format("kafka").options(**options).load()
+
+    def range(self, offsets: Offsets) -> DataFrame:
+        """The records of a range of offsets, as often as wanted; the columns are the stream's."""
+        options = {
+            **self._options(),
+            "assign": json.dumps({topic: sorted(ranges) for topic, ranges in offsets.items()}),
+            "startingOffsets": _as_text(starts(offsets)),
+            "endingOffsets": _as_text(ends(offsets)),
+        }
+        return self.spark.read.format("kafka").options(**options).load()
+
+    def _options(self) -> dict[str, str]:
+        return {
+            **READ_WITH,
+            **self.source.spark_options(),
+            "includeHeaders": str(self.headers).lower(),
+            "failOnDataLoss": "true",
+            # Seen in the broker's tools; every query gets a group of its own.
+            "groupIdPrefix": f"distributary-{self.pipeline}",
+        }
 
 
 def complete(positions: Positions, partitions: Mapping[str, Sequence[int]]) -> Positions:
@@ -63,15 +90,13 @@ def complete(positions: Positions, partitions: Mapping[str, Sequence[int]]) -> P
     }
 
 
-def warm_up(
-    spark: SparkSession, settings: Settings, cluster: KafkaCluster, modules: Sequence[str] = ()
-) -> None:
+def warm_up(topics: TopicReader, cluster: KafkaCluster, modules: Sequence[str] = ()) -> None:
     """Have Python workers started, `modules` imported there and Kafka's client loaded before the first batch.
 
     The first batch of a cold session costs seconds more than a warm one.
     """
-    slots = spark.sparkContext.defaultParallelism
-    _run(spark.range(0, slots, 1, slots), modules)
+    slots = topics.spark.sparkContext.defaultParallelism
+    _run(topics.spark.range(0, slots, 1, slots), modules)
     first, last = cluster.earliest_offsets(), cluster.end_offsets()
     offsets: Offsets = {
         topic: {
@@ -80,18 +105,7 @@ def warm_up(
         }
         for topic, partitions in last.items()
     }
-    _run(read_range(spark, settings, offsets).select("partition", "offset", "key", "value"), modules)
-
-
-def _options(settings: Settings) -> dict[str, str]:
-    return {
-        **READ_WITH,
-        **settings.source.spark_options(),
-        "includeHeaders": str(settings.source.headers or settings.route.by == "header").lower(),
-        "failOnDataLoss": "true",
-        # Seen in the broker's tools; every query gets a group of its own.
-        "groupIdPrefix": f"distributary-{settings.name}",
-    }
+    _run(topics.range(offsets).select("partition", "offset", "key", "value"), modules)
 
 
 def _as_text(positions: Positions) -> str:

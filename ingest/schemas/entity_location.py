@@ -1,6 +1,6 @@
 """A location with the versions of one inferred schema an entity: what is a number for one may be a text for another.
 
-`<folder>/<name>/<version>.json` holds nothing but Spark's StructType JSON, the name being the one that `columns/names.py` makes from an
+`<folder>/<name>/<version>.json` holds nothing but Spark's StructType JSON, the name being the one that `ingest/columns` makes from an
 entity for tables. Versions are numbered over the whole location, so that a number by itself is one schema. An entity whose
 name is not its own is in `<folder>/_names/<name>.json`. Records without an entity have versions in `<folder>` itself.
 """
@@ -14,17 +14,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from pyspark.sql.types import StructType
-
 from distributary.codecs.base import INFERRED, GrowingCodec, growing, load_codec
 from distributary.errors import BadSchema, ConfigError, SchemaNotFound
 from distributary.files import file_lock, make_folder, numbered, write_once
 from distributary.ingest.columns.table_and_column_names import ENTITY, table_name
-from distributary.ingest.schemas.hints import hinted, hints_of
+from distributary.ingest.schemas.hints import with_hints
 from distributary.ingest.schemas.location import SUFFIX, SchemaLocation, file_text
 from distributary.ingest.schemas.subjects import inferred_subject
 from distributary.ingest.settings.groups import Decode
-from distributary.registry.base import Reference, Schema, SchemaRef, SchemaType, SubjectVersion
+from distributary.registry.base import Schema, SchemaRef, SubjectVersion
 
 
 def growing_codec(decode: Decode) -> GrowingCodec:
@@ -153,18 +151,6 @@ class EntitySchemas(SchemaLocation):
         self._owners |= {number: name for name, numbers in found.items() for number in numbers}
         return {name: self.by_ref(numbers[-1]) for name, numbers in found.items() if numbers}
 
-    def register(
-        self,
-        subject: str,
-        text: str,
-        schema_type: SchemaType = "STRUCT",
-        references: Sequence[Reference] = (),
-    ) -> int:
-        """The version of this schema of records without an entity. Raises BadSchema."""
-        if subject != self.subject or schema_type != "STRUCT" or references:
-            raise BadSchema(f"{self.folder} takes StructTypes of {self.subject} alone, without references")
-        return self.register_each({"": text})[""].id
-
     def register_each(
         self, texts: Mapping[str, str], entities: Mapping[str, str] | None = None
     ) -> Mapping[str, Schema]:
@@ -188,9 +174,11 @@ class EntitySchemas(SchemaLocation):
 
     def hinted(self, text: str) -> str:
         """The schema with the types that hints give."""
-        if self._hints is None:
-            return text
-        return hinted(StructType.fromJson(json.loads(text)), hints_of(self._hints)).json()
+        return with_hints(text, self._hints)
+
+    def _version_of(self, text: str) -> int:
+        # Whoever names no entity means records without one.
+        return self.register_each({"": text})[""].id
 
     def _of_nobody(self) -> int:
         latest = self.latest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import cast
 
 from pyspark.errors import ParseException
@@ -22,6 +23,11 @@ def hinted(inferred: StructType, hints: StructType) -> StructType:
         )
         found[hint.name] = StructField(hint.name, dtype)
     return StructType(list(found.values()))
+
+
+def with_hints(text: str, ddl: str | None) -> str:
+    """The same of a schema's text and of hints as they are written; needs a Spark session where there are hints."""
+    return text if ddl is None else hinted(StructType.fromJson(json.loads(text)), hints_of(ddl)).json()
 
 
 def hints_of(ddl: str | None, name: str = "decode.schema_hints") -> StructType:

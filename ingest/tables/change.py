@@ -75,8 +75,8 @@ class PlannedChange:
 class TableChanger:
     """Makes tables what they must be; all of it can be done again without harm."""
 
-    def __init__(self, tables: TableBook, spark: SparkSession | None, columns: Columns, threads: int) -> None:
-        self._tables, self._spark, self._columns, self._threads = tables, spark, columns, threads
+    def __init__(self, tables: TableBook, spark: SparkSession | None, columns: Columns) -> None:
+        self._tables, self._spark, self._columns = tables, spark, columns
 
     def apply(
         self,
@@ -129,7 +129,7 @@ class TableChanger:
             elif any(differences(there[folder].layout, schema)):
                 evolve(self._tables.path(folder), schema, self._spark, widen=folder in widened)
 
-        with ThreadPoolExecutor(self._threads) as pool:
+        with ThreadPoolExecutor(self._tables.threads) as pool:
             list(pool.map(make, wanted))
 
 

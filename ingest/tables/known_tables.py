@@ -33,21 +33,24 @@ class TableBook:
         threads: int,
         native: NativeCommits | None = None,
     ) -> None:
-        """`native` commits to the same tables, so that each is opened once for both."""
-        self._root, self._columns, self._spark, self._threads = root, columns, spark, threads
+        """`native` commits to the same tables, so that each is opened once for both.
+
+        threads  how many tables are looked at, changed or committed side by side
+        """
+        self.root, self._columns, self._spark, self.threads = root, columns, spark, threads
         self._native = native or NativeCommits()
         self._by_spark: dict[str, TableState | None] = {}
         self._layouts: dict[Layout, Layout] = {}
 
     def path(self, folder: str) -> str:
         """Where a table is."""
-        return f"{self._root}/{folder}"
+        return f"{self.root}/{folder}"
 
     def entities_there(self) -> dict[str, str]:
         """Entities whose tables are there already, made by an earlier checkpoint, and their folders."""
-        if not os.path.isdir(self._root):
+        if not os.path.isdir(self.root):
             return {}
-        with os.scandir(self._root) as entries:
+        with os.scandir(self.root) as entries:
             folders = sorted(
                 entry.name for entry in entries if entry.is_dir() and not entry.name.startswith((".", "_"))
             )
@@ -90,7 +93,7 @@ class TableBook:
         found = {folder: self._native.known(self.path(folder)) for folder in folders}
         unknown = [folder for folder, state in found.items() if state is None and self._has_log(folder)]
         if unknown:
-            with ThreadPoolExecutor(min(self._threads, len(unknown))) as pool:
+            with ThreadPoolExecutor(min(self.threads, len(unknown))) as pool:
                 found.update(zip(unknown, pool.map(self._look, unknown), strict=True))
         return {folder: state for folder, state in found.items() if state is not None}
 

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.ingest.kafka_records import TOPIC, Sent, batch, pins
-from tests.ingest.pipelines import checkpoint, settings, table_book
+from tests.ingest.pipelines import checkpoint, rules_for, settings, table_book
 
 from distributary.ingest.batch.decide import Attempt, Before, Decision, decide
 from distributary.ingest.batch.passes import Settled, planned_changes
 from distributary.ingest.batch.table_rules import TableRules, layouts
 from distributary.ingest.checkpoint.generation import Generation, World, born, read_generation
 from distributary.ingest.checkpoint.manifest import Manifest
-from distributary.ingest.evolution.rules import rules_of
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.pins import PinnedTable, Pins
 from distributary.ingest.settings.groups import Columns
@@ -48,16 +47,14 @@ def settled_by(chosen: Settings, root: Path, sent: Sequence[Sent], **changes: An
     """The same with these settings."""
     by = pins(root, **{"generation": generation(root).id, "schemas_final": True, **changes})
     report = demuxed(by, sent)
-    assert TableRules(chosen, table_book(root), by.tables.known).objection(report, by) is None
+    assert TableRules(rules_for(chosen), table_book(root), by.tables.known).objection(report, by) is None
     return Settled(report, by, layouts(report, by))
 
 
 def evolved(root: Path, batch_settled: Settled) -> list[PlannedChange]:
     """The tables made what the batch needs; the changes that took."""
     planned = planned_changes(batch_settled, batch_settled.pins.tables.known)
-    TableChanger(table_book(root), None, Columns(), 4).apply(
-        planned, batch_settled.layouts, {"owner": "games"}
-    )
+    TableChanger(table_book(root), None, Columns()).apply(planned, batch_settled.layouts, {"owner": "games"})
     return planned
 
 
@@ -80,9 +77,9 @@ def decided(
         changes=planned,
         logged=(),
         attempt=Attempt(began, 1),
-        rules=rules_of(chosen or settings(root)),
+        rules=rules_for(chosen or settings(root)),
     )
-    return decide(chosen or settings(root), generation(root), table_book(root), decision)
+    return decide("games", generation(root), table_book(root), decision)
 
 
 def known(root: Path, entities: Mapping[str, str]) -> Mapping[str, PinnedTable]:

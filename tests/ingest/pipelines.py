@@ -12,9 +12,11 @@ from tests.ingest.kafka_records import GENERATION, TEMPLATE, TOPIC
 from distributary.codecs.base import load_codec
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.columns.layout import Layout
+from distributary.ingest.evolution.rules import Rules, rules_of
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.progress import Silent
+from distributary.ingest.routing.read_ahead import ReadExpression
 from distributary.ingest.schemas.known_schemas import SchemaBook
 from distributary.ingest.schemas.registry_wait import RegistryWait
 from distributary.ingest.schemas.store import PinsStore
@@ -42,6 +44,11 @@ def settings(root: Path, **groups: dict[str, Any]) -> Settings:
     return Settings.model_validate(
         {"name": "games", "checkpoint": "./checkpoint", **merged}, context={"folder": root}
     )
+
+
+def rules_for(chosen: Settings, expression: ReadExpression | None = None) -> Rules:
+    """What these settings say of changes to tables."""
+    return rules_of(chosen.decode, chosen.policies, chosen.route, chosen.sink, expression)
 
 
 def checkpoint(root: Path) -> Checkpoint:

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame
 from tests.ingest.batches import decided, settled
 from tests.ingest.kafka_records import TOPIC, folder, numbered, value
-from tests.ingest.pipelines import checkpoint, settings, table_book
+from tests.ingest.pipelines import checkpoint, table_book
 
 from distributary.errors import CommitImpossible
 from distributary.ingest import failpoints
@@ -19,6 +19,7 @@ from distributary.ingest.checkpoint.earlier_runs import earlier_commits
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE
+from distributary.ingest.settings.groups import Columns
 from distributary.ingest.tables.log_commit import NativeCommits
 
 GOLF, QUEST = folder("golf"), folder("quest")
@@ -33,7 +34,7 @@ def manifest(tmp_path: Path) -> Manifest:
 
 
 def finish(root: Path, manifest: Manifest) -> None:
-    Finisher(settings(root), checkpoint(root), table_book(root), NativeCommits(), "lineage").finish(
+    Finisher(Columns(), checkpoint(root), table_book(root), NativeCommits(), "lineage").finish(
         manifest, RECORDS
     )
 

@@ -40,7 +40,7 @@ def lost(root: Path, manifest: Manifest) -> set[str]:
 
 
 def test_while_every_file_is_there_the_manifest_is_as_it_was(tmp_path: Path, manifest: Manifest) -> None:
-    rewriter = Rewriter(checkpoint(tmp_path), Workers(slots=2, headers={}))
+    rewriter = Rewriter(checkpoint(tmp_path), Workers(slots=2, headers={}, arrow_rows=100))
     assert rewriter.restored(manifest, NO_RECORDS, pins(tmp_path)) == manifest
 
 
@@ -81,5 +81,7 @@ def test_files_written_again_take_the_place_of_the_lost_ones_in_later_attempts_t
     assert lost(tmp_path, manifest) == {GOLF}
     here = checkpoint(tmp_path)
     RewrittenFiles(here).add(manifest.batch_id, {GOLF: (moved,)})
-    restored = Rewriter(here, Workers(slots=2, headers={})).restored(manifest, NO_RECORDS, pins(tmp_path))
+    restored = Rewriter(here, Workers(slots=2, headers={}, arrow_rows=100)).restored(
+        manifest, NO_RECORDS, pins(tmp_path)
+    )
     assert [one.name for one in part(restored, GOLF).files] == [moved.name]

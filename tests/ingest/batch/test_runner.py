@@ -18,16 +18,17 @@ from tests.ingest.kafka_records import TOPIC, Sent, batch, body, folder, numbere
 from tests.ingest.pipelines import checkpoint, registry, schema_book, settings, table_book
 
 from distributary.errors import PolicyStopped
+from distributary.ingest.batch.attempt import Attempts, Run
 from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.batch.passes import Workers
 from distributary.ingest.batch.restart import RestartToEvolve
 from distributary.ingest.batch.rewrite import Rewriter
-from distributary.ingest.batch.runner import BatchRunner, Done, Run, RunMemory, worker_rules
+from distributary.ingest.batch.runner import BatchRunner, Done
 from distributary.ingest.checkpoint.lease import Lease
 from distributary.ingest.checkpoint.manifest_file import ManifestStore
 from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE, QUARANTINE_TABLE
-from distributary.ingest.evolution.rules import rules_of
 from distributary.ingest.pins import Pins
+from distributary.ingest.pipeline import run_rules
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.worker.demux import Demultiplexer
 from distributary.ingest.worker.report import TaskReport
@@ -72,28 +73,24 @@ class Query:
         chosen, native, tables = settings(root, **groups), NativeCommits(), table_book(root)
         (root / "lake").mkdir(exist_ok=True)
         born = generation(root)
-        self.workers = InProcess(1, {})
+        self.workers = InProcess(1, {}, 100)
         self.done: list[Done] = []
         self.lease = Lease(self.here, None, "games")
         run = Run(
-            settings=chosen,
+            pipeline="games",
             checkpoint=self.here,
             generation=born,
             lease=self.lease,
             tables=tables,
-            rules=worker_rules(chosen, None),
-            changes=rules_of(chosen),
+            rules=run_rules(chosen),
             workers=self.workers,
         )
         schemas = schema_book(self.here, registry())
         schemas.open([])
         self.runner = BatchRunner(
-            run=run,
-            memory=RunMemory(),
-            finisher=Finisher(chosen, self.here, tables, native, born.lineage),
+            attempts=Attempts(run, schemas),
+            finisher=Finisher(chosen.sink.columns, self.here, tables, native, born.lineage),
             rewriter=Rewriter(self.here, self.workers),
-            schemas=schemas,
-            keys=None,
             on_start=lambda _: None,
             on_done=self.done.append,
         )

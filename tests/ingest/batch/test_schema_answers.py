@@ -14,13 +14,16 @@ from distributary.ingest.batch.restart import RestartToEvolve
 from distributary.ingest.batch.schema_answers import SchemaAnswers
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.pins import PinnedTable, RecordKey, Verdict
+from distributary.ingest.pipeline import run_rules
 from distributary.ingest.worker.report import Questions
 
 A = pa.schema([("a", pa.int64())])
 
 
 def answers(root: Path, known: dict[str, PinnedTable] | None = None, **groups: Any) -> SchemaAnswers:
-    return SchemaAnswers(settings(root, **groups), known or {}, schema_book(checkpoint(root), registry()))
+    chosen = settings(root, **groups)
+    schemas = schema_book(checkpoint(root), registry())
+    return SchemaAnswers(run_rules(chosen), known or {}, schemas)
 
 
 def asked(counts: dict[RecordKey, int]) -> Questions:

@@ -173,7 +173,7 @@ def both(
         by = pins(root / engine, engine=engine, **changes)
         if engine == "arrow" and by.rules.route.expression:
             by = pins(root / engine, expression=native_tree(spark, by.rules.route.expression), **changes)
-        found.append(outcome(by, Workers(1, {}).run(frame(spark, numbered(values)), by)))
+        found.append(outcome(by, Workers(1, {}, 20_000).run(frame(spark, numbered(values)), by)))
     return found
 
 
@@ -250,7 +250,7 @@ def test_spark_evaluates_what_workers_cannot(spark: SparkSession, tmp_path: Path
         table="t_{entity}",
     )
     by = pins(tmp_path, engine="spark", codec="avro", records=tuple(AVRO), route=route)
-    report = Workers(1, {}).run(frame(spark, numbered(AVRO_VALUES[:13])), by)
+    report = Workers(1, {}, 20_000).run(frame(spark, numbered(AVRO_VALUES[:13])), by)
     assert report.counts.rows == {"t_2024_02g000": 4, "t_2024_02c200": 4}
     assert report.counts.quarantined["no_entity"] == 5
 
@@ -261,7 +261,7 @@ def test_an_expression_that_a_record_type_does_not_go_with_is_refused_by_name(
     route = Route(by="expression", expression="size(ply)", table="t_{entity}")
     by = pins(tmp_path, engine="spark", codec="avro", records=tuple(AVRO), route=route)
     with pytest.raises(ConfigError, match=r"records of games\.Move"):
-        Workers(1, {}).run(frame(spark, numbered(AVRO_VALUES)), by)
+        Workers(1, {}, 20_000).run(frame(spark, numbered(AVRO_VALUES)), by)
 
 
 def test_what_spark_cannot_decode_here_is_refused_by_name(spark: SparkSession) -> None:
@@ -378,7 +378,7 @@ def test_records_that_kill_their_decoder_are_tried_once(
     for engine in ("arrow", "spark"):
         deaths.unlink(missing_ok=True)
         by = pins(tmp_path / engine, engine=engine, guarded=True, route=GAME, **NAMED)
-        report = Workers(1, {}).run(frame(spark, numbered(values)), by)
+        report = Workers(1, {}, 20_000).run(frame(spark, numbered(values)), by)
         assert (report.counts.rows, report.counts.quarantined) == ({"t_go": 3}, {"killed_worker": 1})
         counts[engine] = len(deaths.read_text())
     # All four, the second two of them, and the first of these.

@@ -15,6 +15,7 @@ from tests.examples import examples
 from tests.ingest import kafka_records as records
 from tests.ingest.pipelines import (
     make_table,
+    rules_for,
     settings,
     table_book,
     written,
@@ -40,7 +41,7 @@ A, B, AB, BA, UPPER = (
 
 
 def table_rules(root: Path, known: dict[str, PinnedTable] | None = None, **groups: Any) -> TableRules:
-    return TableRules(settings(root, **groups), table_book(root), known or {})
+    return TableRules(rules_for(settings(root, **groups)), table_book(root), known or {})
 
 
 def report(*files: Any, **fields: Any) -> TaskReport:

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from tests.ingest.e2e.pipeline_kit import PATIENCE_SECONDS, PipelineKit
 from tests.ingest.secured_broker import PLANTED, SecuredBroker, token_endpoint
 
-from distributary.ingest.kafka.source import read_stream
+from distributary.ingest.kafka.source import TopicReader
 from distributary.producer_sim.stack.local import LocalStack
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.heavy]
@@ -70,7 +70,11 @@ def told_in_files(folder: Path) -> list[str]:
 
 def told_by_spark(kit: PipelineKit) -> list[str]:
     """What Spark shows of a stream with these options, and of itself, where that holds a secret."""
-    query = read_stream(kit.spark, kit.settings).writeStream.format("noop").trigger(availableNow=True).start()
+    chosen = kit.settings
+    topics = TopicReader.of(kit.spark, chosen.name, chosen.source, chosen.route)
+    query = (
+        topics.stream(chosen.limits.batch_rows).writeStream.format("noop").trigger(availableNow=True).start()
+    )
     assert query.awaitTermination(int(PATIENCE_SECONDS))
     context = kit.spark.sparkContext
     shown = [str(query.lastProgress), str(query._jsq.explainInternal(True)), str(kit.spark.conf.getAll)]

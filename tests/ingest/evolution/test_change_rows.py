@@ -14,12 +14,12 @@ import pytest
 from tests.ingest.avro_records import GAME, event, one, pinned, sent_as
 from tests.ingest.batches import decided, evolved, generation, known, settled_by
 from tests.ingest.kafka_records import TOPIC, numbered
-from tests.ingest.pipelines import checkpoint, make_table, settings, table_book
+from tests.ingest.pipelines import checkpoint, make_table, rules_for, settings, table_book
 
 from distributary.codecs.base import load_codec
+from distributary.ingest.batch.attempt import logged_changes
 from distributary.ingest.batch.decide import Attempt, Before, Decision, decide
 from distributary.ingest.batch.passes import Settled
-from distributary.ingest.batch.runner import logged_changes
 from distributary.ingest.checkpoint.change_log import ChangeLog, LoggedChange, TableChange
 from distributary.ingest.checkpoint.histories import Met
 from distributary.ingest.checkpoint.manifest import Manifest
@@ -28,7 +28,6 @@ from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.table_and_column_names import CHANGES_TABLE
 from distributary.ingest.evolution.change_rows import made_before
 from distributary.ingest.evolution.meetings import Meetings
-from distributary.ingest.evolution.rules import rules_of
 from distributary.ingest.evolution.transitions import Transitions
 from distributary.ingest.pins import PinnedRecord, PinnedTable
 from distributary.ingest.settings.model import Settings
@@ -170,10 +169,10 @@ def test_an_attempt_that_died_with_the_tables_changed_leaves_the_same_rows(tmp_p
         settled=again,
         changes=(),
         attempt=Attempt(datetime.now(timezone.utc), 2),
-        rules=rules_of(chosen),
+        rules=rules_for(chosen),
         logged=log.read(1),
     )
-    manifest = decide(chosen, generation(tmp_path), table_book(tmp_path), decision)
+    manifest = decide("games", generation(tmp_path), table_book(tmp_path), decision)
     rows = _rows(tmp_path, manifest)
     assert sorted((row["kind"], row["column"], row["decision"]) for row in rows) == [
         ("added", "season", "add"),
@@ -251,7 +250,7 @@ def test_a_thousand_tables_that_go_through_one_transition_share_its_verdict(tmp_
     known = {name: PinnedTable(name, layout) for name in names}
     meetings = Meetings(
         Transitions(codec, pinned(OLD, NEW)),
-        rules_of(_settings(tmp_path)),
+        rules_for(_settings(tmp_path)),
         known,
         dict.fromkeys(names, layout),
     )

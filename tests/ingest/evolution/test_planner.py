@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 from tests.ingest.avro_records import GAME, event, one
-from tests.ingest.pipelines import settings
+from tests.ingest.pipelines import rules_for, settings
 
 from distributary.codecs.base import Codec, load_codec
 from distributary.ingest.checkpoint.histories import Histories
@@ -17,7 +17,6 @@ from distributary.ingest.columns.layout import Layout
 from distributary.ingest.evolution.candidates import Candidates
 from distributary.ingest.evolution.pairing import Known
 from distributary.ingest.evolution.planner import Planner, TablePlan
-from distributary.ingest.evolution.rules import rules_of
 from distributary.ingest.pins import PinnedTable, RecordKey
 from distributary.ingest.schemas.location import SchemaLocation
 from distributary.registry.base import Schema, SchemaRegistry
@@ -117,7 +116,7 @@ def _plan(
     layouts = {history: _layout(codec, schemas, history) for history in met.values()}
     tables = {folder: PinnedTable(folder, Layout(layouts[history])) for folder, history in met.items()}
     candidates = Candidates(codec, registry, [SUBJECT])
-    return Planner(codec, candidates, rules_of(chosen), Known(tables, met, schemas)).plan()
+    return Planner(codec, candidates, rules_for(chosen), Known(tables, met, schemas)).plan()
 
 
 def _layout(codec: Codec, schemas: dict[RecordKey, Schema], history: tuple[RecordKey, ...]) -> pa.Schema:

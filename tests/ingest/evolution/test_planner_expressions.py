@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.ingest.avro_records import GAME, event, one
-from tests.ingest.pipelines import settings
+from tests.ingest.pipelines import rules_for, settings
 
 from distributary.codecs.base import load_codec
 from distributary.errors import ConfigError
@@ -17,7 +17,6 @@ from distributary.ingest.columns.layout import Layout
 from distributary.ingest.evolution.candidates import Candidates
 from distributary.ingest.evolution.pairing import Known
 from distributary.ingest.evolution.planner import Planner, Step
-from distributary.ingest.evolution.rules import rules_of
 from distributary.ingest.pins import PinnedTable, RecordKey
 from distributary.ingest.routing.read_ahead import ReadExpression
 from distributary.ingest.routing.tree import Call, Field, Literal, Node, evaluate
@@ -147,5 +146,7 @@ def _plan(
     }
     past = Known({folder: PinnedTable(folder, Layout(layout)) for folder in known}, met, pinned)
     return (
-        Planner(AVRO, Candidates(AVRO, registry, [SUBJECT, OTHER]), rules_of(chosen, read), past).plan().steps
+        Planner(AVRO, Candidates(AVRO, registry, [SUBJECT, OTHER]), rules_for(chosen, read), past)
+        .plan()
+        .steps
     )

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 from tests.ingest.avro_records import GAME, event, one
-from tests.ingest.pipelines import settings
+from tests.ingest.pipelines import rules_for, settings
 
 from distributary.codecs.base import load_codec
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.evolution.candidates import OFFERED, Candidate, Candidates
 from distributary.ingest.evolution.pairing import Known
 from distributary.ingest.evolution.planner import Planner, Step
-from distributary.ingest.evolution.rules import rules_of
 from distributary.ingest.pins import PinnedTable, RecordKey
 from distributary.registry.base import Schema
 from distributary.registry.memory import MemoryRegistry
@@ -146,4 +145,4 @@ def plan(
     there = {folder: PinnedTable(folder, Layout(layouts[schema.text])) for folder, schema in tables.items()}
     newest = None if offered is None else Candidate(OTHER if then is None else EVENTS, None, OFFERED, offered)
     candidates = Candidates(AVRO, registry, [EVENTS, OTHER], newest)
-    return Planner(AVRO, candidates, rules_of(chosen), Known(there, met, schemas)).plan().steps
+    return Planner(AVRO, candidates, rules_for(chosen), Known(there, met, schemas)).plan().steps

@@ -27,8 +27,8 @@ def test_what_becomes_of_new_fields_follows_from_evolution_and_policy(
     tmp_path: Path, evolution: str, new_field: str, grow: bool, worker: str
 ) -> None:
     made = settings(tmp_path, decode={"evolution": evolution}, policies={"new_field": new_field})
-    assert tables_grow(made) is grow
-    assert worker_policies(made).new_field == worker
+    assert tables_grow(made.decode, made.policies) is grow
+    assert worker_policies(made.decode, made.policies).new_field == worker
 
 
 def test_a_record_type_is_named_by_its_schema_and_its_place_there() -> None:

@@ -13,21 +13,19 @@ from hypothesis import strategies as st
 from tests.ingest.arrow_data import batches, schemas
 from tests.ingest.avro_records import GAME, event, one, sent_as
 from tests.ingest.kafka_records import Sent, batch, pins, rows_of
-from tests.ingest.pipelines import settings
+from tests.ingest.pipelines import rules_for, settings
 
 from distributary.codecs.base import describe, load_codec
-from distributary.codecs.changes.classify import ChangeClass, SchemaChange, classify
+from distributary.codecs.changes.classify import SchemaChange, classify
 from distributary.codecs.changes.description import RecordDescription, described_columns
-from distributary.codecs.types.fields import part
 from distributary.errors import BadSchema
 from distributary.ingest.columns.growth import extend, grown
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.table_and_column_names import table_name
 from distributary.ingest.conform.conversion import conversion_for
-from distributary.ingest.evolution.rules import rules_of, tables_grow, tables_widen, worker_policies
+from distributary.ingest.evolution.rules import tables_grow, tables_widen, worker_policies
 from distributary.ingest.evolution.verdicts import TableVerdict, verdicts, verdicts_of_table
 from distributary.ingest.pins import PinnedRecord, PinnedTable
-from distributary.ingest.routing.read_ahead import ReadExpression, read_ahead
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.worker.demux import Demultiplexer
 from distributary.producer_sim.formats.corruption import framed
@@ -217,7 +215,7 @@ def test_arms_and_numbers_of_protobuf_are_judged_alike(
         classify(old, new),
         columns[1],
         Layout(extend(pa.schema([]), columns[0], frozenset())),
-        rules_of(chosen),
+        rules_for(chosen),
     )
     assert (verdict.kind, verdict.action) == (kind, "add")
     assert _fate("golf", schemas, framed(2, b"\x0a\x04golf\x18\x05"), chosen, tmp_path, verdict) == "add"
@@ -235,7 +233,7 @@ def test_no_harm_comes_to_a_value_untold(data: st.DataObject) -> None:
             ("incompatible_type", ["quarantine", "rescue"]),
         )
     }
-    rules = rules_of(settings(Path("pipeline").absolute(), policies=policies))
+    rules = rules_for(settings(Path("pipeline").absolute(), policies=policies))
     layout = extend(pa.schema([]), before, rules.columns.reserved())
     old, new = (RecordDescription("", "e", described_columns(one)) for one in (before, after))
     told = {found.action for found in verdicts(classify(old, new), after, Layout(layout), rules)}
@@ -250,99 +248,17 @@ def test_no_harm_comes_to_a_value_untold(data: st.DataObject) -> None:
         assert conversion_for(after, held, rules.policies).trouble == ()
 
 
-def test_a_field_that_the_routing_expression_reads_is_not_changed_unasked(tmp_path: Path) -> None:
-    route = {"by": "expression", "expression": "concat(game, '_level')", "field": None}
-    chosen = settings(tmp_path, route=route, decode={"format": "avro"})
-    before, after = event(1, GAME, one("int", "level")), event(2, one("int", "other"))
-    found, read = (
-        classify(describe(AVRO, before, ()), describe(AVRO, after, ())),
-        ReadExpression(None, (("game",),)),
-    )
-    told = _verdicts(found, before, after, chosen, read)
-    assert {(found.kind, found.column, found.action, found.open) for found in told} == {
-        ("dropped", "game", "keep", True),
-        ("dropped", "level", "keep", False),
-        ("added", "other", "add", False),
-    }
-
-
-@pytest.mark.spark
-@pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize(
-    ("name", "expression", "routing"),
-    [
-        ("game-id", "lower(`game-id`)", True),
-        ("game name", "concat(`Game Name`, 'x')", True),
-        ("game-id", "lower(game)", False),
-        ("game-id", "concat(game, 'game-id')", False),
-        ("-", "lower(`-`)", True),
-        ("-", None, False),
-    ],
-)
-def test_a_routing_expression_reads_fields_whose_names_it_quotes(
-    name: str, expression: str | None, routing: bool, tmp_path: Path
-) -> None:
-    by_field = {"field": "game"}
-    by_expression = {"by": "expression", "expression": expression, "field": None}
-    chosen = settings(tmp_path, route=by_expression if expression else by_field)
-    rules = rules_of(chosen, read_ahead(expression, native=False) if expression else None)
-    columns = pa.schema([("a", pa.string())])
-    (told,) = verdicts([SchemaChange("dropped", part(name), "string", "")], columns, Layout(columns), rules)
-    assert told.routing is routing
-
-
-ID = pa.struct([("id", pa.string()), ("value", pa.int64())])
-NESTED = pa.schema(
-    [("tags", pa.list_(ID)), ("props", pa.map_(pa.string(), ID)), ("at", ID), ("id", pa.string())]
-)
-
-
-@pytest.mark.spark
-@pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize(
-    ("kind", "path", "expression", "routing"),
-    [
-        ("dropped", "tags.element.id", "tags[0].id", True),
-        ("dropped", "tags.element.id", "element_at(`tags`, 1)['id']", True),
-        ("dropped", "tags.element.value", "tags[0].id", False),
-        ("changed", "tags.element", "to_json(tags[0])", True),
-        ("dropped", "props.value.id", "props['game'].id", True),
-        ("renamed", "props.value.name", "transform_values(props, (k, v) -> v.id)['game']", True),
-        ("dropped", "props.value.value", "props['game'].id", False),
-        ("changed", "props.key", "props[1].id", True),
-        ("dropped", "at.value", "at.id", False),
-        ("dropped", "at.id", 'at["id"]', True),
-        # The map's entry `id` is no field.
-        ("dropped", "id", "props['id'].value", False),
-        # Of what the table does not have, one too many is told.
-        ("dropped", "gone.element.id", "gone[0].id", True),
-    ],
-)
-def test_a_routing_expression_reads_fields_within_lists_and_maps(
-    kind: ChangeClass, path: str, expression: str, routing: bool, tmp_path: Path
-) -> None:
-    route = {"by": "expression", "expression": expression, "field": None}
-    change = SchemaChange(kind, path, "id" if kind == "renamed" else "string", "bigint")
-    (told,) = verdicts(
-        [change],
-        NESTED,
-        Layout(NESTED),
-        rules_of(settings(tmp_path, route=route), read_ahead(expression, native=False)),
-    )
-    assert (told.routing, told.open) == (routing, routing)
-
-
 def test_a_column_that_cannot_become_wider_keeps_its_type_and_the_rest_is_rescued(tmp_path: Path) -> None:
     chosen = settings(tmp_path, policies={"wider_type": "widen"})
     before, after = pa.schema([("x", pa.int32())]), pa.schema([("x", pa.int64())])
-    (widened,) = verdicts_of_table(after, Layout(before), rules_of(chosen))
+    (widened,) = verdicts_of_table(after, Layout(before), rules_for(chosen))
     assert (widened.kind, widened.action, widened.table, widened.open) == (
         "widened",
         "widen",
         "bigint",
         False,
     )
-    (kept,) = verdicts_of_table(after, Layout(before), rules_of(chosen).with_fixed(frozenset({"x"})))
+    (kept,) = verdicts_of_table(after, Layout(before), rules_for(chosen).with_fixed(frozenset({"x"})))
     assert (kept.kind, kept.action, kept.table, kept.open) == ("widened", "rescue", "int", True)
 
 
@@ -388,14 +304,10 @@ def _settings(case: Case, root: Path) -> Settings:
 
 
 def _verdicts(
-    found: list[SchemaChange],
-    before: Schema,
-    after: Schema,
-    chosen: Settings,
-    read: ReadExpression | None = None,
+    found: list[SchemaChange], before: Schema, after: Schema, chosen: Settings
 ) -> tuple[TableVerdict, ...]:
     old, new = (AVRO.reader(one, ()).schema for one in (before, after))
-    return verdicts(found, new, Layout(extend(pa.schema([]), old, frozenset())), rules_of(chosen, read))
+    return verdicts(found, new, Layout(extend(pa.schema([]), old, frozenset())), rules_for(chosen))
 
 
 def _happened(
@@ -424,9 +336,9 @@ def _fate(  # noqa: PLR0917
         codec=chosen.decode.format,
         records=tuple(PinnedRecord((one.id, path), one) for one in schemas),
         route=chosen.route,
-        policies=worker_policies(chosen),
-        grow=tables_grow(chosen),
-        widen=tables_widen(chosen),
+        policies=worker_policies(chosen.decode, chosen.policies),
+        grow=tables_grow(chosen.decode, chosen.policies),
+        widen=tables_widen(chosen.decode, chosen.policies),
         known={home: PinnedTable(entity, Layout(layout))},
         new_tables=0 if chosen.policies.new_entity == "quarantine" else 10,
         schemas_final=True,

@@ -15,6 +15,7 @@ from distributary.errors import ConfigError
 from distributary.ingest.inference.entities import infer_entities
 from distributary.ingest.inference.topic import infer
 from distributary.ingest.kafka.connection import connect
+from distributary.ingest.kafka.source import TopicReader
 from distributary.ingest.settings.model import Settings
 from distributary.producer_sim.stack.local import LocalStack
 
@@ -47,9 +48,13 @@ def types(text: str) -> dict[str, str]:
     }
 
 
+def topics_of(spark: SparkSession, chosen: Settings) -> TopicReader:
+    return TopicReader.of(spark, chosen.name, chosen.source, chosen.route)
+
+
 def inferred(spark: SparkSession, chosen: Settings, sample: int | None = None) -> dict[str, str]:
     with connect(chosen.source, spark) as kafka:
-        return types(infer(spark, chosen, kafka, sample).text)
+        return types(infer(topics_of(spark, chosen), chosen.decode, kafka, sample).text)
 
 
 def test_fields_of_all_records_are_in_the_schema(
@@ -122,7 +127,9 @@ def test_names_made_of_data_make_no_schema_until_they_are_a_map(
         if schema_per == "topic":
             return inferred(spark, chosen)
         with connect(chosen.source, spark) as kafka:
-            return types(infer_entities(spark, chosen, kafka)["go"].text)
+            return types(
+                infer_entities(topics_of(spark, chosen), chosen.decode, chosen.route, kafka)["go"].text
+            )
 
     keyed = [b'{"game":"go","at":{"x":%d,"seen":{"user-%d":{"n":1}}}}' % (n, n) for n in range(6_000)]
     send(stack, topic, [(None, value) for value in keyed])

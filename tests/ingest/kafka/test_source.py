@@ -14,7 +14,7 @@ from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.spark_files import batch_offsets
 from distributary.ingest.kafka.connection import connect
 from distributary.ingest.kafka.offsets import Offsets, Positions
-from distributary.ingest.kafka.source import EARLIEST, complete, read_range, read_stream, warm_up
+from distributary.ingest.kafka.source import EARLIEST, TopicReader, complete, warm_up
 from distributary.ingest.settings.model import Settings
 from distributary.producer_sim.stack.local import LocalStack
 
@@ -31,6 +31,10 @@ def settings(stack: LocalStack, topics: list[str], batch_rows: int = 20, **sourc
             "limits": {"batch_rows": batch_rows},
         }
     )
+
+
+def topics_of(spark: SparkSession, chosen: Settings) -> TopicReader:
+    return TopicReader.of(spark, chosen.name, chosen.source, chosen.route)
 
 
 def produce(stack: LocalStack, topic: str, values: list[str], partitions: int = 2) -> None:
@@ -51,7 +55,8 @@ def run(
     """Run to the end of the topics; the values of each batch."""
     batches: list[list[str]] = []
     query = (
-        read_stream(spark, pipeline, start)
+        topics_of(spark, pipeline)
+        .stream(pipeline.limits.batch_rows, start)
         .writeStream.foreachBatch(lambda frame, batch_id: batches.append(values(frame)))
         .option("checkpointLocation", str(checkpoint.folder))
         .trigger(availableNow=True)
@@ -85,7 +90,7 @@ def test_batches_are_bounded_and_their_offsets_are_in_spark_s_files(
     assert batch_offsets(checkpoint, 0) == {topic: {0: (0, 10), 1: (0, 10)}}
     assert batch_offsets(checkpoint, 2) == {topic: {0: (20, 25), 1: (20, 25)}}
     for batch_id, batch in enumerate(batches):
-        assert values(read_range(spark, pipeline, batch_offsets(checkpoint, batch_id))) == batch
+        assert values(topics_of(spark, pipeline).range(batch_offsets(checkpoint, batch_id))) == batch
 
 
 @pytest.mark.spark
@@ -120,9 +125,11 @@ def test_given_positions_decide_where_a_new_checkpoint_starts(
 def test_headers_are_read_if_wanted(spark: SparkSession, stack: LocalStack, topic: str) -> None:
     produce(stack, topic, WORDS[:2])
     offsets: Offsets = {topic: {0: (0, 1), 1: (0, 1)}}
-    (row,) = read_range(spark, settings(stack, [topic]), offsets).where("partition = 0").collect()
+    read = topics_of(spark, settings(stack, [topic])).range(offsets)
+    (row,) = read.where("partition = 0").collect()
     assert [(header.key, bytes(header.value)) for header in row.headers] == [("__value_schema_id", b"id")]
-    assert "headers" not in read_range(spark, settings(stack, [topic], headers=False), offsets).columns
+    without = topics_of(spark, settings(stack, [topic], headers=False))
+    assert "headers" not in without.range(offsets).columns
 
 
 @pytest.mark.spark
@@ -149,8 +156,8 @@ def test_warming_up_reads_little_and_imports_what_it_is_told(
 ) -> None:
     pipeline = settings(stack, [topic])
     with connect(pipeline.source, spark) as kafka:
-        warm_up(spark, pipeline, kafka)
+        warm_up(topics_of(spark, pipeline), kafka)
         produce(stack, topic, WORDS[:3])
-        warm_up(spark, pipeline, kafka, ("json", "distributary.codecs.base"))
+        warm_up(topics_of(spark, pipeline), kafka, ("json", "distributary.codecs.base"))
         with pytest.raises(Exception, match="no_such_module"):
-            warm_up(spark, pipeline, kafka, ("no_such_module",))
+            warm_up(topics_of(spark, pipeline), kafka, ("no_such_module",))

@@ -33,7 +33,7 @@ def settled(root: Path, layouts: dict[str, pa.Schema], *growths: Growth) -> Sett
 
 
 def apply(root: Path, planned: list[PlannedChange], layouts: dict[str, pa.Schema]) -> None:
-    TableChanger(table_book(root), None, Columns(), 4).apply(
+    TableChanger(table_book(root), None, Columns()).apply(
         planned,
         {folder: Layout(columns) for folder, columns in layouts.items()},
         {"distributary.pipeline": "games"},
@@ -73,7 +73,7 @@ def test_the_book_knows_the_tables_as_they_are_now(tmp_path: Path) -> None:
     book = table_book(tmp_path)
     book.states(["old"])
     planned = planned_changes(settled(tmp_path, {"old": AB}), {"old": PinnedTable("OLD", Layout(A))})
-    TableChanger(book, None, Columns(), 1).apply(planned, {"old": Layout(AB)}, {})
+    TableChanger(book, None, Columns()).apply(planned, {"old": Layout(AB)}, {})
     assert "b" in book.states(["old"])["old"].layout.names
 
 
@@ -102,7 +102,7 @@ def test_a_written_table_gets_the_kafka_column_that_it_was_made_without(tmp_path
     files = table_schema(columns, Layout(A))
     for _ in range(2):
         book = table_book(tmp_path)
-        TableChanger(book, None, columns, 4).apply(planned, {"written": Layout(A)}, {})
+        TableChanger(book, None, columns).apply(planned, {"written": Layout(A)}, {})
         states = book.states(["written", "other"])
         assert not list(differences(states["written"].layout, files))
         assert {folder: state.version for folder, state in states.items()} == {"written": 1, "other": 0}

@@ -21,6 +21,7 @@ from distributary.ingest.batch.schema_answers import SchemaAnswers
 from distributary.ingest.batch.table_rules import TableRules
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.pins import PinnedTable, Pins
+from distributary.ingest.pipeline import run_rules
 from distributary.ingest.progress import Silent
 from distributary.ingest.schemas.entity_location import EntitySchemas
 from distributary.ingest.schemas.known_schemas import SchemaBook
@@ -48,10 +49,10 @@ class Driver:
         self.book.open([], SUBJECT)
         groups["decode"] = {"format": "json", "schema_per": "entity", **groups.get("decode", {})}
         groups.setdefault("route", {}).setdefault("table", "{entity}")
-        own = settings(root, **groups)
+        told = run_rules(settings(root, **groups))
         there = {"go": GO} if known is None else known
-        self.rules = TableRules(own, table_book(root), there)
-        self.answers = SchemaAnswers(own, there, self.book)
+        self.rules = TableRules(told.changes, table_book(root), there)
+        self.answers = SchemaAnswers(told, there, self.book)
 
     def answer(self, **report: Any) -> Pins:
         total = records.task_report(**report)
