@@ -18,6 +18,7 @@ from distributary.ingest.pins import (
     RecordKey,
     Turn,
     Verdict,
+    by_age,
 )
 from distributary.registry.base import schema_ref
 
@@ -41,7 +42,7 @@ def to_json(pins: Pins) -> dict[str, Any]:
 
 def sorted_refused(refused: Mapping[RecordKey, Verdict]) -> list[tuple[RecordKey, Verdict]]:
     """Refused record types in an order that depends on nothing but themselves."""
-    return sorted(refused.items(), key=lambda item: (str(item[0][0]), item[0][1]))
+    return sorted(refused.items(), key=lambda item: by_age(item[0]))
 
 
 def from_manifest(manifest: Manifest, pins: Pins) -> Pins:
