@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 from distributary.codecs.base import decodes_any_format
 from distributary.ingest.columns.growth import GrowthRules
@@ -10,13 +11,16 @@ from distributary.ingest.pins import WorkerRules
 from distributary.ingest.routing.read_ahead import ReadExpression
 from distributary.ingest.settings.groups import Columns, Decode, Policies, Route, Sink
 
+# A setting that has a say in whether known tables grow, by its name in the file.
+GrowthSetting: TypeAlias = Literal["decode.evolution", "policies.new_field"]
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What the settings say of changes, as the workers and the driver apply it.
 
     growth          what known tables do: whether they get columns, and wider ones
-    growth_stops    the setting that says `fail` to a table that would grow; empty where none does
+    growth_stops    the setting that says `fail` to a table that would grow; None where none does
     leaves_columns  the setting because of which tables do not grow
     any_format      whether records of every format can be decoded
     expression      the routing expression as a run reads it; None where there is none, or nobody has read it
@@ -26,8 +30,8 @@ class Rules:
     columns: Columns
     route: Route
     growth: GrowthRules
-    growth_stops: str
-    leaves_columns: str
+    growth_stops: GrowthSetting | None
+    leaves_columns: GrowthSetting
     any_format: bool
     expression: ReadExpression | None = None
 
@@ -37,7 +41,7 @@ class Rules:
 
     def of_new_table(self) -> Rules:
         """Whatever the settings say of known tables, a new one takes up all that its first batch brings."""
-        return replace(self, growth=replace(self.growth, adds=True), growth_stops="")
+        return replace(self, growth=replace(self.growth, adds=True), growth_stops=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +62,22 @@ def rules_of(
     decode: Decode, policies: Policies, route: Route, sink: Sink, expression: ReadExpression | None = None
 ) -> Rules:
     """The rules that a pipeline's settings make; with its routing expression, also what that makes of columns."""
-    evolution = decode.evolution
-    stops = "decode.evolution" if evolution == "fail" else "policies.new_field"
     return Rules(
         policies=worker_policies(decode, policies),
         columns=sink.columns,
         route=route,
         growth=growth_rules(decode, policies, sink.columns),
-        growth_stops=stops if evolution == "fail" or policies.new_field == "fail" else "",
-        leaves_columns="decode.evolution"
-        if evolution == "ignore" and policies.new_field == "add"
-        else "policies.new_field",
+        growth_stops=_growth_stops(decode, policies),
+        leaves_columns="decode.evolution" if _evolution_ignores(decode, policies) else "policies.new_field",
         any_format=decodes_any_format(decode.format),
         expression=expression,
     )
+
+
+def _growth_stops(decode: Decode, policies: Policies) -> GrowthSetting | None:
+    if decode.evolution == "fail":
+        return "decode.evolution"
+    return "policies.new_field" if policies.new_field == "fail" else None
 
 
 def growth_rules(decode: Decode, policies: Policies, columns: Columns) -> GrowthRules:
@@ -95,6 +101,11 @@ def tables_widen(decode: Decode, policies: Policies) -> bool:
 
 def worker_policies(decode: Decode, policies: Policies) -> Policies:
     """The policies as workers apply them: with `evolution: ignore` what has no column is rescued."""
-    if decode.evolution != "ignore" or policies.new_field != "add":
+    if not _evolution_ignores(decode, policies):
         return policies
     return policies.model_copy(update={"new_field": "rescue"})
+
+
+def _evolution_ignores(decode: Decode, policies: Policies) -> bool:
+    """Whether a column that the policies would add is left out all the same."""
+    return decode.evolution == "ignore" and policies.new_field == "add"

@@ -205,9 +205,9 @@ def _of_values(plain: TableVerdict, path: Path, fit: TableFit, rules: Rules) -> 
     if not added:
         return plain
     if all(change.kind == "widened" for change in added):
-        stops = rules.growth_stops == "decode.evolution"
-        setting = rules.growth_stops if stops else "policies.wider_type"
-        return replace(plain, action="fail" if stops else "widen", setting=setting)
+        if rules.growth_stops == "decode.evolution":
+            return replace(plain, action="fail", setting=rules.growth_stops)
+        return replace(plain, action="widen", setting="policies.wider_type")
     if rules.growth_stops:
         return replace(plain, action="fail", setting=rules.growth_stops)
     return replace(plain, action="add", setting="policies.new_field")

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from tests.ingest.kafka_records import PINNED
-from tests.ingest.pipelines import settings
+from tests.ingest.pipelines import rules_for, settings
 
 from distributary.ingest.batch.restart import RestartToEvolve
-from distributary.ingest.evolution.rules import tables_grow, worker_policies
+from distributary.ingest.conform.misfits import Kind
+from distributary.ingest.evolution.rules import GrowthSetting, tables_grow, worker_policies
 from distributary.ingest.pins import PinnedRecord, describe
 
 
@@ -29,6 +31,31 @@ def test_what_becomes_of_new_fields_follows_from_evolution_and_policy(
     made = settings(tmp_path, decode={"evolution": evolution}, policies={"new_field": new_field})
     assert tables_grow(made.decode, made.policies) is grow
     assert worker_policies(made.decode, made.policies).new_field == worker
+
+
+@pytest.mark.parametrize("name", [*get_args(GrowthSetting), *(f"policies.{kind}" for kind in get_args(Kind))])
+def test_a_setting_that_stops_a_run_is_told_by_a_name_that_the_settings_have(
+    tmp_path: Path, name: str
+) -> None:
+    group, setting = name.split(".")
+    assert setting in settings(tmp_path).effective()[group]
+
+
+@pytest.mark.parametrize(
+    ("evolution", "new_field", "stops", "leaves"),
+    [
+        ("restart", "add", None, "policies.new_field"),
+        ("fail", "fail", "decode.evolution", "policies.new_field"),
+        ("restart", "fail", "policies.new_field", "policies.new_field"),
+        ("ignore", "add", None, "decode.evolution"),
+        ("ignore", "rescue", None, "policies.new_field"),
+    ],
+)
+def test_the_setting_that_keeps_a_table_from_growing_is_known(
+    tmp_path: Path, evolution: str, new_field: str, stops: str | None, leaves: str
+) -> None:
+    rules = rules_for(settings(tmp_path, decode={"evolution": evolution}, policies={"new_field": new_field}))
+    assert (rules.growth_stops, rules.leaves_columns) == (stops, leaves)
 
 
 def test_a_record_type_is_named_by_its_schema_and_its_place_there() -> None:
