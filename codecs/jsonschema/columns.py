@@ -132,8 +132,9 @@ class _Mapping:
 
     def _object(self, place: Place) -> TypeDescription:
         node = place.node
-        if node.get("properties"):
-            return self._struct(place, {one.name: [one] for one in place.each_of("properties")})
+        properties = {one.name: [one] for one in place.each_of("properties")}
+        if properties:
+            return self._struct(place, properties)
         patterns = list(place.each_of("patternProperties"))
         rest = node.get("additionalProperties")
         if isinstance(rest, dict) and not patterns:
@@ -243,7 +244,10 @@ def _symbols(node: dict[str, Any]) -> tuple[str, ...]:
 def _kind(node: dict[str, Any]) -> str:
     """The one type that values of a schema have besides null: "" where it does not say, "mixed" for several."""
     of = node.get("type")
-    kinds = {of} if isinstance(of, str) else set(of) if isinstance(of, list) else _implied(node)
+    if isinstance(of, list):
+        kinds = {one if isinstance(one, str) else "mixed" for one in of}
+    else:
+        kinds = {of} if isinstance(of, str) else _implied(node)
     kinds.discard("null")
     if kinds == {"integer", "number"}:
         return "number"

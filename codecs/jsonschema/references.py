@@ -8,6 +8,7 @@ https://json-schema.org/draft/2020-12/json-schema-core#section-8
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -29,6 +30,9 @@ from distributary.errors import BadSchema
 _Scope: TypeAlias = Any
 
 _Draft: TypeAlias = Specification[Any]
+
+# A document or a schema within one, and the draft that it is of.
+_Part: TypeAlias = "tuple[Any, _Draft]"
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
@@ -102,7 +106,7 @@ class Place:
         draft = _draft_of(node, self.draft)
         try:
             scope = self.scope.in_subresource(draft.create_resource(node))
-        except ValueError:  # an id that is no URL
+        except ValueError:  # the document's own id is no URL, so that nothing is beside it
             scope = self.scope
         return Place(node, name, scope, draft)
 
@@ -125,33 +129,62 @@ class Documents:
         schema = _parsed(text, "the schema")
         draft = _draft_of(schema, _UNSAID)
         others = {name: _parsed(imported, f"the reference {name!r}") for name, imported in imports.items()}
-        named = {name: _draft_of(one, draft).create_resource(one) for name, one in others.items()}
+        named = {name: (one, _draft_of(one, draft)) for name, one in others.items()}
         self.base = _top_id(schema)
         ids = {id_: named[name] for name, one in others.items() if (id_ := _top_id(one))}
-        self.registry = _known({**ids, **named, self.base: draft.create_resource(schema)}, named)
+        self.registry = _known({**ids, **named, self.base: (schema, draft)}, named)
         self.root = Place(schema, "", self.registry.resolver(self.base), draft)
 
 
-def _known(documents: Mapping[str, Resource[Any]], named: Mapping[str, Resource[Any]]) -> Registry[Any]:
+def _known(documents: Mapping[str, _Part], named: Mapping[str, _Part]) -> Registry[Any]:
     """The documents, and those that have a name under what it is beside any id, too: for a `$ref` is beside one."""
-    registry = _crawled(Registry().with_resources(documents.items()))
-    beside = {_joined(base, name): one for base in registry for name, one in named.items()}
-    return _crawled(registry.with_resources((uri, one) for uri, one in beside.items() if uri not in registry))
+    found = _addressed(documents)
+    beside = {_joined(base, name): one for base in found for name, one in named.items()}
+    return Registry().with_resources({**_addressed(beside), **found}.items()).crawl()
 
 
-def _crawled(registry: Registry[Any]) -> Registry[Any]:
-    try:
-        return registry.crawl()
-    except Exception:  # noqa: BLE001 one of them is no schema, which is said if anything refers to what it hides
-        return registry
+def _addressed(documents: Mapping[str, _Part]) -> dict[str, Resource[Any]]:
+    """What has an address, with the anchors that belong to it: the documents, and each schema with an id within them.
+
+    The library's own search gives all anchors up where one keyword of any document has a wrong shape.
+    """
+    at = {uri: (_base(uri, part), part) for uri, part in documents.items()}
+    anchors: dict[str, list[Any]] = defaultdict(list)
+    waiting = list(documents.items())
+    while waiting:
+        outer, (node, draft) = waiting.pop()
+        base = _base(outer, (node, draft))
+        if base != outer:
+            at[base] = base, (node, draft)
+        anchors[base] += draft.anchors_in(node)
+        waiting += [(base, (one, _draft_of(one, draft))) for one in draft.subresources_of(node)]
+    return {uri: _resource(part, anchors[base]) for uri, (base, part) in at.items()}
+
+
+def _base(outer: str, part: _Part) -> str:
+    """What the references of a schema are relative to: its id, or that of the schema around it."""
+    node, draft = part
+    id_ = draft.id_of(node)
+    return outer if id_ is None else _joined(outer, id_.rstrip("#"))
+
+
+def _resource(part: _Part, anchors: list[Any]) -> Resource[Any]:
+    """A document or schema at its address, for the library to follow references from: it has nothing left to search for."""
+    node, draft = part
+    make: Any = Specification  # attrs makes its arguments, of which mypy knows nothing
+    own: _Draft = make(
+        name=draft.name,
+        id_of=lambda inner: None if inner is node else draft.id_of(inner),
+        subresources_of=lambda _: [],
+        maybe_in_subresource=draft.maybe_in_subresource,
+        anchors_in=lambda *_: anchors,
+    )
+    return own.create_resource(node)
 
 
 def _is_whole(id_: str | None) -> bool:
     """Whether an id says by itself what it is, and not beside another."""
-    try:
-        return bool(urlsplit(id_ or "").scheme)
-    except ValueError:
-        return False
+    return bool(urlsplit(id_ or "").scheme)
 
 
 def _joined(base: str, name: str) -> str:
@@ -176,13 +209,15 @@ def _leads_nowhere(reference: str, error: Exception) -> BadSchema:
 def _draft_of(node: Any, default: _Draft) -> _Draft:
     """The draft that a document says it is of."""
     said = node.get("$schema") if isinstance(node, dict) else None
-    return _lenient(specification_with(said, default=default)) if isinstance(said, str) else default
+    found = specification_with(said, default=default) if isinstance(said, str) else default
+    return default if found is default else _lenient(found)
 
 
 def _lenient(draft: _Draft, *also: _Draft) -> _Draft:
     """The draft where ids that are none are not seen: a number, or `#/properties/a`, which some generators write everywhere.
 
-    What is no schema, such as a boolean of draft-04 or a number, has no id, no anchors and no subschemas.
+    What is no schema, such as a boolean of draft-04 or a number, has no id, no anchors and no subschemas; nor has a
+    keyword of a wrong shape, such as `"properties": null`, which hides none of the others.
     `also` are drafts whose words for an anchor are right, too.
     """
     make: Any = Specification  # attrs makes its arguments, of which mypy knows nothing
@@ -191,7 +226,7 @@ def _lenient(draft: _Draft, *also: _Draft) -> _Draft:
         id_of=lambda node: _id_of(draft, node),
         subresources_of=lambda node: _subschemas(draft, node),
         maybe_in_subresource=draft.maybe_in_subresource,
-        anchors_in=lambda _, node: [anchor for one in (draft, *also) for anchor in _anchors(one, node)],
+        anchors_in=lambda own, node: [anchor for one in (draft, *also) for anchor in _anchors(one, own, node)],
     )
     return found
 
@@ -203,23 +238,38 @@ def _id_of(draft: _Draft, node: Any) -> str | None:
         found = draft.id_of(node)
     except AttributeError:
         return None
-    return found if isinstance(found, str) and not found.startswith("#") else None
+    return found if isinstance(found, str) and not found.startswith("#") and _is_url(found) else None
+
+
+def _is_url(id_: str) -> bool:
+    try:
+        urlsplit(id_)
+    except ValueError:
+        return False
+    return True
 
 
 def _subschemas(draft: _Draft, node: Any) -> list[Any]:
-    if isinstance(node, dict):
-        return list(draft.subresources_of(node))
     # A list of `items`, which 2020-12 calls `prefixItems`: many schemas that do not say their draft still have it.
-    return node if isinstance(node, list) else []
+    if not isinstance(node, dict):
+        return node if isinstance(node, list) else []
+    try:
+        return list(draft.subresources_of(node))
+    except (AttributeError, TypeError):
+        # A keyword has a wrong shape. The library says not which one, so each is asked about alone.
+        alone = [{word: of} for word, of in node.items()]
+        return [found for one in alone for found in _subschemas(draft, one)] if len(alone) > 1 else []
 
 
-def _anchors(draft: _Draft, node: Any) -> list[Any]:
+def _anchors(draft: _Draft, own: _Draft, node: Any) -> list[Any]:
+    """A schema's anchors by the words of the draft; what they lead to is read by `own`, which is lenient."""
     if not isinstance(node, dict):
         return []
     try:
-        return list(draft.anchors_in(node))
+        found = [one for one in draft.anchors_in(node) if isinstance(one.name, str)]
     except AttributeError:  # an id that is no text
         return []
+    return [type(one)(name=one.name, resource=own.create_resource(node)) for one in found]
 
 
 # Of a schema that does not say its draft.

@@ -6,6 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.codecs.jsonschema.test_codec import LONG, STRING, reader, record
 
 from distributary.codecs.types.struct_type import list_of
@@ -138,7 +140,16 @@ def test_a_schema_within_may_be_of_an_older_draft() -> None:
     [
         pytest.param({"type": "array", "items": [TEXT, INTEGER]}, id="a list of items"),
         pytest.param({"$id": 7, **TEXT}, id="an id that is no text"),
+        pytest.param({"$id": "http://[bad", **TEXT}, id="an id that is no URL"),
         pytest.param({"allOf": [3, None]}, id="no schemas"),
+        pytest.param({"properties": None}, id="no properties"),
+        pytest.param({"items": 3, "prefixItems": 3}, id="no items"),
+        pytest.param({"allOf": {}, "oneOf": 3}, id="no list of schemas"),
+        pytest.param({"$defs": [], "definitions": {"a": None}}, id="no definitions"),
+        pytest.param({"$schema": DRAFT_7, "dependencies": []}, id="no dependencies"),
+        pytest.param({"$schema": 7, **TEXT}, id="a draft that is no text"),
+        pytest.param({"$schema": DRAFT_4, **record(a=True)}, id="no schema of another draft"),
+        pytest.param({"$anchor": [], "$dynamicAnchor": {}, **TEXT}, id="anchors that are no text"),
     ],
 )
 def test_what_is_odd_elsewhere_hides_no_anchor_and_no_id(odd: Any) -> None:
@@ -186,3 +197,53 @@ def test_a_reference_that_leads_nowhere_is_said(reference: Any, said: str) -> No
     schema = {**record(x={"type": ["null"], "allOf": [{"$ref": reference}]}), "required": ["x"]}
     with pytest.raises(BadSchema, match=said):
         reader(schema)
+
+
+# What a keyword may hold by mistake, whatever the keyword; none of it is an anchor or an id.
+ODD = st.sampled_from([None, True, 3, [], [3], [None], {}, {"a": 3}, {"a": None}, {"a": []}])
+
+OF_SCHEMAS = ["additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not", "propertyNames",
+    "then", "unevaluatedItems", "unevaluatedProperties", "allOf", "anyOf", "oneOf", "prefixItems", "$defs", "definitions", "dependencies",
+    "dependentSchemas", "patternProperties", "properties", "extends"]  # fmt: skip
+OF_IDENTITY = ["$id", "id", "$anchor", "$dynamicAnchor", "$schema"]
+OF_VALUES = ["type", "enum", "const", "required", "title", "format", "pattern", "minimum", "$comment", "default"]
+
+WRONG = st.dictionaries(st.sampled_from([*OF_SCHEMAS, *OF_IDENTITY, *OF_VALUES]), ODD, max_size=5)
+
+
+@given(wrong=st.tuples(WRONG, WRONG, WRONG, WRONG), draft=st.sampled_from([None, DRAFT_4, DRAFT_7, DRAFT_2019]))
+def test_references_lead_where_they_did_whatever_keywords_are_wrong_elsewhere(
+    wrong: tuple[Any, ...], draft: str | None
+) -> None:
+    of_draft = {"$schema": draft} if draft else {}
+    id_ = "id" if draft == DRAFT_4 else "$id"
+    here = {"$anchor": "here"} if draft in (None, DRAFT_2019) else {id_: "#here"}
+    dynamic = {"t": {"$dynamicAnchor": "T", **INTEGER}} if draft is None else {}
+    schema = {
+        # What is said already stays: only what is not is said wrongly.
+        **wrong[0],
+        **of_draft,
+        id_: "http://x/root.json",
+        **record(a={"$ref": "#here"}, b={"$ref": "n.json"}, c={"$ref": "other.json#here"}, odd=wrong[1]),
+        "definitions": {"odd": wrong[2], "n": {id_: "n.json", **INTEGER}, "here": {**here, **INTEGER}, **dynamic},
+    }
+    if dynamic:
+        schema["properties"]["d"] = {"$dynamicRef": "#T"}
+    other = {**wrong[3], **of_draft, id_: "http://y/other.json", "definitions": {"here": {**here, **INTEGER}}}
+    found = reader(schema, {"other.json": other}).schema
+    assert [found.field(name).type for name in "abcd" if name in found.names] == [LONG] * (3 + len(dynamic))
+
+
+NAMES = st.sampled_from([*OF_SCHEMAS, *OF_IDENTITY, *OF_VALUES, "$ref", "$dynamicRef", "$recursiveRef", "a"])
+
+LEAVES = st.one_of(ODD, st.sampled_from(["a", "#", "#a", "object", "integer", "array", DRAFT_4, DRAFT_2019, "http://[bad"]))
+
+ANY = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4), max_leaves=25)
+
+
+@given(words=st.dictionaries(NAMES, ANY, max_size=4), properties=st.dictionaries(NAMES, ANY, max_size=4), validate=st.booleans())
+def test_a_schema_is_understood_or_refused_in_one_sentence(words: Any, properties: Any, validate: bool) -> None:
+    try:
+        assert len(reader({**record(**properties), **words}, {"a": words}, validate=validate).schema)
+    except BadSchema as error:
+        assert str(error) and "\n" not in str(error)
