@@ -17,6 +17,9 @@ from urllib.parse import urljoin, urlsplit
 from referencing import Registry, Resource, Specification
 from referencing.exceptions import InvalidAnchor, NoSuchAnchor, PointerToNowhere, Unresolvable
 from referencing.jsonschema import (
+    DRAFT3,
+    DRAFT4,
+    DRAFT6,
     DRAFT7,
     DRAFT201909,
     DRAFT202012,
@@ -35,6 +38,9 @@ _Draft: TypeAlias = Specification[Any]
 _Part: TypeAlias = "tuple[Any, _Draft]"
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+
+# As the library has them, strictly.
+_DRAFTS = {one.name: one for one in (DRAFT3, DRAFT4, DRAFT6, DRAFT7, DRAFT201909, DRAFT202012)}
 
 # Every draft has `$ref`.
 _MORE_REFERENCES = {DRAFT201909.name: ("$recursiveRef",), DRAFT202012.name: ("$dynamicRef",)}
@@ -77,9 +83,15 @@ class Place:
         if isinstance(found, dict):
             yield from (self.at(word, name) for name in found)
 
-    def schemas(self) -> Iterator[Place]:
-        """All schemas right below this one."""
-        return (self._inside(node, "") for node in self.draft.subresources_of(self.node))
+    def schemas(self) -> list[Place]:
+        """All schemas right below this one. Raises BadSchema where a keyword that holds schemas has a wrong shape."""
+        try:
+            found = list(_DRAFTS[self.draft.name].subresources_of(self.node))
+        except (AttributeError, TypeError):
+            raise BadSchema(
+                "a keyword of the schema, or of what it refers to, holds no schemas and has to; correct it"
+            ) from None
+        return [self._inside(node, "") for node in found]
 
     def targets(self) -> list[Place]:
         """What the place's references lead to; a schema has one at most, nearly always. Raises BadSchema."""
@@ -226,7 +238,9 @@ def _lenient(draft: _Draft, *also: _Draft) -> _Draft:
         id_of=lambda node: _id_of(draft, node),
         subresources_of=lambda node: _subschemas(draft, node),
         maybe_in_subresource=draft.maybe_in_subresource,
-        anchors_in=lambda own, node: [anchor for one in (draft, *also) for anchor in _anchors(one, own, node)],
+        anchors_in=lambda own, node: [
+            anchor for one in (draft, *also) for anchor in _anchors(one, own, node)
+        ],
     )
     return found
 
@@ -278,8 +292,8 @@ _UNSAID = _lenient(DRAFT202012, DRAFT7)
 
 def _top_id(document: Any) -> str:
     """The id of a whole document, by any draft's word for it; "" where it has none."""
-    found = document.get("$id", document.get("id")) if isinstance(document, dict) else None
-    return found.rstrip("#") if isinstance(found, str) else ""
+    said = [document.get(word) for word in ("$id", "id")] if isinstance(document, dict) else []
+    return next((id_.rstrip("#") for id_ in said if isinstance(id_, str)), "")
 
 
 def _parsed(text: str, name: str) -> Any:

@@ -56,7 +56,10 @@ def _validator(documents: Documents) -> Any:
             "validation needs the package `jsonschema`: install distributary[validation], or do not validate"
         ) from None
     schema = documents.root.node
-    kind: Any = validators.validator_for(schema, default=validators.Draft202012Validator)
+    try:
+        kind: Any = validators.validator_for(schema, default=validators.Draft202012Validator)
+    except Exception:  # noqa: BLE001 the library asks for it as a URL, whatever it is
+        raise BadSchema("the schema's $schema is no URL; correct it, or leave it out") from None
     _check(kind, schema)
     # A registry of our own, and the drafts' own schemas: the library's default one asks the network.
     known = REGISTRY.combine(documents.registry)

@@ -229,6 +229,8 @@ def test_what_validation_cannot_tell_costs_that_record_alone(schema: Any, payloa
         {"not": {"$ref": "odd.json"}},
         {"not": {"$ref": "#/properties/x/type"}},
         {"$id": "http://[bad"},
+        {"$schema": "http://[bad"},
+        {"$schema": []},
         {"patternProperties": {"a{99999999999}": True}},
         {"not": json.loads('{"not":' * 300 + "{}" + "}" * 300)},
     ],
