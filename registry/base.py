@@ -39,6 +39,10 @@ class Unregistered(str, Enum):
 
 # A record names its schema by the registry's id (header 0x00) or by a GUID (header 0x01). Versions of an inferred schema
 # are numbered too; where they stand beside a registry's ids, from -1 downwards. Pins and manifests hold numbers and texts.
+#
+# Such a version has no type of its own, since no file could give it back: manifests and histories hold the bare number, and
+# where no record is of a registered schema that is a positive one, as a registry's id is. `Schema.id`, the tables' column of
+# ids and the ledger hold the same number. Whether a schema was inferred is asked of the schema itself (`Schema.inferred`).
 SchemaRef = int | Guid | Unregistered
 
 

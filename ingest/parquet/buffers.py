@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from distributary.codecs.types.walk import children, held
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.conform.nested import fill
 from distributary.ingest.parquet.data_file import DataFile, file_name
@@ -207,13 +208,11 @@ def _repeats(values: pa.Array) -> bool:
 
 def _leaves(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
     """https://github.com/apache/parquet-format/blob/master/LogicalTypes.md#nested-types"""
-    if pa.types.is_struct(values.type):
-        for field, child in zip(values.type, values.flatten(), strict=True):
-            yield from _leaves(f"{path}.{field.name}", child)
-    elif pa.types.is_list(values.type):
-        yield from _leaves(f"{path}.list.element", values.flatten())
-    elif pa.types.is_map(values.type):
-        yield from _leaves(f"{path}.key_value.key", values.keys)
-        yield from _leaves(f"{path}.key_value.value", values.items)
-    else:
+    inside = held(values)
+    if not inside:
         yield path, values
+    between = (
+        "key_value." if pa.types.is_map(values.type) else "" if pa.types.is_struct(values.type) else "list."
+    )
+    for below, child in zip(children(values.type), inside, strict=True):
+        yield from _leaves(f"{path}.{between}{below.name}", child)
