@@ -51,44 +51,61 @@ class Many(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """One field of a message and the column it becomes.
+class Wire:
+    """How a field's values are written.
 
-    scalar        the Protobuf type on the wire (FieldDescriptor.TYPE_*) of a scalar, or of a wrapper's value
-    default       what proto2 says stands for an absent value; None in all other cases
-    has_presence  whether "absent" differs from zero; always false for lists and maps
-    zero_is_null  whether a zero, which cannot be told from nothing, is taken for nothing
-    oneof         names the group of fields of which at most one is set
-    message       the full name of the message type, if it is one
-    names         an enum's numbers and names
-    key           the Protobuf type of a map's keys
+    number   the field's number
+    scalar   the Protobuf type (FieldDescriptor.TYPE_*) of a scalar, or of a wrapper's value; 0 for all others
+    key      the Protobuf type of a map's keys; 0 for all other fields
+    message  the full name of the message type, if it is one
+    names    an enum's numbers and names
     """
 
-    name: str
     number: int
+    scalar: int = 0
+    key: int = 0
+    message: str = ""
+    is_group: bool = False
+    names: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The field's name in the plainer type of plain_type.py."""
+        return f"f{self.number}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absence:
+    """What stands for a value that a record does not have.
+
+    has_presence  whether "absent" differs from zero; always false for lists and maps
+    default       what proto2 says stands for an absent value; None in all other cases
+    zero_is_null  whether a zero, which cannot be told from nothing, is taken for nothing
+    oneof         names the group of fields of which all but one are absent; None for a field of no such group
+    """
+
+    has_presence: bool = False
+    default: Any = None
+    zero_is_null: bool = False
+    oneof: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One field of a message and the column it becomes."""
+
+    name: str
     shape: Shape
     many: Many = Many.ONE
     type: pa.DataType
-    scalar: int = 0
-    default: Any = None
-    has_presence: bool = False
-    zero_is_null: bool = False
-    oneof: str | None = None
-    message: str = ""
-    names: tuple[tuple[int, str], ...] = ()
-    key: int = 0
-    is_group: bool = False
+    wire: Wire
+    absent: Absence = Absence()
     children: tuple[Column, ...] = ()
 
     @property
     def field(self) -> pa.Field:
         """The column as Arrow knows it."""
         return pa.field(self.name, self.type, nullable=True)
-
-    @property
-    def wire_name(self) -> str:
-        """The field's name in the plainer type of plain_type.py."""
-        return f"f{self.number}"
 
     @property
     def value_type(self) -> pa.DataType:
@@ -204,26 +221,24 @@ class ColumnMapping:
         scalar = (
             self.scalar(value.type)
             if shape is Shape.SCALAR
-            else children[0].scalar
+            else children[0].wire.scalar
             if shape is Shape.WRAPPER
             else 0
         )
-        many = Many.MAP if key else Many.LIST if field.is_repeated else Many.ONE
-        oneof = field.containing_oneof
         column = Column(
             name=name_of(field),
-            number=field.number,
             shape=shape,
-            many=many,
+            many=Many.MAP if key else Many.LIST if field.is_repeated else Many.ONE,
             type=pa.null(),
-            scalar=scalar,
-            default=field.default_value if field.has_default_value else None,
-            has_presence=field.has_presence,
-            oneof=oneof.name if oneof is not None and len(oneof.fields) > 1 else None,
-            message=value.message_type.full_name if value.message_type else "",
-            names=_enum_names(value),
-            key=self.scalar(key) if key else 0,
-            is_group=value.type == FieldDescriptor.TYPE_GROUP,
+            wire=Wire(
+                number=field.number,
+                scalar=scalar,
+                key=self.scalar(key) if key else 0,
+                message=value.message_type.full_name if value.message_type else "",
+                is_group=value.type == FieldDescriptor.TYPE_GROUP,
+                names=_enum_names(value),
+            ),
+            absent=_absence(field),
             children=children,
         )
         return replace(column, type=many_type(column, self.value_type(column)))
@@ -259,7 +274,7 @@ class ColumnMapping:
         """The type of one value of a column whose own type is not known yet."""
         if column.shape is Shape.STRUCT:
             return pa.struct([child.field for child in column.children])
-        return _SCALARS[column.scalar] if column.scalar else _FIXED_TYPES[column.shape]
+        return _SCALARS[column.wire.scalar] if column.wire.scalar else _FIXED_TYPES[column.shape]
 
 
 def value_of(field: FieldDescriptor) -> FieldDescriptor:
@@ -288,7 +303,16 @@ def many_type(column: Column, one: pa.DataType) -> pa.DataType:
     """The type of the column, by that of one value."""
     if column.many is Many.LIST:
         return pa.list_(pa.field("element", one, nullable=True))
-    return pa.map_(_SCALARS[column.key], one) if column.many is Many.MAP else one
+    return pa.map_(_SCALARS[column.wire.key], one) if column.many is Many.MAP else one
+
+
+def _absence(field: FieldDescriptor) -> Absence:
+    oneof = field.containing_oneof
+    return Absence(
+        has_presence=field.has_presence,
+        default=field.default_value if field.has_default_value else None,
+        oneof=oneof.name if oneof is not None and len(oneof.fields) > 1 else None,
+    )
 
 
 def _enum_names(value: FieldDescriptor) -> tuple[tuple[int, str], ...]:
@@ -300,4 +324,5 @@ def _enum_names(value: FieldDescriptor) -> tuple[tuple[int, str], ...]:
 
 def plain_column(number: int, scalar: int) -> Column:
     """A scalar without presence, as the parts of Timestamp, Duration and the wrappers are."""
-    return Column(name=f"f{number}", number=number, shape=Shape.SCALAR, type=_SCALARS[scalar], scalar=scalar)
+    wire = Wire(number=number, scalar=scalar)
+    return Column(name=wire.name, shape=Shape.SCALAR, type=_SCALARS[scalar], wire=wire)

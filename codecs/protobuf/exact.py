@@ -59,15 +59,15 @@ class UpbDecoder:
         return {column.name: self._column(column, message) for column in columns}
 
     def _column(self, column: Column, message: Any) -> Any:
-        value = getattr(message, column.wire_name)
+        value = getattr(message, column.wire.name)
         if column.many is Many.LIST:
             return [self._one(column, one) for one in value]
         if column.many is Many.MAP:
             return [(key, self._one(column, value[key])) for key in sorted_keys(value)]
-        if column.has_presence and not message.HasField(column.wire_name):
-            value = column.default
+        if column.absent.has_presence and not message.HasField(column.wire.name):
+            value = column.absent.default
             return value if value is None or column.shape is not Shape.ENUM else enum_text(column, value)
-        return None if column.zero_is_null and _is_zero(value) else self._one(column, value)
+        return None if column.absent.zero_is_null and _is_zero(value) else self._one(column, value)
 
     def _one(self, column: Column, value: Any) -> Any:
         return self._readers[column.shape](self, column, value)
@@ -76,10 +76,10 @@ class UpbDecoder:
         return micros(column.shape, value.f1, value.f2)
 
     def _text(self, column: Column, value: Any) -> str:
-        return self._json[column.message].text(value.SerializeToString())
+        return self._json[column.wire.message].text(value.SerializeToString())
 
     _readers: Mapping[Shape, Callable[[UpbDecoder, Column, Any], Any]] = {
-        Shape.SCALAR: lambda _, column, value: valid(value) if column.scalar == _STRING else value,
+        Shape.SCALAR: lambda _, column, value: valid(value) if column.wire.scalar == _STRING else value,
         Shape.ENUM: lambda _, column, value: enum_text(column, value),
         Shape.TIMESTAMP: _time,
         Shape.DURATION: _time,
@@ -93,7 +93,7 @@ class UpbDecoder:
 
 def enum_text(column: Column, number: int) -> str:
     """An enum's name; the number itself, as text, where the schema has none for it."""
-    return dict(column.names).get(number, str(number))
+    return dict(column.wire.names).get(number, str(number))
 
 
 def _is_zero(value: Any) -> bool:

@@ -63,11 +63,12 @@ class ArrowDecoder:
         if column.shape is Shape.JSON:
             return self._json_of_parts(column, raw)
         values = self._values(column, raw)
-        if column.zero_is_null:
+        if column.absent.zero_is_null:
             return pc.if_else(_is_zero(raw), pa.scalar(None, values.type), values)
-        if column.default is None:
+        if column.absent.default is None:
             return values
-        default = enum_text(column, column.default) if column.shape is Shape.ENUM else column.default
+        default = column.absent.default
+        default = enum_text(column, default) if column.shape is Shape.ENUM else default
         return values.fill_null(pa.scalar(default, column.type))
 
     def _map(self, column: Column, raw: pa.MapArray) -> pa.Array:
@@ -91,7 +92,7 @@ class ArrowDecoder:
         return self._text_of(column, [b"".join(parts) if parts else None for parts in raw.to_pylist()])
 
     def _text_of(self, column: Column, payloads: list[bytes | None]) -> pa.Array:
-        writer = self._json[column.message]
+        writer = self._json[column.wire.message]
         return pa.array([None if p is None else writer.text(p) for p in payloads], pa.string())
 
     _readers: Mapping[Shape, Callable[[ArrowDecoder, Column, Any], pa.Array]] = {
@@ -125,18 +126,19 @@ def _may_overflow(payloads: pa.BinaryArray) -> bool:
 def _refuse_twofold_oneofs(columns: tuple[Column, ...], raw: list[pa.Array]) -> None:
     seen: dict[str, Any] = {}
     for column, array in zip(columns, raw, strict=True):
-        if column.oneof is None:
+        oneof = column.absent.oneof
+        if oneof is None:
             continue
         in_parts = column.shape is Shape.JSON
         is_set = pc.greater(pc.list_value_length(array), 0).fill_null(False) if in_parts else array.is_valid()
         member = is_set.to_numpy(zero_copy_only=False)
-        if column.oneof in seen and (seen[column.oneof] & member).any():
+        if oneof in seen and (seen[oneof] & member).any():
             raise Suspect
-        seen[column.oneof] = seen[column.oneof] | member if column.oneof in seen else member
+        seen[oneof] = seen[oneof] | member if oneof in seen else member
 
 
 def _enum_names(column: Column, raw: pa.Array) -> pa.Array:
-    numbers, names = zip(*column.names, strict=True)
+    numbers, names = zip(*column.wire.names, strict=True)
     found = pc.index_in(raw, value_set=pa.array(numbers, pa.int32()))
     named = pa.array(names, pa.string()).take(found)
     return named if named.null_count == raw.null_count else pc.coalesce(named, raw.cast(pa.string()))

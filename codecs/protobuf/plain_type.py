@@ -19,7 +19,7 @@ _Field = descriptor_pb2.FieldDescriptorProto
 
 def has_groups(columns: tuple[Column, ...]) -> bool:
     """Whether a field, at any depth, is a proto2 group (or has the editions' delimited encoding)."""
-    return any(column.is_group or has_groups(column.children) for column in columns)
+    return any(column.wire.is_group or has_groups(column.children) for column in columns)
 
 
 def wire_message(columns: tuple[Column, ...], *, exact: bool) -> Descriptor:
@@ -51,9 +51,9 @@ class _File:
         oneofs: dict[str, int] = {}
         for column in columns:
             field = self.field(proto, column)
-            if column.oneof is not None and field.label == _Field.LABEL_OPTIONAL:
-                field.oneof_index = oneofs.setdefault(column.oneof, len(oneofs))
-            elif column.has_presence and column.shape in (Shape.SCALAR, Shape.ENUM):
+            if column.absent.oneof is not None and field.label == _Field.LABEL_OPTIONAL:
+                field.oneof_index = oneofs.setdefault(column.absent.oneof, len(oneofs))
+            elif column.absent.has_presence and column.shape in (Shape.SCALAR, Shape.ENUM):
                 field.proto3_optional = self.file.syntax == "proto3"
         for number in range(len(oneofs)):
             proto.oneof_decl.add(name=f"oneof{number}")
@@ -63,13 +63,13 @@ class _File:
     def field(
         self, parent: descriptor_pb2.DescriptorProto, column: Column
     ) -> descriptor_pb2.FieldDescriptorProto:
-        field = parent.field.add(name=column.wire_name, number=column.number, label=self.label(column))
+        field = parent.field.add(name=column.wire.name, number=column.wire.number, label=self.label(column))
         if column.many is not Many.MAP:
             self.set_type(field, column)
             return field
-        entry = parent.nested_type.add(name=f"F{column.number}Entry")
+        entry = parent.nested_type.add(name=f"F{column.wire.number}Entry")
         entry.options.map_entry = True
-        entry.field.add(name="key", number=1, label=_Field.LABEL_OPTIONAL).type = column.key  # type: ignore[assignment]
+        entry.field.add(name="key", number=1, label=_Field.LABEL_OPTIONAL).type = column.wire.key  # type: ignore[assignment]
         self.set_type(entry.field.add(name="value", number=2, label=_Field.LABEL_OPTIONAL), column)
         field.type = _Field.TYPE_MESSAGE
         field.type_name = f".{_PACKAGE}.{parent.name}.{entry.name}"
@@ -81,18 +81,18 @@ class _File:
 
     def set_type(self, field: descriptor_pb2.FieldDescriptorProto, column: Column) -> None:
         if column.shape is Shape.SCALAR:
-            field.type = column.scalar  # type: ignore[assignment]
+            field.type = column.wire.scalar  # type: ignore[assignment]
         elif column.shape is Shape.ENUM:
             field.type = _Field.TYPE_INT32
         elif column.shape is Shape.JSON and not self.exact:
             field.type = _Field.TYPE_BYTES
         else:
-            field.type = _Field.TYPE_GROUP if column.is_group else _Field.TYPE_MESSAGE
+            field.type = _Field.TYPE_GROUP if column.wire.is_group else _Field.TYPE_MESSAGE
             field.type_name = f".{_PACKAGE}.{self.type_name(column)}"
 
     def type_name(self, column: Column) -> str:
         # A message within itself may have fewer columns the deeper it is.
-        kind = column.message, column.children
+        kind = column.wire.message, column.children
         if kind not in self.types:
             self.types[kind] = f"Type{len(self.types)}"
             self.message(self.types[kind], column.children)

@@ -17,10 +17,12 @@ from distributary.codecs.option_values import depth, flag
 from distributary.codecs.protobuf.columns import (
     DUMMY,
     WRAPPERS,
+    Absence,
     Column,
     ColumnMapping,
     Many,
     Shape,
+    Wire,
     is_recursive,
     many_type,
     message_of,
@@ -77,12 +79,14 @@ class _SparkMapping(ColumnMapping):
         column = super().column(field, depth)
         if column is None or (column.shape is Shape.STRUCT and not column.children):
             return None if column is None else self._without_fields(column)
-        unseen = column.many is Many.ONE and not column.has_presence and not self.options.emit_default_values
-        return replace(
-            column,
+        absent = column.absent
+        unseen = column.many is Many.ONE and not absent.has_presence and not self.options.emit_default_values
+        absent = replace(
+            absent,
             zero_is_null=unseen and column.shape in (Shape.SCALAR, Shape.ENUM),
-            default=_signed(column.scalar, column.default),
+            default=_signed(column.wire.scalar, absent.default),
         )
+        return replace(column, absent=absent)
 
     def shape(self, value: FieldDescriptor) -> Shape:
         if value.type == FieldDescriptor.TYPE_ENUM:
@@ -100,7 +104,8 @@ class _SparkMapping(ColumnMapping):
         parts = super().parts(value, shape)
         if shape is not Shape.WRAPPER:
             return parts
-        return tuple(replace(part, zero_is_null=not self.options.emit_default_values) for part in parts)
+        absent = Absence(zero_is_null=not self.options.emit_default_values)
+        return tuple(replace(part, absent=absent) for part in parts)
 
     def value_type(self, column: Column) -> pa.DataType:
         return pa.duration("us") if column.shape is Shape.DURATION else super().value_type(column)
@@ -131,8 +136,8 @@ def _dummy(message: Descriptor) -> Column:
     """The field of a whole record without fields: always null, since no record has one of this number."""
     number = next(number for number in range(_LAST, 0, -1) if number not in message.fields_by_number)
     name, kind = DUMMY.field(0).name, DUMMY.field(0).type
-    text = int(FieldDescriptor.TYPE_STRING)
-    return Column(name=name, number=number, shape=Shape.SCALAR, type=kind, scalar=text, has_presence=True)
+    wire = Wire(number=number, scalar=int(FieldDescriptor.TYPE_STRING))
+    return Column(name=name, shape=Shape.SCALAR, type=kind, wire=wire, absent=Absence(has_presence=True))
 
 
 def _is_time(message: Descriptor) -> bool:
