@@ -3,17 +3,18 @@
 A codec never reads Kafka, never writes Delta and never calls a registry. Adding a format is one new folder here
 and one line in `BUILT_IN`, or an entry point of the group `distributary.codecs` in another package.
 
-`Codec` is what every format does. What only some do are the protocols after it; who needs one of them asks by the functions
-at the end (`growing`, `resolving`, `describe` and so on), which say what becomes of a codec without it.
+`Codec` is what every format does. What only some do is in its `capabilities`; who cannot go on without one of them asks by
+the functions at the end (`resolving`, `picking` and so on), which say so of a codec that lacks it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,7 @@ import pyarrow as pa
 
 from distributary.codecs.changes.description import RecordDescription, described_columns
 from distributary.codecs.wire.header import Frames
-from distributary.errors import ConfigError, UnknownCodec
+from distributary.errors import ConfigError, DecoderUnavailable, UnknownCodec
 from distributary.registry.base import Schema, SchemaRef, SchemaType, Unregistered
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ INFERRED = Unregistered.INFERRED
 
 RecordPath = tuple[int, ...]
 """Which record type inside one schema a payload is: Protobuf's message index, () where a schema has only one."""
+
+Mode: TypeAlias = Literal["FAILFAST", "PERMISSIVE"]
+"""What a broken payload does in a notebook: it fails the query, or becomes a null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,7 @@ class Decoded:
         )
 
 
-class RecordReader(Protocol):
+class RecordReader(ABC):
     """Decodes records of one type of one schema. Lives in a worker; made by `Codec.reader`."""
 
     name: str
@@ -114,29 +118,34 @@ class RecordReader(Protocol):
     schema: pa.Schema
     """The columns `decode` gives: only types that Delta can store, every field nullable, names as in the payload."""
 
+    is_record: bool = True
+    """Whether a payload is a record; where it is one bare value instead, that is the only column."""
+
+    @abstractmethod
     def decode(self, payloads: pa.BinaryArray) -> Decoded:
         """All payloads (bodies without any header, no nulls) as rows; the broken ones as failures."""
-        ...
 
-    def column(self, payload: Column) -> Column:
+    def column(self, payload: Column, mode: Mode = "FAILFAST") -> Column:
         """A Spark expression giving the same columns as one struct, from a body without any header.
 
-        Raises DecoderUnavailable where Spark lacks the function.
+        A broken payload fails the query, or with PERMISSIVE makes the struct null. Raises DecoderUnavailable where
+        Spark lacks the function, as it does for every reader that does not say otherwise.
         """
-        ...
+        raise DecoderUnavailable(
+            f"{self.name}: Spark has no function for records of this format; use the native decoder"
+        )
 
 
-@runtime_checkable
-class GrowingReader(RecordReader, Protocol):
+class GrowingReader(RecordReader):
     """A reader whose schema nobody registered: it can tell what a schema would have to be to take more."""
 
+    @abstractmethod
     def grown(self, payloads: pa.BinaryArray, most: int | None = None) -> Schema:
         """The schema with what these payloads have beyond it, each new field nullable and of the type they need.
 
         With `most` it grows to no more than so many fields, nested ones included: a payload that would lead beyond adds
         nothing, and keeps none out that would not. It is the schema itself where nothing is added.
         """
-        ...
 
 
 class JointReader(Protocol):
@@ -162,117 +171,94 @@ class Survey(Protocol):
         ...
 
 
-class Codec(Protocol):
-    """Decodes one payload format."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growing:
+    """What a codec does with records that name no schema (`INFERRED`): theirs is inferred, a STRUCT, and grows with them.
 
-    registered: bool
-    """Whether records name their schema; those that name none need a `GrowingCodec`, which may decode both."""
+    Where the codec is `registered` too, these come beside records that name theirs.
 
-    default_path: RecordPath
+    names_no_schema  whether a value (without a schema in its headers) is such a record, as Spark's expression
+    merged           one schema that takes what each of these takes; the first one's fields stay as they are, and where
+    reader           the reader for records of an inferred schema. Raises BadSchema
+    survey           a look at records before Spark infers a schema from them, some of whose fields have the types of this one
+                     whatever they hold; None where Spark infers without one
+    picked           what each payload (none null) has at this path of names, as text; null where it has no such value. None
+                     where nothing can be told of a record without its schema
+    """
+
+    names_no_schema: Callable[[Column], Column]
+    merged: Callable[[Sequence[Schema]], Schema]
+    reader: Callable[[Schema], GrowingReader]
+    survey: Callable[[Schema], Survey] | None = None
+    picked: Callable[[pa.BinaryArray, Sequence[str]], pa.StringArray] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a codec does that not every format can or needs to; None for each thing that it does not.
+
+    growing     decodes records that name no schema
+    joint       makes a reader for a few records of each of many inferred schemas, of which it knows none yet; it takes less
+                time than one schema after the other
+    resolving   the reader for records of the first schema whose columns are the second's, by the format's own rules; a record
+                is columns within itself so many times, and JSON text with 0. Raises BadSchema
+    validating  the same codec, whose readers refuse records that do not meet all of their schema, such as ranges and patterns
+    as_spark    the same codec with the columns and values of Spark's own function with these options. Raises ConfigError
+    """
+
+    growing: Growing | None = None
+    joint: Callable[[], JointReader] | None = None
+    resolving: Callable[[Schema, Schema, int], RecordReader] | None = None
+    validating: Callable[[], Codec] | None = None
+    as_spark: Callable[[Mapping[str, str]], Codec] | None = None
+
+
+class Codec(ABC):
+    """Decodes one payload format.
+
+    A format has to bring `split` and `reader`; all else is as it is here until a format says otherwise.
+    """
+
+    registered: bool = True
+    """Whether records name their schema; for those that name none there are `Capabilities.growing`."""
+
+    default_path: RecordPath = ()
     """The record type that a subject's schema is taken to be about before any record has said so."""
 
+    takes_any_format: bool = False
+    """Whether it takes schemas of every type, each decoded by its own format's codec; then it has to be told their types."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it does beyond this."""
+        return Capabilities()
+
+    @abstractmethod
     def split(self, values: pa.BinaryArray, header_ids: pa.BinaryArray | None) -> Frames:
         """Each value's schema reference, record path and where its body starts, vectorised.
 
         `header_ids` holds the record header `__value_schema_id`, null where there was none.
         """
-        ...
 
+    @abstractmethod
     def reader(self, schema: Schema, path: RecordPath) -> RecordReader:
         """The reader for one record type of a schema. Raises BadSchema."""
-        ...
-
-
-@runtime_checkable
-class DescribingCodec(Codec, Protocol):
-    """A codec whose schemas say more of their fields than columns do: numbers, aliases, symbols, what is required."""
 
     def description(self, schema: Schema, path: RecordPath) -> RecordDescription:
-        """One record type of a schema, in words that all formats share. Raises BadSchema."""
-        ...
+        """One record type of a schema, in words that all formats share: as the reader's columns tell it. Raises BadSchema.
 
-
-@runtime_checkable
-class ValidatingCodec(Codec, Protocol):
-    """A codec whose schemas demand more of records than their columns' types, such as ranges and patterns."""
-
-    def validating(self) -> Codec:
-        """The same codec, whose readers refuse records that do not meet all of their schema."""
-        ...
-
-
-@runtime_checkable
-class AnyFormatCodec(Codec, Protocol):
-    """A codec for schemas of every type, each decoded by its own format's; it has to be told which is of which."""
+        A format whose schemas say more of their fields, such as numbers, aliases or symbols, says so here.
+        """
+        reader = self.reader(schema, path)
+        return RecordDescription(schema.type, reader.name, described_columns(reader.schema))
 
     def knowing(self, types: Mapping[SchemaRef, SchemaType]) -> Codec:
         """The same codec where the types of these schemas are known."""
-        ...
+        return self
 
     def codec_for(self, schema: Schema) -> Codec:
         """The codec for this schema's type. Raises BadSchema where there is none."""
-        ...
-
-
-@runtime_checkable
-class GrowingCodec(Codec, Protocol):
-    """A codec for records that name no schema (`INFERRED`): theirs is inferred, a STRUCT, and grows with what they bring.
-
-    Where it is `registered` too, these come beside records that name theirs.
-    """
-
-    def names_no_schema(self, value: Column) -> Column:
-        """Whether a value (without a schema in its headers) is a record of an inferred schema, as Spark's expression."""
-        ...
-
-    def merged(self, schemas: Sequence[Schema]) -> Schema:
-        """One schema that takes what each of these takes; the first one's fields stay as they are, and where."""
-        ...
-
-
-@runtime_checkable
-class SurveyingCodec(GrowingCodec, Protocol):
-    """A growing codec that counts fields faster than Spark infers their types."""
-
-    def survey(self, known: Schema) -> Survey:
-        """A look at records, some of whose fields have the types of this schema whatever they hold."""
-        ...
-
-
-@runtime_checkable
-class PickingCodec(GrowingCodec, Protocol):
-    """A growing codec that finds one field of a record without its schema, which then may be chosen by it."""
-
-    def picked(self, payloads: pa.BinaryArray, path: Sequence[str]) -> pa.StringArray:
-        """What each payload (none null) has at this path of names, as text; null where it has no such value."""
-        ...
-
-
-@runtime_checkable
-class JointCodec(Codec, Protocol):
-    """A codec that decodes a few records of each of many schemas in less time than one schema after the other takes."""
-
-    def joint(self) -> JointReader:
-        """A reader for records of several inferred schemas, of which it knows none yet."""
-        ...
-
-
-@runtime_checkable
-class ResolvingCodec(Codec, Protocol):
-    """A codec whose format has rules of its own for reading records of one schema as another has them."""
-
-    def resolving(self, writer: Schema, reader: Schema, recursion: int = 0) -> RecordReader:
-        """The reader for records of the writer's schema whose columns are the reader's. Raises BadSchema."""
-        ...
-
-
-@runtime_checkable
-class SparkCodec(Codec, Protocol):
-    """A codec that can give the very columns and values of Spark's own function for its format."""
-
-    def as_spark(self, options: Mapping[str, str]) -> Codec:
-        """The same codec where that function is called with these options. Raises ConfigError."""
-        ...
+        return self
 
 
 def load_codec(name: str) -> Codec:
@@ -282,73 +268,48 @@ def load_codec(name: str) -> Codec:
     if name not in known:
         raise UnknownCodec(f"no codec is called {name!r}; there are: {', '.join(sorted(known))}")
     module, _, attribute = known[name].partition(":")
-    return cast("Codec", getattr(import_module(module), attribute)())
+    found: object = getattr(import_module(module), attribute)()
+    if not isinstance(found, Codec):
+        raise UnknownCodec(f"{known[name]!r} is no codec; make its class a subclass of distributary.Codec")
+    return found
 
 
-def growing(codec: Codec) -> GrowingCodec | None:
-    """The codec where it decodes records of inferred schemas; None for one that does not."""
-    return codec if isinstance(codec, GrowingCodec) else None
+def growing_reader(codec: Codec, schema: Schema) -> GrowingReader:
+    """The reader for a schema that nobody registered. Raises ConfigError where the codec knows none such."""
+    growing = codec.capabilities.growing
+    if growing is None:
+        name = codec.reader(schema, codec.default_path).name
+        raise ConfigError(f"records of {name} have a registered schema, which does not grow with them")
+    return growing.reader(schema)
 
 
-def growing_reader(reader: RecordReader) -> GrowingReader:
-    """The reader, whose schema nobody registered. Raises ConfigError for one of a registered schema."""
-    if isinstance(reader, GrowingReader):
-        return reader
-    raise ConfigError(f"records of {reader.name} have a registered schema, which does not grow with them")
+def surveying(codec: Codec) -> Callable[[Schema], Survey]:
+    """How the codec counts fields of records without a schema. Raises ConfigError for one that does not."""
+    growing = codec.capabilities.growing
+    if growing is None or growing.survey is None:
+        raise ConfigError("records of this format are not surveyed before a schema is inferred from them")
+    return growing.survey
 
 
-def surveying(codec: Codec) -> SurveyingCodec:
-    """The codec, which counts fields of records without a schema. Raises ConfigError for one that does not."""
-    if isinstance(codec, SurveyingCodec):
-        return codec
-    raise ConfigError("records of this format are not surveyed before a schema is inferred from them")
+def picking(codec: Codec) -> Callable[[pa.BinaryArray, Sequence[str]], pa.StringArray]:
+    """How the codec finds one field of a record without its schema. Raises ConfigError for one that does not."""
+    growing = codec.capabilities.growing
+    if growing is None or growing.picked is None:
+        raise ConfigError("a field of a record of this format is not found without its schema")
+    return growing.picked
 
 
-def picking(codec: Codec) -> PickingCodec:
-    """The codec, which finds one field of a record without its schema. Raises ConfigError for one that does not."""
-    if isinstance(codec, PickingCodec):
-        return codec
-    raise ConfigError("a field of a record of this format is not found without its schema")
-
-
-def resolving(codec: Codec) -> ResolvingCodec:
-    """The codec, which reads records of one schema as another has them. Raises ConfigError for one that does not."""
-    if isinstance(codec, ResolvingCodec):
-        return codec
-    raise ConfigError("this format has no rules for reading records as another schema has them")
+def resolving(codec: Codec) -> Callable[[Schema, Schema, int], RecordReader]:
+    """How the codec reads records of one schema as another has them. Raises ConfigError for one that does not."""
+    if codec.capabilities.resolving is None:
+        raise ConfigError("this format has no rules for reading records as another schema has them")
+    return codec.capabilities.resolving
 
 
 def validating(codec: Codec) -> Codec:
     """The codec, holding records to all of their schema. Raises ConfigError where schemas say no more than types."""
-    if not isinstance(codec, ValidatingCodec):
+    if codec.capabilities.validating is None:
         raise ConfigError(
             "schemas of this format say nothing of records that decoding does not check; leave decode.check out"
         )
-    return codec.validating()
-
-
-def codec_for(codec: Codec, schema: Schema) -> Codec:
-    """The codec itself, or where it takes every format the one for this schema's. Raises BadSchema."""
-    return codec.codec_for(schema) if isinstance(codec, AnyFormatCodec) else codec
-
-
-def decodes_any_format(name: str) -> bool:
-    """Whether the codec called `name` takes records of every format beside each other."""
-    return isinstance(load_codec(name), AnyFormatCodec)
-
-
-def codec_knowing(name: str, types: Mapping[SchemaRef, SchemaType]) -> Codec:
-    """The codec called `name`, told the types of schemas: one for every format splits records by them."""
-    codec = load_codec(name)
-    return codec.knowing(types) if isinstance(codec, AnyFormatCodec) else codec
-
-
-def describe(codec: Codec, schema: Schema, path: RecordPath) -> RecordDescription:
-    """One record type of a schema. A codec that does not describe its schemas has told all by its reader's columns.
-
-    Raises BadSchema.
-    """
-    if isinstance(codec, DescribingCodec):
-        return codec.description(schema, path)
-    reader = codec.reader(schema, path)
-    return RecordDescription(schema.type, reader.name, described_columns(reader.schema))
+    return codec.capabilities.validating()

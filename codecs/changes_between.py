@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from distributary.codecs.base import Codec, describe, load_codec
+from distributary.codecs.base import Codec, load_codec
 from distributary.codecs.changes.classify import SchemaChange, classify
 from distributary.errors import BadSchema
 from distributary.registry.base import Schema
@@ -32,8 +32,8 @@ def changes_between(before: Schema | None, after: Schema, codec: Codec | None = 
     """
     codec = load_codec(ANY_CODEC) if codec is None else codec
     try:
-        new = describe(codec, after, codec.default_path)
-        old = new if before is None else describe(codec, before, codec.default_path)
+        new = codec.description(after, codec.default_path)
+        old = new if before is None else codec.description(before, codec.default_path)
     except BadSchema as error:
         return Changes(None, str(error))
     return Changes(tuple(classify(old, new)))

@@ -12,11 +12,12 @@ from typing import TypeAlias
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from distributary.codecs.base import load_codec
 from distributary.codecs.changes_between import Changes, changes_between
 from distributary.ingest.inference import entities, topic
 from distributary.ingest.kafka.connection import connect
 from distributary.ingest.kafka.source import TopicReader
-from distributary.ingest.schemas.entity_location import EntitySchemas, growing_codec, location_of
+from distributary.ingest.schemas.entity_location import EntitySchemas, location_of
 from distributary.ingest.schemas.hints import hinted, hints_of
 from distributary.ingest.schemas.location import SchemaLocation
 from distributary.ingest.session import pipeline_session
@@ -173,7 +174,7 @@ class _Look:
         )
 
     def _changes(self, before: Schema | None, after: Schema) -> Changes:
-        return changes_between(before, after, growing_codec(self.settings.decode))
+        return changes_between(before, after, load_codec(self.settings.decode.format))
 
     def _hinted(self, kept: Mapping[str | None, Schema]) -> dict[str | None, Schema]:
         """The same with the types that the settings' hints give; empty where there are no hints."""

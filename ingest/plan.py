@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from distributary.codecs.base import codec_knowing, growing, load_codec
+from distributary.codecs.base import load_codec
 from distributary.errors import SetupError
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.manifest_file import ManifestStore
@@ -91,7 +91,9 @@ def plan_knowing(expression: ReadExpression | None, settings: Settings, offer: O
         candidates = Candidates(load_codec(settings.decode.format), registry, subjects, candidate)
         told = watched_subjects(candidates, catalogue)
         # Told the types of the newest ones: a codec for every format splits records by them.
-        codec = codec_knowing(settings.decode.format, {one.ref: one.schema.type for one in candidates.newest})
+        codec = load_codec(settings.decode.format).knowing(
+            {one.ref: one.schema.type for one in candidates.newest}
+        )
         # Older versions are asked for when a table's records are of a type that the newest is not.
         rules = rules_of(settings.decode, settings.policies, settings.route, settings.sink, expression)
         tables = Planner(codec, candidates, rules, _known(settings)).plan()
@@ -120,7 +122,7 @@ def _sources(settings: Settings) -> Iterator[tuple[SchemaRegistry, Catalogue | N
         catalogue = Catalogue(registry.connection)
         yield (
             (registry, catalogue)
-            if growing(codec) is None
+            if codec.capabilities.growing is None
             else (MixedSchemas(registry, location_of(settings.name, settings.decode)), catalogue)
         )
 

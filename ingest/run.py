@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 from pyspark.sql import SparkSession
 
-from distributary.codecs.base import growing, load_codec
+from distributary.codecs.base import load_codec
 from distributary.ingest.inference.entities import infer_entities, keep
 from distributary.ingest.inference.topic import infer
 from distributary.ingest.interruptible import Stopped
@@ -83,7 +83,7 @@ def schemas_of(
             known = (
                 registry if cache is None else DiskCache(registry, cache, str(settings.registry.url), tell)
             )
-            if growing(codec) is None:
+            if codec.capabilities.growing is None:
                 yield known
                 return
             hints = hints_of(settings.decode.schema_hints)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -13,9 +13,9 @@ from distributary.codecs.avro.decode.fast import ArrowDecoder, can_read
 from distributary.codecs.avro.resolution.reader import resolving_reader
 from distributary.codecs.avro.types.columns import columns_of, schema_of
 from distributary.codecs.avro.types.description import described
-from distributary.codecs.avro.types.schema import parse_schema
+from distributary.codecs.avro.types.schema import Kind, parse_schema
 from distributary.codecs.avro.types.union_members import named_by_type, union_prefix
-from distributary.codecs.base import Decoded, RecordPath, RecordReader
+from distributary.codecs.base import Capabilities, Codec, Decoded, Mode, RecordPath, RecordReader
 from distributary.codecs.broken_payloads import decode_each
 from distributary.codecs.changes.description import RecordDescription
 from distributary.codecs.wire import header as wire_header
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MAX_READERS = 256
 
 
-class AvroReader:
+class AvroReader(RecordReader):
     """Decodes records of one writer schema. Made by `AvroCodec.reader`."""
 
     def __init__(self, text: str, imports: tuple[tuple[str, str], ...], prefix: str | None = None) -> None:
@@ -38,6 +38,7 @@ class AvroReader:
         self._columns = columns_of(top) if prefix is None else named_by_type(columns_of(top), prefix)
         self.name = top.name or top.kind.value
         self.schema = schema_of(self._columns)
+        self.is_record = top.kind is Kind.RECORD
         self._exact = ExactDecoder(self._columns)
         self._fast = ArrowDecoder(self._columns) if can_read(self._columns) else None
 
@@ -46,9 +47,7 @@ class AvroReader:
         together = self._exact.batch if self._fast is None else self._fast.batch
         return decode_each(payloads, together, self._exact.one, pa.RecordBatch.from_pylist([], self.schema))
 
-    def column(
-        self, payload: SparkColumn, mode: Literal["FAILFAST", "PERMISSIVE"] = "FAILFAST"
-    ) -> SparkColumn:
+    def column(self, payload: SparkColumn, mode: Mode = "FAILFAST") -> SparkColumn:
         """A Spark expression giving the same columns as one struct, by Spark's `from_avro`.
 
         A broken payload fails the query, or with PERMISSIVE makes the struct null. Raises DecoderUnavailable
@@ -60,14 +59,16 @@ class AvroReader:
         return spark_column(payload, self.name, self._columns, mode)
 
 
-class AvroCodec:
+class AvroCodec(Codec):
     """Avro in the Confluent wire format; `prefix` begins the names of wide unions' members where they are called by type."""
-
-    registered = True
-    default_path: RecordPath = ()
 
     def __init__(self, prefix: str | None = None) -> None:
         self._prefix = prefix
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Avro's own rules for reading one schema as another, and the options of Spark's `from_avro`."""
+        return Capabilities(resolving=self.resolving, as_spark=self.as_spark)
 
     def as_spark(self, options: Mapping[str, str]) -> AvroCodec:
         """The same codec, with the columns and values of Spark's `from_avro` with these options. Raises ConfigError."""

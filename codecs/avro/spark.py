@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal
 
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn
@@ -16,9 +15,8 @@ from pyspark.sql.types import DataType
 from distributary.codecs import reasons
 from distributary.codecs.avro.types.columns import Column, Shape, has_json
 from distributary.codecs.avro.types.plain_schema import is_in_a_record, spark_schema
+from distributary.codecs.base import Mode
 from distributary.errors import DecoderUnavailable
-
-Mode = Literal["FAILFAST", "PERMISSIVE"]
 
 # The function's front is part of Spark; what does the work comes with spark-avro.
 _EXPRESSION = "org.apache.spark.sql.avro.AvroDataToCatalyst"

@@ -9,12 +9,21 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from distributary.codecs.base import INFERRED, Decoded, RecordPath
+from distributary.codecs.base import (
+    INFERRED,
+    Capabilities,
+    Codec,
+    Decoded,
+    Growing,
+    GrowingReader,
+    Mode,
+    RecordPath,
+)
 from distributary.codecs.json.decode import JsonDecoder
 from distributary.codecs.json.inference import (
     MAX_LEAVES,
@@ -38,7 +47,7 @@ if TYPE_CHECKING:
 MAX_READERS = 2_000
 
 
-class JsonReader:
+class JsonReader(GrowingReader):
     """Decodes JSON objects into the columns of a Spark StructType, and tells what it lacks."""
 
     name = "json"
@@ -69,9 +78,7 @@ class JsonReader:
         fields = Growth(self.schema).grown(list(self.schema), more)
         return replace(self._of, text=struct_json(pa.schema(fields)))
 
-    def column(
-        self, payload: SparkColumn, mode: Literal["FAILFAST", "PERMISSIVE"] = "FAILFAST"
-    ) -> SparkColumn:
+    def column(self, payload: SparkColumn, mode: Mode = "FAILFAST") -> SparkColumn:
         """A Spark expression giving the same columns as one struct, by Spark's `from_json`.
 
         A payload that is broken, or has a value that does not fit, fails the query, or with PERMISSIVE makes the
@@ -83,14 +90,25 @@ class JsonReader:
         return spark_column(payload, self.schema, mode, self._options)
 
 
-class JsonCodec:
+class JsonCodec(Codec):
     """JSON without any header; by `options` Spark's `from_json` reads, and nothing else does."""
 
     registered = False
-    default_path: RecordPath = ()
 
     def __init__(self, options: Options = ()) -> None:
         self._options = options
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Schemas that are inferred and grow, several of them read at once, and the options of Spark's `from_json`."""
+        growing = Growing(
+            names_no_schema=self.names_no_schema,
+            merged=self.merged,
+            reader=lambda schema: self.reader(schema, ()),
+            survey=self.survey,
+            picked=self.picked,
+        )
+        return Capabilities(growing=growing, joint=self.joint, as_spark=self.as_spark)
 
     def as_spark(self, options: Mapping[str, str]) -> JsonCodec:
         """The same codec, whose records Spark's `from_json` reads by these options. Raises ConfigError."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from distributary.codecs.base import Mode
 from distributary.codecs.json.options import Options
 from distributary.codecs.types.struct_type import struct_json
-
-Mode = Literal["FAILFAST", "PERMISSIVE"]
 
 # A time without a zone is UTC, whatever the session's is; single quotes are not JSON.
 _OPTIONS = {"timeZone": "UTC", "allowSingleQuotes": "false"}

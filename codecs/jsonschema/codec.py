@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from distributary.codecs.base import Decoded, RecordPath
+from distributary.codecs.base import Capabilities, Codec, Decoded, Mode, RecordPath, RecordReader
 from distributary.codecs.changes.description import RecordDescription
 from distributary.codecs.json.decode import JsonDecoder
 from distributary.codecs.json.options import Options, json_options, refuse_decoding
@@ -26,7 +26,7 @@ MAX_READERS = 256
 Imports = tuple[tuple[str, str], ...]
 
 
-class JsonSchemaReader:
+class JsonSchemaReader(RecordReader):
     """Decodes records of one JSON Schema. Made by `JsonSchemaCodec.reader`."""
 
     def __init__(self, text: str, imports: Imports, validate: bool, options: Options) -> None:
@@ -41,9 +41,7 @@ class JsonSchemaReader:
         decoded = self._decoder.decode(payloads)
         return decoded if self._validator is None else self._validator.checked(decoded, payloads)
 
-    def column(
-        self, payload: SparkColumn, mode: Literal["FAILFAST", "PERMISSIVE"] = "FAILFAST"
-    ) -> SparkColumn:
+    def column(self, payload: SparkColumn, mode: Mode = "FAILFAST") -> SparkColumn:
         """A Spark expression giving the same columns as one struct, by Spark's `from_json`.
 
         A payload that is broken, or has a value that does not fit, fails the query, or with PERMISSIVE makes the
@@ -55,17 +53,19 @@ class JsonSchemaReader:
         return spark_column(payload, self.schema, mode, self._options)
 
 
-class JsonSchemaCodec:
+class JsonSchemaCodec(Codec):
     """JSON in the Confluent wire format, with a JSON Schema.
 
     `validate` holds each record to all of it, at a cost; by `options` Spark's `from_json` reads, and nothing else does.
     """
 
-    registered = True
-    default_path: RecordPath = ()
-
     def __init__(self, validate: bool = False, options: Options = ()) -> None:
         self._validate, self._options = validate, options
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Schemas that demand more of records than types, and the options of Spark's `from_json`."""
+        return Capabilities(validating=self.validating, as_spark=self.as_spark)
 
     def validating(self) -> JsonSchemaCodec:
         """The same codec, whose readers refuse records that do not meet all of their schema."""

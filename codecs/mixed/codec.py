@@ -16,18 +16,15 @@ import pyarrow as pa
 from distributary.codecs.base import (
     CODECS,
     INFERRED,
+    Capabilities,
     Codec,
-    JointReader,
+    Growing,
     RecordPath,
     RecordReader,
-    ResolvingCodec,
-    ValidatingCodec,
-    describe,
     load_codec,
 )
 from distributary.codecs.changes.description import RecordDescription
 from distributary.codecs.json.codec import JsonCodec
-from distributary.codecs.json.survey import JsonSurvey
 from distributary.codecs.types.masks import Mask
 from distributary.codecs.wire import header as wire_header
 from distributary.codecs.wire.binary_rows import (
@@ -47,20 +44,34 @@ RAW_JSON = b"{[ \t\n\r"
 _RAW_JSON = np.frombuffer(RAW_JSON, np.uint8)
 
 
-class AutoCodec:
+class AutoCodec(Codec):
     """Any format in the Confluent wire format, and raw JSON.
 
     Only Protobuf has a message index behind its header, so that the types of schemas must be known to split it off:
     what a record of an unknown schema is asked for is the schema alone; its message is asked for once the type is known.
     """
 
-    registered = True
-    default_path: RecordPath = ()
+    takes_any_format = True
 
     def __init__(self, types: Mapping[SchemaRef, SchemaType] | None = None, validate: bool = False) -> None:
         """`types` are those of the schemas that are known."""
         self._types, self._validate = dict(types or {}), validate
         self._json = JsonCodec()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What raw JSON can, and for registered schemas what the codecs of their types can."""
+        json = self._json
+        growing = Growing(
+            names_no_schema=self.names_no_schema,
+            merged=json.merged,
+            reader=lambda schema: json.reader(schema, ()),
+            survey=json.survey,
+            picked=json.picked,
+        )
+        return Capabilities(
+            growing=growing, joint=json.joint, resolving=self.resolving, validating=self.validating
+        )
 
     def knowing(self, types: Mapping[SchemaRef, SchemaType]) -> AutoCodec:
         """The same codec where the types of these schemas are known."""
@@ -104,7 +115,8 @@ class AutoCodec:
         if schema.type not in CODECS:
             raise BadSchema(f"no codec here decodes schemas of type {schema.type}; set decode.format")
         codec = load_codec(CODECS[schema.type])
-        return codec.validating() if self._validate and isinstance(codec, ValidatingCodec) else codec
+        validating = codec.capabilities.validating
+        return validating() if self._validate and validating is not None else codec
 
     def resolving(self, writer: Schema, reader: Schema, recursion: int = 0) -> RecordReader:
         """The reader for records of the one schema whose columns are the other's, where both are of a format with rules for it.
@@ -112,30 +124,15 @@ class AutoCodec:
         Otherwise the reader for records of the first schema. Raises BadSchema.
         """
         codec = self.codec_for(writer)
-        if writer.type == reader.type and isinstance(codec, ResolvingCodec):
-            return codec.resolving(writer, reader, recursion)
+        resolving = codec.capabilities.resolving
+        if writer.type == reader.type and resolving is not None:
+            return resolving(writer, reader, recursion)
         return codec.reader(writer, codec.default_path)
 
     def description(self, schema: Schema, path: RecordPath) -> RecordDescription:
         """What the codec for this schema's type says of a record type. Raises BadSchema."""
         codec = self.codec_for(schema)
-        return describe(codec, schema, path or codec.default_path)
-
-    def merged(self, schemas: Sequence[Schema]) -> Schema:
-        """One inferred schema that takes what each of these takes; the first one's fields stay as they are."""
-        return self._json.merged(schemas)
-
-    def survey(self, known: Schema) -> JsonSurvey:
-        """A look at records that name no schema, some of whose fields have the types of this one whatever they hold."""
-        return self._json.survey(known)
-
-    def picked(self, payloads: pa.BinaryArray, path: Sequence[str]) -> pa.StringArray:
-        """What each raw JSON payload has at this path of names, as text."""
-        return self._json.picked(payloads, path)
-
-    def joint(self) -> JointReader:
-        """A reader for raw JSON of several inferred schemas, of which it knows none yet."""
-        return self._json.joint()
+        return codec.description(schema, path or codec.default_path)
 
 
 def _raw_json(values: pa.BinaryArray, header_ids: pa.BinaryArray | None) -> Mask:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from distributary.codecs import reasons
 from distributary.codecs.avro.types.schema import Kind, parse_schema
-from distributary.codecs.base import Decoded, Failure, RecordPath, RecordReader
+from distributary.codecs.base import Codec, Decoded, Failure, Mode, RecordPath, RecordReader
 from distributary.codecs.mixed.codec import AutoCodec
 from distributary.codecs.types.json_value import compact, encoded, number
 from distributary.codecs.wire import header as wire_header
@@ -20,13 +20,16 @@ from distributary.codecs.wire.header import Frames
 from distributary.errors import DecoderUnavailable
 from distributary.registry.base import Schema, SchemaRef, SchemaType
 
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
 # What a key comes to: its text, and whether it is one value instead of a record.
 KEY = pa.schema([("text", pa.string()), ("scalar", pa.bool_())])
 
 _Text = tuple[str | None, bool]
 
 
-class KeyReader:
+class KeyReader(RecordReader):
     """Decodes keys of one schema to `KEY`: a scalar as it is written, a record as JSON. Made by `KeyCodec.reader`."""
 
     schema = KEY
@@ -44,16 +47,13 @@ class KeyReader:
         failures = [Failure(row, reasons.MALFORMED, why) for row, text in enumerate(found) if text is None]
         return Decoded(pa.RecordBatch.from_pylist(rows, KEY), np.array(good, np.int64), failures)
 
-    def column(self, payload: Any) -> Any:
+    def column(self, payload: Column, mode: Mode = "FAILFAST") -> Column:
         """Keys are decoded in workers alone."""
         raise DecoderUnavailable(f"{self.name}: keys are not decoded by Spark's functions; take kafka_key")
 
 
-class KeyCodec:
+class KeyCodec(Codec):
     """Keys in the Confluent wire format, of any type of schema."""
-
-    registered = True
-    default_path: RecordPath = ()
 
     def __init__(self, types: Mapping[SchemaRef, SchemaType] | None = None) -> None:
         """`types` are those of the schemas that are known."""

@@ -20,11 +20,11 @@ from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from pyspark.sql.types import BooleanType, DataType, LongType, StructField, StructType
 
-from distributary.codecs.base import RecordPath, RecordReader
+from distributary.codecs.base import Mode, RecordPath
 from distributary.codecs.notebook.options import Engine
 from distributary.codecs.notebook.record_names import RecordType
 from distributary.codecs.notebook.rows import SubjectRows, raise_first
-from distributary.codecs.notebook.subject import Mode, SubjectDecoding
+from distributary.codecs.notebook.subject import SubjectDecoding
 from distributary.codecs.types.row_shape import fits
 from distributary.codecs.wire.record_headers import schema_header
 from distributary.errors import BadSchema, DecoderUnavailable
@@ -99,7 +99,7 @@ def spark_column(payloads: Payloads, decoding: SubjectDecoding, mode: Mode) -> C
     codec = decoding.loaded()
     if not codec.registered:
         # Records that name no schema have no header either, and one schema for all.
-        return _by_spark(codec.reader(decoding.pinned[-1], codec.default_path), payloads.value, mode)
+        return codec.reader(decoding.pinned[-1], codec.default_path).column(payloads.value, mode)
     by_spark: list[tuple[Column, Column]] = []
     why_not = DecoderUnavailable(f"Spark's own function can read no version of subject {decoding.subject!r}")
     for schema_id, kind in decoding.known(codec).items():
@@ -136,7 +136,7 @@ def _of_version(
         if header is not None:
             ways = [(header.isNull() & inside, body), (header.eqNullSafe(F.lit(start)), value)]
         for condition, payload in ways:
-            yield condition, _shaped(_by_spark(reader, payload, mode), reader.schema, decoding.columns)
+            yield condition, _shaped(reader.column(payload, mode), reader.schema, decoding.columns)
 
 
 def _decoder(decoding: SubjectDecoding, mode: Mode) -> Callable[[pd.Series, pd.Series], pd.DataFrame]:
@@ -180,11 +180,6 @@ def _arrived(raw: Column, kind: pa.DataType) -> Column:
     if pa.types.is_duration(kind):
         return interval_of(raw)
     return F.timestamp_micros(raw)
-
-
-def _by_spark(reader: RecordReader, body: Column, mode: Mode) -> Column:
-    column: Callable[..., Column] = reader.column
-    return column(body, mode=mode)
 
 
 def _is_plain(own: pa.Schema, columns: pa.Schema) -> bool:

@@ -10,10 +10,11 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import BinaryType, BooleanType, StringType, StructField, StructType
 
+from distributary.codecs.base import Mode
 from distributary.codecs.json.options import RESCUING
 from distributary.codecs.notebook.column import spark_type
 from distributary.codecs.notebook.rows import DecodedColumn, SubjectRows, raise_first
-from distributary.codecs.notebook.subject import Mode, SubjectDecoding
+from distributary.codecs.notebook.subject import SubjectDecoding
 from distributary.codecs.types.masks import Mask
 from distributary.codecs.wire.record_headers import schema_header
 from distributary.errors import ConfigError

@@ -6,11 +6,13 @@ As in Spark, capitals in their names do not matter. Options that say what values
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
+from distributary.codecs.base import Mode
 from distributary.codecs.json.options import RESCUE, json_options, rescued_column
-from distributary.codecs.notebook.subject import Evolution, Mode
+from distributary.codecs.notebook.query import Wanted
+from distributary.codecs.notebook.subject import Evolution
 from distributary.codecs.option_values import depth, mode_of, one_of, text_of
 from distributary.errors import ConfigError
 from distributary.registry.confluent.client_names import PREFIX, registry_options
@@ -40,6 +42,8 @@ HEADERS = "distributary.headers"
 
 PAYLOAD = "distributary.payload"
 
+_CODECS = {"from_protobuf": "protobuf", "from_avro": "avro", "from_json": "jsonschema"}
+
 _KNOWN = {
     name.lower(): name
     for name in (SUBJECT, ADDRESS, NAME, EVOLUTION, AVRO_EVOLUTION, MODE, ENGINE, HEADERS, PAYLOAD)
@@ -58,25 +62,18 @@ _MAX_AVRO_DEPTH = 15
 class FunctionOptions:
     """What a call asks for.
 
-    message    the Protobuf message; None for the schema's first
-    headers    the frame's column of Kafka's record headers; None where only payloads name their schemas
-    payload    `key` or `value`: which of a record's two schemas in its headers counts; None for what the column's name says
-    reader     the Avro schema that all records are read as; None for the latest version
-    recursion  how many times an Avro record is columns within itself; 0 for JSON text
-    values     all other options: those of Spark's function that say what values become
+    wanted   which schemas of the subject, and as what; the options in it are those that are not about a registry
+    headers  the frame's column of Kafka's record headers; None where only payloads name their schemas
+    payload  `key` or `value`: which of a record's two schemas in its headers counts; None for what the column's name says
     """
 
     subject: str
     registry: RegistryOptions
-    message: str | None
-    evolution: Evolution
+    wanted: Wanted
     mode: Mode
     engine: Engine
     headers: str | None = None
     payload: str | None = None
-    reader: str | None = None
-    recursion: int = 0
-    values: Mapping[str, str] = field(default_factory=dict)
 
 
 def asks_a_registry(options: Mapping[str, str] | None) -> bool:
@@ -98,19 +95,22 @@ def function_options(function: str, options: Mapping[str, str], evolution: Evolu
     for name in _TEXTS & options.keys():
         text_of(f"{function}: {name}", options[name])
     mode, engine = location_options({name: options[name] for name in (MODE, ENGINE) if name in options})
-    wanted = options.get(EVOLUTION, options.get(AVRO_EVOLUTION, evolution))
+    newer = options.get(EVOLUTION, options.get(AVRO_EVOLUTION, evolution))
     return FunctionOptions(
         subject=options[SUBJECT],
         registry=registry_options(options[ADDRESS], client),
-        message=options.get(NAME),
-        evolution=cast("Evolution", one_of(EVOLUTION, wanted, ("restart", "none"))),
+        wanted=Wanted(
+            codec=_CODECS[function],
+            message=options.get(NAME),
+            evolution=cast("Evolution", one_of(EVOLUTION, newer, ("restart", "none"))),
+            reader=options.get(AVRO_SCHEMA),
+            recursion=depth(AVRO_DEPTH, options.get(AVRO_DEPTH, "-1"), _MAX_AVRO_DEPTH),
+            options={name: value for name, value in options.items() if name not in known.values()},
+        ),
         mode=mode,
         engine=engine,
         headers=options.get(HEADERS),
         payload=one_of(PAYLOAD, options[PAYLOAD], ("value", "key")) if PAYLOAD in options else None,
-        reader=options.get(AVRO_SCHEMA),
-        recursion=depth(AVRO_DEPTH, options.get(AVRO_DEPTH, "-1"), _MAX_AVRO_DEPTH),
-        values={name: value for name, value in options.items() if name not in known.values()},
     )
 
 
@@ -131,7 +131,7 @@ def exactly(asked: FunctionOptions) -> FunctionOptions:
 
 def reading_json(asked: FunctionOptions) -> FunctionOptions:
     """The same by the engine that can do it: Spark's alone reads by options that say how, ours alone rescues. Raises ConfigError."""
-    rescued, others = rescued_column(asked.values)
+    rescued, others = rescued_column(asked.wanted.options or {})
     json_options(others)
     if rescued is None:
         return asked if others else exactly(asked)

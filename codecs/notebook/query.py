@@ -9,6 +9,8 @@ from typing import Literal
 from distributary.codecs.json.options import RESCUING, rescued_column
 from distributary.codecs.notebook.subject import (
     Evolution,
+    News,
+    Reading,
     SubjectDecoding,
     codec_name,
     codec_of,
@@ -83,13 +85,17 @@ def subject_decoding(
         options=values,
         pinned=tuple(schemas),
         columns=columns,
-        message=record,
-        evolution=wanted.evolution,
-        reader=reader,
-        recursion=wanted.recursion,
+        reading=Reading(
+            message=record,
+            schema=reader,
+            recursion=wanted.recursion,
+            by_latest=rescued is not None and wanted.version == "latest",
+        ),
         # Only this kind of registry can be asked from other processes.
-        lookup=None if options is None else RegistryLookup(options, subject),
-        by_latest=rescued is not None and wanted.version == "latest",
+        news=News(
+            evolution=wanted.evolution,
+            lookup=None if options is None else RegistryLookup(options, subject),
+        ),
     )
     return decoding if rescued is None else rescuing(decoding, rescued)
 

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from distributary.codecs.base import (
     INFERRED,
-    AnyFormatCodec,
     Codec,
     Decoded,
     Failure,
@@ -104,7 +103,7 @@ class SubjectRows:
         # In their order, so that each run asks for the same ones.
         new = [ref for ref in dict.fromkeys(ref for ref, _ in frames.kinds) if ref not in self._schemas]
         self._learn(new)
-        if not new or not isinstance(self._codec, AnyFormatCodec):
+        if not new or not self._codec.takes_any_format:
             return frames
         # Only what is known of a schema's type says where the bodies of its records begin.
         found = {ref: self._schemas[ref] for ref in new}
@@ -116,7 +115,7 @@ class SubjectRows:
     def _learn(self, refs: Sequence[SchemaRef]) -> None:
         """Finds out what these name; those that the query does not know are asked for together."""
         unknown = [ref for ref in refs if self._pinned(ref) is None and ref != INFERRED]
-        lookup, asked = self.decoding.lookup, unknown[:MOST_ASKED]
+        lookup, asked = self.decoding.news.lookup, unknown[:MOST_ASKED]
         if unknown and lookup is None:
             raise _newer(self.decoding, unknown[0])
         answers: Mapping[SchemaRef, Answer] = lookup.schemas(asked) if lookup is not None and asked else {}
@@ -158,9 +157,10 @@ class SubjectRows:
 
     def _within(self, payloads: pa.BinaryArray, decoded: Decoded) -> Decoded:
         """The same without records that have more new fields than any schema takes; raises for new ones that one takes."""
-        if self.decoding.growing is None or not len(decoded.beyond):
+        growing = self.decoding.news.growing
+        if growing is None or not len(decoded.beyond):
             return decoded
-        error = self.decoding.growing.grow(payloads.take(pa.array(decoded.beyond)))
+        error = growing.grow(payloads.take(pa.array(decoded.beyond)))
         if error is not None:
             raise error
         spoilt = [Failure(int(row), TOO_MANY_FIELDS, _TOO_MANY) for row in decoded.beyond]
@@ -171,7 +171,7 @@ class SubjectRows:
         if isinstance(schema, _Refusal):
             return schema
         try:
-            wanted = type_in(self._codec, schema, self.decoding.message)
+            wanted = type_in(self._codec, schema, self.decoding.reading.message)
             reader = self.decoding.reader_of(self._codec, wanted)
             if wanted.imported:
                 return reader
@@ -179,7 +179,7 @@ class SubjectRows:
             if path == wanted.path and self._belongs(schema, named, reader.name):
                 return reader
         except (BadSchema, ConfigError) as error:
-            reason = OTHER_RECORD if self.decoding.reader is None else OTHER_TYPE
+            reason = OTHER_RECORD if self.decoding.reading.schema is None else OTHER_TYPE
             return _Refusal(reason, f"schema id {ref}: {error}")
         return _Refusal(OTHER_RECORD, f"the record is a {named} (schema id {ref}), not a {reader.name}")
 
@@ -188,9 +188,10 @@ class SubjectRows:
 
         A topic may hold records of other subjects too; a reader's defaults would make one of its own of any of them.
         """
-        if self.decoding.reader is None or name == wanted or schema in self.decoding.pinned:
+        if self.decoding.reading.schema is None or name == wanted or schema in self.decoding.pinned:
             return True
-        return self.decoding.lookup is not None and self.decoding.lookup.is_version(schema)
+        lookup = self.decoding.news.lookup
+        return lookup is not None and lookup.is_version(schema)
 
     def _pinned(self, ref: SchemaRef) -> Schema | None:
         return next((schema for schema in self.decoding.pinned if ref in (schema.id, schema.guid)), None)
@@ -208,8 +209,8 @@ class SubjectRows:
         for known in self.decoding.pinned:
             if known.id == schema.id or (not schema.id and same_schema(known, schema)):
                 return known
-        lookup = self.decoding.lookup
-        if self.decoding.evolution == "restart" and lookup is not None and lookup.is_version(schema):
+        news = self.decoding.news
+        if news.evolution == "restart" and news.lookup is not None and news.lookup.is_version(schema):
             raise _newer(self.decoding, ref)
         return schema
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 import pyarrow as pa
@@ -12,10 +12,7 @@ from distributary.codecs.base import (
     CODECS,
     Codec,
     RecordReader,
-    ResolvingCodec,
-    SparkCodec,
-    codec_for,
-    codec_knowing,
+    load_codec,
     resolving,
 )
 from distributary.codecs.json.options import RESCUE
@@ -25,8 +22,6 @@ from distributary.errors import BadSchema, ConfigError, UnknownFieldException
 from distributary.registry.base import Answer, Schema, SchemaRef
 
 Evolution = Literal["restart", "none"]
-
-Mode = Literal["FAILFAST", "PERMISSIVE"]
 
 
 class Lookup(Protocol):
@@ -50,23 +45,46 @@ class Growing(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """As what each record is read.
+
+    message    the record type to decode; the first of each schema where it is None
+    schema     the schema that every record is read as by the rules of its format; with None columns are filled by name
+    recursion  how many times a record is columns within itself where that schema lets it; with 0 it is JSON text
+    by_latest  whether all records are read with the latest version's schema, whichever they name, which suits a format that
+               has its fields' names in each record: then whatever that schema lacks is rescued, and nothing left out
+    """
+
+    message: str | None = None
+    schema: Schema | None = None
+    recursion: int = 0
+    by_latest: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """What is done about schemas and fields that a query was not made with.
+
+    evolution  what a record does that was written with a newer version: `restart` ends the query, `none` takes
+               of it what the query's columns have
+    lookup     None where workers cannot ask anybody: then every schema that is not pinned is taken for a newer one
+    growing    what a field does that an inferred schema lacks: None where it is left out, or rescued
+    """
+
+    evolution: Evolution = "restart"
+    lookup: Lookup | None = None
+    growing: Growing | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SubjectDecoding:
     """How a query decodes one column.
 
-    options    those of Spark's function whose columns and values are wanted; None for this project's own
-    pinned     the schemas of the subject's versions, oldest first
-    message    the record type to decode; the first of each schema where it is None
-    columns    what every row has, whatever its own schema
-    evolution  what a record does that was written with a newer version: `restart` ends the query, `none` takes
-               of it what `columns` has
-    reader     the schema that every record is read as by the rules of its format; with None columns are filled by name
-    recursion  how many times a record is columns within itself where the reader's schema lets it; with 0 it is JSON text
-    lookup     None where workers cannot ask anybody: then every schema that is not pinned is taken for a newer one
-    rescued    the column, one more, that takes what no other does, as JSON text; with None a value that does not fit its
-               column spoils its record, and a field that the schema lacks is left out
-    growing    what a field does that an inferred schema lacks: None where it is left out, or rescued
-    by_latest  whether all records are read with the latest version's schema, whichever they name, which suits a format that
-               has its fields' names in each record: then whatever that schema lacks is rescued, and nothing left out
+    options  those of Spark's function whose columns and values are wanted; None for this project's own
+    pinned   the schemas of the subject's versions, oldest first
+    columns  what every row has, whatever its own schema
+    rescued  the column, one more, that takes what no other does, as JSON text; with None a value that does not fit its
+             column spoils its record, and a field that the schema lacks is left out
     """
 
     codec: str
@@ -74,14 +92,9 @@ class SubjectDecoding:
     pinned: tuple[Schema, ...]
     columns: pa.Schema
     options: Mapping[str, str] | None = None
-    message: str | None = None
-    evolution: Evolution = "restart"
-    reader: Schema | None = None
-    recursion: int = 0
-    lookup: Lookup | None = None
     rescued: str | None = None
-    growing: Growing | None = None
-    by_latest: bool = False
+    reading: Reading = field(default_factory=Reading)
+    news: News = field(default_factory=News)
 
     def loaded(self) -> Codec:
         """The codec, as the options have it. Raises ConfigError."""
@@ -89,22 +102,22 @@ class SubjectDecoding:
 
     def is_bare(self) -> bool:
         """Whether what is read is no record but one value, which is the only column here. Raises BadSchema."""
-        if self.reader is None:
+        schema = self.reading.schema
+        if schema is None:
             return False
-        codec = resolving(self.loaded())
-        return not getattr(codec.resolving(self.reader, self.reader, self.recursion), "is_record", True)
+        return not resolving(self.loaded())(schema, schema, self.reading.recursion).is_record
 
     def known(self, codec: Codec) -> dict[int, RecordType]:
         """The record type to decode in each pinned schema that has it."""
-        return {schema.id: kind for schema, kind in record_types(codec, self.pinned, self.message)}
+        return {schema.id: kind for schema, kind in record_types(codec, self.pinned, self.reading.message)}
 
     def reader_of(self, codec: Codec, kind: RecordType) -> RecordReader:
         """What decodes records of this type. Raises BadSchema."""
-        if self.by_latest:
+        if self.reading.by_latest:
             return codec.reader(self.pinned[-1], codec.default_path)
-        if self.reader is None:
+        if self.reading.schema is None:
             return kind.reader(codec)
-        return resolving(codec).resolving(kind.schema, self.reader, self.recursion)
+        return resolving(codec)(kind.schema, self.reading.schema, self.reading.recursion)
 
 
 def rescuing(decoding: SubjectDecoding, name: str) -> SubjectDecoding:
@@ -119,14 +132,14 @@ def codec_of(name: str, options: Mapping[str, str] | None, schemas: Sequence[Sch
 
     Raises ConfigError for an option that the function does not have, and where the codec stands in for none.
     """
-    codec = codec_knowing(name, {schema.id: schema.type for schema in schemas})
+    codec = load_codec(name).knowing({schema.id: schema.type for schema in schemas})
     if options is None:
         return codec
-    if not isinstance(codec, SparkCodec):
+    if codec.capabilities.as_spark is None:
         raise ConfigError(
             f"options are those of the function of Spark for one format; for {name} there is none"
         )
-    return codec.as_spark(options)
+    return codec.capabilities.as_spark(options)
 
 
 def record_types(
@@ -149,7 +162,7 @@ def record_types(
 
 def type_in(codec: Codec, schema: Schema, message: str | None) -> RecordType:
     """The wanted type in a schema: the message of that name in one that can have several. Raises BadSchema and ConfigError."""
-    own = codec_for(codec, schema)
+    own = codec.codec_for(schema)
     return record_type(own, schema, message if own.default_path else None)
 
 
@@ -158,7 +171,7 @@ def read_as(codec: Codec, latest: Schema, text: str | None) -> Schema | None:
 
     Raises ConfigError where one is given and the format has none.
     """
-    if isinstance(codec_for(codec, latest), ResolvingCodec):
+    if codec.codec_for(latest).capabilities.resolving is not None:
         return latest if text is None else replace(latest, text=text)
     if text is None:
         return None
@@ -169,7 +182,7 @@ def read_as(codec: Codec, latest: Schema, text: str | None) -> Schema | None:
 
 def columns_read(codec: Codec, reader: Schema, recursion: int) -> pa.Schema:
     """The columns of all records that are read as this schema has them. Raises BadSchema."""
-    return resolving(codec).resolving(reader, reader, recursion).schema
+    return resolving(codec)(reader, reader, recursion).schema
 
 
 def full_name(codec: Codec, latest: Schema, message: str | None) -> str | None:
@@ -177,7 +190,7 @@ def full_name(codec: Codec, latest: Schema, message: str | None) -> str | None:
 
     Without a name it is the first type of the latest version. Raises BadSchema and ConfigError.
     """
-    codec = codec_for(codec, latest)
+    codec = codec.codec_for(latest)
     if not codec.default_path:
         if message is not None:
             raise ConfigError(

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from google.protobuf.descriptor import Descriptor, FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from distributary.codecs.base import Decoded, RecordPath
+from distributary.codecs.base import Capabilities, Codec, Decoded, Mode, RecordPath, RecordReader
 from distributary.codecs.broken_payloads import decode_each
 from distributary.codecs.changes.description import RecordDescription
 from distributary.codecs.protobuf.columns import Column, Shape, columns_of, schema_of
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MAX_READERS = 256
 
 
-class ProtobufReader:
+class ProtobufReader(RecordReader):
     """Decodes records of one message type. Made by `ProtobufCodec.reader`."""
 
     def __init__(self, descriptors: bytes, path: RecordPath, options: ProtobufOptions | None = None) -> None:
@@ -65,9 +65,7 @@ class ProtobufReader:
         decoded = decode_each(payloads, together, self._exact.one, self._empty)
         return replace(decoded, unknown=self._unknown.sampled(payloads, decoded.source))
 
-    def column(
-        self, payload: SparkColumn, mode: Literal["FAILFAST", "PERMISSIVE"] = "FAILFAST"
-    ) -> SparkColumn:
+    def column(self, payload: SparkColumn, mode: Mode = "FAILFAST") -> SparkColumn:
         """A Spark expression giving the same columns as one struct, by Spark's `from_protobuf`.
 
         A broken payload fails the query, or with PERMISSIVE makes the struct null. Raises DecoderUnavailable
@@ -79,17 +77,21 @@ class ProtobufReader:
         return spark_column(payload, self.name, self._columns, mode, zeros=self._zeros)
 
 
-class ProtobufCodec:
+class ProtobufCodec(Codec):
     """Protobuf in the Confluent wire format, with schemas as .proto text or as descriptors.
 
     With `options` records have the columns and values that Spark's `from_protobuf` gives by them.
     """
 
-    registered = True
-    default_path: RecordPath = (0,)
+    default_path = (0,)
 
     def __init__(self, options: ProtobufOptions | None = None) -> None:
         self._options = options
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """The options of Spark's `from_protobuf`."""
+        return Capabilities(as_spark=self.as_spark)
 
     def as_spark(self, options: Mapping[str, str]) -> ProtobufCodec:
         """The same codec, with the columns and values of Spark's `from_protobuf` with these options. Raises ConfigError."""
@@ -151,4 +153,4 @@ def _json_types(columns: tuple[Column, ...]) -> set[str]:
 
 
 def _json_types_of(column: Column) -> set[str]:
-    return {column.message} if column.shape is Shape.JSON else _json_types(column.children)
+    return {column.wire.message} if column.shape is Shape.JSON else _json_types(column.children)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import Literal
 
 import pyarrow as pa
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
@@ -19,12 +18,11 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.protobuf.functions import from_protobuf
 
 from distributary.codecs import reasons
+from distributary.codecs.base import Mode
 from distributary.codecs.protobuf.columns import Column, Many, Shape
 from distributary.codecs.protobuf.plain_type import wire_message
 from distributary.codecs.protobuf.text import LIMITS, SECOND
 from distributary.errors import DecoderUnavailable
-
-Mode = Literal["FAILFAST", "PERMISSIVE"]
 
 # The function's front is part of Spark 4; what does the work comes with spark-protobuf.
 _EXPRESSION = "org.apache.spark.sql.protobuf.ProtobufDataToCatalyst"
@@ -59,7 +57,7 @@ def spark_column(
 
 def struct_of(columns: tuple[Column, ...], raw: SparkColumn) -> SparkColumn:
     """The columns, made of a struct whose fields are those of the plainer type; null where that is null."""
-    fields = [_column(column, raw[column.wire_name]).alias(column.name) for column in columns]
+    fields = [_column(column, raw[column.wire.name]).alias(column.name) for column in columns]
     return F.when(raw.isNotNull(), F.struct(*fields))
 
 
@@ -70,7 +68,7 @@ def _column(column: Column, raw: SparkColumn) -> SparkColumn:
     elif column.many is Many.MAP:
         value = F.transform_values(F.coalesce(raw, F.create_map()), lambda _, item: one(item))
     else:
-        value = F.coalesce(one(raw), _default(column)) if column.default is not None else one(raw)
+        value = F.coalesce(one(raw), _default(column)) if column.absent.default is not None else one(raw)
     return value.cast(from_arrow_type(column.type))
 
 
@@ -88,7 +86,7 @@ def _reader(column: Column) -> Callable[[SparkColumn], SparkColumn]:
 
 
 def _enum_text(column: Column, raw: SparkColumn) -> SparkColumn:
-    first, *others = column.names
+    first, *others = column.wire.names
     known = F.when(raw == first[0], first[1])
     known = reduce(lambda so_far, name: so_far.when(raw == name[0], name[1]), others, known)
     return known.otherwise(raw.cast("string"))
@@ -122,8 +120,8 @@ def _dummy(column: Column) -> str:
 
 def _default(column: Column) -> SparkColumn:
     if column.shape is Shape.ENUM:
-        return F.lit(dict(column.names)[column.default])
-    value = column.default
+        return F.lit(dict(column.wire.names)[column.absent.default])
+    value = column.absent.default
     return F.lit(bytearray(value) if isinstance(value, bytes) else value).cast(from_arrow_type(column.type))
 
 
@@ -146,7 +144,7 @@ def _check_columns(name: str, columns: tuple[Column, ...]) -> None:
     for column in columns:
         if column.shape is Shape.JSON:
             raise DecoderUnavailable(
-                f"{name}: field {column.name!r} is JSON text ({column.message}), which from_protobuf cannot give; "
+                f"{name}: field {column.name!r} is JSON text ({column.wire.message}), which from_protobuf cannot give; "
                 "decode with the Arrow engine (engine: arrow)"
             )
         _check_columns(name, column.children)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from inspect import signature
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -35,7 +34,7 @@ from distributary.ingest.worker.task import codec_of
 def check_decoders(codec: Codec, records: Iterable[PinnedRecord]) -> None:
     """Raises DecoderUnavailable for a record type that Spark cannot decode here."""
     for pinned in records:
-        _column(codec.reader(pinned.schema, pinned.key[1]), sql.lit(b""))
+        codec.reader(pinned.schema, pinned.key[1]).column(sql.lit(b""))
 
 
 def spark_decoded(records: DataFrame, pins: Pins) -> DataFrame:
@@ -59,18 +58,13 @@ def _structs(readers: list[RecordReader]) -> list[Column]:
     for number, reader in of_columns(readers):
         # Another package's codec may make a struct of nothing, too: that is no record which Spark has decoded.
         given = (sql.col(RECORD) == number) & sql.col(BODY).isNotNull()
-        own = sql.when(given, _column(reader, sql.col(BODY)))
+        # Lenient: what the native decoder takes and Spark does not stays the former's.
+        own = sql.when(given, reader.column(sql.col(BODY), "PERMISSIVE"))
         columns += [
             sql.coalesce(own, sql.col(natively(number))).alias(decoded(number)),
             own.isNotNull().alias(whole(number)),
         ]
     return columns
-
-
-def _column(reader: RecordReader, payload: Column) -> Column:
-    """Lenient where the codec offers it: what the native decoder takes and Spark does not stays the former's."""
-    lenient = {"mode": "PERMISSIVE"} if "mode" in signature(reader.column).parameters else {}
-    return reader.column(payload, **lenient)
 
 
 def _routed(frame: DataFrame, text: str, readers: list[RecordReader]) -> Column:

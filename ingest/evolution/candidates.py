@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from distributary.codecs.base import Codec, RecordPath, describe
+from distributary.codecs.base import Codec, RecordPath
 from distributary.codecs.changes.description import RecordDescription
 from distributary.errors import BadSchema, SchemaNotFound
 from distributary.ingest.evolution.transitions import same_record
@@ -98,7 +98,7 @@ class Candidates:
         """What a schema says of a record type; None where it cannot be decoded with."""
         if key not in self._descriptions:
             try:
-                self._descriptions[key] = describe(self._codec, schema, key[1])
+                self._descriptions[key] = self._codec.description(schema, key[1])
             except BadSchema:
                 self._descriptions[key] = None
         return self._descriptions[key]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from distributary.codecs.base import decodes_any_format
+from distributary.codecs.base import load_codec
 from distributary.ingest.columns.growth import GrowthRules
 from distributary.ingest.pins import WorkerRules
 from distributary.ingest.routing.read_ahead import ReadExpression
@@ -69,7 +69,7 @@ def rules_of(
         growth=growth_rules(decode, policies, sink.columns),
         growth_stops=_growth_stops(decode, policies),
         leaves_columns="decode.evolution" if _evolution_ignores(decode, policies) else "policies.new_field",
-        any_format=decodes_any_format(decode.format),
+        any_format=load_codec(decode.format).takes_any_format,
         expression=expression,
     )
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from distributary.codecs.base import Codec, describe
+from distributary.codecs.base import Codec
 from distributary.codecs.changes.classify import SchemaChange, classify
 from distributary.codecs.changes.description import RecordDescription, described_columns
 from distributary.errors import BadSchema
@@ -55,7 +55,7 @@ class Transitions:
     def _described(self, key: RecordKey) -> RecordDescription:
         schema, path = self._records[key].schema, key[1]
         try:
-            return describe(self._codec, schema, path)
+            return self._codec.description(schema, path)
         except BadSchema:
             # Its records were decoded: what is told of them must never be what stops a batch.
             reader = self._codec.reader(schema, path)

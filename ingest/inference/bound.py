@@ -63,7 +63,7 @@ def bounded(format_: str, known: Schema, max_fields: int, cut_short: Accumulator
     """What hands records to Spark's reader until there are too many fields, of which it then tells the accumulator."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        survey = surveying(load_codec(format_)).survey(known)
+        survey = surveying(load_codec(format_))(known)
         for batch in batches:
             # Spark wants all of its batches taken, whatever becomes of them.
             texts = []

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from distributary.codecs.base import Codec, GrowingReader, growing, growing_reader, load_codec, picking
+from distributary.codecs.base import Codec, GrowingReader, growing_reader, load_codec, picking
 from distributary.codecs.types.fields import fields_in
 from distributary.codecs.wire.record_headers import last_header
 from distributary.ingest.inference.bound import Looked, check_bound, enough
@@ -119,9 +119,9 @@ def _with_entity(format_: str, route: Route, records: DataFrame) -> DataFrame:
 
 def _picking(format_: str, route: Route) -> _Run:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        codec = picking(load_codec(format_))
+        picked = picking(load_codec(format_))
         for batch in batches:
-            entity = codec.picked(_binary(batch["value"]), (route.field or "").split("."))
+            entity = picked(_binary(batch["value"]), (route.field or "").split("."))
             yield batch.append_column(pa.field("entity", pa.string()), entity)
 
     return run
@@ -175,7 +175,7 @@ def _inferring(format_: str, route: Route, known: Schema, most: int) -> _Run:
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         codec, looks = load_codec(format_), dict[str, _Look]()
-        reader = growing_reader(codec.reader(known, ()))
+        reader = growing_reader(codec, known)
         for batch in batches:
             named = batch["entity"].cast(pa.string()).dictionary_encode()
             for entity, rows in _groups(named):
@@ -202,9 +202,9 @@ def _groups(named: pa.DictionaryArray) -> Iterator[tuple[str, pa.Array]]:
 
 
 def _merged(codec: Codec, texts: Iterable[str]) -> str:
-    growable = growing(codec)
+    growing = codec.capabilities.growing
     several: Sequence[Schema] = [replace(_NOTHING, text=text) for text in sorted(texts)]
-    return _NOTHING.text if growable is None else growable.merged([_NOTHING, *several]).text
+    return _NOTHING.text if growing is None else growing.merged([_NOTHING, *several]).text
 
 
 def _binary(values: pa.Array) -> pa.BinaryArray:

@@ -10,13 +10,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from distributary.codecs.base import SurveyingCodec
+from distributary.codecs.base import load_codec
 from distributary.codecs.wire.record_headers import VALUE_HEADER, last_header
 from distributary.ingest.inference.bound import Looked, bounded, check_bound
 from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.kafka.source import TopicReader
-from distributary.ingest.schemas.entity_location import growing_codec
+from distributary.ingest.schemas.entity_location import growing_of
 from distributary.ingest.schemas.hints import hinted, hints_of
 from distributary.ingest.settings.groups import Decode
 from distributary.registry.base import Schema
@@ -70,10 +70,10 @@ def _sampled(offsets: Offsets, sample: int | None) -> Offsets:
 
 
 def _without_registered(topics: TopicReader, decode: Decode, records: DataFrame) -> DataFrame:
-    codec = growing_codec(decode)
-    if not codec.registered:
+    growing = growing_of(decode)
+    if not load_codec(decode.format).registered:
         return records
-    inferred = codec.names_no_schema(F.col("value"))
+    inferred = growing.names_no_schema(F.col("value"))
     if topics.source.headers:
         inferred &= last_header(F.col("headers"), VALUE_HEADER).isNull()
     return records.where(inferred)
@@ -87,7 +87,7 @@ def _latest(values: DataFrame) -> DataFrame:
 
 def _texts(decode: Decode, values: DataFrame, hints: StructType, cut_short: Accumulator[int]) -> DataFrame:
     """The values as texts for Spark's reader, not many more than show that there are too many fields."""
-    if not isinstance(growing_codec(decode), SurveyingCodec):
+    if growing_of(decode).survey is None:
         return values.select(F.col("value").cast("string"))
     known = Schema(0, "STRUCT", hints.json())
     run = bounded(decode.format, known, decode.max_fields, cut_short)

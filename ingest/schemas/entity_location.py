@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from distributary.codecs.base import INFERRED, GrowingCodec, growing, load_codec
+from distributary.codecs.base import INFERRED, Growing, load_codec
 from distributary.errors import BadSchema, ConfigError, SchemaNotFound
 from distributary.files import file_lock, make_folder, numbered, write_once
 from distributary.ingest.columns.table_and_column_names import ENTITY, table_name
@@ -25,14 +25,14 @@ from distributary.ingest.settings.groups import Decode
 from distributary.registry.base import Schema, SchemaRef, SubjectVersion
 
 
-def growing_codec(decode: Decode) -> GrowingCodec:
-    """The codec that decodes. Raises ConfigError for one whose schemas are all registered, none inferred."""
-    codec = growing(load_codec(decode.format))
-    if codec is None:
+def growing_of(decode: Decode) -> Growing:
+    """What the codec does with records of an inferred schema. Raises ConfigError for one whose schemas are all registered."""
+    growing = load_codec(decode.format).capabilities.growing
+    if growing is None:
         raise ConfigError(
             f"records in {decode.format} name their schema in a registry; there is nothing to infer"
         )
-    return codec
+    return growing
 
 
 def schema_folder(pipeline: str, decode: Decode) -> Path:
@@ -42,7 +42,7 @@ def schema_folder(pipeline: str, decode: Decode) -> Path:
 
 def location_of(pipeline: str, decode: Decode) -> SchemaLocation:
     """The location of a pipeline's inferred schema. Raises ConfigError where none is inferred."""
-    growing_codec(decode)
+    growing_of(decode)
     folder, subject = schema_folder(pipeline, decode), inferred_subject(pipeline, decode) or pipeline
     if decode.schema_per == "entity":
         return EntitySchemas(folder, subject, decode.schema_hints)

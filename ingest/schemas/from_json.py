@@ -11,11 +11,12 @@ from typing import Literal, cast
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from distributary.codecs.base import Mode
 from distributary.codecs.json.codec import JsonCodec
 from distributary.codecs.json.options import RESCUE, json_options
 from distributary.codecs.notebook.options import ENGINE, MODE, Engine, location_options
 from distributary.codecs.notebook.query import Wanted, subject_decoding
-from distributary.codecs.notebook.subject import Mode, SubjectDecoding, rescuing
+from distributary.codecs.notebook.subject import SubjectDecoding, rescuing
 from distributary.errors import ConfigError, SchemaNotFound, UnknownFieldException
 from distributary.files import numbered
 from distributary.ingest.schemas.hints import hinted, hints_of
@@ -109,10 +110,8 @@ def located_decoding(asked: LocatedOptions) -> SubjectDecoding:
         decoding = rescuing(decoding, asked.rescued)
     if asked.new_fields in ("none", "rescue"):
         return decoding
-    return replace(
-        decoding,
-        growing=GrowingLocation(asked.folder, asked.new_fields == "addNewColumns", decoding.pinned[-1].id),
-    )
+    growing = GrowingLocation(asked.folder, asked.new_fields == "addNewColumns", decoding.pinned[-1].id)
+    return replace(decoding, news=replace(decoding.news, growing=growing))
 
 
 def _check_folder(folder: Path) -> None:

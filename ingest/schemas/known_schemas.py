@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from distributary.codecs.base import INFERRED, Codec, growing
+from distributary.codecs.base import INFERRED, Codec
 from distributary.codecs.types.fields import fields_in
 from distributary.errors import BadSchema, SchemaNotFound
 from distributary.ingest import pins as reasons
@@ -129,15 +129,15 @@ class SchemaBook:
 
     def _merged(self, newest: Schema, texts: Iterable[str], max_fields: int) -> Schema | None:
         """A schema that takes of this what it may, the smallest first; None where that is nothing new."""
-        codec = growing(self._codec)
-        if codec is None:
+        growing = self._codec.capabilities.growing
+        if growing is None:
             return None
         proposed = [replace(newest, text=text) for text in sorted(set(texts))]
-        merged = codec.merged([newest, *proposed])
+        merged = growing.merged([newest, *proposed])
         if self._fields(merged) > max_fields:
             merged = newest
             for one in sorted(proposed, key=self._fields):
-                more = codec.merged([merged, one])
+                more = growing.merged([merged, one])
                 merged = more if self._fields(more) <= max_fields else merged
         return None if merged.text == newest.text else merged
 

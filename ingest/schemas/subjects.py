@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distributary.codecs.base import growing, load_codec
+from distributary.codecs.base import load_codec
 from distributary.ingest.settings.groups import Decode, Registry, Source
 
 
@@ -20,4 +20,4 @@ def key_subjects(source: Source) -> tuple[str, ...]:
 
 def inferred_subject(pipeline: str, decode: Decode) -> str | None:
     """What the versions of a pipeline's inferred schema are called by; None where there is none. No topic makes such a subject."""
-    return None if growing(load_codec(decode.format)) is None else f"inferred:{pipeline}"
+    return None if load_codec(decode.format).capabilities.growing is None else f"inferred:{pipeline}"

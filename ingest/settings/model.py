@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from distributary.codecs.base import Codec, PickingCodec, ValidatingCodec, growing, load_codec
+from distributary.codecs.base import Codec, load_codec
 from distributary.ingest.columns import table_and_column_names as names
 from distributary.ingest.settings.check import add_problems, refuse_literal_secrets
 from distributary.ingest.settings.groups import (
@@ -186,7 +186,7 @@ def _wrong_for(settings: Settings, codec: Codec) -> Iterator[Wrong]:
     if decode.key == "auto" and not codec.registered:
         why = f"keys name schemas of a registry, which format {decode.format} has none of; write format: auto"
         yield ("decode", "key"), why
-    if decode.check == "schema" and not isinstance(codec, ValidatingCodec):
+    if decode.check == "schema" and codec.capabilities.validating is None:
         why = f"schemas of format {decode.format} say nothing of records that decoding does not check anyway"
         yield ("decode", "check"), f"{why}; leave it out"
     if decode.schema_per == "entity" and (why := _no_schema_an_entity(settings, codec)):
@@ -195,12 +195,12 @@ def _wrong_for(settings: Settings, codec: Codec) -> Iterator[Wrong]:
 
 def _no_schema_an_entity(settings: Settings, codec: Codec) -> str:
     """Why no entity can have an inferred schema of its own; empty where each can."""
-    decode, route = settings.decode, settings.route
-    if growing(codec) is None:
+    decode, route, growing = settings.decode, settings.route, codec.capabilities.growing
+    if growing is None:
         return f"records in {decode.format} name their schema in a registry"
     if route.by in ("record", "expression"):
         return f"route.by {route.by} tells a record's entity only once it is decoded, which takes its schema"
-    if route.by == "field" and not isinstance(codec, PickingCodec):
+    if route.by == "field" and growing.picked is None:
         return f"the codec {decode.format} cannot find route.field before it has a schema"
     if route.by == "key" and decode.key == "auto":
         return "`infer` reads keys as they are, while a run routes by what decode.key auto makes of them"

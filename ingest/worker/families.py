@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from distributary.codecs.base import Decoded, JointCodec, JointReader
+from distributary.codecs.base import Decoded, JointReader
 from distributary.ingest.worker.task import Task
 
 # With more records a call of its own costs less than the columns of all the others in every record.
@@ -24,7 +24,7 @@ class Families:
 
     def __init__(self, task: Task) -> None:
         self._task = task
-        self._joint = task.codec.joint if isinstance(task.codec, JointCodec) else None
+        self._joint = task.codec.capabilities.joint
         self._families: list[JointReader] = []
         self._sizes: list[int] = []
         # Per pinned record its family, and which member of it it is; None for one that goes with no other.

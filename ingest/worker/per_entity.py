@@ -94,8 +94,8 @@ class EntityDemux:
         route = self._pins.rules.route
         if route.by != "field":
             return entities(route, Records(_NOTHING, raw, rows, ""))
-        codec = picking(self._task.codec)
-        return as_entities(codec.picked(payloads, (route.field or "").split(".")))
+        picked = picking(self._task.codec)
+        return as_entities(picked(payloads, (route.field or "").split(".")))
 
     def _numbers_of(self, named: pa.DictionaryArray) -> Rows:
         numbers = [self._number(entity) for entity in named.dictionary.to_pylist()]
@@ -156,7 +156,7 @@ class EntityDemux:
         folders = [self._pins.rules.route.folder(name) for name in names]
         new = [place for place, folder in enumerate(folders) if folder not in self._pins.tables.known]
         tally(self._task.report.questions.newcomers, [names[n] for n in new], [counts[n] for n in new])
-        reader = growing_reader(self._task.codec.reader(Schema(0, "STRUCT", NO_FIELDS), ()))
+        reader = growing_reader(self._task.codec, Schema(0, "STRUCT", NO_FIELDS))
         unmet, most = self._task.report.questions.unmet, self._pins.rules.route.max_tables
         for code, of_entity in _groups(codes.astype(np.int64)):
             if folders[code] in self._pins.tables.known or len(unmet) < most:

@@ -95,10 +95,10 @@ def _without_growth(batch: Batch, rows: Rows, payloads: pa.BinaryArray, decoded:
 def _proposes(batch: Batch, number: int, payloads: pa.BinaryArray, rows: Rows) -> bool:
     """Whether a record type's schema may take anything that these payloads, which are these rows', have beyond it."""
     pinned, report = batch.pins.schemas.records[number], batch.task.report
-    reader, most = growing_reader(batch.reader), batch.pins.rules.decoding.max_fields
+    most = batch.pins.rules.decoding.max_fields
     # One that is full need not be asked what it would take: that reads each record once more.
-    if not batch.pins.turn.inferred_final and fields_in(reader.schema) < most:
-        proposed = reader.grown(payloads, most)
+    if not batch.pins.turn.inferred_final and fields_in(batch.reader.schema) < most:
+        proposed = growing_reader(batch.task.codec, batch.pinned.schema).grown(payloads, most)
         if proposed.text != pinned.schema.text:
             report.questions.proposals.setdefault(pinned.key, set()).add(proposed.text)
             return True

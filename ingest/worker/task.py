@@ -11,7 +11,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from distributary.codecs.base import Codec, RecordReader, codec_knowing, validating
+from distributary.codecs.base import Codec, RecordReader, load_codec, validating
 from distributary.codecs.types.masks import Rows
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.table_and_column_names import QUARANTINE_TABLE
@@ -107,9 +107,8 @@ class Task:
 
 def codec_of(pins: Pins) -> Codec:
     """The codec of the pins, told the types of the schemas that are pinned."""
-    codec = codec_knowing(
-        pins.rules.decoding.codec, {one.key[0]: one.schema.type for one in pins.schemas.records}
-    )
+    types = {one.key[0]: one.schema.type for one in pins.schemas.records}
+    codec = load_codec(pins.rules.decoding.codec).knowing(types)
     return validating(codec) if pins.rules.decoding.check == "schema" else codec
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from distributary.codecs.base import decodes_any_format
+from distributary.codecs.base import load_codec
 from distributary.codecs.changes.classify import ChangeClass
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.settings.passed_on_options import ClientOptions
@@ -43,7 +43,7 @@ class PipelineView(Group):
         """What a pipeline's settings say."""
         return cls(
             route=Routed.of(settings.route),
-            one_format=not decodes_any_format(settings.decode.format),
+            one_format=not load_codec(settings.decode.format).takes_any_format,
             widens=settings.policies.wider_type == "widen",
         )
 

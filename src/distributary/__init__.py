@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from distributary import errors
     from distributary.codecs import reasons
-    from distributary.codecs.base import Codec, Decoded, Failure, RecordPath, RecordReader
+    from distributary.codecs.base import (
+        Capabilities,
+        Codec,
+        Decoded,
+        Failure,
+        Growing,
+        GrowingReader,
+        RecordPath,
+        RecordReader,
+    )
     from distributary.codecs.broken_payloads import Undecodable, decode_each
     from distributary.codecs.wire.header import Frames
     from distributary.codecs.wire.header import split as split_headers
@@ -47,6 +56,7 @@ else:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Capabilities",
     "Codec",
     "ConfluentRegistry",
     "Decoded",
@@ -54,6 +64,8 @@ __all__ = [
     "DiskCache",
     "Failure",
     "Frames",
+    "Growing",
+    "GrowingReader",
     "Inference",
     "Inferred",
     "LocalStack",

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from distributary.codecs.base import Mode
 from distributary.codecs.notebook.options import (
     ADDRESS,
     SUBJECT,
@@ -21,7 +22,7 @@ from distributary.codecs.notebook.options import (
     reading_json,
 )
 from distributary.codecs.notebook.query import Wanted, subject_decoding
-from distributary.codecs.notebook.subject import Evolution, Mode
+from distributary.codecs.notebook.subject import Evolution
 from distributary.codecs.option_values import text_of
 from distributary.errors import ConfigError
 from distributary.registry.base import SchemaRegistry
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 __all__ = ["decode", "from_avro", "from_json", "from_protobuf"]
-
-_CODECS = {"from_protobuf": "protobuf", "from_avro": "avro", "from_json": "jsonschema"}
 
 
 def from_protobuf(
@@ -256,8 +255,8 @@ def _refuse_ours(given: Mapping[str, str]) -> None:
 def _with_reader(asked: FunctionOptions, text: str | None) -> FunctionOptions:
     if text is not None:
         text_of("from_avro: jsonFormatSchema", text)
-    if text is None or asked.reader in (None, text):
-        return replace(asked, reader=text or asked.reader)
+    if text is None or asked.wanted.reader in (None, text):
+        return replace(asked, wanted=replace(asked.wanted, reader=text or asked.wanted.reader))
     raise ConfigError(
         "from_avro: jsonFormatSchema and the option avroSchema differ; with a registry both are the schema that records are "
         "read as (the registry knows what they were written with), so give one"
@@ -267,16 +266,7 @@ def _with_reader(asked: FunctionOptions, text: str | None) -> FunctionOptions:
 def _column(data: Column | str, function: str, asked: FunctionOptions) -> Column:
     from distributary.codecs.notebook.column import Payloads, binary_only, struct_column
 
-    wanted = Wanted(
-        _CODECS[function],
-        asked.message,
-        "latest",
-        asked.evolution,
-        asked.reader,
-        asked.recursion,
-        asked.values,
-    )
-    decoding = subject_decoding(asked.registry, asked.subject, wanted)
+    decoding = subject_decoding(asked.registry, asked.subject, asked.wanted)
     payloads = Payloads.of(data, asked.headers, asked.payload)
     payloads = replace(payloads, value=binary_only(function, payloads.value))
     row = struct_column(payloads, decoding, asked.mode, asked.engine)

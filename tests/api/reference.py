@@ -105,8 +105,8 @@ def is_foreign(cls: type, member: object) -> bool:
 
 
 def attributes(cls: type) -> Iterator[tuple[str, str]]:
-    """Fields with a docstring below them; a settings model's are on a page of their own."""
-    if not getattr(cls, "_is_protocol", False):
+    """Fields with a docstring below them, of what a user may write; a settings model's are on a page of their own."""
+    if not (getattr(cls, "_is_protocol", False) or inspect.isabstract(cls)):
         return
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
     yield from strings_below(tree.body)  # type: ignore[attr-defined] # a class has a body

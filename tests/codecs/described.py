@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from distributary.codecs.base import RecordPath, describe, load_codec
+from distributary.codecs.base import RecordPath, load_codec
 from distributary.codecs.changes.description import RecordDescription
 from distributary.codecs.types.struct_type import struct_json
 from distributary.registry.base import Schema
@@ -19,7 +19,7 @@ Told = Sequence[tuple[str, str, str, str]]
 
 def protobuf(text: str, path: RecordPath = (0,), syntax: str = "proto3") -> RecordDescription:
     schema = Schema(1, "PROTOBUF", f'syntax = "{syntax}"; package p; {text}')
-    return describe(load_codec("protobuf"), schema, path)
+    return load_codec("protobuf").description(schema, path)
 
 
 def message(fields: str, name: str = "E") -> RecordDescription:
@@ -28,7 +28,7 @@ def message(fields: str, name: str = "E") -> RecordDescription:
 
 
 def avro(spec: Any) -> RecordDescription:
-    return describe(load_codec("avro"), Schema(1, "AVRO", json.dumps(spec)), ())
+    return load_codec("avro").description(Schema(1, "AVRO", json.dumps(spec)), ())
 
 
 def avro_record(*fields: Any, **more: Any) -> RecordDescription:
@@ -45,9 +45,9 @@ def record(*fields: Any, name: str = "E", **more: Any) -> dict[str, Any]:
 
 def json_schema(properties: dict[str, Any], **more: Any) -> RecordDescription:
     text = json.dumps({"type": "object", "properties": properties, **more})
-    return describe(load_codec("jsonschema"), Schema(1, "JSON", text), ())
+    return load_codec("jsonschema").description(Schema(1, "JSON", text), ())
 
 
 def inferred(**columns: pa.DataType) -> RecordDescription:
     text = struct_json(pa.schema(list(columns.items())))
-    return describe(load_codec("json"), Schema(1, "STRUCT", text), ())
+    return load_codec("json").description(Schema(1, "STRUCT", text), ())

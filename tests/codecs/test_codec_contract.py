@@ -42,7 +42,7 @@ from tests.codecs.contract_shapes import (
 from tests.codecs.protobuf_samples import message_class
 from tests.examples import examples
 
-from distributary.codecs.base import BUILT_IN, INFERRED, Codec, RecordPath, RecordReader, codec_knowing
+from distributary.codecs.base import BUILT_IN, INFERRED, Codec, RecordPath, RecordReader, load_codec
 from distributary.codecs.wire.header import NO_USABLE_HEADER, TOMBSTONE, bodies
 from distributary.errors import BadSchema
 from distributary.registry.base import Schema
@@ -84,7 +84,7 @@ def own_codec(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def codec_of(name: str, schema: Schema) -> Codec:
-    return codec_knowing(name, {schema.id: schema.type})
+    return load_codec(name).knowing({schema.id: schema.type})
 
 
 def golden(format_: str) -> tuple[Record, list[dict[str, Any]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from distributary.codecs.avro.types.columns import Column, Shape, columns_of, on
 from distributary.codecs.avro.types.schema import AvroType, Kind, parse_schema
 from distributary.codecs.avro.types.union_members import named_by_type
 from distributary.codecs.avro.types.unroll import unrolled
-from distributary.codecs.base import Decoded
+from distributary.codecs.base import Decoded, Mode, RecordReader
 from distributary.codecs.broken_payloads import decode_each
 from distributary.codecs.types.row_shape import empty_rows
 from distributary.errors import DecoderUnavailable
@@ -33,7 +33,7 @@ MAX_READERS = 256
 _Key: TypeAlias = tuple[str, tuple[tuple[str, str], ...]]
 
 
-class ResolvingReader:
+class ResolvingReader(RecordReader):
     """Decodes records of a writer's schema into the columns of a reader's. Made by `resolving_reader`."""
 
     def __init__(self, writer: Schema, reader: Schema, recursion: int, prefix: str | None) -> None:
@@ -54,9 +54,7 @@ class ResolvingReader:
         """All payloads (bodies without any header, no nulls) as rows; those that cannot be the reader's as failures."""
         return decode_each(payloads, self._together, self._alone, empty_rows(self.schema, 0))
 
-    def column(
-        self, payload: SparkColumn, mode: Literal["FAILFAST", "PERMISSIVE"] = "FAILFAST"
-    ) -> SparkColumn:
+    def column(self, payload: SparkColumn, mode: Mode = "FAILFAST") -> SparkColumn:
         """A Spark expression giving the same columns as one struct, by Spark's `from_avro`, as `AvroReader.column` does.
 
         Raises DecoderUnavailable as that does, and where the writer's columns are not the reader's: Avro's Java library, which

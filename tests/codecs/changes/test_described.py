@@ -13,7 +13,7 @@ from tests.codecs.avro_samples import schemas_with_values
 from tests.codecs.described import avro, avro_record, inferred, json_schema, message, protobuf, record
 from tests.examples import examples
 
-from distributary.codecs.base import RecordPath, describe, load_codec
+from distributary.codecs.base import RecordPath, load_codec
 from distributary.codecs.changes.description import RecordDescription, TypeDescription
 from distributary.codecs.types.struct_type import list_of
 from distributary.errors import BadSchema
@@ -29,7 +29,7 @@ def columns(record: RecordDescription) -> pa.Schema:
 def agrees_with_reader(codec: str, schema: Schema, path: RecordPath) -> None:
     """The description speaks of the very columns that records get, and its parts of the parts of those."""
     reader = load_codec(codec).reader(schema, path)
-    found = describe(load_codec(codec), schema, path)
+    found = load_codec(codec).description(schema, path)
     assert (found.name, columns(found)) == (reader.name, reader.schema)
     for field in found.fields:
         agrees(field.type)
@@ -220,7 +220,7 @@ def test_the_codec_for_mixed_topics_describes_as_the_codec_of_the_format(
 ) -> None:
     schema = Schema(1, type_, text)
     auto, own = load_codec("auto"), load_codec(codec)
-    assert describe(auto, schema, auto.default_path) == describe(own, schema, own.default_path)
+    assert auto.description(schema, auto.default_path) == own.description(schema, own.default_path)
 
 
 @pytest.mark.parametrize(
@@ -237,4 +237,4 @@ def test_the_codec_for_mixed_topics_describes_as_the_codec_of_the_format(
 )
 def test_what_is_no_schema_is_refused(codec: str, type_: SchemaType, text: str, path: RecordPath) -> None:
     with pytest.raises(BadSchema):
-        describe(load_codec(codec), Schema(1, type_, text), path)
+        load_codec(codec).description(Schema(1, type_, text), path)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.codecs.json_samples import payloads, schemas
 from tests.examples import examples
 
-from distributary.codecs.base import Decoded, JointCodec, load_codec
+from distributary.codecs.base import Decoded, load_codec
 from distributary.codecs.json.codec import JsonReader
 from distributary.codecs.json.fast import NativeReader
 from distributary.codecs.json.joint import MOST_COLUMNS, JointReader
@@ -188,4 +188,4 @@ def test_a_schema_that_does_not_go_with_the_others_is_refused(fields: list[tuple
 @pytest.mark.parametrize("name", ["json", "auto"])
 def test_codecs_that_have_inferred_schemas_decode_several_at_once(name: str) -> None:
     codec = load_codec(name)
-    assert isinstance(codec, JointCodec) and codec.joint().add(GO)
+    assert codec.capabilities.joint is not None and codec.capabilities.joint().add(GO)

@@ -15,11 +15,7 @@ from distributary.codecs import reasons
 from distributary.codecs.base import (
     BUILT_IN,
     INFERRED,
-    GrowingReader,
-    codec_knowing,
-    decodes_any_format,
-    describe,
-    growing,
+    growing_reader,
     load_codec,
     validating,
 )
@@ -91,7 +87,7 @@ def test_the_message_of_an_unknown_schema_is_asked_for_once_its_type_is_known() 
     value = pa.array([VALUES[1]], pa.binary())
     assert list(AutoCodec().split(value, None).kinds) == [(2, ())]
     assert AutoCodec().reader(PROTOBUF, ()).name == "p.First"
-    frames = codec_knowing("auto", {2: "PROTOBUF"}).split(value, None)
+    frames = load_codec("auto").knowing({2: "PROTOBUF"}).split(value, None)
     assert frames.kinds[frames.kind[0]] == (2, (1,))
     assert KNOWN.reader(PROTOBUF, (1,)).name == "p.Second"
 
@@ -140,19 +136,22 @@ def test_json_with_a_schema_named_beside_it_is_of_that_schema() -> None:
 
 def test_raw_json_is_decoded_with_the_inferred_schema_and_lets_it_grow() -> None:
     before = Schema(-1, "STRUCT", '{"type":"struct","fields":[]}')
-    reader = cast("GrowingReader", KNOWN.reader(before, ()))
+    reader = growing_reader(KNOWN, before)
     payloads = pa.array([b'{"name":"d"}'], pa.binary())
     assert reader.decode(payloads).beyond.tolist() == [0]
-    codec = growing(KNOWN)
-    assert codec is not None
-    after = codec.merged([before, reader.grown(payloads)])
+    growing = KNOWN.capabilities.growing
+    assert growing is not None
+    after = growing.merged([before, reader.grown(payloads)])
     assert KNOWN.reader(after, ()).decode(payloads).rows.to_pylist() == [{"name": "d"}]
-    told = classify(describe(codec, before, ()), describe(codec, after, ()))
+    told = classify(KNOWN.description(before, ()), KNOWN.description(after, ()))
     assert told == [SchemaChange("added", "name", after="string")]
 
 
 def test_only_codecs_of_inferred_schemas_grow() -> None:
-    assert [name for name in BUILT_IN if growing(load_codec(name)) is not None] == ["auto", "json"]
+    assert [name for name in BUILT_IN if load_codec(name).capabilities.growing is not None] == [
+        "auto",
+        "json",
+    ]
 
 
 def test_a_schema_that_no_codec_decodes_is_refused() -> None:
@@ -161,13 +160,13 @@ def test_a_schema_that_no_codec_decodes_is_refused() -> None:
 
 
 def test_codecs_of_one_format_need_no_types() -> None:
-    assert [name for name in BUILT_IN if decodes_any_format(name)] == ["auto"]
-    assert type(codec_knowing("protobuf", {1: "PROTOBUF"})) is type(load_codec("protobuf"))
+    assert [name for name in BUILT_IN if load_codec(name).takes_any_format] == ["auto"]
+    assert type(load_codec("protobuf").knowing({1: "PROTOBUF"})) is type(load_codec("protobuf"))
 
 
 def test_validation_reaches_the_schemas_that_can_be_held_to() -> None:
     strict = Schema(3, "JSON", '{"type":"object","properties":{"n":{"type":"integer","minimum":5}}}')
-    codec = validating(codec_knowing("auto", {2: "PROTOBUF"}))
+    codec = validating(load_codec("auto").knowing({2: "PROTOBUF"}))
     decoded = codec.reader(strict, ()).decode(pa.array([b'{"n":7}', b'{"n":4}'], pa.binary()))
     assert [(failure.row, failure.reason) for failure in decoded.failures] == [(1, reasons.INVALID)]
     assert codec.reader(AVRO, ()).schema == KNOWN.reader(AVRO, ()).schema

@@ -116,4 +116,4 @@ def test_what_is_no_schema_of_a_key_is_refused() -> None:
     with pytest.raises(BadSchema):
         KeyCodec().reader(Schema(1, "AVRO", '"unheard-of"'), ())
     with pytest.raises(DecoderUnavailable, match="kafka_key"):
-        KeyCodec().reader(Schema(1, "AVRO", '"long"'), ()).column(None)
+        KeyCodec().reader(Schema(1, "AVRO", '"long"'), ()).column(None)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from tests.codecs.protobuf_samples import message_class
 
 from distributary.codecs.notebook.query import Wanted, subject_decoding
 from distributary.codecs.notebook.rows import MOST_ASKED, SubjectRows
-from distributary.codecs.notebook.subject import SubjectDecoding
+from distributary.codecs.notebook.subject import News, SubjectDecoding
 from distributary.registry.base import Answer, Schema, SchemaRef
 from distributary.registry.memory import MemoryRegistry
 
@@ -37,7 +37,8 @@ def world() -> tuple[SubjectDecoding, Asked, int]:
     registry = MemoryRegistry()
     number = registry.register("games-value", TEXT, "PROTOBUF")
     asked = Asked(registry)
-    return replace(subject_decoding(registry, "games-value", Wanted(None)), lookup=asked), asked, number
+    decoding = subject_decoding(registry, "games-value", Wanted(None))
+    return replace(decoding, news=News(lookup=asked)), asked, number
 
 
 def record(number: int, game: str = "a") -> bytes:

@@ -292,12 +292,13 @@ from pathlib import Path
 
 from pyspark.sql import functions as sql
 
+from distributary import RecordReader
 from distributary.codecs.protobuf.codec import ProtobufCodec
 
 DEATHS = Path({deaths!r})
 
 
-class SpelledReader:
+class SpelledReader(RecordReader):
     def __init__(self, reader):
         self._reader, self.name, self.schema = reader, reader.name, reader.schema
 
@@ -308,7 +309,7 @@ class SpelledReader:
             os.kill(os.getpid(), signal.SIGKILL)
         return self._reader.decode(payloads)
 
-    def column(self, payload):
+    def column(self, payload, mode="FAILFAST"):
         size = sql.conv(sql.hex(payload.substr(2, 1)), 16, 10).cast("int")
         return sql.struct(payload.substr(sql.lit(3), size).cast("string").alias("game"))
 

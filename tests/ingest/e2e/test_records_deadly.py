@@ -22,10 +22,11 @@ CODEC = """
 import os
 import signal
 
+from distributary import RecordReader
 from distributary.codecs.protobuf.codec import ProtobufCodec
 
 
-class DeadlyReader:
+class DeadlyReader(RecordReader):
     def __init__(self, reader):
         self._reader, self.name, self.schema = reader, reader.name, reader.schema
 

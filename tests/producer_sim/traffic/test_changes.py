@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from distributary.codecs.base import describe, load_codec
+from distributary.codecs.base import load_codec
 from distributary.codecs.changes.classify import classify
 from distributary.codecs.changes.description import RecordDescription
 from distributary.errors import ConfigError
@@ -127,7 +127,7 @@ def described(stage: Stage, imported: bool = False) -> RecordDescription:
     text = written.schema_text(schema, imported)
     registered = Schema(1, written.schema_type, text, imports=parts if imported else {})
     codec = load_codec(stage.format)
-    return describe(codec, registered, (0,) if stage.format == "protobuf" else ())
+    return codec.description(registered, (0,) if stage.format == "protobuf" else ())
 
 
 POSSIBLE = [
