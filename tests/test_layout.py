@@ -30,9 +30,6 @@ _MANY = "its parts have no names of their own yet"
 MAY_HAVE_MORE: Mapping[str, str] = {
     "src/distributary/functions.py decode": _PUBLIC,
     "codecs/avro/types/schema.py AvroType": _MANY,
-    "codecs/notebook/options.py FunctionOptions": _MANY,
-    "codecs/notebook/subject.py SubjectDecoding": _MANY,
-    "codecs/protobuf/columns.py Column": _MANY,
     "ingest/checkpoint/change_log.py TableChange": _FILE,
     "ingest/checkpoint/manifest.py Manifest": _FILE,
     "ingest/evolution/verdicts.py TableVerdict": _PUBLIC,

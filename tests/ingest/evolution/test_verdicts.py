@@ -15,13 +15,8 @@ from tests.ingest.avro_records import GAME, event, one, sent_as
 from tests.ingest.kafka_records import Sent, batch, pins, rows_of
 from tests.ingest.pipelines import rules_for, settings
 
-<<<<<<< HEAD
-from distributary.codecs.base import describe, load_codec
-from distributary.codecs.changes.classify import SchemaChange, classify
-=======
 from distributary.codecs.base import load_codec
-from distributary.codecs.changes.classify import ChangeClass, SchemaChange, classify
->>>>>>> 1a388e7 (Say what a codec can beyond the common in one typed value)
+from distributary.codecs.changes.classify import SchemaChange, classify
 from distributary.codecs.changes.description import RecordDescription, described_columns
 from distributary.errors import BadSchema
 from distributary.ingest.columns.growth import extend, grown
@@ -253,91 +248,6 @@ def test_no_harm_comes_to_a_value_untold(data: st.DataObject) -> None:
         assert conversion_for(after, held, rules.policies).trouble == ()
 
 
-<<<<<<< HEAD
-=======
-def test_a_field_that_the_routing_expression_reads_is_not_changed_unasked(tmp_path: Path) -> None:
-    route = {"by": "expression", "expression": "concat(game, '_level')", "field": None}
-    chosen = settings(tmp_path, route=route, decode={"format": "avro"})
-    before, after = event(1, GAME, one("int", "level")), event(2, one("int", "other"))
-    found, read = (
-        classify(AVRO.description(before, ()), AVRO.description(after, ())),
-        ReadExpression(None, (("game",),)),
-    )
-    told = _verdicts(found, before, after, chosen, read)
-    assert {(found.kind, found.column, found.action, found.open) for found in told} == {
-        ("dropped", "game", "keep", True),
-        ("dropped", "level", "keep", False),
-        ("added", "other", "add", False),
-    }
-
-
-@pytest.mark.spark
-@pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize(
-    ("name", "expression", "routing"),
-    [
-        ("game-id", "lower(`game-id`)", True),
-        ("game name", "concat(`Game Name`, 'x')", True),
-        ("game-id", "lower(game)", False),
-        ("game-id", "concat(game, 'game-id')", False),
-        ("-", "lower(`-`)", True),
-        ("-", None, False),
-    ],
-)
-def test_a_routing_expression_reads_fields_whose_names_it_quotes(
-    name: str, expression: str | None, routing: bool, tmp_path: Path
-) -> None:
-    by_field = {"field": "game"}
-    by_expression = {"by": "expression", "expression": expression, "field": None}
-    chosen = settings(tmp_path, route=by_expression if expression else by_field)
-    rules = rules_of(chosen, read_ahead(expression, native=False) if expression else None)
-    columns = pa.schema([("a", pa.string())])
-    (told,) = verdicts([SchemaChange("dropped", part(name), "string", "")], columns, Layout(columns), rules)
-    assert told.routing is routing
-
-
-ID = pa.struct([("id", pa.string()), ("value", pa.int64())])
-NESTED = pa.schema(
-    [("tags", pa.list_(ID)), ("props", pa.map_(pa.string(), ID)), ("at", ID), ("id", pa.string())]
-)
-
-
-@pytest.mark.spark
-@pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize(
-    ("kind", "path", "expression", "routing"),
-    [
-        ("dropped", "tags.element.id", "tags[0].id", True),
-        ("dropped", "tags.element.id", "element_at(`tags`, 1)['id']", True),
-        ("dropped", "tags.element.value", "tags[0].id", False),
-        ("changed", "tags.element", "to_json(tags[0])", True),
-        ("dropped", "props.value.id", "props['game'].id", True),
-        ("renamed", "props.value.name", "transform_values(props, (k, v) -> v.id)['game']", True),
-        ("dropped", "props.value.value", "props['game'].id", False),
-        ("changed", "props.key", "props[1].id", True),
-        ("dropped", "at.value", "at.id", False),
-        ("dropped", "at.id", 'at["id"]', True),
-        # The map's entry `id` is no field.
-        ("dropped", "id", "props['id'].value", False),
-        # Of what the table does not have, one too many is told.
-        ("dropped", "gone.element.id", "gone[0].id", True),
-    ],
-)
-def test_a_routing_expression_reads_fields_within_lists_and_maps(
-    kind: ChangeClass, path: str, expression: str, routing: bool, tmp_path: Path
-) -> None:
-    route = {"by": "expression", "expression": expression, "field": None}
-    change = SchemaChange(kind, path, "id" if kind == "renamed" else "string", "bigint")
-    (told,) = verdicts(
-        [change],
-        NESTED,
-        Layout(NESTED),
-        rules_of(settings(tmp_path, route=route), read_ahead(expression, native=False)),
-    )
-    assert (told.routing, told.open) == (routing, routing)
-
-
->>>>>>> 1a388e7 (Say what a codec can beyond the common in one typed value)
 def test_a_column_that_cannot_become_wider_keeps_its_type_and_the_rest_is_rescued(tmp_path: Path) -> None:
     chosen = settings(tmp_path, policies={"wider_type": "widen"})
     before, after = pa.schema([("x", pa.int32())]), pa.schema([("x", pa.int64())])

@@ -9,7 +9,7 @@ import pytest
 from tests.ingest.avro_records import GAME, event, one
 from tests.ingest.pipelines import rules_for, settings
 
-from distributary.codecs.base import describe, load_codec
+from distributary.codecs.base import load_codec
 from distributary.codecs.changes.classify import ChangeClass, SchemaChange, classify
 from distributary.codecs.types.fields import part
 from distributary.ingest.columns.growth import extend
@@ -24,7 +24,7 @@ def test_a_field_that_the_routing_expression_reads_is_not_changed_unasked(tmp_pa
     route = {"by": "expression", "expression": "concat(game, '_level')", "field": None}
     chosen = settings(tmp_path, route=route, decode={"format": "avro"})
     before, after = event(1, GAME, one("int", "level")), event(2, one("int", "other"))
-    found = classify(describe(AVRO, before, ()), describe(AVRO, after, ()))
+    found = classify(AVRO.description(before, ()), AVRO.description(after, ()))
     old, new = (AVRO.reader(schema, ()).schema for schema in (before, after))
     rules = rules_for(chosen, ReadExpression(None, (("game",),)))
     told = verdicts(found, new, Layout(extend(pa.schema([]), old, frozenset())), rules)
