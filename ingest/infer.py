@@ -22,6 +22,7 @@ from distributary.ingest.schemas.hints import hinted, hints_of
 from distributary.ingest.schemas.location import SchemaLocation
 from distributary.ingest.session import pipeline_session
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.spark.jvm import jvm_needed
 from distributary.registry.base import Schema
 
 MakeSession: TypeAlias = Callable[[Settings], AbstractContextManager[SparkSession]]
@@ -61,6 +62,7 @@ class Inference:
     per_entity: bool
 
 
+@jvm_needed()
 def infer(
     settings: Settings,
     refresh: bool = False,

@@ -22,12 +22,14 @@ from distributary.ingest.schemas.hints import hints_of
 from distributary.ingest.schemas.mixed import MixedSchemas
 from distributary.ingest.session import pipeline_session
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.spark.jvm import jvm_needed
 from distributary.ingest.supervisor import Outcome, Supervisor
 from distributary.registry.base import SchemaRegistry
 from distributary.registry.confluent.registry import ConfluentRegistry
 from distributary.registry.disk.cache import DiskCache, Notice, to_log
 
 
+@jvm_needed()
 def run(
     settings: Settings,
     progress: Progress | None = None,

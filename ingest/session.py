@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from distributary.ingest.settings.groups import Limits, Spark
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.spark.jvm import jvm_needed, stop_session
 from distributary.ingest.spark.session import spark_session
 
 
@@ -17,17 +18,16 @@ from distributary.ingest.spark.session import spark_session
 def pipeline_session(settings: Settings) -> Iterator[SparkSession]:
     """A session for the block. One that the process has already is used and left; another ends with the block.
 
-    Raises SetupError.
+    Raises SetupError, and JvmDied for whatever fails in the block because Spark's JVM died.
     """
     ours = SparkContext._active_spark_context is None
-    session = made_for(settings)
-    try:
-        yield session
-    finally:
-        if ours:
-            # The JVM may have died, which is then what the error on its way says.
-            with suppress(Exception):
-                session.stop()
+    with jvm_needed():
+        session = made_for(settings)
+        try:
+            yield session
+        finally:
+            if ours:
+                stop_session(session)
 
 
 def made_for(settings: Settings) -> SparkSession:

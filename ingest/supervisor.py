@@ -12,18 +12,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from py4j.protocol import Py4JNetworkError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from distributary.errors import BudgetSpent, DistributaryError, PipelineError
+from distributary.errors import BudgetSpent, DistributaryError
 from distributary.ingest.batch.restart import RestartToEvolve
 from distributary.ingest.batch.runner import BatchRunner, Done
 from distributary.ingest.interruptible import Stopped
 from distributary.ingest.pipeline import Pipeline
 from distributary.ingest.progress import Progress, Summary
 from distributary.ingest.settings.groups import Budget
+from distributary.ingest.spark.jvm import jvm_needed
 from distributary.ingest.tables.change import PlannedChange
 
 # How often the query is looked at; an error ends the wait at once.
@@ -96,7 +96,9 @@ class Supervisor:
     def _finished(self) -> bool:
         """Run one query to its end; whether that was the end of the run."""
         try:
-            self._query_once()
+            # A dead JVM is fatal: no attempt within this process can do better.
+            with jvm_needed():
+                self._query_once()
             return True
         except Stopped:
             return True
@@ -104,11 +106,6 @@ class Supervisor:
             self._met = (evolved.changes, self._attempt_began)
             self._summary = replace(self._summary, evolutions=self._summary.evolutions + 1)
             wait = self._spend(self._evolutions, "evolution restarts", evolved)
-        except Py4JNetworkError as error:
-            raise PipelineError(
-                "Spark's JVM died, and no other can be started in this process; start the run again, it goes on "
-                "where it was"
-            ) from error
         except Exception as error:
             if isinstance(error, DistributaryError) and error.fatal:
                 raise

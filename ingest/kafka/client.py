@@ -93,6 +93,13 @@ class Complaints:
             "security.protocol, sasl.* and ssl.* there"
         )
 
+    def no_login_server(self, reason: str) -> BrokerUnavailable:
+        """Logging in takes another server first, of tokens or of Kerberos, and that one is down."""
+        return BrokerUnavailable(
+            f"the server that source.kafka needs to log in to {self.servers} (of tokens, or Kerberos) does not answer: "
+            f"{reason}; check that it runs, and that the options sasl.* name the right one"
+        )
+
     def silent(self, reason: str) -> BrokerUnavailable:
         """No answer, whatever the cause."""
         return BrokerUnavailable(self._no_answer(reason))

@@ -18,6 +18,8 @@ from distributary.errors import PipelineError, SetupError
 from distributary.ingest.kafka.client import Complaints, Moment, Topic, topic_id
 from distributary.ingest.kafka.librdkafka import librdkafka_options
 from distributary.ingest.kafka.offsets import Positions
+from distributary.ingest.kafka.reachable import what_is_wrong_at
+from distributary.ingest.settings.passed_on_options import without_secrets
 
 _log = logging.getLogger(__name__)
 
@@ -45,16 +47,16 @@ class ConfluentClient:
     """A `KafkaClient`. Raises ConfigError for options that librdkafka lacks or that do not work."""
 
     def __init__(self, kafka: Mapping[str, str], timeout_seconds: float, complaints: Complaints) -> None:
-        self._complaints, self._timeout = complaints, timeout_seconds
+        self._complaints, self._timeout, self._kafka = complaints, timeout_seconds, kafka
         committed = kafka.get("isolation.level") != "read_uncommitted"
         self._level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         self._last_error: KafkaError | None = None
         try:
             with_callback: dict[str, Any] = {**librdkafka_options(kafka), "error_cb": self._remember}
             # Its log, which goes to standard error otherwise.
-            self._admin = AdminClient(with_callback, logger=_log)
+            self._admin = AdminClient(with_callback, logger=_Masked(_log, kafka))
         except KafkaException as error:
-            raise complaints.unusable(_reason(error)) from error
+            raise complaints.unusable(self._reason(error)) from error
 
     def cluster_id(self) -> str:
         """The cluster's own id."""
@@ -108,17 +110,30 @@ class ConfluentClient:
         if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return self._complaints.missing(topic)
         if code in _FORBIDDEN:
-            return self._complaints.forbidden(_reason(error))
+            return self._complaints.forbidden(self._reason(error))
         if code in _NO_LOGIN:
-            return self._complaints.no_login(_reason(error))
-        return self._no_answer(_reason(error), code in _LEADERLESS)
+            return self._no_login(self._reason(error))
+        return self._no_answer(self._reason(error), code in _LEADERLESS)
 
     def _no_answer(self, reason: str, leaderless: bool) -> PipelineError | SetupError:
         last = self._last_error
         if last is not None and last.code() in _NO_LOGIN:
-            return self._complaints.no_login(last.str())
-        told = reason if last is None else f"{reason} ({last.str()})"
+            return self._no_login(self._masked(last.str()))
+        told = reason if last is None else f"{reason} ({self._masked(last.str())})"
         return self._complaints.leaderless(told) if leaderless else self._complaints.silent(told)
+
+    def _no_login(self, reason: str) -> PipelineError | SetupError:
+        """There is one error of librdkafka for a server of tokens that is not there and one that knows another secret."""
+        url = self._kafka.get("sasl.oauthbearer.token.endpoint.url")
+        trouble = what_is_wrong_at(url) if url else ""
+        return self._complaints.no_login_server(trouble) if trouble else self._complaints.no_login(reason)
+
+    def _reason(self, error: Exception) -> str:
+        said = error.args[0].str() if isinstance(error, KafkaException) else "no answer in time"
+        return self._masked(str(said))
+
+    def _masked(self, said: str) -> str:
+        return without_secrets(said, self._kafka)
 
     def _remember(self, error: KafkaError) -> None:
         # "All brokers down" follows every other error and says less, and so does the connection's end after a failed login.
@@ -140,5 +155,12 @@ def _spec(moment: Moment) -> Any:
     return OffsetSpec.for_timestamp(moment)
 
 
-def _reason(error: Exception) -> str:
-    return str(error.args[0].str()) if isinstance(error, KafkaException) else "no answer in time"
+class _Masked:
+    """A log of librdkafka's, which quotes what a server of tokens answers."""
+
+    def __init__(self, logger: logging.Logger, kafka: Mapping[str, str]) -> None:
+        self._logger, self._kafka = logger, kafka
+
+    def log(self, level: int, message: str, *arguments: object) -> None:
+        """As librdkafka's binding calls it."""
+        self._logger.log(level, without_secrets(message % arguments, self._kafka))

@@ -9,21 +9,21 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from distributary.errors import PipelineError, SetupError
+from distributary.errors import ConfigError, PipelineError, SetupError
+from distributary.ingest.kafka import java_login
 from distributary.ingest.kafka.client import Complaints, Moment, Topic
+from distributary.ingest.kafka.java_errors import JavaErrors
 from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.kafka.reachable import what_is_wrong
-from distributary.ingest.settings.passed_on_options import without_secrets
 
 _ERRORS = "org.apache.kafka.common.errors"
 
 # From the particular to the general: an exception is what the first says whose class it has.
 _MISSING = (f"{_ERRORS}.UnknownTopicOrPartitionException", f"{_ERRORS}.InvalidTopicException")
-_FORBIDDEN = (f"{_ERRORS}.AuthorizationException",)
+FORBIDDEN = (f"{_ERRORS}.AuthorizationException",)
 _NO_LOGIN = (f"{_ERRORS}.AuthenticationException",)
 _LEADERLESS = (f"{_ERRORS}.NotLeaderOrFollowerException", f"{_ERRORS}.LeaderNotAvailableException")
 _NOT_IN_TIME = (f"{_ERRORS}.TimeoutException", "java.util.concurrent.TimeoutException")
@@ -33,7 +33,10 @@ _LOGIN_TIMEOUTS = ("sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms"
 
 
 class JavaClient:
-    """A `KafkaClient` within the session's JVM. Raises ConfigError for options that do not work."""
+    """A `KafkaClient` within the session's JVM.
+
+    Raises ConfigError for options that do not work, and BrokerUnavailable where a server that the login needs is down.
+    """
 
     def __init__(
         self,
@@ -44,13 +47,16 @@ class JavaClient:
     ) -> None:
         context: Any = spark.sparkContext
         self._gateway, self._jvm = context._gateway, context._jvm
+        self._errors = JavaErrors(self._gateway, kafka)
         self._kafka, self._complaints = kafka, complaints
         self._milliseconds = int(timeout_seconds * 1000)
         self._committed = kafka.get("isolation.level") != "read_uncommitted"
+        properties = self._properties()
         try:
-            self._admin = self._api.AdminClient.create(self._properties())
+            with java_login.unlogged(self._jvm):
+                self._admin = self._api.AdminClient.create(properties)
         except Py4JJavaError as error:
-            raise complaints.unusable(self._reason(error.java_exception)) from None
+            raise self._no_client(error.java_exception, properties) from None
 
     def cluster_id(self) -> str:
         """The cluster's own id."""
@@ -134,31 +140,22 @@ class JavaClient:
         except Py4JJavaError as error:
             raise self._explained(error.java_exception, topic) from None
 
+    def _no_client(self, raised: Any, properties: Any) -> ConfigError | PipelineError:
+        error, is_outage = java_login.failure(raised, self._jvm, self._gateway, properties, self._errors)
+        told = self._complaints.no_login_server if is_outage else self._complaints.unusable
+        return told(self._errors.reason(error))
+
     def _explained(self, raised: Any, topic: str) -> PipelineError | SetupError:
         error = raised.getCause() or raised
-        if self._is(error, _MISSING):
+        if self._errors.is_any(error, _MISSING):
             return self._complaints.missing(topic)
         told: Callable[[str], PipelineError | SetupError] = self._complaints.silent
-        if self._is(error, _FORBIDDEN):
+        if self._errors.is_any(error, FORBIDDEN):
             told = self._complaints.forbidden
-        elif self._is(error, _NO_LOGIN):
+        elif self._errors.is_any(error, _NO_LOGIN):
             told = self._complaints.no_login
-        elif self._is(error, _LEADERLESS):
+        elif self._errors.is_any(error, _LEADERLESS):
             told = self._complaints.leaderless
-        elif self._is(error, _NOT_IN_TIME):
+        elif self._errors.is_any(error, _NOT_IN_TIME):
             return told(what_is_wrong(self._complaints.servers) or "no answer in time")
-        return told(self._reason(error))
-
-    def _is(self, error: Any, classes: Sequence[str]) -> bool:
-        return any(is_instance_of(self._gateway, error, name) for name in classes)
-
-    def _reason(self, error: Any) -> str:
-        """What an exception and its causes say, from the outermost in, each once."""
-        said: list[str] = []
-        while error is not None:
-            message, cause = error.getMessage(), error.getCause()
-            # One that only wraps another repeats it as its own message.
-            if message and (cause is None or not message.endswith(str(cause.getMessage()))):
-                said.append(str(message).splitlines()[0])
-            name, error = error.getClass().getSimpleName(), cause
-        return without_secrets(": ".join(said) or str(name), self._kafka)
+        return told(self._errors.reason(error))

@@ -11,11 +11,6 @@ Offsets = dict[str, dict[int, tuple[int, int]]]
 Positions = dict[str, dict[int, int]]
 
 
-def total(offsets: Offsets) -> int:
-    """How many offsets the ranges span; on compacted or transactional topics there are fewer records."""
-    return sum(end - start for ranges in offsets.values() for start, end in ranges.values())
-
-
 def starts(offsets: Offsets) -> Positions:
     """Where each partition starts."""
     return {topic: {number: pair[0] for number, pair in ranges.items()} for topic, ranges in offsets.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from urllib.parse import urlsplit
 
 _SECONDS = 1.0
 
@@ -17,6 +18,14 @@ def what_is_wrong(servers: str) -> str:
     if not all(troubles.values()):
         return ""
     return ", ".join(f"{server}: {trouble}" for server, trouble in troubles.items())
+
+
+def what_is_wrong_at(url: str) -> str:
+    """The same of a server by its URL."""
+    parts = urlsplit(url)
+    server = parts.netloc.rpartition("@")[2]
+    has_port = server.rpartition(":")[2].isdigit()
+    return what_is_wrong(server if has_port else f"{server}:{80 if parts.scheme == 'http' else 443}")
 
 
 def _trouble(server: str) -> str:

@@ -8,11 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from distributary.ingest.kafka.client import Complaints
 from distributary.ingest.kafka.cluster import KafkaCluster
+from distributary.ingest.kafka.java import FORBIDDEN
+from distributary.ingest.kafka.java_errors import JavaErrors
 from distributary.ingest.kafka.offsets import Offsets, Positions, ends, positions_to_json, starts
 from distributary.ingest.settings.groups import Route, Source
+from distributary.ingest.spark.error_classes import causes
 
 # Spark's way to say "from the first record that is there".
 EARLIEST = -2
@@ -93,19 +99,33 @@ def complete(positions: Positions, partitions: Mapping[str, Sequence[int]]) -> P
 def warm_up(topics: TopicReader, cluster: KafkaCluster, modules: Sequence[str] = ()) -> None:
     """Have Python workers started, `modules` imported there and Kafka's client loaded before the first batch.
 
-    The first batch of a cold session costs seconds more than a warm one.
+    The first batch of a cold session costs seconds more than a warm one. Raises SetupError where the topics may not be read.
     """
     slots = topics.spark.sparkContext.defaultParallelism
     _run(topics.spark.range(0, slots, 1, slots), modules)
     first, last = cluster.earliest_offsets(), cluster.end_offsets()
     offsets: Offsets = {
         topic: {
-            number: (max(first[topic][number], end - _WARM_UP_RECORDS), end)
+            # A partition may have been added between the two questions.
+            number: (max(first[topic].get(number, 0), end - _WARM_UP_RECORDS), end)
             for number, end in partitions.items()
         }
         for topic, partitions in last.items()
     }
-    _run(topics.range(offsets).select("partition", "offset", "key", "value"), modules)
+    try:
+        _run(topics.range(offsets).select("partition", "offset", "key", "value"), modules)
+    except (PySparkException, Py4JError) as error:
+        # Whatever else it is, the query meets it too, and may be tried again.
+        _require_right(topics, error)
+
+
+def _require_right(topics: TopicReader, error: Exception) -> None:
+    """Raises SetupError where it is that who asks may describe a topic and not read it."""
+    kafka = topics.source.kafka
+    errors = JavaErrors(topics.spark.sparkContext._gateway, kafka)
+    for one in causes(error):
+        if errors.is_any(one, FORBIDDEN):
+            raise Complaints(kafka["bootstrap.servers"]).forbidden(errors.reason(one)) from None
 
 
 def _as_text(positions: Positions) -> str:

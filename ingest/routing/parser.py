@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
@@ -47,6 +47,7 @@ def parsed(spark: SparkSession, text: str) -> Any:
 
 def parsed_by(parser: Any, text: str) -> Any:
     """The same by any parser of Spark's, a Java object. Raises ConfigError for what is no expression."""
+    _require_characters(text)
     try:
         return parser.parseExpression(text)
     except ParseException as error:
@@ -58,11 +59,17 @@ def parsed_by(parser: Any, text: str) -> Any:
                 f"route.expression: Spark's parser ends with {kind}; write it shorter and less nested"
             ) from None
         said = error.java_exception.getMessage()
-    except Py4JError:  # what does not reach Java, such as half a character
+    raise ConfigError(f"route.expression is no Spark SQL expression: {said.strip().splitlines()[0]}")
+
+
+def _require_characters(text: str) -> None:
+    """Half a character, which YAML can write, does not reach Java."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
         raise ConfigError(
             "route.expression cannot be given to Spark; write it in characters that UTF-8 has"
         ) from None
-    raise ConfigError(f"route.expression is no Spark SQL expression: {said.strip().splitlines()[0]}")
 
 
 @dataclass(frozen=True, slots=True)

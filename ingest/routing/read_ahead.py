@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway
+from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -24,6 +25,7 @@ from distributary.ingest.routing.parser import Steps, parsed, parsed_by, reads
 from distributary.ingest.routing.parser import native as native_of
 from distributary.ingest.routing.tree import Node, evaluate
 from distributary.ingest.spark.java import find_java
+from distributary.ingest.spark.jvm import jvm_needed
 
 _JARS = Path(pyspark.__file__).parent / "jars"
 
@@ -60,7 +62,8 @@ def _read(java_tree: Any, native: bool) -> ReadExpression:
 def _jvm() -> Iterator[Any]:
     """That of this process where it has one, else one with Spark's classes alone, which starts in a second."""
     if SparkContext._gateway is not None:
-        yield SparkContext._gateway.jvm
+        with jvm_needed():
+            yield SparkContext._gateway.jvm
         return
     with subprocess.Popen(
         _command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -72,6 +75,8 @@ def _jvm() -> Iterator[Any]:
         gateway = JavaGateway(gateway_parameters=GatewayParameters(port=int(port), auth_token=token))
         try:
             yield gateway.jvm
+        except (Py4JNetworkError, OSError) as error:
+            raise SetupError("Java died while it read route.expression; try again") from error
         finally:
             # It ends with its standard input, which is closed on the way out.
             gateway.close()

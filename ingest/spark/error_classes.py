@@ -1,35 +1,86 @@
-"""What is recognised of Spark's errors: the one place that knows their words, as Spark 4.0 and Delta 4.4 say them.
+"""What is recognised of Spark's errors: the one place that knows their classes, as Spark 4.0 and Delta 4.4 name them.
 
-An error that a task met reaches the driver as text within another error, so that its class is read from there. What has
-no error class is recognised by the sentence that Spark puts in its place.
+An error that a task met reaches the driver within others, so that all its causes are looked at. None is told by its words.
+https://spark.apache.org/docs/4.0.0/sql-error-conditions.html
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import Any
 
-# Spark says so when a Python worker's process ends without an exception: a native decoder crashed.
-_WORKER_DIED = ("Python worker exited unexpectedly", "Python worker process terminated")
+from py4j.java_gateway import is_instance_of
+from pyspark import SparkContext
 
 # Error classes that the same rows meet again however often they are written.
 _ROW_REFUSED = re.compile(
     r"DELTA_VIOLATE_CONSTRAINT\w*|DELTA_NOT_NULL_CONSTRAINT\w*|DELTA_MISSING_NOT_NULL\w*|DELTA_GENERATED_COLUMN\w*"
-    r"|DELTA_IDENTITY_COLUMNS_\w*|DELTA_FAILED_TO_MERGE_FIELDS\w*|DELTA_EXCEED_CHAR_VARCHAR_LIMIT|EXCEED_LIMIT_LENGTH|CAST_OVERFLOW\w*|CAST_INVALID_INPUT"
+    r"|DELTA_IDENTITY_COLUMNS_\w*|DELTA_FAILED_TO_MERGE_FIELDS\w*|DELTA_EXCEED_CHAR_VARCHAR_LIMIT|EXCEED_LIMIT_LENGTH"
+    r"|CAST_OVERFLOW\w*|CAST_INVALID_INPUT"
 )
+
+# Where Spark talks to its Python workers.
+_RUNNER = "org.apache.spark.api.python."
 
 
 def worker_died(error: BaseException) -> bool:
-    """Whether a Python worker's process ended without an exception of its own."""
-    text = str(error)
-    return any(sentence in text for sentence in _WORKER_DIED)
+    """Whether a Python worker's process ended without an exception of its own, such as by a crash of a native decoder.
+
+    Spark has no error class for it: its runner of workers loses the connection, and says so by an exception around that.
+    """
+    return any(
+        _is(one, "org.apache.spark.SparkException")
+        and _thrown_by_runner(one)
+        and _is_of(one, "java.io.IOException")
+        for one in causes(error)
+    )
 
 
 def refused_row(error: BaseException) -> str | None:
     """The error class by which a writer refuses a row for good; None for an error that another try may not meet."""
-    found = _ROW_REFUSED.search(str(error))
-    return None if found is None else found[0]
+    conditions = (str(one.getCondition()) for one in causes(error) if _has_condition(one))
+    return next((condition for condition in conditions if _ROW_REFUSED.fullmatch(condition)), None)
 
 
 def overflowed(error: BaseException) -> bool:
-    """Whether a value was too large for the type it was to become; Java's arithmetic has no error class."""
-    return "overflow" in str(error)
+    """Whether a value was too large for the type it was to become: Java's own arithmetic, which has no error class."""
+    return any(_is(one, "java.lang.ArithmeticException") and not _has_condition(one) for one in causes(error))
+
+
+def causes(error: BaseException) -> Iterator[Any]:
+    """The exceptions of the JVM that an error is of, from the outermost in; none of an error that is Python's own."""
+    return chain(java_exception(error))
+
+
+def java_exception(error: BaseException) -> Any:
+    """The JVM's exception that an error tells of; None where there is none."""
+    # Py4J's errors have the one, PySpark's own the other.
+    raised = getattr(error, "java_exception", None)
+    return getattr(error, "_origin", None) if raised is None else raised
+
+
+def chain(raised: Any) -> Iterator[Any]:
+    """An exception of the JVM and what it came of, from the outermost in; nothing of None."""
+    while raised is not None:
+        yield raised
+        raised = raised.getCause()
+
+
+def _has_condition(raised: Any) -> bool:
+    return _is(raised, "org.apache.spark.SparkThrowable") and raised.getCondition() is not None
+
+
+def _is_of(raised: Any, name: str) -> bool:
+    """Whether it came of an exception of this class."""
+    cause = raised.getCause()
+    return cause is not None and _is(cause, name)
+
+
+def _thrown_by_runner(raised: Any) -> bool:
+    frames = raised.getStackTrace()
+    return len(frames) > 0 and str(frames[0].getClassName()).startswith(_RUNNER)
+
+
+def _is(raised: Any, name: str) -> bool:
+    return bool(is_instance_of(SparkContext._gateway, raised, name))

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
@@ -23,6 +23,7 @@ from distributary.ingest.spark.configuration import (
     settings,
 )
 from distributary.ingest.spark.java import find_java
+from distributary.ingest.spark.jvm import require_jvm
 from distributary.ingest.spark.versions import check_installed, check_running
 
 KAFKA_SOURCE = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
@@ -43,11 +44,13 @@ def spark_session(
 
     A session that exists already, such as a notebook's, is checked and used: then `master` is not considered, and of `conf`
     only what can change in a running session. Inside spark-submit, its master and settings win over those made here, and
-    `conf` over both. Raises SetupError where Java or a jar is missing, or versions do not belong together.
+    `conf` over both. Raises SetupError where Java or a jar is missing, or versions do not belong together, and
+    PipelineError where this process had a session whose JVM died.
     """
     if os.environ.get("SPARK_REMOTE"):
         raise SetupError("SPARK_REMOTE is set, but distributary needs a classic session: unset SPARK_REMOTE")
     check_installed()
+    require_jvm()
     if SparkContext._active_spark_context is not None:
         return _existing(conf or {})
     return _submitted(name, master, conf or {}) if _in_spark_submit() else _launched(name, master, conf or {})
@@ -134,6 +137,6 @@ def _check_versions(spark: str, jvm: Any) -> None:
 def _loadable(jvm: Any, class_name: str) -> bool:
     try:
         jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(class_name)
-    except Py4JError:
+    except Py4JJavaError:  # ClassNotFoundException
         return False
     return True

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import BooleanType, DataType, LongType, StringType, StructField, StructType
 
 from distributary.errors import ConfigError
+from distributary.ingest.spark.jvm import stop_session
 from distributary.ingest.spark.session import spark_session
 from distributary.producer_sim.events.values import Plain
 
@@ -49,7 +50,7 @@ def _session() -> Iterator[SparkSession]:
         yield session
     finally:
         if is_ours:
-            session.stop()
+            stop_session(session)
 
 
 def _alike(events: Sequence[Fields]) -> dict[Signature, list[int]]:

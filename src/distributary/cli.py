@@ -30,6 +30,12 @@ from distributary.views.terminal import console, printable
 # PySpark logs an error of a query with its stack traces, in one line of JSON, before it raises the same error.
 _SPARKS_OWN = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Py4J logs to the root logger, with its stack trace, that the JVM is gone; the error that is raised says so."""
+    return record.module != "java_gateway"
+
+
 app = typer.Typer(
     name="distributary",
     help="One Kafka topic in, one Delta table an entity out, in one pass.",
@@ -68,6 +74,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     if "--debug" not in given:
         for name in _SPARKS_OWN:
             logging.getLogger(name).disabled = True
+        logging.getLogger("py4j").propagate = False
+        logging.getLogger().addFilter(_is_not_of_py4j)
     try:
         app(given, prog_name="distributary")
     except DistributaryError as error:

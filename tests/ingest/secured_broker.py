@@ -128,13 +128,20 @@ class SecuredBroker(KafkaBroker):
 
     def keep_for_others(self, topic: str) -> None:
         """Let only somebody else read a topic."""
+        self._allow(topic, "somebody-else", AclOperation.ALL)
+
+    def let_describe(self, topic: str) -> None:
+        """Let the user see that there is such a topic, and no more."""
+        self._allow(topic, USER, AclOperation.DESCRIBE)
+
+    def _allow(self, topic: str, user: str, operation: AclOperation) -> None:
         allowed = AclBinding(
             ResourceType.TOPIC,
             topic,
             ResourcePatternType.LITERAL,
-            "User:somebody-else",
+            f"User:{user}",
             "*",
-            AclOperation.ALL,
+            operation,
             AclPermissionType.ALLOW,
         )
         admin = self.admin()

@@ -71,17 +71,18 @@ def _empty(folder: Path) -> None:
 
 
 def _demonstrate(settings: Demo, silent: bool) -> Demonstration:
+    from distributary.ingest.spark.jvm import jvm_needed, stop_session
     from distributary.ingest.spark.session import spark_session
     from distributary.producer_sim.demo.scenario import demonstrate
     from distributary.producer_sim.stack.local import LocalStack
 
-    with LocalStack(settings.folder / "stack", broker_port=0, registry_port=0) as stack:
+    with LocalStack(settings.folder / "stack", broker_port=0, registry_port=0) as stack, jvm_needed():
         spark = spark_session("distributary-demo")
         try:
             with watching(silent) as progress:
                 return demonstrate(settings, stack, spark, progress)
         finally:
-            spark.stop()
+            stop_session(spark)
 
 
 def _print(outcome: Demonstration, folder: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from distributary.commands.interrupts import Interrupts, interrupts, left_to_us
-from distributary.errors import ConfigError, SetupError
+from distributary.errors import ConfigError, DistributaryError
 from distributary.views.terminal import watching
 
 if TYPE_CHECKING:
@@ -83,27 +83,30 @@ def resolve(
 @contextmanager
 def session(settings: Settings) -> Iterator[SparkSession]:
     """The pipeline's session. Made before the run handles signals, since PySpark sets a handler of its own."""
+    from distributary.ingest.spark.jvm import jvm_needed, stop_session
+
     session, asked = _made(settings)
     try:
         asked.end()
-        yield session
+        with jvm_needed():
+            yield session
     finally:
-        # The JVM may have died, which is then what the error on its way says.
-        with suppress(Exception):
-            session.stop()
+        stop_session(session)
 
 
 def _made(settings: Settings) -> tuple[SparkSession, Interrupts]:
     """The session, and whether the command was asked to end meanwhile: a JVM that is left while it starts never ends."""
     from distributary.ingest.session import made_for
+    from distributary.ingest.spark.jvm import jvm_needed
 
     with interrupts() as asked:
         try:
-            session = made_for(settings)
-        except SetupError:
+            with jvm_needed():
+                session = made_for(settings)
+                left_to_us(session)
+        except DistributaryError:
             asked.end()
             raise
-        left_to_us(session)
     return session, asked
 
 

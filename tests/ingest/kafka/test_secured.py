@@ -16,6 +16,7 @@ from tests.ingest.secured_broker import PLANTED, SecuredBroker, token_endpoint
 from distributary.errors import ConfigError, DistributaryError, SetupError
 from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.connection import connect
+from distributary.ingest.kafka.source import TopicReader, warm_up
 from distributary.ingest.settings.groups import Source
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
@@ -151,6 +152,22 @@ def test_a_topic_that_is_others_is_refused(connecting: Connect, secured_broker: 
     assert isinstance(error, SetupError)
     assert "refused" in str(error)
     assert "give the user of source.kafka the right" in str(error)
+
+
+def test_a_topic_that_may_be_described_and_not_read_is_refused(
+    spark: SparkSession, secured_broker: SecuredBroker
+) -> None:
+    name = f"described-{uuid.uuid4().hex[:8]}"
+    secured_broker.make_topic(name)
+    producer = Producer({"bootstrap.servers": secured_broker.bootstrap_servers})
+    producer.produce(name, b"a")
+    assert producer.flush(30) == 0
+    secured_broker.let_describe(name)
+    asked = source(secured_broker.options("scram", "pem"), name)
+    with connect(asked, spark) as kafka, pytest.raises(SetupError) as refused:
+        assert kafka.end_offsets() == {name: {0: 1}}
+        warm_up(TopicReader(spark, "games", asked, headers=False), kafka)
+    assert f"refused (Not authorized to access topics: [{name}])" in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
 
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.spark_files import batch_offsets
@@ -161,3 +162,32 @@ def test_warming_up_reads_little_and_imports_what_it_is_told(
         warm_up(topics_of(spark, pipeline), kafka, ("json", "distributary.codecs.base"))
         with pytest.raises(Exception, match="no_such_module"):
             warm_up(topics_of(spark, pipeline), kafka, ("no_such_module",))
+
+
+@pytest.mark.spark
+@pytest.mark.stack
+def test_a_partition_that_comes_while_warming_up_is_no_error(
+    spark: SparkSession, stack: LocalStack, topic: str, admin: AdminClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = settings(stack, [topic])
+    with connect(pipeline.source, spark) as kafka:
+        first = kafka.earliest_offsets()
+        admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+        while len(kafka.partitions()[topic]) < 3:  # the broker learns of it a moment later
+            continue
+        monkeypatch.setattr(kafka, "earliest_offsets", lambda: first)
+        warm_up(topics_of(spark, pipeline), kafka)
+
+
+@pytest.mark.spark
+@pytest.mark.stack
+def test_records_that_cannot_be_read_just_now_do_not_end_the_warming_up(
+    spark: SparkSession, stack: LocalStack, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails = spark.range(1).select(
+        *(sql.raise_error(sql.lit("not now")).alias(name) for name in ("partition", "offset", "key", "value"))
+    )
+    monkeypatch.setattr(TopicReader, "range", lambda *asked: fails)
+    pipeline = settings(stack, [topic])
+    with connect(pipeline.source, spark) as kafka:
+        warm_up(topics_of(spark, pipeline), kafka)

@@ -6,13 +6,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pyarrow as pa
 import pytest
 import yaml
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from distributary.errors import ConfigError
+from distributary.errors import ConfigError, SetupError
 from distributary.ingest.routing.parser import Item
 from distributary.ingest.routing.read_ahead import read_ahead
 
@@ -70,6 +73,20 @@ def test_a_plan_says_what_a_run_says_of_an_expression_before_it_asks_anybody(
     )
     assert (ended.returncode, ended.stdout) == (2, "")
     assert said in " ".join(ended.stderr.split())
+
+
+def test_a_java_that_dies_while_it_reads_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_by_the_dying(parser: Any, text: str) -> Any:
+        for child in psutil.Process().children():
+            if "py4j.GatewayServer" in child.cmdline():
+                child.kill()
+                child.wait(60)
+        return parser.parseExpression(text)
+
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    monkeypatch.setattr("distributary.ingest.routing.read_ahead.parsed_by", read_by_the_dying)
+    with pytest.raises(SetupError, match=r"Java died while it read route\.expression; try again"):
+        read_ahead("lower(game)", native=True)
 
 
 def test_a_plan_without_java_says_what_it_cannot_look_at_and_is_made(tmp_path: Path) -> None:

@@ -1,0 +1,68 @@
+"""Whether Spark's JVM lives, and the one sentence for when it does not.
+
+A JVM that died shows itself in many ways, by where Py4J notices: an error of Py4J's own, one of the socket, or the same as for
+a name that Java does not know. So none of them is recognised: when something fails, the JVM is asked whether it answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from distributary.errors import DistributaryError, PipelineError
+from distributary.ingest.interruptible import Stopped
+
+
+class JvmDied(PipelineError):
+    """Spark's JVM died while it was needed. PySpark starts one a process, so that only another process can go on."""
+
+    fatal = True
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Spark's JVM died, and no other can be started in this process; start the run again, it goes on where it was"
+        )
+
+
+@contextmanager
+def jvm_needed() -> Iterator[None]:
+    """Whatever fails in the block because the JVM is dead is raised as JvmDied; every other error is left alone.
+
+    What we raise on purpose, and that the run is told to stop, says more than that the JVM died too.
+    """
+    try:
+        yield
+    except (DistributaryError, Stopped):
+        raise
+    except Exception as error:
+        if jvm_answers():
+            raise
+        raise JvmDied from error
+
+
+def require_jvm() -> None:
+    """Raises JvmDied where this process had a JVM that is dead by now."""
+    if not jvm_answers():
+        raise JvmDied
+
+
+def stop_session(session: SparkSession) -> None:
+    """End a session, and nothing where its JVM is dead: that is what the error on its way says."""
+    if jvm_answers():
+        with suppress(Exception):
+            session.stop()
+
+
+def jvm_answers() -> bool:
+    """Whether this process's JVM answers a question; True where none was started yet."""
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return True
+    try:
+        gateway.jvm.java.lang.System.nanoTime()
+    except Exception:  # noqa: BLE001 whatever it is, a JVM that lives does not raise it
+        return False
+    return True

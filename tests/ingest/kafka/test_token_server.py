@@ -1,0 +1,128 @@
+"""A login that needs a token from a server which is down, or which knows another secret."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+
+import pytest
+
+from distributary.errors import BrokerUnavailable, ConfigError, DistributaryError, SetupError
+from distributary.ingest.kafka.cluster import KafkaCluster
+from distributary.ingest.kafka.connection import connect
+from distributary.ingest.settings.groups import Source
+
+PLANTED = "planted-secret"
+
+MODULE = "org.apache.kafka.common.security.oauthbearer"
+
+Connect = Callable[..., AbstractContextManager[KafkaCluster]]
+
+
+@pytest.fixture(params=["librdkafka", pytest.param("java", marks=pytest.mark.spark)])
+def connecting(request: pytest.FixtureRequest) -> Connect:
+    """Connects by one of the clients."""
+    return partial(connect, spark=request.getfixturevalue("spark") if request.param == "java" else None)
+
+
+@pytest.fixture
+def quiet(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """The secret is in nothing that Python or the JVM writes or logs."""
+    yield
+    assert PLANTED not in "".join(capfd.readouterr())
+    assert PLANTED not in caplog.text
+
+
+@contextmanager
+def refusing() -> Iterator[int]:
+    """A port where nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = int(server.getsockname()[1])
+    yield port
+
+
+@contextmanager
+def silent() -> Iterator[int]:
+    """A port where connections are taken and nothing is said."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield int(server.getsockname()[1])
+
+
+@contextmanager
+def answering(status: int) -> Iterator[int]:
+    """The port of a server that answers so, and says the secret that it was asked with."""
+
+    class Endpoint(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.dumps({"error": "invalid_client", "error_description": PLANTED}).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield int(server.server_address[1])
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def failure(connecting: Connect, token_port: int) -> DistributaryError:
+    """What is said in one sentence, without the secret, of a broker that is never reached."""
+    kafka = {
+        "bootstrap.servers": "127.0.0.1:1",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.jaas.config": f'{MODULE}.OAuthBearerLoginModule required clientId="me" clientSecret="{PLANTED}";',
+        "sasl.login.callback.handler.class": f"{MODULE}.secured.OAuthBearerLoginCallbackHandler",
+        "sasl.oauthbearer.token.endpoint.url": f"http://127.0.0.1:{token_port}/token",
+        # As long as that a server is asked again.
+        "sasl.login.retry.backoff.ms": "50",
+        "sasl.login.retry.backoff.max.ms": "100",
+    }
+    source = Source.model_validate({"kafka": kafka, "topics": ["events"]})
+    with pytest.raises(DistributaryError) as caught, connecting(source, timeout_seconds=2.0) as cluster:
+        cluster.cluster_id()
+    said = str(caught.value)
+    assert PLANTED not in said
+    assert "\n" not in said
+    assert not re.search(r"\bat (org|java)\.|Exception", said)
+    return caught.value
+
+
+SILENCES = {
+    "refuses": refusing,
+    "is silent": silent,
+    "fails": partial(answering, 500),
+    "is busy": partial(answering, 503),
+}
+
+
+@pytest.mark.parametrize("server", SILENCES.values(), ids=SILENCES.keys())
+def test_a_server_of_tokens_that_is_down_is_an_outage(
+    server: Callable[[], AbstractContextManager[int]], connecting: Connect, quiet: None
+) -> None:
+    with server() as port:
+        error = failure(connecting, port)
+    assert isinstance(error, BrokerUnavailable)
+
+
+def test_a_secret_that_the_server_of_tokens_does_not_know_is_a_wrong_setting(
+    connecting: Connect, quiet: None
+) -> None:
+    with answering(401) as port:
+        error = failure(connecting, port)
+    assert isinstance(error, ConfigError | SetupError)

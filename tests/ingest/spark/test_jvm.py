@@ -1,0 +1,118 @@
+"""Spark's JVM dies: everything that needs it says so in one sentence, whatever it was just asked."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+from py4j.java_gateway import GatewayParameters, JavaGateway
+from pyspark import SparkContext
+
+from distributary.errors import ConfigError
+from distributary.ingest.interruptible import Stopped
+from distributary.ingest.routing.read_ahead import _command, read_ahead
+from distributary.ingest.spark.jvm import JvmDied, jvm_needed, require_jvm
+from distributary.ingest.spark.session import spark_session
+
+PATIENCE_SECONDS = 240
+
+SAID = "Spark's JVM died, and no other can be started in this process; start the run again, it goes on where it was"
+
+
+def settings(folder: Path, servers: str, topic: str, registry: str) -> Path:
+    file = folder / "games.yaml"
+    document = {
+        "name": "games",
+        "source": {"kafka": {"bootstrap.servers": servers}, "topics": [topic]},
+        "registry": {"url": registry},
+        "decode": {"format": "protobuf"},
+        "route": {"by": "field", "field": "game_name"},
+        "sink": {"root": str(folder / "lake")},
+        "trigger": {"available_now": True},
+        "spark": {"master": "local[2]"},
+    }
+    file.write_text(yaml.safe_dump(document))
+    return file
+
+
+def the_jvm_of(process: int) -> psutil.Process:
+    (found,) = [child for child in psutil.Process(process).children() if child.name() == "java"]
+    return found
+
+
+@pytest.mark.spark
+def test_a_jvm_that_dies_while_kafka_is_asked_ends_the_command_with_a_sentence(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(PATIENCE_SECONDS)
+        file = settings(tmp_path, f"127.0.0.1:{silent.getsockname()[1]}", "events", "http://127.0.0.1:1")
+        command = [sys.executable, "-m", "distributary", "run", str(file)]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running, silent.accept()[0]:
+            the_jvm_of(running.pid).kill()
+            said = running.communicate(timeout=PATIENCE_SECONDS)[1]
+    assert running.returncode == 1
+    assert f"error: {SAID}" in " ".join(said.split())
+    assert "Traceback" not in said
+    assert "Errno" not in said
+
+
+def test_where_there_was_no_jvm_none_died(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    require_jvm()
+    with pytest.raises(OSError, match="of its own"), jvm_needed():
+        raise OSError("of its own")
+
+
+@pytest.fixture
+def process_jvm(monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[str]]:
+    """A JVM with Py4J alone, which counts as this process's."""
+    with subprocess.Popen(
+        _command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout is not None
+        port, token = (process.stdout.readline().strip() for _ in range(2))
+        gateway = JavaGateway(gateway_parameters=GatewayParameters(port=int(port), auth_token=token))
+        monkeypatch.setattr(SparkContext, "_gateway", gateway)
+        yield process
+        gateway.close()
+        process.kill()
+
+
+def died(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait(PATIENCE_SECONDS)
+
+
+@pytest.mark.spark
+def test_whatever_a_dead_jvm_makes_fail_is_told_alike(process_jvm: subprocess.Popen[str]) -> None:
+    gateway: Any = SparkContext._gateway
+    system = gateway.jvm.java.lang.System
+    require_jvm()
+    with pytest.raises(ZeroDivisionError), jvm_needed():
+        system.nanoTime()
+        raise ZeroDivisionError
+    died(process_jvm)
+    with pytest.raises(JvmDied, match=f"^{SAID}$"), jvm_needed():
+        system.nanoTime()
+    with pytest.raises(JvmDied, match=f"^{SAID}$"), jvm_needed():
+        gateway.jvm.java.util.HashMap()
+    with pytest.raises(JvmDied):
+        require_jvm()
+    with pytest.raises(JvmDied):
+        read_ahead("lower(a)", native=True)
+    with pytest.raises(JvmDied):
+        spark_session("x")
+
+
+@pytest.mark.spark
+def test_what_is_raised_on_purpose_is_told_though_the_jvm_died(process_jvm: subprocess.Popen[str]) -> None:
+    died(process_jvm)
+    for error in (ConfigError("wrong"), Stopped()):
+        with pytest.raises(type(error)), jvm_needed():
+            raise error
