@@ -93,16 +93,17 @@ class ChangeRows:
         self._meetings: dict[str, list[Meeting]] = {}
         for meeting in meetings:
             self._meetings.setdefault(meeting.folder, []).append(meeting)
+        self._telling = {meeting.folder for meeting in meetings if meeting.verdicts}
 
     def of_column(self, came: Came) -> ChangeRow:
         """The row of a column that came, with the transition that brought it."""
-        change, by = came.change, self._brought_by(came)
+        change = came.change
         created, wider = change.kind == "created", change.kind == "widened"
         # A table that is new has nothing that was otherwise before.
         verdict = None if created else self._told(came)
         return self._row(
             _Where(came.table, came.entity, came.at),
-            replace(by, old_schema_id=None) if created else by,
+            self._brought_by(came),
             _What(
                 kind=change.kind if verdict is None or wider else verdict.kind,
                 column=change.column,
@@ -119,6 +120,8 @@ class ChangeRows:
 
         `entities` are those of the tables, by folder.
         """
+        # A thousand new tables bring tens of thousands of columns, few of which something else is told of.
+        told = [row for row in told if row.table in self._telling]
         came, now = {(row.table, row.column, row.kind) for row in told}, datetime.now(timezone.utc)
         wider = {(row.table, row.column) for row in told if row.decision == "widen"}
         return [
@@ -175,14 +178,15 @@ class ChangeRows:
         )
 
     def _brought_by(self, came: Came) -> Brought:
-        """The first transition that brought a column, else what was noted."""
+        """The first transition that brought a column, else what was noted. A new table's columns follow no other schema."""
+        created = came.change.kind == "created"
         for one in self._meetings.get(came.table, ()):
             if came.change.column in one.brought:
-                return self._by(one)
-        return replace(came.by, old_schema_id=self._predecessor(came))
+                return self._by(one, follows=not created)
+        return came.by if created else replace(came.by, old_schema_id=self._predecessor(came))
 
-    def _by(self, meeting: Meeting) -> Brought:
-        old = None if meeting.old is None else self._transitions.schema_id(meeting.old)
+    def _by(self, meeting: Meeting, *, follows: bool = True) -> Brought:
+        old = self._transitions.schema_id(meeting.old) if follows and meeting.old is not None else None
         return Brought(self._transitions.schema_id(meeting.new), meeting.first, old)
 
     def _told(self, came: Came) -> TableVerdict | None:
