@@ -67,7 +67,7 @@ def test_a_table_whose_log_cannot_be_read_is_left_alone(tmp_path: Path, broken: 
     kept = left(tmp_path / "t", GENERATION, 1)
     (tmp_path / "t" / "_delta_log").mkdir()
     (tmp_path / "t" / "_delta_log" / "00000000000000000000.json").write_text(broken)
-    assert sweep(tmp_path, GENERATION, ()) == []
+    assert sweep(tmp_path, GENERATION, ()) == sweep_batch(tmp_path, GENERATION, 1, ()) == []
     assert kept.exists()
 
 
