@@ -32,7 +32,7 @@ test: setup $(CLASSES) ## Run the tests (TESTS= names some, ARGS= adds pytest op
 
 test-heavy: setup $(CLASSES) ## Run what `make test` leaves out: what takes minutes or gigabytes, and many more random examples
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m heavy tests $(ARGS)
-	EXAMPLES_TIMES=5 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "hypothesis and not heavy and not spark" tests $(ARGS)
+	EXAMPLES_TIMES=10 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "hypothesis and not heavy and not spark" tests $(ARGS)
 
 test-python: $(INSTALLED) ## Run the tests that need no JVM with another Python: this commit's by rotation, or OTHER=3.12
 	@JOBS=$(JOBS) sh tools/test_other_python.sh $(ARGS)
@@ -87,7 +87,7 @@ $(FETCHED): $(INSTALLED) $(wildcard ingest/spark/*.lock producer_sim/stack/*.loc
 	@$(BIN)/distributary jars
 	@touch $@
 
-# The tests start some forty JVMs, each of which takes its classes from here.
+# The tests start some twenty JVMs, each of which takes its classes from here.
 $(CLASSES): $(FETCHED) tools/share_classes.py
 	@$(BIN)/python tools/share_classes.py .venv/.classes
 	@touch $@

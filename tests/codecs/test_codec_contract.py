@@ -168,7 +168,7 @@ def test_golden_records_are_split_and_decoded(name: str, format_: str) -> None:
 
 
 @EACH
-@settings(max_examples=examples(25), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(13), suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_random_records_of_random_types_are_decoded_field_by_field(
     name: str, format_: str, data: st.DataObject

@@ -46,7 +46,7 @@ def agrees(type_: TypeDescription) -> None:
         agrees(one.type)
 
 
-@settings(deadline=None, max_examples=examples(60), suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=examples(30), suppress_health_check=list(HealthCheck))
 @given(schemas_with_values())
 def test_any_avro_schema_is_described_as_it_is_read(sample: tuple[Any, list[Any]]) -> None:
     agrees_with_reader("avro", avro_samples.schema(sample[0]), ())

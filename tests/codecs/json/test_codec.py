@@ -116,7 +116,7 @@ def test_what_says_nothing_adds_nothing_and_asks_nothing() -> None:
     ]
 
 
-@settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(75), suppress_health_check=list(HealthCheck))
 @given(st.lists(st.dictionaries(NAMES, ANYTHING, max_size=3), min_size=1, max_size=4))
 def test_a_grown_schema_lacks_nothing_that_was_asked_for(values: list[dict[str, Any]]) -> None:
     known = struct(a="long", o=inner(b="long"))
@@ -149,7 +149,7 @@ def test_a_record_with_names_made_of_data_keeps_no_other_out() -> None:
     assert len(shape(alone.grown(payloads(values[1]), 10))) == 10
 
 
-@settings(max_examples=examples(100), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(50), suppress_health_check=list(HealthCheck))
 @given(st.lists(st.dictionaries(NAMES, ANYTHING, max_size=3), min_size=1, max_size=5), st.integers(0, 12))
 def test_a_schema_grows_to_no_more_fields_than_it_may(values: list[dict[str, Any]], most: int) -> None:
     known_text = struct(a="long", o=inner(b="long")).text

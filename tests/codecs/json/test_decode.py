@@ -40,7 +40,7 @@ def told(decoded: Decoded) -> Any:
     )
 
 
-@settings(max_examples=examples(80), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_both_ways_give_the_same_for_whatever_comes(data: st.DataObject) -> None:
     schema = data.draw(schemas(maps=True))
@@ -88,7 +88,7 @@ def blurred(value: Any, like: Any) -> Any:
     )
 
 
-@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(30), suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_what_fits_is_what_the_json_module_reads(data: st.DataObject) -> None:
     schema = data.draw(schemas(maps=True))

@@ -21,7 +21,7 @@ from distributary.codecs.types.struct_type import list_of
 TEXT, LONG = pa.string(), pa.int64()
 
 
-@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(30), suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_a_record_that_fits_is_not_taken_for_a_misfit(data: st.DataObject) -> None:
     schema = data.draw(schemas())

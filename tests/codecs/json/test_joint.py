@@ -60,7 +60,7 @@ def some_of(data: st.DataObject, of: pa.StructType) -> list[pa.Field]:
     ]
 
 
-@settings(max_examples=examples(80), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_each_schema_makes_of_its_records_what_it_makes_alone(data: st.DataObject) -> None:
     whole = data.draw(schemas())

@@ -29,7 +29,7 @@ def surveyed(*values: Any, known: pa.Schema = NOTHING) -> JsonSurvey:
     return survey
 
 
-@settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(75), suppress_health_check=list(HealthCheck))
 @given(st.lists(st.dictionaries(NAMES, ANYTHING, max_size=3), max_size=5))
 def test_as_many_fields_are_counted_as_a_schema_of_the_records_has(values: list[dict[str, Any]]) -> None:
     payloads = pa.array([json.dumps(value).encode() for value in values], pa.binary())

@@ -51,7 +51,7 @@ def golden(kind: str, fields: str, **options: Any) -> tuple[pa.Schema, dict[str,
     return found.schema, decoded.rows.to_pylist()[0]
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(sent=st.lists(messages(RICH_TYPE), min_size=1, max_size=3), options=OPTIONS)
 def test_random_records_are_what_the_options_say(sent: list[Any], options: dict[str, Any]) -> None:
     found = ProtobufCodec().as_spark({k: str(v) for k, v in options.items()}).reader(schema(RICH), RICH_PATH)

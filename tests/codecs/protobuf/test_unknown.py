@@ -100,7 +100,7 @@ def test_a_hostile_record_costs_no_more_than_an_honest_one() -> None:
 
 @settings(
     deadline=None,
-    max_examples=examples(30),
+    max_examples=examples(15),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(messages(descriptor(RICH, "rich.Rich")))

@@ -140,7 +140,7 @@ def test_new_entities_that_go_to_quarantine_need_no_room(tmp_path: Path) -> None
     st.integers(1, 4),
     st.randoms(use_true_random=False),
 )
-@hypothesis_settings(max_examples=examples(50), deadline=None)
+@hypothesis_settings(max_examples=examples(25), deadline=None)
 def test_what_is_decided_does_not_depend_on_which_task_reported_first(
     files: list[tuple[str, int, int]], room: int, order: random.Random
 ) -> None:

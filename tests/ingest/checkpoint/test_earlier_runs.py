@@ -119,7 +119,7 @@ HISTORIES = st.lists(st.tuples(st.lists(STEPS, max_size=3), STEPS, CRASHES), min
 
 
 @given(HISTORIES, st.sampled_from([*TABLES, None]))
-@settings(max_examples=examples(20), deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 def test_going_on_from_tables_loses_nothing_and_doubles_nothing(
     history: list[tuple[list[tuple[int, int]], tuple[int, int], list[str] | None]], maintained: str | None
 ) -> None:

@@ -64,7 +64,7 @@ def contents(by: Pins, report: TaskReport) -> dict[str, list[dict[str, Any]]]:
     st.integers(0, 4),
     st.booleans(),
 )
-@settings(max_examples=examples(25), deadline=None)
+@settings(max_examples=examples(13), deadline=None)
 def test_a_batch_is_written_again_just_the_same_from_its_manifest(
     values: list[bytes | None], named: bool, rejected: set[int], already: int, grow: bool
 ) -> None:

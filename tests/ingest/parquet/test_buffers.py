@@ -111,7 +111,7 @@ def test_without_rows_there_is_no_file(tmp_path: Path) -> None:
     st.integers(0, 120),
     st.integers(1, 5),
 )
-@settings(max_examples=examples(50), deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_any_sequence_of_rows_growth_and_spills_keeps_every_row_in_order(
     adds: list[tuple[str, int, bool, bool]], limit: int, most_open: int
 ) -> None:

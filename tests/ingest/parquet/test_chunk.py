@@ -21,7 +21,7 @@ ADDS = st.lists(st.tuples(st.booleans(), st.lists(st.integers(0, 2), max_size=6)
 
 
 @given(ADDS, st.sampled_from([0, 50, 200, 10**6]), st.sampled_from([0, 100, 10**6]))
-@settings(max_examples=examples(50), deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_each_tables_rows_of_one_schema_keep_their_order_and_none_is_lost(
     adds: list[tuple[bool, list[int]]], chunk_limit: int, limit: int
 ) -> None:

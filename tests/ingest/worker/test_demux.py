@@ -153,7 +153,7 @@ KINDS: dict[str, Any] = {
 
 
 @given(worlds())
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_every_record_ends_in_exactly_one_place_and_the_counts_say_so(
     world: tuple[dict[str, Any], list[Fate], list[int]],
 ) -> None:

@@ -16,7 +16,7 @@ from tests.examples import examples
 from distributary.producer_sim.truth.checksum import MASK, GroupSums, row_hashes
 
 # Machines that run tests are busy: time says nothing here.
-QUICK = settings(deadline=None, max_examples=examples(50))
+QUICK = settings(deadline=None, max_examples=examples(25))
 
 INNER = pa.struct([("a", pa.int64()), ("b", pa.string())])
 SCHEMA = pa.schema(

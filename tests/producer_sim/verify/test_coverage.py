@@ -12,7 +12,7 @@ from tests.examples import examples
 from distributary.producer_sim.verify.coverage import BLOCK, Coverage
 
 # Machines that run tests are busy: time says nothing here.
-QUICK = settings(deadline=None, max_examples=examples(50))
+QUICK = settings(deadline=None, max_examples=examples(25))
 
 HERE = ("topic", 3)
 # Close together, so that they meet, and around the edges of blocks.

@@ -24,7 +24,7 @@ from distributary.errors import BadSchema, DecoderUnavailable
 
 slow = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    max_examples=examples(100),
+    max_examples=examples(50),
     phases=[Phase.generate],
 )
 
@@ -70,7 +70,7 @@ def test_records_are_resolved_as_fastavro_does(sample: tuple[Any, Any, list[Any]
     ]
 
 
-@settings(slow, max_examples=examples(60))
+@settings(slow, max_examples=examples(30))
 @given(pairs_with_values(), st.data())
 def test_what_becomes_of_a_record_depends_on_nothing_but_itself(
     sample: tuple[Any, Any, list[Any]], data: st.DataObject
@@ -88,7 +88,7 @@ def test_what_becomes_of_a_record_depends_on_nothing_but_itself(
     assert "nan" in str(together) or together == [decoded(found, [payload])[0] for payload in payloads]
 
 
-@settings(slow, max_examples=examples(100))
+@settings(slow, max_examples=examples(50))
 @given(pairs_with_values())
 def test_what_contains_itself_is_resolved_within_its_json_text(sample: tuple[Any, Any, list[Any]]) -> None:
     plain, plain_reader, values = sample
