@@ -72,7 +72,10 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+# What each function makes of a newer version outside of a stream: test_functions.py, test_avro_evolution.py.
+@pytest.mark.parametrize(
+    "name", [name if name == "decode" else pytest.param(name, marks=pytest.mark.heavy) for name in CASES]
+)
 def test_a_newer_version_ends_the_query_and_is_there_after_a_restart(
     spark: SparkSession, stack: LocalStack, tmp_path: Path, name: str
 ) -> None:

@@ -1,18 +1,28 @@
-"""The commands as a user types them, on a real broker and registry."""
+"""The commands with the words that a user types, on a real broker and registry.
+
+In this process, with the session that all tests share; what ends one is asked of a process of its own.
+"""
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 import pytest
+from pyspark.sql import SparkSession
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from distributary import cli
+from distributary.commands import run as commands_run
+from distributary.ingest.settings.model import Settings
 from distributary.producer_sim.stack.local import LocalStack
 
 SETTINGS = """
@@ -29,10 +39,20 @@ def command(*arguments: str | Path) -> list[str]:
     return [sys.executable, "-m", "distributary", *map(str, arguments)]
 
 
-def run(*arguments: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-    ended = subprocess.run(command(*arguments), capture_output=True, text=True, check=False)
-    assert ended.returncode == code, ended.stdout + ended.stderr
-    return ended
+class Printed(NamedTuple):
+    """What a command printed."""
+
+    stdout: str
+    stderr: str
+
+
+def run(*arguments: str | Path, code: int = 0) -> Printed:
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        cli.main([*map(str, arguments)])
+    printed = Printed(out.getvalue(), err.getvalue())
+    assert ended.value.code == code, printed
+    return printed
 
 
 def answer(*arguments: str | Path, code: int = 0) -> Any:
@@ -183,9 +203,10 @@ def test_an_interrupted_simulation_keeps_its_truth(settings: Path, tmp_path: Pat
     assert json.loads(truth.read_text())["records"] < 1_000_000
 
 
+# A JVM a signal: Ctrl-C, too, ends a command in good order in test_an_interrupted_simulation_keeps_its_truth.
 @pytest.mark.stack
 @pytest.mark.spark
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.heavy), signal.SIGTERM])
 def test_a_run_that_is_ended_while_spark_starts_leaves_no_jvm(number: signal.Signals, settings: Path) -> None:
     with subprocess.Popen(command("run", settings), stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
@@ -208,8 +229,21 @@ def the_jvm_of(process: int) -> psutil.Process:
     raise LookupError("the JVM is not there yet")
 
 
+@pytest.fixture
+def shared(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands run in the session that all tests share, and may not stop it."""
+
+    @contextmanager
+    def session(_settings: Settings) -> Iterator[SparkSession]:
+        yield spark
+
+    monkeypatch.setattr(commands_run, "session", session)
+
+
+# In a process and a JVM of its own the command runs in tests/ingest/e2e: test_signals.py, test_crashes.py.
 @pytest.mark.stack
 @pytest.mark.spark
+@pytest.mark.usefixtures("shared")
 def test_what_is_sent_is_run_and_verified(settings: Path, tmp_path: Path) -> None:
     truth = tmp_path / "truth.json"
     parts = {"players": {"games": 3}, "evolution": {"versions": 2}, "faults": {"corrupt": 0.01}}
@@ -224,7 +258,6 @@ def test_what_is_sent_is_run_and_verified(settings: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.stack
-@pytest.mark.spark
 def test_what_is_missing_is_named_and_the_code_is_3(settings: Path, tmp_path: Path) -> None:
     truth = tmp_path / "truth.json"
     answer("simulate", simulation(settings), "--truth", truth, "--events", "100")

@@ -1,16 +1,21 @@
-"""`distributary verify` as it is typed, for tables that are named after what an expression makes of events."""
+"""`distributary verify` with the words that a user types, for tables that are named after what an expression makes of events."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import yaml
+from pyspark.sql import SparkSession
 from tests.producer_sim.routed_world import TEMPLATE, TOPIC, Landed, world
 
+from distributary import cli
+from distributary.commands import verify as commands_verify
+from distributary.ingest.session import made_for
+from distributary.ingest.settings.model import Settings
 from distributary.producer_sim.events.routes import Routed
 from distributary.producer_sim.truth.sent import save
 
@@ -22,8 +27,25 @@ def by_expression(event: Landed) -> str:
     return f"{event.values['game_name']}true"
 
 
+@pytest.fixture
+def shared(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Commands take the session of all tests and give it their settings; afterwards it has its own again."""
+
+    @contextmanager
+    def session(settings: Settings) -> Iterator[SparkSession]:
+        yield made_for(settings)
+
+    monkeypatch.setattr(commands_verify, "session", session)
+    before = str(spark.conf.get("spark.sql.ansi.enabled"))
+    yield
+    spark.conf.set("spark.sql.ansi.enabled", before)
+
+
 @pytest.mark.spark
-def test_an_expression_is_evaluated_in_a_session_with_the_pipeline_s_settings(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("shared")
+def test_an_expression_is_evaluated_in_a_session_with_the_pipeline_s_settings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     route = Routed("expression", EXPRESSION)
     made = world(tmp_path / "lake", route, by_expression)
     made.write()
@@ -40,9 +62,9 @@ def test_an_expression_is_evaluated_in_a_session_with_the_pipeline_s_settings(tm
     file = tmp_path / "games.yaml"
     file.write_text(yaml.safe_dump(pipeline), encoding="utf-8")
     words = ["verify", str(file), "--truth", str(tmp_path / "truth.json"), "--json"]
-    ended = subprocess.run(
-        [sys.executable, "-m", "distributary", *words], capture_output=True, text=True, check=False
-    )
-    assert ended.returncode == 0, ended.stderr
-    verdict = json.loads(ended.stdout)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
+    printed = capsys.readouterr()
+    assert ended.value.code == 0, printed.err
+    verdict = json.loads(printed.out)
     assert (verdict["holds"], verdict["sent"], len(verdict["tables"])) == (True, 160, 3)

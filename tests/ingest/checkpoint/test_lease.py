@@ -219,7 +219,9 @@ def test_a_jvm_whose_python_was_killed_is_waited_for(
         wait_until_dead(said["jvm"])
 
 
+# A child of Python, which inherits as much, is in test_a_child_does_not_keep_it_for_the_dead.
 @pytest.mark.spark
+@pytest.mark.heavy
 def test_a_child_of_the_jvm_does_not_keep_it_for_the_dead(
     checkpoint: Checkpoint, hold: Hold, spark: SparkSession
 ) -> None:

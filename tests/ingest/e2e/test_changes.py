@@ -48,7 +48,10 @@ def rescued(kit: PipelineKit) -> list[str]:
     return [path for text in texts if text for path in json.loads(text)]
 
 
-@pytest.mark.parametrize("name", CHANGES)
+# Avro meets its schemas one after the other; the others' changes are decoded and resolved one by one in tests/codecs.
+@pytest.mark.parametrize(
+    "name", [name if name == "avro" else pytest.param(name, marks=pytest.mark.heavy) for name in CHANGES]
+)
 def test_every_change_of_a_format_in_one_stream(kit: PipelineKit, name: str) -> None:
     changes = CHANGES[name]
     kit.configured(decode={"format": name, "evolution": "inline"})
@@ -76,6 +79,8 @@ def test_every_change_of_a_format_in_one_stream(kit: PipelineKit, name: str) -> 
     assert ("badges" in columns) == ("renamed" in changes)
 
 
+# Types that share parts: test_every_event_is_where_its_route_leads (test_routes.py); a format that is switched: below.
+@pytest.mark.heavy
 def test_types_of_events_with_shared_parts_switch_their_format(kit: PipelineKit) -> None:
     changes = ("added", "widened", "record_renamed", "format_switched", "changed")
     more = {"event_types": 3, "references": True, "tombstones": 0.02}

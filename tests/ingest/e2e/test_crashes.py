@@ -137,6 +137,8 @@ def test_a_batch_that_spark_forgot_changes_nothing(kit: PipelineKit) -> None:
     assert_whole(kit)
 
 
+# Each half of it is tested alone: a batch that Spark forgot above, new records after a crash at each point.
+@pytest.mark.heavy
 def test_a_forgotten_batch_and_new_records_at_once(kit: PipelineKit) -> None:
     send_first(kit)
     kit.run()
@@ -167,6 +169,8 @@ def test_files_lost_after_the_manifest_are_written_again(
     assert_whole(kit)
 
 
+# All files of a table lost: above; dying twice in one batch: test_the_very_first_batch_is_brought_to_its_end.
+@pytest.mark.heavy
 def test_half_of_a_tables_files_lost_after_the_manifest(
     kit: PipelineKit, fail_at: Callable[..., None]
 ) -> None:

@@ -16,8 +16,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.stack]
 EVENTS, GAMES = 400, 4
 
 
-# Each format once and each mode; the other pairs show nothing that these and Protobuf's do not.
-PAIRS = {("avro", "restart"), ("jsonschema", "inline"), ("json", "restart")}
+# Inline with this one; a restart with Protobuf in test_evolution.py, and every format end to end in test_routes.py.
+PAIRS = {("jsonschema", "inline")}
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,8 @@ def test_three_versions_in_any_format(kit: PipelineKit, name: str, mode: str) ->
     assert {"season", "coins"} <= columns
 
 
+# Avro by Spark's functions: test_every_event_is_where_its_route_leads[expression-avro] (test_routes.py).
+@pytest.mark.heavy
 def test_decoded_by_spark_s_own_functions_the_same_is_in_the_tables(kit: PipelineKit) -> None:
     kit.configured(decode={"format": "avro", "evolution": "inline", "engine": "spark"})
     for version in (1, 2):

@@ -83,7 +83,8 @@ def test_several_topics_in_one_pipeline_share_tables_and_keep_their_coordinates(
     }
 
 
-@pytest.mark.parametrize("mode", ["restart", "inline"])
+# `inline` beside old producers is in `make test` too: test_three_versions_in_any_format.
+@pytest.mark.parametrize("mode", ["restart", pytest.param("inline", marks=pytest.mark.heavy)])
 def test_two_new_versions_meet_in_one_batch_beside_old_producers(kit: PipelineKit, mode: str) -> None:
     kit.configured(decode={"evolution": mode})
     first = registered(kit)

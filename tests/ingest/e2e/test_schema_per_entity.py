@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import struct
-import subprocess
-import sys
+from contextlib import redirect_stdout
 from typing import Any
 
 import pytest
 from tests.ingest.e2e.handmade import assert_each_record_in_one_place, reasons
 from tests.ingest.e2e.pipeline_kit import PipelineKit
+
+from distributary import cli
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -45,13 +47,10 @@ def versions(kit: PipelineKit) -> dict[str, list[str]]:
 
 def planned(kit: PipelineKit) -> set[tuple[str, str, str]]:
     """What `distributary plan` foresees: table, column and class of change."""
-    ran = subprocess.run(
-        [sys.executable, "-m", "distributary", "plan", str(kit.settings_file), "--json"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    steps = json.loads(ran.stdout)["steps"]
+    printed = io.StringIO()
+    with redirect_stdout(printed), pytest.raises(SystemExit):
+        cli.main(["plan", str(kit.settings_file), "--json"])
+    steps = json.loads(printed.getvalue())["steps"]
     return {
         (table, change["column"], change["class"])
         for step in steps
@@ -64,7 +63,8 @@ def confluent(schema_id: int, body: bytes) -> bytes:
     return struct.pack(">bI", 0, schema_id) + body
 
 
-@pytest.mark.parametrize("evolution", ["restart", "inline"])
+# `inline` with inferred schemas is in `make test` too: test_an_inferred_schema_is_cached_and_grows_with_what_records_bring.
+@pytest.mark.parametrize("evolution", ["restart", pytest.param("inline", marks=pytest.mark.heavy)])
 def test_each_table_has_its_own_types_and_only_one_grows(kit: PipelineKit, evolution: str) -> None:
     per_entity(kit, decode={"evolution": evolution})
     kit.send([raw(game="go", score=7), raw(game="chess", score="1-0"), raw(game="go", score=8)])
@@ -99,7 +99,10 @@ def test_each_table_has_its_own_types_and_only_one_grows(kit: PipelineKit, evolu
     assert planned(kit) == {("chess", "score", "changed"), ("chess", "game", "dropped")}
 
 
-@pytest.mark.parametrize("route", [{"by": "key"}, {"by": "header", "header": "game"}])
+# Both are routes that Kafka tells: test_routes.py has each of them.
+@pytest.mark.parametrize(
+    "route", [{"by": "key"}, pytest.param({"by": "header", "header": "game"}, marks=pytest.mark.heavy)]
+)
 def test_beside_registered_records_the_entity_may_come_from_kafka(
     kit: PipelineKit, route: dict[str, str]
 ) -> None:

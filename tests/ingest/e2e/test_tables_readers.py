@@ -43,6 +43,8 @@ def test_column_statistics_make_spark_skip_files(kit: PipelineKit, spark: SparkS
     assert table.where("kafka_offset >= 9").count() == 9
 
 
+# The three read files from before and after an evolution, nested too, in tests/ingest/tables/test_state.py.
+@pytest.mark.heavy
 def test_spark_delta_rs_and_duckdb_read_the_same_rows_after_nested_evolution(
     kit: PipelineKit, spark: SparkSession
 ) -> None:

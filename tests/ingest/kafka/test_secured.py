@@ -110,7 +110,7 @@ def connecting(request: pytest.FixtureRequest) -> Connect:
 
 def refusal(connecting: Connect, asked: Source) -> DistributaryError:
     """What is said, in one sentence, without a secret and without a stack trace."""
-    with pytest.raises(DistributaryError) as caught, connecting(asked, timeout_seconds=5.0) as kafka:
+    with pytest.raises(DistributaryError) as caught, connecting(asked, timeout_seconds=3.0) as kafka:
         kafka.end_offsets()
     said = str(caught.value)
     assert "\n" not in said

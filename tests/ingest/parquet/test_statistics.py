@@ -168,7 +168,7 @@ def spark_order(value: Any) -> Any:
     ("dtype", "values", "read"), KINDS, ids=lambda v: str(v) if isinstance(v, pa.DataType) else ""
 )
 @settings(
-    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
 def test_every_value_lies_within_the_bounds(
@@ -198,7 +198,9 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
+# Eighteen queries: `make test` has one in tests/ingest/e2e/test_tables_readers.py, and every bound without Spark above.
 @pytest.mark.spark
+@pytest.mark.heavy
 def test_spark_skips_files_by_them_and_never_rows_that_are_there(spark: Any, tmp_path: Path) -> None:
     schema = pa.schema(
         [

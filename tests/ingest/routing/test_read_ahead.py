@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,12 @@ import yaml
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from distributary import cli
 from distributary.errors import ConfigError, SetupError
 from distributary.ingest.routing.parser import Item
 from distributary.ingest.routing.read_ahead import read_ahead
+
+Command = Callable[..., tuple[int, str, str]]
 
 SETTINGS = {
     "name": "games",
@@ -55,6 +59,20 @@ def test_an_expression_is_read_as_a_run_reads_it(tmp_path: Path) -> None:
     )
 
 
+@pytest.fixture
+def command(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs one in this process, whose JVM reads the expression: one of its own takes seconds, and is tested above."""
+
+    def run(*words: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            cli.main([*words])
+        printed = capsys.readouterr()
+        return int(str(ended.value.code)), printed.out, " ".join(printed.err.split())
+
+    return run
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -63,16 +81,11 @@ def test_an_expression_is_read_as_a_run_reads_it(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_plan_says_what_a_run_says_of_an_expression_before_it_asks_anybody(
-    text: str, said: str, tmp_path: Path
+    text: str, said: str, command: Command, tmp_path: Path
 ) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-m", "distributary", "plan", _file(tmp_path, text)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert said in " ".join(ended.stderr.split())
+    code, printed, told = command("plan", _file(tmp_path, text))
+    assert (code, printed) == (2, "")
+    assert said in told
 
 
 def test_a_java_that_dies_while_it_reads_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,6 +211,7 @@ def test_what_an_expression_reads_is_known_field_by_field(
     assert [path for path in untouched if read.touches(tuple(path.split(".")), NESTED)] == []
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -207,31 +221,26 @@ def test_what_an_expression_reads_is_known_field_by_field(
     ],
 )
 def test_settings_with_an_expression_that_cannot_be_read_are_refused_with_its_line(
-    text: str, said: str, tmp_path: Path
+    text: str, said: str, command: Command, tmp_path: Path
 ) -> None:
     file = _file(tmp_path, text)
-    ended = _check(file)
+    code, printed, told = command("settings", "check", file)
     lines = Path(file).read_text().splitlines()
     line = next(number for number, one in enumerate(lines, 1) if "expression:" in one)
-    told = " ".join(ended.stderr.split())
-    assert (ended.returncode, "can run" in ended.stdout) == ((2, False) if said else (0, True))
+    assert (code, "can run" in printed) == ((2, False) if said else (0, True))
     assert (f"{file}:{line}:3: route.expression" in told, said in told) == (bool(said), True)
 
 
 def test_settings_are_checked_without_java_which_is_said_of_the_expression(tmp_path: Path) -> None:
-    ended = _check(_file(tmp_path, "concat(game, "), JAVA_HOME=str(tmp_path / "no-java"))
-    assert (ended.returncode, "can run" in ended.stdout) == (0, True)
-    assert "route.expression is not looked at, which takes Java: JAVA_HOME is" in ended.stderr
-
-
-def _check(file: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "distributary", "settings", "check", file],
+    ended = subprocess.run(
+        [sys.executable, "-m", "distributary", "settings", "check", _file(tmp_path, "concat(game, ")],
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, **environment},
+        env={**os.environ, "JAVA_HOME": str(tmp_path / "no-java")},
     )
+    assert (ended.returncode, "can run" in ended.stdout) == (0, True)
+    assert "route.expression is not looked at, which takes Java: JAVA_HOME is" in ended.stderr
 
 
 def _file(folder: Path, text: str, engine: str = "arrow") -> str:

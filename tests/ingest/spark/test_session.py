@@ -93,27 +93,6 @@ def test_a_remote_session_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         spark_session("remote")
 
 
-FOREIGN = """\
-from pyspark.sql import SparkSession
-from distributary.errors import SetupError
-from distributary.ingest.spark.artifacts import spark_jars
-from distributary.ingest.spark.session import spark_session
-builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-builder.config("spark.jars", ",".join(map(str, spark_jars()))).getOrCreate()
-try:
-    spark_session("x")
-except SetupError as error:
-    print(error)
-"""
-
-
-def test_a_session_without_the_delta_extension_is_refused(tmp_path: Path) -> None:
-    answer = python(FOREIGN, tmp_path, SPARK_LOCAL_IP="127.0.0.1")
-    assert "made without spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension" in answer.stdout, (
-        answer
-    )
-
-
 QUIET = """\
 from distributary.ingest.spark.session import spark_session
 session = spark_session("x")
@@ -133,6 +112,7 @@ def test_a_session_is_quiet_and_leaves_nothing_where_it_was_started(tmp_path: Pa
 
 
 SUBMITTED = """\
+from pyspark.sql import SparkSession
 from distributary.errors import SetupError
 from distributary.ingest.spark.session import spark_session
 try:
@@ -143,14 +123,25 @@ else:
     conf = session.conf
     print(session.sparkContext.master, conf.get("spark.sql.shuffle.partitions"), end=" ")
     print(conf.get("spark.databricks.delta.snapshotPartitions"), conf.get("spark.sql.files.maxRecordsPerFile"))
+    session.stop()
+    foreign = SparkSession.builder.getOrCreate()
+    try:
+        spark_session("x")
+    except SetupError as error:
+        print(error)
 """
 
 
-def test_spark_submits_master_and_settings_are_respected(tmp_path: Path) -> None:
+# Both of one start: each would take a JVM of its own.
+def test_spark_submits_master_and_settings_are_respected_and_a_session_without_delta_is_refused(
+    tmp_path: Path,
+) -> None:
     jars = ",".join(str(jar) for jar in spark_jars())
     options = ["--master", "local[1,2]", "--jars", jars, "--conf", "spark.sql.shuffle.partitions=3"]
     answer = submit(options, tmp_path)
-    assert answer.stdout.splitlines()[-1:] == ["local[1,2] 3 2 5"], answer
+    told, refused = answer.stdout.splitlines()[-2:]
+    assert told == "local[1,2] 3 2 5", answer
+    assert "made without spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension" in refused
 
 
 def test_spark_submit_without_the_jars_says_how_to_submit(tmp_path: Path) -> None:
@@ -199,6 +190,9 @@ def _workers(web: int) -> bytes:
     return page.partition(b'"workers"')[2].partition(b"]")[0]
 
 
+# Four JVMs: that an executor of another process gets what the driver has is shown here alone, what a session is given
+# also by test_spark_submits_master_and_settings_are_respected_and_a_session_without_delta_is_refused.
+@pytest.mark.heavy
 def test_a_standalone_cluster_gets_the_jars_from_the_driver(standalone: str, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(STANDALONE, encoding="utf-8")

@@ -82,7 +82,7 @@ def content(spark: SparkSession, path: Path, columns: str = "kafka_offset, a, b"
 
 
 # The others go the same way through Spark; what NOT NULL and varchar refuse is tested below.
-USUAL = {"mapping", "partitioned", "generated", "identity"}
+USUAL = {"mapping", "generated"}
 
 
 @pytest.mark.parametrize(
@@ -130,14 +130,17 @@ def test_generated_columns_that_the_files_carry_as_nulls_are_filled(
     assert content(spark, path, "a, g") == [(5, 10), (6, 12)]
 
 
+STRICT = f"({COLUMNS}) USING delta".replace("a bigint", "a bigint NOT NULL")
+
+
 @pytest.mark.parametrize(
     ("ddl", "check"),
     [
-        (f"({COLUMNS}) USING delta", "a > 0"),
-        (f"({COLUMNS}) USING delta".replace("a bigint", "a bigint NOT NULL"), None),
-        (f"({COLUMNS}) USING delta".replace("b string", "b varchar(3)"), None),
+        pytest.param(f"({COLUMNS}) USING delta", "a > 0", id="check"),
+        # A commit a row: what of these two is refused is a row as well, found by the same question of other words.
+        pytest.param(STRICT, None, marks=pytest.mark.heavy, id="not_null"),
+        pytest.param(KINDS["varchar"][0], None, marks=pytest.mark.heavy, id="varchar"),
     ],
-    ids=["check", "not_null", "varchar"],
 )
 def test_offenders_are_exactly_the_rows_that_delta_refuses(
     spark: SparkSession, tmp_path: Path, ddl: str, check: str | None
@@ -221,10 +224,10 @@ def test_a_crash_between_commit_and_clean_up_is_made_good(
 
 def test_tables_of_both_ways_are_committed_together(spark: SparkSession, tmp_path: Path) -> None:
     commits = []
-    for i in range(4):
+    for i in range(2):
         path = table(spark, tmp_path / f"t{i}", KINDS["mapping"][0] if i % 2 else f"({COLUMNS}) USING delta")
         file = written(path, [row(i, i)])
         commits.append(TableCommit(f"t{i}", str(path), (file,), SCHEMA, "app", 0, {}, native=not i % 2))
-    assert commit_tables(spark, commits, 4) == {f"t{i}": True for i in range(4)}
-    assert commit_tables(spark, commits, 4) == {f"t{i}": False for i in range(4)}
-    assert [content(spark, tmp_path / f"t{i}", "a") for i in range(4)] == [[(i,)] for i in range(4)]
+    assert commit_tables(spark, commits, 4) == {"t0": True, "t1": True}
+    assert commit_tables(spark, commits, 4) == {"t0": False, "t1": False}
+    assert [content(spark, tmp_path / f"t{i}", "a") for i in range(2)] == [[(0,)], [(1,)]]

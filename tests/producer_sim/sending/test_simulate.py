@@ -195,7 +195,8 @@ def test_a_record_too_large_for_the_broker_is_an_error(stack: LocalStack) -> Non
         simulate(chosen, MemoryRegistry())
 
 
-def test_no_broker_is_an_error_with_a_remedy() -> None:
+def test_no_broker_is_an_error_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distributary.producer_sim.sending.delivery.ANSWER_SECONDS", 1.0)
     chosen = Simulation.of(bootstrap_servers="127.0.0.1:1", topic="games", kafka={"socket.timeout.ms": 1000})
     with pytest.raises(SetupError, match="distributary stack up"):
         simulate(chosen, MemoryRegistry())

@@ -85,6 +85,8 @@ def assert_same_after(stack: LocalStack, name: str, again: object) -> None:
     assert other["id"] != first[1]["id"]
 
 
+# A crash is harder than an end in good order, which test_each_can_be_away_alone_and_comes_back has for either.
+@pytest.mark.heavy
 def test_topics_and_ids_survive_down_and_up(own: LocalStack) -> None:
     assert_same_after(own, "kept", own.down)
 
@@ -147,20 +149,24 @@ def test_another_port_while_it_runs_is_refused(own: LocalStack) -> None:
     assert own.status().running
 
 
-def test_each_can_be_away_alone_and_comes_back_to_its_port(own: LocalStack) -> None:
+def test_each_can_be_away_alone_and_comes_back_to_its_port_with_what_it_had(own: LocalStack) -> None:
     own.up()
     before = own.status()
+    create_topic(own, "stays")
+    schema = register(own, "stays", record(("a", "long")))
     own.registry.stop()
     assert "strict" not in topics(own)
     with pytest.raises(ConnectionRefusedError):
         register(own, "away", record(("a", "long")))
     own.registry.start()
     assert register(own, "away", record(("a", "long")))[0] == 200
+    assert register(own, "stays", record(("a", "long"))) == schema
     own.broker.stop()
     assert not own.status().broker.running
     assert own.status().registry.running
     own.broker.start()
     assert own.status().broker.address == before.broker.address
+    assert "stays" in topics(own)
 
 
 PARENT = """\
@@ -173,7 +179,10 @@ sys.stdin.read()
 """
 
 
-def test_what_a_killed_parent_left_is_adopted_and_ended(own: LocalStack) -> None:
+# One start for all of it: each would take a broker and a registry of its own.
+def test_what_a_killed_parent_left_is_adopted_found_without_its_pid_ended_after_an_error_and_wiped(
+    own: LocalStack,
+) -> None:
     own.down()
     with subprocess.Popen(
         [sys.executable, "-c", PARENT, str(own.folder)],
@@ -185,22 +194,19 @@ def test_what_a_killed_parent_left_is_adopted_and_ended(own: LocalStack) -> None
         assert parent.stdout.readline() == b"up\n"
         os.kill(parent.pid, signal.SIGKILL)
     left = [process_of(own.broker), process_of(own.registry)]
-    own.up()
-    assert [process_of(own.broker), process_of(own.registry)] == left, "adopted, not started again"
-    own.down()
+    with pytest.raises(ZeroDivisionError), own:
+        assert [process_of(own.broker), process_of(own.registry)] == left, "adopted, not started again"
+        state = own.broker.folder / "state.json"
+        state.write_text(json.dumps(json.loads(state.read_text("utf-8")) | {"process": None}), "utf-8")
+        assert own.broker.process == left[0]
+        own.up()
+        assert process_of(own.broker) == left[0]
+        raise ZeroDivisionError
     assert not any(alive(process) for process in left)
-
-
-def test_a_process_whose_pid_was_never_written_is_found(own: LocalStack) -> None:
-    own.up()
-    broker = process_of(own.broker)
-    state = own.broker.folder / "state.json"
-    state.write_text(json.dumps(json.loads(state.read_text("utf-8")) | {"process": None}), "utf-8")
-    assert own.broker.process == broker
-    own.up()
-    assert process_of(own.broker) == broker
-    own.down()
-    assert not alive(broker)
+    assert (own.broker.folder / "data").is_dir()
+    own.down(wipe=True)
+    assert not own.broker.folder.exists()
+    assert not own.registry.folder.exists()
 
 
 def test_a_process_that_got_an_old_pid_is_left_alone(tmp_path: Path) -> None:
@@ -246,17 +252,6 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SetupError, match=r"cannot use the stack's folder .* --folder"):
         LocalStack(tmp_path / "file" / "stack").up()
-
-
-def test_context_manager_ends_both_even_after_an_error_and_wipe_forgets(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), LocalStack(tmp_path, broker_port=0, registry_port=0) as stack:
-        running = [process_of(stack.broker), process_of(stack.registry)]
-        raise ZeroDivisionError
-    assert not any(alive(process) for process in running)
-    assert (stack.broker.folder / "data").is_dir()
-    stack.down(wipe=True)
-    assert not stack.broker.folder.exists()
-    assert not stack.registry.folder.exists()
 
 
 def test_default_folder_is_the_users() -> None:

@@ -204,7 +204,9 @@ def test_it_closes_itself_at_the_end_of_a_with_block(server: AnswerServer) -> No
         registry.by_ref(8)
 
 
+# A pipeline waits for a real registry in tests/ingest/e2e/test_records_unknown_schema.py, a client for a server above.
 @pytest.mark.stack
+@pytest.mark.heavy
 def test_a_real_registry_that_goes_and_comes_back_is_waited_for(tmp_path: Path, connect: Connect) -> None:
     apicurio = ApicurioRegistry(tmp_path / "registry")
     apicurio.prepare()
