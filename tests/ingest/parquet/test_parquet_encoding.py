@@ -37,3 +37,9 @@ def test_no_rows_and_one_part_of_a_longer_table_can_be_looked_at() -> None:
     assert "id" in dictionary_columns(ROWS.slice(0, 0))
     assert dictionary_columns(pa.concat_tables([ROWS.slice(100, 7), ROWS])) == dictionary_columns(ROWS)
     assert ROWS.num_rows > SAMPLE_ROWS
+
+
+def test_of_a_maps_keys_no_more_than_the_samples_are_looked_at() -> None:
+    names = ["gold"] * SAMPLE_ROWS + [f"name{n}" for n in range(3 * SAMPLE_ROWS)]
+    rows = pa.table({"bag": pa.array([[(name, 1)] for name in names], pa.map_(pa.string(), pa.int64()))})
+    assert dictionary_columns(rows) == ["bag.key_value.key", "bag.key_value.value"]
