@@ -58,8 +58,10 @@ for attempt in (
 """
 
 
-# A JVM a moment: `make test` has the one before any query, and the one amid a batch.
-@pytest.mark.parametrize("moment", ["count", "batch", pytest.param("query", marks=pytest.mark.heavy)])
+# A JVM a moment: `make test` has the one before any query.
+@pytest.mark.parametrize(
+    "moment", ["count", *(pytest.param(later, marks=pytest.mark.heavy) for later in ("query", "batch"))]
+)
 def test_a_run_whose_jvm_dies_says_so_and_the_next_one_goes_on(moment: str, kit: PipelineKit) -> None:
     kit.configured(supervisor={"failures": {"max": 3, "first_wait_seconds": 0}})
     kit.simulate(events=100)

@@ -43,7 +43,7 @@ def raises(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 @pytest.mark.parametrize("dies", [ends_at_once, is_killed_amid_its_input])
 def test_a_worker_that_died_is_told_from_other_errors(dies: object, spark: SparkSession) -> None:
-    rows = spark.range(0, 2_000_000, 1, 1).select("id", sql.lit("x" * 100).alias("text"))
+    rows = spark.range(0, 300_000, 1, 1).select("id", sql.lit("x" * 100).alias("text"))
     error = failure(rows.mapInArrow(dies, rows.schema))  # type: ignore[arg-type]
     assert worker_died(error)
     assert (refused_row(error), overflowed(error)) == (None, False)
