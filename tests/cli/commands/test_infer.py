@@ -171,8 +171,15 @@ def test_names_made_of_data_are_refused_and_the_schema_stays(
     assert infer(hinted, "--refresh").startswith("added  seen  map<string,string>\n2 fields: version 2 in ")
 
 
+# A field of the record, and one of the things that Kafka tells; the routes themselves are in tests/ingest/routing.
 @pytest.mark.parametrize(
-    "route", [{"field": "at.game"}, {"by": "key"}, {"by": "header", "header": "game"}, {"by": "topic"}]
+    "route",
+    [
+        {"field": "at.game"},
+        {"by": "key"},
+        pytest.param({"by": "header", "header": "game"}, marks=pytest.mark.heavy),
+        pytest.param({"by": "topic"}, marks=pytest.mark.heavy),
+    ],
 )
 def test_each_entity_gets_a_schema_in_one_pass(
     infer: Infer, stack: LocalStack, topic: str, tmp_path: Path, route: dict[str, str]

@@ -88,6 +88,8 @@ def test_three_versions_over_ten_games(kit: PipelineKit, mode: str) -> None:
             assert row_at(rows, change)["schema_id"] == change["schema_id"]
 
 
+# With versions that meet in one batch: test_two_new_versions_meet_in_one_batch_beside_old_producers.
+@pytest.mark.heavy
 def test_a_new_column_reaches_only_the_tables_of_the_games_that_carried_it(kit: PipelineKit) -> None:
     one, two, three = game_names(3)
     kit.simulate(1, game_names=(one, two))

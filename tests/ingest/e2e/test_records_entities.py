@@ -167,7 +167,14 @@ def test_records_without_an_entity_go_to_the_table_that_the_settings_name(kit: P
     assert_each_record_in_one_place(kit)
 
 
-@pytest.mark.parametrize("settings", [{"route": {"max_tables": 1}}, {"policies": {"new_entity": "fail"}}])
+# A new entity stops such a run in test_a_new_entity_stops_the_run_where_the_settings_say_so_and_is_named.
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"route": {"max_tables": 1}},
+        pytest.param({"policies": {"new_entity": "fail"}}, marks=pytest.mark.heavy),
+    ],
+)
 def test_the_table_for_records_without_an_entity_is_none_of_those_that_are_limited(
     kit: PipelineKit, settings: dict[str, dict[str, object]]
 ) -> None:

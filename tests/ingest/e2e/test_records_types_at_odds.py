@@ -29,7 +29,8 @@ def rescued(kit: PipelineKit) -> list[dict[str, object] | None]:
     return [text and json.loads(text) for text in column(kit, "chess", "_rescued_data")]
 
 
-@pytest.mark.parametrize("policy", ["rescue", "quarantine"])
+# Either policy with one of the two kinds of type, and the other pairs of them in `make test-heavy`.
+@pytest.mark.parametrize("policy", ["rescue", pytest.param("quarantine", marks=pytest.mark.heavy)])
 def test_a_wider_type_keeps_what_fits_and_the_policy_says_where_the_rest_goes(
     kit: PipelineKit, policy: str
 ) -> None:
@@ -50,7 +51,7 @@ def test_a_wider_type_keeps_what_fits_and_the_policy_says_where_the_rest_goes(
     assert_each_record_in_one_place(kit)
 
 
-@pytest.mark.parametrize("policy", ["rescue", "quarantine"])
+@pytest.mark.parametrize("policy", [pytest.param("rescue", marks=pytest.mark.heavy), "quarantine"])
 def test_an_incompatible_type_is_rescued_or_its_records_are_quarantined(
     kit: PipelineKit, policy: str
 ) -> None:
@@ -92,7 +93,8 @@ def test_types_at_odds_in_the_first_batch_of_a_table_are_settled_between_its_tas
     assert_each_record_in_one_place(kit)
 
 
-@pytest.mark.parametrize("policy", ["wider_type", "incompatible_type"])
+# Types that are at odds are the harder kind: a wider one still fits for most values.
+@pytest.mark.parametrize("policy", [pytest.param("wider_type", marks=pytest.mark.heavy), "incompatible_type"])
 def test_fail_stops_before_anything_is_visible_and_names_the_field(kit: PipelineKit, policy: str) -> None:
     narrow = registered(kit)
     other = registered_beside(kit, WIDER if policy == "wider_type" else TEXT)

@@ -118,7 +118,8 @@ def test_hints_win_over_what_was_inferred(
     }
 
 
-@pytest.mark.parametrize("schema_per", ["topic", "entity"])
+# Of one schema for the topic they are refused in tests/cli/commands/test_infer.py, too.
+@pytest.mark.parametrize("schema_per", [pytest.param("topic", marks=pytest.mark.heavy), "entity"])
 def test_names_made_of_data_make_no_schema_until_they_are_a_map(
     spark: SparkSession, stack: LocalStack, topic: str, tmp_path: Path, schema_per: str
 ) -> None:
