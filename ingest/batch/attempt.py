@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame
 from distributary.errors import CheckpointMismatch
 from distributary.ingest import failpoints
 from distributary.ingest.batch.decide import Attempt, Before, Decision, decide
+from distributary.ingest.batch.objections import Objections
 from distributary.ingest.batch.passes import Settled, Settling, Workers, planned_changes
 from distributary.ingest.batch.schema_answers import SchemaAnswers
-from distributary.ingest.batch.table_rules import TableRules
 from distributary.ingest.checkpoint.change_log import ChangeLog, LoggedChange, TableChange
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation
@@ -178,10 +178,12 @@ class Attempts:
 
     def _settle(self, records: DataFrame, batch_id: int, before: Before) -> Settled:
         run = self.run
-        rules = TableRules(run.rules.changes, run.tables, before.known)
+        objections = Objections(run.rules.changes, run.tables, before.known)
         answers = SchemaAnswers(run.rules, before.known, self.schemas, self.keys)
-        pins = self.first_pins(batch_id, before, rules.room())
-        return Settling(records.sparkSession, run.tables, rules, answers, run.workers).settle(records, pins)
+        pins = self.first_pins(batch_id, before, objections.new_tables.room())
+        return Settling(records.sparkSession, run.tables, objections, answers, run.workers).settle(
+            records, pins
+        )
 
     def _first_keys(self) -> PinnedKeys | None:
         if self.keys is not None:

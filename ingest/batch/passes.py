@@ -12,9 +12,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from distributary.errors import PipelineError
+from distributary.ingest.batch.objections import Objections
 from distributary.ingest.batch.schema_answers import SchemaAnswers
 from distributary.ingest.batch.spark_decode import spark_decoded
-from distributary.ingest.batch.table_rules import TableRules, layouts
+from distributary.ingest.batch.written_layouts import layouts
 from distributary.ingest.columns.growth import Change, changes
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.kafka.records import worker_columns
@@ -93,12 +94,12 @@ class Settling:
         self,
         spark: SparkSession,
         tables: TableBook,
-        rules: TableRules,
+        objections: Objections,
         answers: SchemaAnswers,
         workers: Workers,
     ) -> None:
         self._spark, self._tables, self._workers = spark, tables, workers
-        self._rules, self._answers = rules, answers
+        self._objections, self._answers = objections, answers
         self._total = TaskReport()
 
     def settle(self, records: DataFrame, pins: Pins) -> Settled:
@@ -131,19 +132,19 @@ class Settling:
 
     def _judged(self, pins: Pins, *, last: bool) -> Again | GoOn | Settled:
         """What follows from all that was reported. Raises RestartToEvolve and PipelineErrors."""
-        again = self._rules.objection(self._total, pins)
+        again = self._objections.objection(self._total, pins)
         if again is not None:
             return Again(again)
         if self._total.questions.aside:
             # An empty list asks for no column, but belongs in the one that another record's list asked for.
             grew = bool(self._total.questions.proposals)
-            pins = self._rules.admitted(self._total, pins, last=last)
+            pins = self._objections.new_tables.admitted(self._total, pins, last=last)
             pins = self._answers.answered(self._total.questions, pins, last=last)
             return Again(pins) if grew else GoOn(pins)
         again = self._without_offenders(pins)
         if again is not None:
             return Again(again)
-        self._rules.check_policies(self._total, pins)
+        self._objections.check_policies(self._total, pins)
         return Settled(self._total, pins, layouts(self._total, pins))
 
     def _from_the_beginning(self, pins: Pins) -> Pins:

@@ -11,8 +11,9 @@ from tests.ingest.kafka_records import TOPIC, Sent, batch, pins
 from tests.ingest.pipelines import checkpoint, rules_for, settings, table_book
 
 from distributary.ingest.batch.decide import Attempt, Before, Decision, decide
+from distributary.ingest.batch.objections import Objections
 from distributary.ingest.batch.passes import Settled, planned_changes
-from distributary.ingest.batch.table_rules import TableRules, layouts
+from distributary.ingest.batch.written_layouts import layouts
 from distributary.ingest.checkpoint.generation import Generation, World, born, read_generation
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.kafka.offsets import Offsets
@@ -47,7 +48,7 @@ def settled_by(chosen: Settings, root: Path, sent: Sequence[Sent], **changes: An
     """The same with these settings."""
     by = pins(root, **{"generation": generation(root).id, "schemas_final": True, **changes})
     report = demuxed(by, sent)
-    assert TableRules(rules_for(chosen), table_book(root), by.tables.known).objection(report, by) is None
+    assert Objections(rules_for(chosen), table_book(root), by.tables.known).objection(report, by) is None
     return Settled(report, by, layouts(report, by))
 
 

@@ -12,13 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.ingest import kafka_records as records
-from tests.ingest.pipelines import checkpoint, settings, table_book
+from tests.ingest.pipelines import checkpoint, settings
 
 from distributary.codecs.base import load_codec
 from distributary.errors import EvolutionStopped
+from distributary.ingest.batch.new_tables import NewTables
 from distributary.ingest.batch.restart import RestartToEvolve
 from distributary.ingest.batch.schema_answers import SchemaAnswers
-from distributary.ingest.batch.table_rules import TableRules
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.pins import PinnedTable, Pins
 from distributary.ingest.pipeline import run_rules
@@ -51,12 +51,12 @@ class Driver:
         groups.setdefault("route", {}).setdefault("table", "{entity}")
         told = run_rules(settings(root, **groups))
         there = {"go": GO} if known is None else known
-        self.rules = TableRules(told.changes, table_book(root), there)
+        self.new_tables = NewTables(told.changes, there)
         self.answers = SchemaAnswers(told, there, self.book)
 
     def answer(self, **report: Any) -> Pins:
         total = records.task_report(**report)
-        pins = self.rules.admitted(total, records.pins(self.root), last=False)
+        pins = self.new_tables.admitted(total, records.pins(self.root), last=False)
         return self.answers.answered(total.questions, pins, last=False)
 
     @property

@@ -22,7 +22,8 @@ from tests.ingest.pipelines import (
 )
 
 from distributary.errors import EvolutionStopped, PolicyStopped
-from distributary.ingest.batch.table_rules import TableRules, layouts
+from distributary.ingest.batch.objections import Objections
+from distributary.ingest.batch.written_layouts import layouts
 from distributary.ingest.columns.growth import changes
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.pins import PinnedTable
@@ -40,28 +41,17 @@ A, B, AB, BA, UPPER = (
 )
 
 
-def table_rules(root: Path, known: dict[str, PinnedTable] | None = None, **groups: Any) -> TableRules:
-    return TableRules(rules_for(settings(root, **groups)), table_book(root), known or {})
+def objections(root: Path, known: dict[str, PinnedTable] | None = None, **groups: Any) -> Objections:
+    return Objections(rules_for(settings(root, **groups)), table_book(root), known or {})
 
 
 def report(*files: Any, **fields: Any) -> TaskReport:
     return records.task_report(written=list(files), **fields)
 
 
-def test_a_tables_layout_is_that_of_all_its_files_and_of_the_table_itself(tmp_path: Path) -> None:
-    by = records.pins(tmp_path, known={"t": PinnedTable("t", Layout(A))})
-    found = layouts(report(written("t", B), written("new", BA), written("new", AB)), by)
-    assert {folder: layout.names for folder, layout in found.items()} == {"t": ["a", "b"], "new": ["b", "a"]}
-
-
-def test_tables_with_the_same_columns_share_one_layout(tmp_path: Path) -> None:
-    found = layouts(report(written("t", A), written("u", A)), records.pins(tmp_path))
-    assert found["t"] == found["u"]
-
-
 def test_files_that_go_together_are_no_reason_to_begin_again(tmp_path: Path) -> None:
     assert (
-        table_rules(tmp_path).objection(report(written("t", A), written("t", AB)), records.pins(tmp_path))
+        objections(tmp_path).objection(report(written("t", A), written("t", AB)), records.pins(tmp_path))
         is None
     )
 
@@ -69,7 +59,7 @@ def test_files_that_go_together_are_no_reason_to_begin_again(tmp_path: Path) -> 
 def test_a_new_tables_column_keeps_the_name_that_it_got_for_the_sake_of_kafkas(tmp_path: Path) -> None:
     field = pa.field("schema_id_0", pa.int64(), metadata={"distributary.source": "schema_id"})
     total, by = report(written("t", pa.schema([field]))), records.pins(tmp_path)
-    assert table_rules(tmp_path).objection(total, by) is None
+    assert objections(tmp_path).objection(total, by) is None
     assert layouts(total, by)["t"].names == ["schema_id_0"]
 
 
@@ -78,32 +68,32 @@ def test_tasks_that_named_columns_differently_begin_again_with_one_layout(tmp_pa
         [("a", pa.int64()), pa.field("A__1", pa.string(), metadata={"distributary.source": "A"})]
     )
     total, by = report(written("t", UPPER), written("t", lower)), records.pins(tmp_path)
-    again = table_rules(tmp_path).objection(total, by)
+    again = objections(tmp_path).objection(total, by)
     assert again is not None
     assert again.tables.known["t"].layout.names[0] == "A"
 
 
 def test_tasks_that_met_different_types_begin_again_with_the_first_ones(tmp_path: Path) -> None:
     total = report(written("t", pa.schema([("a", pa.string())])), written("t", A))
-    again = table_rules(tmp_path).objection(total, records.pins(tmp_path))
+    again = objections(tmp_path).objection(total, records.pins(tmp_path))
     assert again is not None
     assert again.tables.known["t"].layout.columns.field("a").type == pa.string()
 
 
 def test_a_table_that_somebody_made_meanwhile_decides_what_its_columns_are(tmp_path: Path) -> None:
     make_table(tmp_path, "t", pa.schema([("a", pa.string())]))
-    again = table_rules(tmp_path).objection(report(written("t", A)), records.pins(tmp_path))
+    again = objections(tmp_path).objection(report(written("t", A)), records.pins(tmp_path))
     assert again is not None
     assert again.tables.known["t"].layout.columns.field("a").type == pa.string()
 
 
 def test_a_table_that_somebody_made_meanwhile_and_that_fits_is_taken_as_it_is(tmp_path: Path) -> None:
     make_table(tmp_path, "t", B)
-    assert table_rules(tmp_path).objection(report(written("t", A)), records.pins(tmp_path)) is None
+    assert objections(tmp_path).objection(report(written("t", A)), records.pins(tmp_path)) is None
 
 
 def test_the_largest_new_tables_are_kept_where_there_is_room_for_some_only(tmp_path: Path) -> None:
-    over = table_rules(tmp_path, {"old": PinnedTable("old", Layout(A))}, route={"max_tables": 3})
+    over = objections(tmp_path, {"old": PinnedTable("old", Layout(A))}, route={"max_tables": 3})
     files = [
         written(name, A, rows) for name, rows in (("few", 1), ("b", 5), ("many", 9), ("a", 5), ("few", 2))
     ]
@@ -118,21 +108,16 @@ def test_the_table_for_records_without_an_entity_counts_as_none(tmp_path: Path) 
     strict = {"new_entity": "fail", "no_entity": {"table": "strays"}}
     by = records.pins(tmp_path)
     for policies in (strict, {**strict, "new_entity": "quarantine"}):
-        over = table_rules(
+        over = objections(
             tmp_path, {"old": PinnedTable("old", Layout(A))}, route={"max_tables": 1}, policies=policies
         )
         total = report(written("strays", A), written("old", A))
         assert over.objection(total, by) is None
         over.check_policies(total, by)
-    over = table_rules(
+    over = objections(
         tmp_path, {"strays": PinnedTable("", Layout(A))}, route={"max_tables": 1}, policies=strict
     )
-    assert over.room() == 1
-
-
-def test_new_entities_that_go_to_quarantine_need_no_room(tmp_path: Path) -> None:
-    assert table_rules(tmp_path, policies={"new_entity": "quarantine"}).room() == 0
-    assert table_rules(tmp_path, route={"max_tables": 5}).room() == 5
+    assert over.new_tables.room() == 1
 
 
 @given(
@@ -147,7 +132,7 @@ def test_what_is_decided_does_not_depend_on_which_task_reported_first(
     """Which tables are kept is a matter of rows; layouts at odds are settled once, and then hold everything."""
     layouts = (A, B, AB, BA, A)
     with TemporaryDirectory() as folder:
-        over = table_rules(Path(folder), route={"max_tables": room})
+        over = objections(Path(folder), route={"max_tables": room})
         by = records.pins(Path(folder))
         decided = []
         for _ in range(2):
@@ -166,7 +151,7 @@ def test_what_is_decided_does_not_depend_on_which_task_reported_first(
 
 def test_a_stop_that_a_worker_met_ends_the_batch(tmp_path: Path) -> None:
     with pytest.raises(PolicyStopped, match="batch 7: table t: no"):
-        table_rules(tmp_path).objection(report(stops=["table t: no"]), records.pins(tmp_path))
+        objections(tmp_path).objection(report(stops=["table t: no"]), records.pins(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -182,14 +167,14 @@ def test_what_the_settings_call_a_failure_stops_the_run(
     tmp_path: Path, policies: dict[str, str], total: TaskReport, why: str
 ) -> None:
     with pytest.raises(PolicyStopped, match=why):
-        table_rules(tmp_path, policies=policies).check_policies(total, records.pins(tmp_path))
+        objections(tmp_path, policies=policies).check_policies(total, records.pins(tmp_path))
 
 
 def test_records_that_were_decoded_but_do_not_fit_their_table_are_not_called_undecodable(
     tmp_path: Path,
 ) -> None:
     found = Counter(wider_type=1, incompatible_type=1, no_entity=1, table_limit=1, constraint=1)
-    strict = table_rules(tmp_path, policies={"undecodable": "fail"})
+    strict = objections(tmp_path, policies={"undecodable": "fail"})
     strict.check_policies(report(quarantined=found), records.pins(tmp_path))
 
 
@@ -208,8 +193,8 @@ def test_a_table_that_would_grow_stops_the_run_where_the_settings_say_so(
     grown = Growth("t", (2, (0,)), 2, (records.TOPIC, 1, 17))
     total = report(written("t", AB), growths=[grown])
     with pytest.raises(error, match=r"table t: schema 2 brings b, first at game-events/1/17"):
-        table_rules(tmp_path, known, **groups).check_policies(total, by)
-    table_rules(tmp_path, known).check_policies(total, by)
+        objections(tmp_path, known, **groups).check_policies(total, by)
+    objections(tmp_path, known).check_policies(total, by)
 
 
 NARROW = pa.schema([("a", pa.int32())])
@@ -225,7 +210,7 @@ def test_tables_are_written_again_as_wide_as_their_records_ask_the_oldest_schema
     known = {
         name: PinnedTable(name, Layout(NARROW), frozenset({"a"} if name == "u" else ())) for name in "tu"
     }
-    over = table_rules(tmp_path, known, policies={"wider_type": "widen"})
+    over = objections(tmp_path, known, policies={"wider_type": "widen"})
     by = records.pins(tmp_path, known=known)
     wishes = [
         Wish("t", "t", (10, ()), real),
@@ -255,19 +240,7 @@ def test_a_column_that_would_become_wider_stops_the_run_where_the_settings_say_s
     total = report(
         written("t", wide.layout.columns), growths=[Growth("t", (2, (0,)), 2, (records.TOPIC, 1, 17))]
     )
-    table_rules(tmp_path, known, policies=groups).check_policies(total, by)
-    strict = table_rules(tmp_path, known, policies=groups, decode={"evolution": "fail"})
+    objections(tmp_path, known, policies=groups).check_policies(total, by)
+    strict = objections(tmp_path, known, policies=groups, decode={"evolution": "fail"})
     with pytest.raises(EvolutionStopped, match=r"table t: schema 2 brings a, first at game-events/1/17"):
         strict.check_policies(total, by)
-
-
-def test_tables_that_records_wait_for_are_admitted_as_far_as_there_is_room(tmp_path: Path) -> None:
-    over = table_rules(tmp_path, route={"max_tables": 3})
-    total = report(written(records.folder("x"), A), newcomers=Counter(p=1, q=3, r=2))
-    answered = over.admitted(total, records.pins(tmp_path), last=False)
-    assert answered.tables.admitted == {records.folder(name) for name in "xqr"}
-    assert answered.turn.tables_final
-    roomy = table_rules(tmp_path, route={"max_tables": 4}).admitted(total, records.pins(tmp_path), last=False)
-    assert len(roomy.tables.admitted) == 4
-    assert not roomy.turn.tables_final
-    assert roomy.tables.new_tables == 3

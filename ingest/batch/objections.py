@@ -1,0 +1,85 @@
+"""What stands against what a pass wrote: too many tables, columns too narrow or at odds, a policy that says `fail`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from distributary.errors import PolicyStopped
+from distributary.ingest.batch.new_tables import NewTables
+from distributary.ingest.batch.policies import check_counts, check_growth
+from distributary.ingest.batch.written_layouts import granted, holds, layouts
+from distributary.ingest.columns.growth import GrowthRules, grown
+from distributary.ingest.columns.layout import NO_COLUMNS, Layout
+from distributary.ingest.evolution.rules import Rules
+from distributary.ingest.kafka.columns import payload_layout
+from distributary.ingest.pins import PinnedTable, Pins
+from distributary.ingest.tables.known_tables import TableBook
+from distributary.ingest.tables.state import fixed_columns
+from distributary.ingest.worker.report import TaskReport
+
+
+class Objections:
+    """Holds one batch's reports against the settings; `known` are the tables that were there when it began."""
+
+    def __init__(self, rules: Rules, tables: TableBook, known: Mapping[str, PinnedTable]) -> None:
+        self._rules, self._tables, self._known = rules, tables, known
+        self.new_tables = NewTables(rules, known)
+
+    def objection(self, total: TaskReport, pins: Pins) -> Pins | None:
+        """The pins to do the whole batch again with, where what was written cannot stay; None where it can."""
+        if total.stops:
+            raise PolicyStopped(f"batch {pins.batch.id}: {total.stops[0]}")
+        return (
+            self.new_tables.over_the_limit(total, pins)
+            or self._too_narrow(total, pins)
+            or self._layouts_at_odds(total, pins)
+        )
+
+    def check_policies(self, total: TaskReport, pins: Pins) -> None:
+        """Raises PolicyStopped or EvolutionStopped where the settings say `fail` to what was met."""
+        check_counts(self._rules.policies, pins.batch.id, total.counts, self.new_tables.written_to(total))
+        check_growth(self._rules, total.files.growths, self._known, layouts(total, pins))
+
+    def _too_narrow(self, total: TaskReport, pins: Pins) -> Pins | None:
+        """With the columns of tables as wide as records ask for."""
+        if not total.files.wishes:
+            return None
+        wide = granted(total.files.wishes, pins.tables.known, layouts(total, pins))
+        return replace(pins, tables=replace(pins.tables, known=wide))
+
+    def _layouts_at_odds(self, total: TaskReport, pins: Pins) -> Pins | None:
+        wanted = layouts(total, pins)
+        fixed = self._of_tables_met(total, pins, wanted)
+        agree: dict[tuple[Layout, Layout], bool] = {}
+        for written in total.files.written:
+            if written.entity is None:
+                continue
+            layout, folder = wanted[written.file.table], written.file.table
+            key = (layout, written.layout)
+            if key not in agree:
+                agree[key] = holds(layout, written.layout)
+            if not agree[key]:
+                was = pins.tables.known.get(folder, PinnedTable(written.entity, NO_COLUMNS))
+                fixed.setdefault(folder, replace(was, layout=layout))
+        if not fixed:
+            return None
+        return replace(pins, tables=replace(pins.tables, known={**pins.tables.known, **fixed}))
+
+    def _of_tables_met(
+        self, total: TaskReport, pins: Pins, wanted: Mapping[str, Layout]
+    ) -> dict[str, PinnedTable]:
+        """Tables that somebody else made and whose columns do not go with what was written provisionally."""
+        new = {
+            written.file.table: written.entity
+            for written in total.files.written
+            if written.entity is not None and written.file.table not in pins.tables.known
+        }
+        columns = self._rules.columns
+        states = self._tables.states(new)
+        there = {folder: payload_layout(columns, state.layout) for folder, state in states.items()}
+        return {
+            folder: PinnedTable(new[folder], layout, fixed_columns(states[folder]))
+            for folder, layout in there.items()
+            if not holds(grown(layout, wanted[folder].columns, GrowthRules()), wanted[folder])
+        }

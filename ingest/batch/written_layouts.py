@@ -1,0 +1,52 @@
+"""The columns that tables must have, by what was written for them and by what records wish for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from distributary.ingest.columns.differences import differences
+from distributary.ingest.columns.growth import GrowthRules, changes, grown
+from distributary.ingest.columns.layout import NO_COLUMNS, Layout
+from distributary.ingest.pins import PinnedTable, Pins, by_age
+from distributary.ingest.worker.report import TaskReport, Wish
+
+
+def layouts(total: TaskReport, pins: Pins) -> dict[str, Layout]:
+    """The payload columns that each table written to must have, by folder."""
+    found = {folder: table.layout for folder, table in pins.tables.known.items()}
+    merged: dict[tuple[Layout, Layout], Layout] = {}
+    touched: dict[str, Layout] = {}
+    for written in total.files.written:
+        if written.entity is None:
+            continue
+        before = touched.get(written.file.table, found.get(written.file.table, NO_COLUMNS))
+        key = (before, written.layout)
+        if key not in merged:
+            merged[key] = grown(before, written.layout.columns, GrowthRules())
+        touched[written.file.table] = merged[key]
+    return touched
+
+
+def holds(whole: Layout, part: Layout) -> bool:
+    """Whether every column of `part` is in `whole` by the same name, type and origin."""
+    return not changes(whole.columns, part.columns) and not any(differences(whole.columns, part.columns))
+
+
+def granted(
+    wishes: Sequence[Wish], tables: Mapping[str, PinnedTable], written: Mapping[str, Layout]
+) -> dict[str, PinnedTable]:
+    """The tables with columns as wide as wished for; the oldest schema's wish counts where two do not go together.
+
+    `written` are the payload columns of those that were written to, new ones among them.
+    """
+    found = dict(tables)
+    merged: dict[tuple[Layout, Layout, frozenset[str]], Layout] = {}
+    for wish in sorted(wishes, key=lambda wish: (wish.table, by_age(wish.key))):
+        was = found.get(wish.table) or PinnedTable(wish.entity, written.get(wish.table, NO_COLUMNS))
+        key = (was.layout, wish.layout, was.fixed)
+        if key not in merged:
+            rules = GrowthRules(widens=True, fixed=was.fixed)
+            merged[key] = grown(was.layout, wish.layout.columns, rules)
+        found[wish.table] = replace(was, layout=merged[key])
+    return found
