@@ -17,9 +17,9 @@ from distributary.codecs.changes_between import Changes, changes_between
 from distributary.ingest.inference import entities, topic
 from distributary.ingest.kafka.connection import connect
 from distributary.ingest.kafka.source import TopicReader
-from distributary.ingest.schemas.entity_location import EntitySchemas, location_of
 from distributary.ingest.schemas.hints import hinted, hints_of
-from distributary.ingest.schemas.location import SchemaLocation
+from distributary.ingest.schemas.inferred_per_entity import EntitySchemas, location_of
+from distributary.ingest.schemas.inferred_schemas import SchemaLocation
 from distributary.ingest.session import pipeline_session
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.spark.jvm import jvm_needed

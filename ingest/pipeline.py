@@ -21,7 +21,7 @@ from distributary.ingest.batch.rewrite import Rewriter
 from distributary.ingest.batch.runner import BatchRunner, Done
 from distributary.ingest.batch.spark_decode import check_decoders
 from distributary.ingest.batch.sweep import sweep
-from distributary.ingest.checkpoint.consistency import check_continuity
+from distributary.ingest.checkpoint.against_spark import check_continuity
 from distributary.ingest.checkpoint.earlier_runs import earlier_commits, start_from
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import (
@@ -43,8 +43,8 @@ from distributary.ingest.pins import Decoding, WorkerRules
 from distributary.ingest.progress import Progress
 from distributary.ingest.routing.read_ahead import ReadExpression, read_in_session
 from distributary.ingest.schemas.known_schemas import SchemaBook, same_columns
+from distributary.ingest.schemas.pinned_schemas import PinsStore
 from distributary.ingest.schemas.registry_wait import RegistryWait
-from distributary.ingest.schemas.store import PinsStore
 from distributary.ingest.schemas.subjects import inferred_subject, key_subjects, value_subjects
 from distributary.ingest.settings.groups import Decode, Route, Sink
 from distributary.ingest.settings.model import Settings

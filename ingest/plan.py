@@ -18,9 +18,9 @@ from distributary.ingest.evolution.planner import Planner, Step, TablePlan
 from distributary.ingest.evolution.rules import rules_of
 from distributary.ingest.evolution.watched import WatchedSubject, watched_subjects
 from distributary.ingest.routing.read_ahead import ReadExpression, read_ahead
-from distributary.ingest.schemas.entity_location import EntitySchemas, location_of
+from distributary.ingest.schemas.inferred_per_entity import EntitySchemas, location_of
 from distributary.ingest.schemas.mixed import MixedSchemas
-from distributary.ingest.schemas.store import PinsStore
+from distributary.ingest.schemas.pinned_schemas import PinsStore
 from distributary.ingest.schemas.subjects import inferred_subject, value_subjects
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.tables.known_tables import TableBook

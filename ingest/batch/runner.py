@@ -14,7 +14,7 @@ from distributary.ingest.batch.decide import Before
 from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.batch.rewrite import Rewriter
 from distributary.ingest.batch.sweep import sweep_batch
-from distributary.ingest.checkpoint.consistency import check_manifest
+from distributary.ingest.checkpoint.against_spark import check_manifest
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.tables.change import PlannedChange
 

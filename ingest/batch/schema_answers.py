@@ -16,7 +16,7 @@ from distributary.ingest.pins import (
     Pins,
     RecordKey,
 )
-from distributary.ingest.schemas.entity_location import entity_name
+from distributary.ingest.schemas.inferred_per_entity import entity_name
 from distributary.ingest.schemas.known_schemas import Learned, SchemaBook
 from distributary.ingest.worker.report import Questions
 

@@ -14,7 +14,7 @@ from distributary.codecs.types.walk import alike, pairs
 from distributary.ingest.columns.layout import restrict, source_of
 from distributary.ingest.conform.converters import Cast, Converter, Fields, Keep, Lists, Maps, Narrow, Structs
 from distributary.ingest.conform.misfits import FitPolicies, Kind, Misfit, Trouble, trouble
-from distributary.ingest.conform.rescued import json_text
+from distributary.ingest.conform.rescued_text import json_text
 
 _NOTHING = pa.schema([])
 

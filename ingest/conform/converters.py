@@ -14,7 +14,7 @@ from distributary.codecs.types.masks import is_valid
 from distributary.codecs.types.walk import around, held, places
 from distributary.ingest.conform.exact_values import cast_exactly, cast_where_exact
 from distributary.ingest.conform.misfits import Misfit, Trouble, misfits_at
-from distributary.ingest.conform.rescued import json_values, key_text
+from distributary.ingest.conform.rescued_text import json_values, key_text
 
 Converted = tuple[pa.Array, list[Misfit]]
 

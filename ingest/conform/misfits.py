@@ -12,7 +12,7 @@ import pyarrow as pa
 from distributary.codecs.types.fields import part
 from distributary.codecs.types.masks import Mask, Rows
 from distributary.errors import PolicyStopped
-from distributary.ingest.conform.rescued import json_values
+from distributary.ingest.conform.rescued_text import json_values
 
 Kind = Literal["new_field", "wider_type", "incompatible_type"]
 

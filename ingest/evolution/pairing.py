@@ -9,7 +9,7 @@ from distributary.ingest.checkpoint.histories import Histories, History
 from distributary.ingest.evolution.candidates import Candidate, Candidates
 from distributary.ingest.evolution.transitions import Transitions, same_name
 from distributary.ingest.pins import PinnedRecord, PinnedTable, RecordKey
-from distributary.ingest.schemas.entity_location import entity_name
+from distributary.ingest.schemas.inferred_per_entity import entity_name
 from distributary.registry.base import Schema
 
 

@@ -1,4 +1,4 @@
-"""What the driver does when a record type brings something new: restart, take it in, stop, or leave it out."""
+"""The settings that say what becomes of something new which a record type brings."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ from distributary.ingest.inference.topic import records_to_infer
 from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.source import TopicReader
 from distributary.ingest.routing.routes import as_text
-from distributary.ingest.schemas.entity_location import NO_FIELDS, EntitySchemas, entity_name
 from distributary.ingest.schemas.hints import hints_of, with_hints
+from distributary.ingest.schemas.inferred_per_entity import NO_FIELDS, EntitySchemas, entity_name
 from distributary.ingest.settings.groups import Decode, Route
 from distributary.registry.base import Schema
 

@@ -16,8 +16,8 @@ from distributary.ingest.inference.bound import Looked, bounded, check_bound
 from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.kafka.source import TopicReader
-from distributary.ingest.schemas.entity_location import growing_of
 from distributary.ingest.schemas.hints import hinted, hints_of
+from distributary.ingest.schemas.inferred_per_entity import growing_of
 from distributary.ingest.settings.groups import Decode
 from distributary.registry.base import Schema
 

@@ -20,7 +20,7 @@ from distributary.codecs.notebook.subject import SubjectDecoding, rescuing
 from distributary.errors import ConfigError, SchemaNotFound, UnknownFieldException
 from distributary.files import numbered
 from distributary.ingest.schemas.hints import hinted, hints_of
-from distributary.ingest.schemas.location import SUFFIX, SchemaLocation
+from distributary.ingest.schemas.inferred_schemas import SUFFIX, SchemaLocation
 from distributary.registry.base import Schema
 
 LOCATION, KEY = "schemaLocation", "schemaLocationKey"

@@ -17,7 +17,7 @@ from distributary.codecs.types.masks import Rows
 from distributary.codecs.wire.header import Frames, bodies
 from distributary.ingest.pins import newest_of_entities
 from distributary.ingest.routing.routes import Records, as_entities, entities
-from distributary.ingest.schemas.entity_location import NO_FIELDS, entity_name
+from distributary.ingest.schemas.inferred_per_entity import NO_FIELDS, entity_name
 from distributary.ingest.worker.families import Families, Part
 from distributary.ingest.worker.placement import decode, place
 from distributary.ingest.worker.record_group import Batch, Named, Own

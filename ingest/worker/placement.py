@@ -14,7 +14,7 @@ from distributary.codecs.types.masks import Codes, Rows
 from distributary.errors import ConfigError, PolicyStopped
 from distributary.ingest import pins as reasons
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.conform.rescued import joined
+from distributary.ingest.conform.rescued_text import joined
 from distributary.ingest.kafka.columns import kafka_arrays, kafka_fields
 from distributary.ingest.kafka.offset_spans import committed, place_of
 from distributary.ingest.kafka.records import TEXT

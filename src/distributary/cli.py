@@ -17,6 +17,7 @@ from distributary import __version__
 from distributary.commands import demo as commands_demo
 from distributary.commands import infer as commands_infer
 from distributary.commands import plan as commands_plan
+from distributary.commands import resolve as commands_resolve
 from distributary.commands import run as commands_run
 from distributary.commands import schema as commands_schema
 from distributary.commands import settings as commands_settings
@@ -47,7 +48,7 @@ app = typer.Typer(
 
 app.command()(commands_run.run)
 
-app.command()(commands_run.resolve)
+app.command()(commands_resolve.resolve)
 
 app.command()(commands_infer.infer)
 

@@ -18,8 +18,8 @@ from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.progress import Silent
 from distributary.ingest.routing.read_ahead import ReadExpression
 from distributary.ingest.schemas.known_schemas import SchemaBook
+from distributary.ingest.schemas.pinned_schemas import PinsStore
 from distributary.ingest.schemas.registry_wait import RegistryWait
-from distributary.ingest.schemas.store import PinsStore
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.tables.change import create

@@ -26,7 +26,7 @@ from distributary.ingest.checkpoint.manifest_file import ManifestStore
 from distributary.ingest.columns.growth import extend
 from distributary.ingest.columns.table_and_column_names import CHANGES_TABLE
 from distributary.ingest.pins import PinnedRecord, RecordKey
-from distributary.ingest.schemas.store import PinsStore
+from distributary.ingest.schemas.pinned_schemas import PinsStore
 from distributary.producer_sim.stack.local import LocalStack
 from distributary.registry.base import Schema
 from distributary.registry.confluent.options import RegistryOptions

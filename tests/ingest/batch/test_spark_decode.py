@@ -26,7 +26,7 @@ from distributary.ingest.batch.passes import Workers
 from distributary.ingest.batch.spark_decode import check_decoders, spark_decoded
 from distributary.ingest.pins import PinnedRecord, Pins
 from distributary.ingest.routing.parser import native_tree
-from distributary.ingest.schemas.entity_location import NO_FIELDS
+from distributary.ingest.schemas.inferred_per_entity import NO_FIELDS
 from distributary.ingest.settings.groups import Route
 from distributary.ingest.worker.fields_seen import LackedField, Sighting
 from distributary.ingest.worker.report import TaskReport

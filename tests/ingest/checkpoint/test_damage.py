@@ -21,7 +21,7 @@ from distributary.ingest.checkpoint.manifest_file import ManifestStore
 from distributary.ingest.checkpoint.rewritten import RewrittenFiles
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.parquet.data_file import DataFile
-from distributary.ingest.schemas.store import PinsStore
+from distributary.ingest.schemas.pinned_schemas import PinsStore
 from distributary.registry.base import Schema
 
 CREATED = TableChange("t", "created", "a", "bigint", "", None, None, None, None)

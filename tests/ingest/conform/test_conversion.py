@@ -19,7 +19,7 @@ from distributary.ingest.columns.layout import restrict, source_of
 from distributary.ingest.conform.conversion import Conformed, conversion_for
 from distributary.ingest.conform.misfits import Policy
 from distributary.ingest.conform.nested import fill
-from distributary.ingest.conform.rescued import json_values
+from distributary.ingest.conform.rescued_text import json_values
 
 EMPTY = pa.schema([])
 NONE_RESERVED: frozenset[str] = frozenset()

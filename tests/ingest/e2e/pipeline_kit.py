@@ -22,7 +22,7 @@ from distributary.ingest.failpoints import VARIABLE
 from distributary.ingest.parquet.data_file import owner
 from distributary.ingest.progress import Progress
 from distributary.ingest.run import run
-from distributary.ingest.schemas.entity_location import schema_folder
+from distributary.ingest.schemas.inferred_per_entity import schema_folder
 from distributary.ingest.settings.model import Settings, load
 from distributary.ingest.supervisor import Outcome
 from distributary.producer_sim.demo.background_run import BackgroundRun

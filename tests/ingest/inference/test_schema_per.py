@@ -9,7 +9,7 @@ import pytest
 from tests.ingest.pipelines import settings
 
 from distributary.ingest.checkpoint.generation import fingerprint
-from distributary.ingest.schemas.entity_location import EntitySchemas, location_of
+from distributary.ingest.schemas.inferred_per_entity import EntitySchemas, location_of
 
 PER_ENTITY = {"format": "json", "schema_per": "entity"}
 

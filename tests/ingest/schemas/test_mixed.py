@@ -13,11 +13,11 @@ from distributary.codecs.base import INFERRED, load_codec
 from distributary.errors import RegistryUnavailable, SchemaNotFound
 from distributary.ingest.pins import newest_inferred
 from distributary.ingest.progress import Silent
+from distributary.ingest.schemas.inferred_schemas import SchemaLocation
 from distributary.ingest.schemas.known_schemas import SchemaBook
-from distributary.ingest.schemas.location import SchemaLocation
 from distributary.ingest.schemas.mixed import MixedSchemas
+from distributary.ingest.schemas.pinned_schemas import PinsStore
 from distributary.ingest.schemas.registry_wait import RegistryWait
-from distributary.ingest.schemas.store import PinsStore
 from distributary.registry.base import Schema
 from distributary.registry.memory import MemoryRegistry
 

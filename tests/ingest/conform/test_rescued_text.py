@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.ingest.conform.rescued import joined
+from distributary.ingest.conform.rescued_text import joined
 
 OBJECTS = st.none() | st.dictionaries(st.text(), st.integers() | st.text(), min_size=1)
 

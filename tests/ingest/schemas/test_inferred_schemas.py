@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from distributary.errors import BadSchema, SchemaNotFound
-from distributary.ingest.schemas.location import SchemaLocation
+from distributary.ingest.schemas.inferred_schemas import SchemaLocation
 from distributary.registry.base import Guid, Schema
 
 

@@ -10,7 +10,7 @@ import pytest
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.pins import RecordKey
-from distributary.ingest.schemas.store import PinsStore
+from distributary.ingest.schemas.pinned_schemas import PinsStore
 from distributary.registry.base import Guid, Reference, Schema
 
 PROTOBUF = Schema(

@@ -19,7 +19,7 @@ from distributary.errors import BadSchema, ConfigError, SchemaNotFound
 from distributary.files import file_lock, make_folder, numbered, write_once
 from distributary.ingest.columns.table_and_column_names import ENTITY, table_name
 from distributary.ingest.schemas.hints import with_hints
-from distributary.ingest.schemas.location import SUFFIX, SchemaLocation, file_text
+from distributary.ingest.schemas.inferred_schemas import SUFFIX, SchemaLocation, file_text
 from distributary.ingest.schemas.subjects import inferred_subject
 from distributary.ingest.settings.groups import Decode
 from distributary.registry.base import Schema, SchemaRef, SubjectVersion

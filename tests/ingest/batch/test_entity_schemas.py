@@ -23,10 +23,10 @@ from distributary.ingest.columns.layout import Layout
 from distributary.ingest.pins import PinnedTable, Pins
 from distributary.ingest.pipeline import run_rules
 from distributary.ingest.progress import Silent
-from distributary.ingest.schemas.entity_location import EntitySchemas
+from distributary.ingest.schemas.inferred_per_entity import EntitySchemas
 from distributary.ingest.schemas.known_schemas import SchemaBook
+from distributary.ingest.schemas.pinned_schemas import PinsStore
 from distributary.ingest.schemas.registry_wait import RegistryWait
-from distributary.ingest.schemas.store import PinsStore
 
 SUBJECT = "inferred:games"
 GO = PinnedTable("go", Layout(pa.schema([("score", pa.int64())])))

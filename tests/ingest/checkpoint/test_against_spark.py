@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from distributary.errors import CheckpointMismatch
-from distributary.ingest.checkpoint.consistency import check_continuity, check_manifest
+from distributary.ingest.checkpoint.against_spark import check_continuity, check_manifest
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation, World, born
 from distributary.ingest.checkpoint.manifest import BatchPins, Counts, Manifest
