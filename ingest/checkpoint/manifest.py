@@ -47,7 +47,7 @@ class TableFiles:
     folder  the table's folder, relative to the sink's root
     app_id  the transaction's application id; its version is the batch id
     layout  the table's payload columns once this batch is in (for a table of ours: all its columns)
-    native  whether delta-rs commits the files, and not Spark's writer
+    native  whether a log entry of ours commits the files, and not Spark's writer
     """
 
     folder: str
