@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.metadata import entry_points
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
 
-from distributary.codecs.base import BUILT_IN
+from distributary.codecs.base import BUILT_IN, codec_names
 from distributary.ingest.columns import table_and_column_names as names
 from distributary.ingest.settings.passed_on_options import ClientOptions
 from distributary.ingest.settings.refused_kafka_options import check_kafka, check_spark, spark_options
@@ -108,8 +107,7 @@ class Decode(Group):
     @field_validator("format")
     @classmethod
     def _known(cls, name: str) -> str:
-        known = _known_formats()
-        if name not in known:
+        if name not in BUILT_IN and name not in (known := codec_names()):
             raise ValueError(f"no codec goes by this name; there are: {', '.join(known)}")
         return name
 
@@ -339,7 +337,3 @@ class Spark(Group):
 
 def _a(noun: str) -> str:
     return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
-
-
-def _known_formats() -> list[str]:
-    return sorted({*BUILT_IN, *(point.name for point in entry_points(group="distributary.codecs"))})

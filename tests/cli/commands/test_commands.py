@@ -203,10 +203,11 @@ def test_an_interrupted_simulation_keeps_its_truth(settings: Path, tmp_path: Pat
     assert json.loads(truth.read_text())["records"] < 1_000_000
 
 
-# A JVM a signal: Ctrl-C, too, ends a command in good order in test_an_interrupted_simulation_keeps_its_truth.
+# A JVM a signal: Ctrl-C ends a command in test_an_interrupted_simulation_keeps_its_truth, SIGTERM a run in test_signals.
+@pytest.mark.heavy
 @pytest.mark.stack
 @pytest.mark.spark
-@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.heavy), signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_ended_while_spark_starts_leaves_no_jvm(number: signal.Signals, settings: Path) -> None:
     with subprocess.Popen(command("run", settings), stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None

@@ -105,6 +105,8 @@ def test_errors_are_survived_within_the_run(kit: PipelineKit, fail_at: Callable[
     assert attempts == {0: 1, 1: 2}, "begun again once before it was decided"
 
 
+# The first batch at every point; the errors above are a second batch's, at every point, too.
+@pytest.mark.heavy
 def test_the_very_first_batch_is_brought_to_its_end(kit: PipelineKit, fail_at: Callable[..., None]) -> None:
     send_first(kit)
     for point in POINTS:

@@ -58,10 +58,9 @@ for attempt in (
 """
 
 
-# A JVM a moment: `make test` has the one before any query.
-@pytest.mark.parametrize(
-    "moment", ["count", *(pytest.param(later, marks=pytest.mark.heavy) for later in ("query", "batch"))]
-)
+# A JVM a moment: tests/ingest/spark/test_jvm.py has one that dies while a command asks Kafka.
+@pytest.mark.heavy
+@pytest.mark.parametrize("moment", ["count", "query", "batch"])
 def test_a_run_whose_jvm_dies_says_so_and_the_next_one_goes_on(moment: str, kit: PipelineKit) -> None:
     kit.configured(supervisor={"failures": {"max": 3, "first_wait_seconds": 0}})
     kit.simulate(events=100)

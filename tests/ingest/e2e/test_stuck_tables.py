@@ -87,6 +87,8 @@ def test_a_table_lost_by_hand_waits_for_a_decision(
     assert all(table in one.where for one in differences if one.kind == "rows_missing")
 
 
+# One table waits and is decided above.
+@pytest.mark.heavy
 def test_several_tables_wait_and_are_decided_one_by_one(decided: PipelineKit) -> None:
     kit = decided
     lost = sorted(kit.folder_of(number) for number in (0, 2))

@@ -144,6 +144,8 @@ def test_spark_submits_master_and_settings_are_respected_and_a_session_without_d
     assert "made without spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension" in refused
 
 
+# A JVM for one sentence; the one above shows a session that is refused under `spark-submit`, too.
+@pytest.mark.heavy
 def test_spark_submit_without_the_jars_says_how_to_submit(tmp_path: Path) -> None:
     answer = submit(["--master", "local[1]"], tmp_path)
     assert "Delta is not on the class path" in answer.stdout, answer

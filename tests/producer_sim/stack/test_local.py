@@ -85,12 +85,13 @@ def assert_same_after(stack: LocalStack, name: str, again: object) -> None:
     assert other["id"] != first[1]["id"]
 
 
-# A crash is harder than an end in good order, which test_each_can_be_away_alone_and_comes_back has for either.
+# Both at once, and by a kill; test_each_can_be_away_alone_and_comes_back has either, ended in good order.
 @pytest.mark.heavy
 def test_topics_and_ids_survive_down_and_up(own: LocalStack) -> None:
     assert_same_after(own, "kept", own.down)
 
 
+@pytest.mark.heavy
 def test_topics_and_ids_survive_a_crash_of_both(own: LocalStack) -> None:
     def crash() -> None:
         own.broker.kill()
