@@ -26,13 +26,15 @@ def describe(record: PinnedRecord) -> str:
 RecordKey = tuple[SchemaRef, RecordPath]
 
 
-def by_age(key: RecordKey) -> tuple[bool, int, str, RecordPath]:
+def by_age(key: RecordKey) -> tuple[bool, bool, int, str, RecordPath]:
     """What record types are sorted by, wherever their order counts: the older schema first.
 
-    Ids count up as schemas are registered, and those of inferred versions away from zero. GUIDs have no age: they come last.
+    Inferred versions beside a registry's ids come before those: they count from -1 downwards, on a scale of their own. Ids count
+    up as schemas are registered. GUIDs have no age: they come last.
     """
     ref, path = key
-    return isinstance(ref, str), abs(ref) if isinstance(ref, int) else 0, str(ref), path
+    number = ref if isinstance(ref, int) else 0
+    return isinstance(ref, str), number >= 0, abs(number), str(ref), path
 
 
 # Where a record stands in Kafka: topic, partition, offset.

@@ -16,6 +16,7 @@ from distributary.values import (
     OptionalFile,
     Seconds,
     Secret,
+    TableFolder,
     WrongValues,
     bytes_of,
     dotted,
@@ -32,6 +33,7 @@ class Chosen(Group):
     size: Bytes = 1
     wait: Seconds = 0.0
     folder: Folder = Path("/")
+    tables: TableFolder = Path("/lake")
     file: OptionalFile = None
     password: Secret = None
 
@@ -88,9 +90,14 @@ def test_a_path_may_be_relative_to_the_settings_and_only_a_folder_of_tables_mind
     assert (chosen.folder, chosen.file) == (tmp_path / "lake", str(tmp_path / "50%.pem"))
 
 
-def test_no_folder_of_tables_is_in_one_with_a_percent_sign() -> None:
+def test_no_folder_of_tables_is_in_one_with_a_percent_sign_and_any_other_may_be() -> None:
+    within = {"folder": Path("/lake/50%off")}
     with pytest.raises(ValidationError, match="it is /lake/50%off/lake, and delta-rs takes % for"):
-        Chosen.model_validate({"folder": "lake"}, context={"folder": Path("/lake/50%off")})
+        Chosen.model_validate({"tables": "lake"}, context=within)
+    assert (
+        Chosen.model_validate({"folder": "checkpoint"}, context=within).folder
+        == within["folder"] / "checkpoint"
+    )
 
 
 def test_what_cannot_be_set_is_named_without_the_value() -> None:

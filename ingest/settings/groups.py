@@ -15,12 +15,12 @@ from distributary.registry.confluent.options import RegistryAccess
 from distributary.values import (
     Bytes,
     EmptyIsNone,
-    Folder,
     Group,
     Name,
     OptionalFolder,
     PositiveSeconds,
     Seconds,
+    TableFolder,
     Wrong,
     WrongValues,
 )
@@ -208,7 +208,7 @@ class Columns(Group):
 class Sink(Group):
     """Where the tables are."""
 
-    root: Folder
+    root: TableFolder
     """The folder of all tables, seen by driver and workers under the same path. Relative to the settings file; no URI."""
     mode: Literal["append"] = "append"
     """How rows land: `append` adds each record as a row."""

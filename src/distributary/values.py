@@ -136,6 +136,11 @@ def _folder(value: Any, info: ValidationInfo) -> Path:
     path = _path(value, info, "write a folder, for example ./lake")
     if "%" in str(value):
         raise ValueError("delta-rs takes % in a path for the start of an escape; write a path without it")
+    return path
+
+
+def _table_folder(value: Any, info: ValidationInfo) -> Path:
+    path = _folder(value, info)
     if "%" in str(path):
         raise ValueError(
             f"it is {path}, and delta-rs takes % for the start of an escape; write a whole path without it"
@@ -148,6 +153,9 @@ def _file_name(value: Any, info: ValidationInfo) -> str | None:
 
 
 Folder = Annotated[Path, BeforeValidator(_folder)]
+
+# A folder with tables in it, which delta-rs has to find.
+TableFolder = Annotated[Path, BeforeValidator(_table_folder)]
 
 EmptyIsNone = BeforeValidator(_empty_is_none)
 

@@ -25,8 +25,8 @@ def test_pins_reach_a_worker_as_they_are(tmp_path: Path) -> None:
     assert there.tables.known["t"].layout == layout
 
 
-def test_the_older_schema_comes_first_and_one_without_an_age_last() -> None:
-    in_order: list[RecordKey] = [(-1, ()), (1, (0,)), (1, (1,)), (-2, ()), (9, ()), (10, ()), (Guid("a"), ())]
+def test_the_older_schema_comes_first_inferred_versions_before_all_and_one_without_an_age_last() -> None:
+    in_order: list[RecordKey] = [(-1, ()), (-2, ()), (1, (0,)), (1, (1,)), (9, ()), (10, ()), (Guid("a"), ())]
     assert sorted(sorted(in_order, key=str), key=by_age) == in_order
 
 
