@@ -109,10 +109,17 @@ class Place:
         except Exception as error:  # noqa: BLE001 documents may be anything, and the library takes all for schemas
             raise _leads_nowhere(reference, error) from None
         target = replace(self, node=found.contents, name="", scope=found.resolver, whole=None)
-        # What was found by the name of a registry reference goes by its own id from there on.
-        return (
-            target._inside(found.contents, "") if _is_whole(_id_of(target.draft, found.contents)) else target
-        )
+        # What was found by the name of a registry reference goes by its own id from there on, if nothing else does.
+        return target._inside(found.contents, "") if target._is_at_its_id() else target
+
+    def _is_at_its_id(self) -> bool:
+        id_ = _id_of(self.draft, self.node)
+        if id_ is None or not _is_whole(id_):
+            return False
+        try:
+            return self.scope.lookup(id_.rstrip("#")).contents is self.node
+        except Unresolvable:
+            return False
 
     def _inside(self, node: Any, name: str) -> Place:
         draft = _draft_of(node, self.draft)
@@ -167,7 +174,8 @@ def _addressed(documents: Mapping[str, _Part]) -> dict[str, Resource[Any]]:
         outer, (node, draft) = waiting.pop()
         base = _base(outer, (node, draft))
         if base != outer:
-            at[base] = base, (node, draft)
+            # Of two with one id the first stays: files copied from another often keep its id.
+            at.setdefault(base, (base, (node, draft)))
         anchors[base] += draft.anchors_in(node)
         waiting += [(base, (one, _draft_of(one, draft))) for one in draft.subresources_of(node)]
     return {uri: _resource(part, anchors[base]) for uri, (base, part) in at.items()}

@@ -98,6 +98,22 @@ LIST = {
 }
 
 
+def test_documents_that_were_copied_with_their_id_keep_their_own_definitions() -> None:
+    def document(price: Any, **properties: Any) -> Any:
+        return {"$id": "http://x/root.json", **record(**properties), "definitions": {"price": price}}
+
+    priced = {"$ref": "#/definitions/price"}
+    common = document(TEXT, n=priced)
+    of_both = {"a": priced, "x": {"$ref": "common.json"}}
+    found = reader(document(INTEGER, **of_both), {"common.json": common}).schema
+    assert [found.field(name).type for name in ("a", "x")] == [LONG, pa.struct([("n", STRING)])]
+    one, two = document(INTEGER, n=priced), common
+    both = reader(record(a={"$ref": "one.json"}, b={"$ref": "two.json"}), {"one.json": one, "two.json": two})
+    assert [both.schema.field(name).type["n"].type for name in ("a", "b")] == [LONG, STRING]
+    alone = {**document(TEXT, x={"$ref": "#/definitions/mine"}), "definitions": {"mine": INTEGER}}
+    assert column_of(alone, **{"common.json": common}) == LONG
+
+
 def test_a_dynamic_reference_leads_to_the_outermost_anchor_of_its_name() -> None:
     assert column_of(record(x={"$ref": "http://x/list.json"}), **{"list.json": LIST}) == list_of(STRING)
     numbers = {
