@@ -23,6 +23,7 @@ from distributary.ingest.interruptible import Stopped
 from distributary.ingest.pipeline import Pipeline
 from distributary.ingest.progress import Progress, Summary
 from distributary.ingest.settings.groups import Budget
+from distributary.ingest.spark.error_classes import named
 from distributary.ingest.spark.jvm import jvm_needed
 from distributary.ingest.tables.change import PlannedChange
 
@@ -212,9 +213,12 @@ def _stop_quietly(query: StreamingQuery) -> None:
 
 
 def _sentence(error: BaseException) -> str:
-    """An error's first line: stack traces and what Spark adds to them are for --debug."""
-    text = str(error).strip() if isinstance(error, DistributaryError) else f"{type(error).__name__}: {error}"
-    return text if isinstance(error, DistributaryError) else text.splitlines()[0][:500]
+    """An error's first line, of Spark's the class alone, as its words quote rows: the rest is for --debug."""
+    if isinstance(error, DistributaryError):
+        return str(error).strip()
+    if why := named(error):
+        return f"Spark failed: {why}; --debug shows all"
+    return f"{type(error).__name__}: {error}".splitlines()[0][:500]
 
 
 # More would be too large for a float; no wait is that long.

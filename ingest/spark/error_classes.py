@@ -11,13 +11,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from py4j.java_gateway import is_instance_of
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
 # Error classes that the same rows meet again however often they are written.
 _ROW_REFUSED = re.compile(
     r"DELTA_VIOLATE_CONSTRAINT\w*|DELTA_NOT_NULL_CONSTRAINT\w*|DELTA_MISSING_NOT_NULL\w*|DELTA_GENERATED_COLUMN\w*"
     r"|DELTA_IDENTITY_COLUMNS_\w*|DELTA_FAILED_TO_MERGE_FIELDS\w*|DELTA_EXCEED_CHAR_VARCHAR_LIMIT|EXCEED_LIMIT_LENGTH"
-    r"|CAST_OVERFLOW\w*|CAST_INVALID_INPUT"
+    r"|CAST_OVERFLOW\w*|CAST_INVALID_INPUT|NUMERIC_VALUE_OUT_OF_RANGE\w*|INVALID_ARRAY_INDEX\w*|DATETIME_OVERFLOW"
+    # An expression of the table's, of a constraint or of a generated column, that cannot be worked out for the row.
+    r"|ARITHMETIC_OVERFLOW|BINARY_ARITHMETIC_OVERFLOW|DIVIDE_BY_ZERO|REMAINDER_BY_ZERO"
 )
 
 # Where Spark talks to its Python workers.
@@ -46,6 +49,25 @@ def refused_row(error: BaseException) -> str | None:
 def overflowed(error: BaseException) -> bool:
     """Whether a value was too large for the type it was to become: Java's own arithmetic, which has no error class."""
     return any(_is(one, "java.lang.ArithmeticException") and not _has_condition(one) for one in causes(error))
+
+
+def named(error: BaseException) -> str:
+    """What failed in the JVM, by the innermost error class and what that came of; empty for an error of Python's own.
+
+    Never the words: those of Spark and Delta quote rows.
+    """
+    try:
+        found = [(_name(one), _has_condition(one)) for one in causes(error)]
+    except (Py4JError, OSError):
+        # The JVM is gone.
+        return type(error).__name__
+    first = max((place for place, (_, told) in enumerate(found) if told), default=len(found) - 1)
+    return ", ".join(name for name, _ in found[max(first, 0) :])
+
+
+def _name(raised: Any) -> str:
+    name = str(raised.getClass().getSimpleName())
+    return f"{name} [{raised.getCondition()}]" if _has_condition(raised) else name
 
 
 def causes(error: BaseException) -> Iterator[Any]:

@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import TYPE_CHECKING
 
 from distributary.errors import CommitImpossible
+from distributary.ingest.spark.error_classes import named
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.spark_commit import commit_by_writer
 from distributary.ingest.tables.transaction import TableCommit
@@ -79,7 +80,7 @@ def _note(
         if on_commit is not None:
             on_commit(commit)
     elif isinstance(error, Exception):
-        _log.error("table %s, batch %s: %s", commit.table, commit.batch_id, error)
+        _log.error("table %s, batch %s: %s", commit.table, commit.batch_id, named(error) or error)
         errors.append(error)
     else:
         raise error

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from distributary.ingest.spark.error_classes import overflowed, refused_row, worker_died
+from distributary.ingest.spark.error_classes import named, overflowed, refused_row, worker_died
 
 
 def failure(frame: DataFrame) -> Exception:
@@ -91,6 +91,16 @@ REFUSED = [
     ("(a VARCHAR(3)) USING delta", "'long' AS a", "DELTA_EXCEED_CHAR_VARCHAR_LIMIT"),
     (f"(a BIGINT) {CHECK_CAST}", "5000000000 AS a", "CAST_OVERFLOW"),
     (f"(a STRING) {CHECK_CAST}", "'x' AS a", "CAST_INVALID_INPUT"),
+    (
+        "(a INT) USING delta TBLPROPERTIES (delta.constraints.i = '100 / a > 0')",
+        "0 AS a",
+        "DIVIDE_BY_ZERO",
+    ),
+    (
+        "(a INT, b INT GENERATED ALWAYS AS (a * 2)) USING delta",
+        "2000000000 AS a",
+        "ARITHMETIC_OVERFLOW",
+    ),
 ]
 
 
@@ -140,3 +150,12 @@ def test_a_date_too_large_for_a_timestamp_is_told_from_other_errors(spark: Spark
     assert overflowed(failure(spark.range(1).select(late.cast("timestamp_ntz"))))
     assert not overflowed(failure(spark.range(1).select(sql.expr("1 / id"))))
     assert not overflowed(failure(spark.range(1).select(sql.raise_error(sql.lit("overflow")))))
+
+
+def test_an_error_of_the_jvm_is_named_without_its_words(spark: SparkSession) -> None:
+    error = failure(spark.range(1).select(sql.expr("CAST(concat('Ada', id) AS INT)")))
+    assert "Ada" in str(error)
+    assert named(error).endswith("SparkNumberFormatException [CAST_INVALID_INPUT]") and "Ada" not in named(
+        error
+    )
+    assert named(OSError("No space left on device")) == ""
