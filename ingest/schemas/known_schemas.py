@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,11 +15,19 @@ from distributary.errors import BadSchema, SchemaNotFound
 from distributary.ingest import pins as reasons
 from distributary.ingest.columns.growth import GrowthRules, changes, grown
 from distributary.ingest.columns.layout import NO_COLUMNS
-from distributary.ingest.pins import PinnedRecord, RecordKey, Verdict, by_age, newest_of_entities
+from distributary.ingest.pins import PinnedRecord, RecordKey, Verdict, by_age, describe, newest_of_entities
 from distributary.ingest.schemas.inferred_per_entity import NO_FIELDS, EntityVersions
 from distributary.ingest.schemas.pinned_schemas import PinsStore
 from distributary.ingest.schemas.registry_wait import RegistryWait
 from distributary.registry.base import Answer, Schema, SchemaRef, SchemaRegistry
+
+_log = logging.getLogger(__name__)
+
+_UNUSABLE = (
+    "schema %s is kept in the checkpoint, and this version of distributary cannot use it: %s. Records that name it go to "
+    "quarantine (unusable_schema), keys that name it have no text. Register a schema that can be used and write with "
+    "that, or stop this run and go on with the version of distributary that ran before"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +54,7 @@ class SchemaBook:
         self._refusal_seconds = refusal_seconds
         self._inferred_subject: str | None = None
         self._refused: dict[RecordKey, tuple[Verdict, float]] = {}
+        self._unusable: dict[RecordKey, Verdict] = {}
         self._records: dict[RecordKey, PinnedRecord] = {}
         self._layouts: dict[RecordKey, pa.Schema] = {}
 
@@ -63,9 +73,11 @@ class SchemaBook:
         `inferred` is the one whose versions are inferred, not registered: those grow.
         The registry is waited for only where nothing is known yet: a pipeline whose schemas are all pinned starts
         without it. With `waiting` off it is not waited for even then: what is met later is asked for by itself.
+        What an earlier version could decode and this one cannot is refused, like a schema that never could be used.
+        Raises BadSchema for an inferred one of those: no record names it that could be refused.
         """
         for key, schema in self._store.read():
-            self._pin(key, schema)
+            self._pin_kept(PinnedRecord(key, schema))
         for subject in subjects:
             self._pin_subject(subject, waiting)
         self._inferred_subject = inferred
@@ -156,10 +168,10 @@ class SchemaBook:
         return [PinnedRecord((schema.id, ()), schema) for schema in found]
 
     def refused(self) -> dict[RecordKey, Verdict]:
-        """Record types that nobody knew when they were last asked for, which was not long ago."""
+        """Record types that nobody knew when they were last asked for, not long ago, and kept ones that cannot be used."""
         now = time.monotonic()
         self._refused = {key: kept for key, kept in self._refused.items() if kept[1] > now}
-        return {key: verdict for key, (verdict, _) in self._refused.items()}
+        return {**self._unusable, **{key: verdict for key, (verdict, _) in self._refused.items()}}
 
     def pin(self, records: Iterable[PinnedRecord]) -> None:
         """Make these decodable from now on, after every restart too."""
@@ -204,14 +216,23 @@ class SchemaBook:
             return [record for record in found if isinstance(record, PinnedRecord)]
 
         try:
-            wait = waiting and not self._records
+            wait = waiting and not (self._records or self._unusable)
             self.pin(self._wait.until_answered(ask) if wait else self._wait.once(ask, []))
         except SchemaNotFound:
             return  # nothing registered yet: the first record will ask
 
+    def _pin_kept(self, record: PinnedRecord) -> None:
+        try:
+            self._pin(record.key, record.schema)
+        except BadSchema as error:
+            if record.schema.inferred:
+                raise
+            self._unusable[record.key] = reasons.unusable_schema(record.key[0], str(error))
+            _log.warning(_UNUSABLE, describe(record), error)
+
     def _pin(self, key: RecordKey, schema: Schema) -> None:
-        self._records[key] = PinnedRecord(key, schema)
         self._layouts[key] = self._codec.reader(schema, key[1]).schema
+        self._records[key] = PinnedRecord(key, schema)
 
 
 def same_columns(codec: Codec) -> Callable[[RecordKey, Schema, Schema], bool]:

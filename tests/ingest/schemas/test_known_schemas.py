@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 from tests.ingest.pipelines import SUBJECT, checkpoint, registry, schema_book
 
-from distributary.errors import CheckpointMismatch
+from distributary.errors import BadSchema, CheckpointMismatch
 from distributary.ingest.columns.growth import GrowthRules
 from distributary.ingest.interruptible import Stopped
 from distributary.ingest.schemas.known_schemas import SchemaBook
+from distributary.ingest.schemas.pinned_schemas import PinsStore
 from distributary.producer_sim.formats.protobuf import schema_text
+from distributary.registry.base import Schema
 from distributary.registry.memory import MemoryRegistry
 
 ADDING = GrowthRules(reserved=frozenset({"kafka_topic"}))
@@ -57,6 +59,42 @@ def test_another_schema_under_a_pinned_id_stops_the_run(tmp_path: Path) -> None:
     emptied.register(SUBJECT, schema_text(3), "PROTOBUF")
     with pytest.raises(CheckpointMismatch, match="another schema for 1"):
         opened(tmp_path, emptied)
+
+
+def test_a_kept_schema_that_no_longer_can_be_used_is_refused_and_the_others_go_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    asking = registry(1)
+    PinsStore(checkpoint(tmp_path)).write((9, (0,)), Schema(9, "PROTOBUF", "message {"))
+    book = schema_book(checkpoint(tmp_path), asking, refusal_seconds=0.0)
+    book.open([SUBJECT])
+    assert [record.key for record in book.records] == [(1, (0,))]
+    assert {key: verdict.reason for key, verdict in book.refused().items()} == {(9, (0,)): "unusable_schema"}
+    assert asking.asked == [1]
+    (told,) = caplog.messages
+    assert told.startswith("schema 9 is kept in the checkpoint") and "Register a schema" in told
+
+
+def test_a_start_does_not_wait_for_its_registry_where_no_kept_schema_can_be_used(tmp_path: Path) -> None:
+    asking, stop = registry(1), threading.Event()
+    asking.down = True
+    stop.set()  # who waits nevertheless is stopped
+    PinsStore(checkpoint(tmp_path)).write((9, (0,)), Schema(9, "PROTOBUF", "message {"))
+    book = schema_book(checkpoint(tmp_path), asking, stop)
+    book.open([SUBJECT])
+    assert set(book.refused()) == {(9, (0,))}
+
+
+def test_another_schema_under_the_id_of_one_that_cannot_be_used_stops_the_run(tmp_path: Path) -> None:
+    PinsStore(checkpoint(tmp_path)).write((1, (0,)), Schema(1, "PROTOBUF", "message {"))
+    with pytest.raises(CheckpointMismatch, match="another schema for 1"):
+        opened(tmp_path, registry(1))
+
+
+def test_an_inferred_schema_that_cannot_be_used_is_never_passed_over(tmp_path: Path) -> None:
+    PinsStore(checkpoint(tmp_path)).write((-1, ()), Schema(-1, "STRUCT", "{"))
+    with pytest.raises(BadSchema):
+        opened(tmp_path, registry(1))
 
 
 def test_questions_are_answered_with_record_types_or_the_reason_why_not(tmp_path: Path) -> None:
