@@ -139,7 +139,7 @@ def without_references(place: Place, *more: str) -> Place:
 class Documents:
     """A schema and what it may refer to: the registry's references, by the names they are imported by or by `$id`.
 
-    root      the schema itself
+    root      the schema itself, where pointers that only lead somewhere from a document's root say so
     base      its id, or ""
     registry  all that its references may lead to, for `jsonschema`
     """
@@ -159,7 +159,35 @@ def _known(documents: Mapping[str, _Part], named: Mapping[str, _Part]) -> Regist
     """The documents, and those that have a name under what it is beside any id, too: for a `$ref` is beside one."""
     found = _addressed(documents)
     beside = {_joined(base, name): one for base in found for name, one in named.items()}
-    return Registry().with_resources({**_addressed(beside), **found}.items()).crawl()
+    registry = Registry().with_resources({**_addressed(beside), **found}.items()).crawl()
+    _lead_to_root(documents, registry)
+    return registry
+
+
+def _lead_to_root(documents: Mapping[str, _Part], registry: Registry[Any]) -> None:
+    """Say which document is meant in pointers such as `#/definitions/a` that lead somewhere from its root alone.
+
+    A pointer begins at the nearest id. Some generators write an id for every property, and pointers as if it were none.
+    The schema itself is changed, so that columns and validation, whose library takes no rules of ours, read the same.
+    """
+    waiting = [(base, base, part) for uri, part in documents.items() if _is_whole(base := _base(uri, part))]
+    while waiting:
+        document, outer, (node, draft) = waiting.pop()
+        base = _base(outer, (node, draft))
+        pointer = node.get("$ref") if isinstance(node, dict) and base != document else None
+        if isinstance(pointer, str) and pointer.startswith("#/"):
+            scope, from_root = registry.resolver(base), document + pointer
+            if not _leads_somewhere(scope, pointer) and _leads_somewhere(scope, from_root):
+                node["$ref"] = from_root
+        waiting += [(document, base, (one, _draft_of(one, draft))) for one in draft.subresources_of(node)]
+
+
+def _leads_somewhere(scope: _Scope, reference: str) -> bool:
+    try:
+        scope.lookup(reference)
+    except Exception:  # noqa: BLE001 documents may be anything, and the library takes all for schemas
+        return False
+    return True
 
 
 def _addressed(documents: Mapping[str, _Part]) -> dict[str, Resource[Any]]:
@@ -204,7 +232,7 @@ def _resource(part: _Part, anchors: list[Any]) -> Resource[Any]:
 
 def _is_whole(id_: str | None) -> bool:
     """Whether an id says by itself what it is, and not beside another."""
-    return bool(urlsplit(id_ or "").scheme)
+    return id_ is not None and _is_url(id_) and bool(urlsplit(id_).scheme)
 
 
 def _joined(base: str, name: str) -> str:

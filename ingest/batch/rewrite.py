@@ -9,14 +9,14 @@ from dataclasses import replace
 from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame
 
-from distributary.errors import SumsDisagree
+from distributary.errors import CheckpointMismatch, SumsDisagree
 from distributary.ingest.batch.passes import Workers, discard
 from distributary.ingest.checkpoint import manifest_pins as decisions
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
 from distributary.ingest.checkpoint.rewritten import RewrittenFiles
 from distributary.ingest.parquet.data_file import DataFile
-from distributary.ingest.pins import Pins
+from distributary.ingest.pins import Pins, by_age
 from distributary.ingest.tables.transaction import is_committed
 
 
@@ -27,7 +27,11 @@ class Rewriter:
         self._rewritten, self._workers = RewrittenFiles(checkpoint), workers
 
     def restored(self, manifest: Manifest, records: DataFrame, pins: Pins) -> Manifest:
-        """The manifest with files that are there. Raises SumsDisagree if what was written again is not the same."""
+        """The manifest with files that are there.
+
+        Raises SumsDisagree if what was written again is not the same, CheckpointMismatch if it would not be because a
+        schema that the batch was decided by cannot be used any more.
+        """
         manifest = _with_files(manifest, self._rewritten.read(manifest.batch_id))
         lost = {
             table.folder: table
@@ -36,6 +40,7 @@ class Rewriter:
         }
         if not lost:
             return manifest
+        _check_schemas(manifest, pins, lost)
         found = self._write_again(manifest, records, pins, lost)
         self._rewritten.add(manifest.batch_id, found)
         return _with_files(manifest, found)
@@ -57,6 +62,25 @@ class Rewriter:
                 "the same; let `distributary resolve` decide"
             )
         return found
+
+
+def _check_schemas(manifest: Manifest, pins: Pins, lost: Mapping[str, TableFiles]) -> None:
+    """Raises CheckpointMismatch where lost files may have rows of record types that nothing can decode here any more."""
+    keys, values = decisions.undecodable(manifest, pins)
+    concerned = [
+        folder
+        for folder, table in lost.items()
+        # Whatever cannot be decoded would come to quarantine, and a key's text may be in every table.
+        if keys
+        or values.intersection(values if table.role == "quarantine" else manifest.met.get(folder, values))
+    ]
+    if concerned:
+        names = ", ".join(dict.fromkeys(str(ref) for ref, _ in sorted(keys | values, key=by_age)))
+        raise CheckpointMismatch(
+            f"batch {manifest.batch_id}: files of {', '.join(sorted(concerned))} are gone, and what was in them needs a schema "
+            f"that this version of distributary cannot use ({names}). Nothing was committed: run once with version "
+            f"{manifest.code_version}, which wrote them, until the batch is done, or restore the files"
+        )
 
 
 def _with_files(manifest: Manifest, files: Mapping[str, tuple[DataFile, ...]]) -> Manifest:

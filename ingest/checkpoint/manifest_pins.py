@@ -68,6 +68,18 @@ def from_manifest(manifest: Manifest, pins: Pins) -> Pins:
     )
 
 
+def undecodable(manifest: Manifest, pins: Pins) -> tuple[frozenset[RecordKey], frozenset[RecordKey]]:
+    """Record types that the batch was decided by and the pins do not have: those of keys, and those of values."""
+    decided = manifest.pins.decisions
+    keys = pins.keys
+    of_keys = _lacking(keys.records, decided.get("key_records", ())) if keys and keys.decoded else frozenset()
+    return of_keys, _lacking(pins.schemas.records, decided["records"])
+
+
+def _lacking(records: Iterable[PinnedRecord], keys: Iterable[list[Any]]) -> frozenset[RecordKey]:
+    return frozenset(map(_key_from_json, keys)) - {pinned.key for pinned in records}
+
+
 def _schemas(decided: Mapping[str, Any], known: PinnedSchemas) -> PinnedSchemas:
     return PinnedSchemas(
         records=_named(known.records, decided["records"]),

@@ -84,6 +84,44 @@ def test_ids_that_some_generators_write_for_each_property_are_no_bases() -> None
     assert reader(schema).schema.field("x").type == LONG
 
 
+EACH_AN_ID = {
+    "$schema": DRAFT_7,
+    "$id": "http://x/root.json",
+    **record(
+        x={"$id": "/properties/x", **record(a={"$ref": "#/definitions/n"}, b={"$ref": "#/definitions/text"})}
+    ),
+    "definitions": {"n": INTEGER, "text": TEXT},
+}
+
+
+def test_a_pointer_that_leads_nowhere_from_the_nearest_id_begins_at_the_documents_root() -> None:
+    assert column_of(EACH_AN_ID) == pa.struct([("a", LONG), ("b", STRING)])
+    payloads = pa.array([b'{"x":{"a":1}}', b'{"x":{"b":2}}'], pa.binary())
+    decoded = reader(EACH_AN_ID, validate=True).decode(payloads)
+    assert decoded.rows.to_pylist() == [{"x": {"a": 1, "b": None}}]
+    assert [(one.row, one.reason) for one in decoded.failures] == [(1, "invalid")]
+
+
+def test_such_a_pointer_within_a_registry_reference_begins_at_that_ones_root() -> None:
+    other = {**EACH_AN_ID, "$id": "http://y/other.json", "definitions": {"n": TEXT, "text": INTEGER}}
+    schema = {**EACH_AN_ID, **record(x={"$ref": "http://y/other.json#/properties/x"})}
+    assert column_of(schema, **{"other.json": other}) == pa.struct([("a", STRING), ("b", LONG)])
+
+
+def test_what_is_at_the_nearest_id_comes_before_what_is_at_the_root() -> None:
+    inner = {"$id": "/properties/x", **record(a={"$ref": "#/definitions/n"}), "definitions": {"n": TEXT}}
+    assert column_of({**EACH_AN_ID, **record(x=inner)}) == pa.struct([("a", STRING)])
+
+
+def test_a_pointer_that_leads_nowhere_from_either_is_said_as_it_was_written() -> None:
+    inner = {"$id": "/properties/x", **record(a={"$ref": "#/definitions/far"})}
+    for validate in (False, True):
+        with pytest.raises(
+            BadSchema, match="refers to '#/definitions/far', and there is nothing at that place"
+        ):
+            reader({**EACH_AN_ID, **record(x=inner)}, validate=validate)
+
+
 def test_a_documents_own_id_is_known_beside_the_name_of_its_reference() -> None:
     other = {"$id": "http://y/deep/other.json", **record(n={"$ref": "n.json"})}
     schema = {"$id": "http://x/root.json", **record(x={"$ref": "other.json"})}

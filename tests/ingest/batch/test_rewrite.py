@@ -8,15 +8,17 @@ import pytest
 from pyspark.sql import DataFrame
 from tests.ingest.batches import decided, settled
 from tests.ingest.commits import by_log
-from tests.ingest.kafka_records import TOPIC, folder, numbered, pins, value
+from tests.ingest.kafka_records import PINNED, TOPIC, folder, numbered, pins, value
 from tests.ingest.pipelines import checkpoint
 
+from distributary.errors import CheckpointMismatch
 from distributary.ingest.batch.finish import commit_metadata
 from distributary.ingest.batch.passes import Workers
-from distributary.ingest.batch.rewrite import Rewriter, _is_lost, _with_files
+from distributary.ingest.batch.rewrite import Rewriter, _check_schemas, _is_lost, _with_files
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
 from distributary.ingest.checkpoint.rewritten import RewrittenFiles
 from distributary.ingest.parquet.data_file import file_name
+from distributary.ingest.pins import PinnedKeys
 from distributary.ingest.tables.log_commit import NativeCommits
 
 GOLF = folder("golf")
@@ -85,3 +87,32 @@ def test_files_written_again_take_the_place_of_the_lost_ones_in_later_attempts_t
         manifest, NO_RECORDS, pins(tmp_path)
     )
     assert [one.name for one in part(restored, GOLF).files] == [moved.name]
+
+
+@pytest.mark.parametrize("table", [GOLF, "quarantine"])
+def test_lost_files_whose_schema_cannot_be_used_any_more_stop_the_run_before_any_commit(
+    tmp_path: Path, manifest: Manifest, table: str
+) -> None:
+    (file,) = part(manifest, table).files
+    (tmp_path / "lake" / table / file.name).unlink()
+    rewriter = Rewriter(checkpoint(tmp_path), Workers(slots=2, headers={}, arrow_rows=100))
+    with pytest.raises(CheckpointMismatch, match=rf"files of {table} are gone.*cannot use \(11\)"):
+        rewriter.restored(manifest, NO_RECORDS, pins(tmp_path, records=PINNED[1:]))
+
+
+def test_a_schema_that_cannot_be_used_is_no_matter_for_tables_that_never_met_it(
+    tmp_path: Path, manifest: Manifest
+) -> None:
+    golf = {GOLF: part(manifest, GOLF)}
+    _check_schemas(manifest, pins(tmp_path, records=PINNED[:1]), golf)
+    unknown = replace(manifest, met={})
+    with pytest.raises(CheckpointMismatch, match=r"\(12, 13\)"):
+        _check_schemas(unknown, pins(tmp_path, records=PINNED[:1]), golf)
+
+
+def test_a_keys_schema_that_cannot_be_used_concerns_every_table(tmp_path: Path, manifest: Manifest) -> None:
+    decided_by = {**manifest.pins.decisions, "key_records": [[5, []]]}
+    with_keys = replace(manifest, pins=replace(manifest.pins, decisions=decided_by))
+    _check_schemas(with_keys, pins(tmp_path), {GOLF: part(manifest, GOLF)})
+    with pytest.raises(CheckpointMismatch, match=r"\(5\)"):
+        _check_schemas(with_keys, pins(tmp_path, keys=PinnedKeys(decoded=True)), {GOLF: part(manifest, GOLF)})
