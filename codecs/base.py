@@ -268,7 +268,14 @@ def load_codec(name: str) -> Codec:
     if name not in known:
         raise UnknownCodec(f"no codec is called {name!r}; there are: {', '.join(sorted(known))}")
     module, _, attribute = known[name].partition(":")
-    found: object = getattr(import_module(module), attribute)()
+    try:
+        found: object = getattr(import_module(module), attribute)()
+    except Exception as error:
+        # What another's code says may be anything; its kind tells what to look for.
+        raise UnknownCodec(
+            f"the codec {name!r} ({known[name]}) cannot be made: {type(error).__name__}. Its entry point names a module and, "
+            "behind a colon, a class without arguments that has `split`, `reader` and all else a distributary.Codec must have"
+        ) from error
     if not isinstance(found, Codec):
         raise UnknownCodec(f"{known[name]!r} is no codec; make its class a subclass of distributary.Codec")
     return found

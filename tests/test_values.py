@@ -21,6 +21,7 @@ from distributary.values import (
     bytes_of,
     dotted,
     seconds_of,
+    without_logins,
     wrong_by,
 )
 
@@ -122,3 +123,17 @@ def test_an_empty_text_is_nothing_in_a_file_and_a_text_in_python() -> None:
 def test_keys_are_told_as_users_write_them() -> None:
     assert dotted(("source", "topics", 0)) == "source.topics[0]"
     assert str(WrongValues((("a", "b"), "one"), ((), "two"))) == "a.b: one; two"
+
+
+@pytest.mark.parametrize(
+    ("quoted", "shown"),
+    [
+        ("rejected Basic bWU6cGxhbnRlZC1zZWNyZXQveCsx}", f"rejected Basic {MASK}}}"),
+        ("HTTP 401 basic bWU6UExBTlRFRC1zZWNyZXQvMQ== ...", f"HTTP 401 basic {MASK} ..."),
+        ("Authorization: Bearer eyJhbGciOi.J9-x_y", f"Authorization: Bearer {MASK}"),
+        ("Basic authentication is required", "Basic authentication is required"),
+        ("a bearer token is required", "a bearer token is required"),
+    ],
+)
+def test_a_login_that_a_server_quotes_is_masked(quoted: str, shown: str) -> None:
+    assert without_logins(quoted) == shown

@@ -21,8 +21,11 @@ def what_is_wrong(servers: str) -> str:
 
 
 def what_is_wrong_at(url: str) -> str:
-    """The same of a server by its URL."""
-    parts = urlsplit(url)
+    """The same of a server by its URL; empty for what is no URL."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
     server = parts.netloc.rpartition("@")[2]
     has_port = server.rpartition(":")[2].isdigit()
     return what_is_wrong(server if has_port else f"{server}:{80 if parts.scheme == 'http' else 443}")

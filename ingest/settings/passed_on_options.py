@@ -10,7 +10,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from distributary.values import MASK, WrongValues
+from distributary.values import MASK, WrongValues, without_logins
 
 # Java's client and librdkafka, whose options a simulation has, call their secrets otherwise.
 # https://kafka.apache.org/documentation/#consumerconfigs
@@ -95,7 +95,7 @@ def without_secrets(text: str, options: Mapping[str, str]) -> str:
     words = {word for name, value in options.items() if _SECRET.search(name) for word in _words(name, value)}
     for word in sorted(words, key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", lambda _: MASK, text)
-    return text
+    return without_logins(text)
 
 
 def _words(name: str, value: str) -> set[str]:

@@ -21,6 +21,7 @@ from distributary.values import (
     Wrong,
     WrongValues,
     dotted,
+    without_logins,
     wrong_by,
 )
 
@@ -184,7 +185,7 @@ class RegistryAccess(Patience, Tls, Login, Address):
         for secret in (self.password, self.bearer_token, self.key_password):
             if secret:
                 text = text.replace(secret, "***")
-        return text
+        return without_logins(text)
 
     def wrong(self) -> Iterator[Wrong]:
         """What does not go together."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -86,6 +87,28 @@ _REMEDIES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
         "write a mapping of settings, each as `key: value` on a line of its own"
     ),
 }
+
+
+# What a request carries to log in, as a server or a proxy may quote it.
+_LOGIN = re.compile(r"\b(basic|bearer)(\s+)([A-Za-z0-9+/=._~-]+)", re.IGNORECASE)
+
+
+def without_logins(text: str) -> str:
+    """A text that a server wrote, with a mask in place of each login that it quotes from a request's header.
+
+    https://www.rfc-editor.org/rfc/rfc7617#section-2 and https://www.rfc-editor.org/rfc/rfc6750#section-2.1
+    """
+    return _LOGIN.sub(lambda found: f"{found[1]}{found[2]}{_masked_login(found[1], found[3])}", text)
+
+
+def _masked_login(scheme: str, word: str) -> str:
+    if scheme.lower() == "bearer":
+        return word if word.isalpha() and word.islower() else MASK
+    try:
+        said = base64.b64decode(word.rstrip("=") + "=" * (-len(word.rstrip("=")) % 4), validate=True)
+    except ValueError:
+        return word
+    return MASK if b":" in said else word
 
 
 class Group(BaseModel):

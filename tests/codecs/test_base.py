@@ -53,6 +53,7 @@ def test_other_packages_bring_codecs(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: smoke-signals\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text(
         "[distributary.codecs]\nsmoke = smoke_signals:SmokeCodec\nfog = smoke_signals:NoCodec\n"
+        "mist = smoke_signals:Nothing\nhaze = no_such_module:Haze\nbare = distributary.codecs.base:Codec\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     assert getattr(load_codec("smoke"), "puffs") == 3  # noqa: B009
@@ -61,6 +62,11 @@ def test_other_packages_bring_codecs(tmp_path: Path, monkeypatch: pytest.MonkeyP
         UnknownCodec, match=r"NoCodec' is no codec; make its class a subclass of distributary\.Codec"
     ):
         load_codec("fog")
+    for name, why in (("mist", "AttributeError"), ("haze", "ModuleNotFoundError"), ("bare", "TypeError")):
+        with pytest.raises(
+            UnknownCodec, match=rf"the codec '{name}' \(.*\) cannot be made: {why}\. Its entry"
+        ):
+            load_codec(name)
     monkeypatch.delitem(sys.modules, "smoke_signals")
 
 
