@@ -5,16 +5,22 @@ The conditions are CHECK, NOT NULL, those of generated columns, and lengths of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark import SparkContext
 from pyspark.sql import functions as sql
+from pyspark.sql.classic.column import Column as ClassicColumn
+from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 
 from distributary.ingest.columns.differences import retyped
 from distributary.ingest.parquet.data_file import DataFile
+from distributary.ingest.spark.error_classes import named, refused_row
 from distributary.ingest.tables.conditions import quoted
 from distributary.ingest.tables.state import TableState
 from distributary.ingest.tables.state_by_spark import spark_schema
@@ -45,46 +51,112 @@ def offenders(
     state: TableState,
     place: tuple[str, str, str] = KAFKA_PLACE,
 ) -> list[Offender]:
-    """The rows of these files that the table's `checks` refuse. A condition that gives NULL refuses, as in Delta."""
+    """The rows of these files that the table's `checks` refuse.
+
+    A condition that gives NULL refuses, as in Delta, and so does one that fails for the row: a division by zero, say.
+    """
     if not files or not state.checks:
         return []
-    failed = sql.array_compact(sql.array([_if_failed(check) for check in state.checks]))
+    rows = _whole_rows(_one_by_one(spark), state, files, path)
     where = [sql.col(quoted(name)) for name in place]
-    rows = _whole_rows(spark, state, files, path).select(*where, failed.alias("failed"))
-    found = rows.where(sql.size("failed") > 0).collect()
-    return [Offender(row[0], row[1], row[2], f"the table refuses it: {'; '.join(row[3])}") for row in found]
+    numbers = sql.array_compact(sql.array([_if_failed(*check) for check in enumerate(state.checks, 1)]))
+    found = rows.select(*where, numbers.alias("failed")).where(sql.size("failed") > 0).collect()
+    words: dict[int, str] = {}
+    for row in found:
+        for number in row[3]:
+            if number not in words:
+                here = [column == value for column, value in zip(where, row, strict=False)]
+                words[number] = _words(rows.where(reduce(and_, here)), state.checks[abs(number) - 1], number)
+    why = ["; ".join(words[number] for number in row[3]) for row in found]
+    return [
+        Offender(row[0], row[1], row[2], f"the table refuses it: {said}")
+        for row, said in zip(found, why, strict=True)
+    ]
 
 
-def _if_failed(check: str) -> Column:
-    return sql.when(sql.coalesce(sql.expr(check), sql.lit(False)), None).otherwise(sql.lit(check))
+def _words(row: DataFrame, check: str, number: int) -> str:
+    """The check that is not met, and of one that fails by which error class: a value is in neither."""
+    if number > 0:
+        return check
+    try:
+        _local(row).select(sql.expr(check)).collect()
+    except Exception as error:  # noqa: BLE001 whatever it is, it is told
+        return f"{check} fails ({refused_row(error) or named(error)})"
+    return f"{check} fails"
+
+
+def _local(row: DataFrame) -> DataFrame:
+    """One row, held by the driver, which works out itself what is asked of it: a task that fails logs the row's values."""
+    session = row.sparkSession
+    held = session._jsparkSession.createDataFrame(row._jdf.takeAsList(1), row._jdf.schema())
+    return ClassicFrame(held, session)
+
+
+def _one_by_one(spark: SparkSession) -> SparkSession:
+    """A session that works each expression out where it stands.
+
+    What several share would be worked out before all of them, and fail where nothing catches it.
+    """
+    own = spark.newSession()
+    own.conf.set("spark.sql.subexpressionElimination.enabled", "false")
+    return own
+
+
+def _if_failed(number: int, check: str) -> Column:
+    """The check's number where it is not true, negative where it fails; else NULL."""
+    tried = _tried(sql.struct(sql.expr(check).alias("met")))
+    not_true = ~sql.coalesce(tried["met"], sql.lit(False))
+    return sql.when(tried.isNull(), sql.lit(-number)).when(not_true, sql.lit(number))
+
+
+def _tried(value: Column) -> Column:
+    """NULL where it fails. SQL has this for some functions, by names that begin with `try_`, and for no expression."""
+    jvm = SparkContext._jvm
+    if jvm is None:
+        raise ValueError("a column is made without a Spark session")
+    columns = jvm.org.apache.spark.sql.classic.ExpressionUtils
+    tried = jvm.org.apache.spark.sql.catalyst.expressions.TryEval(columns.expression(value._jc))
+    return ClassicColumn(columns.column(tried))
 
 
 def _whole_rows(spark: SparkSession, state: TableState, files: Sequence[DataFile], path: str) -> DataFrame:
-    """The files' rows with every column of the table, NULL where the files have none."""
+    """The files' rows with every column of the table, NULL where the files have none or its expression fails."""
     schema = pa.unify_schemas(
         [pq.read_schema(f"{path}/{file.name}") for file in files], promote_options="permissive"
     )
-    frame = rows_for_table(spark, state, files, schema)
+    frame = rows_for_table(spark, state, files, schema, _tried)
     return frame.select(
         "*", *(_absent(state, field) for field in state.layout if field.name not in frame.columns)
     )
 
 
 def _absent(state: TableState, field: pa.Field) -> Column:
-    dtype = spark_schema(pa.schema([field]))[0].dataType
-    value = sql.expr(state.generated[field.name]) if field.name in state.generated else sql.lit(None)
-    return value.cast(dtype).alias(field.name)
+    dtype = _spark_type(field.type)
+    if field.name not in state.generated:
+        return sql.lit(None).cast(dtype).alias(field.name)
+    return _tried(sql.expr(state.generated[field.name]).cast(dtype)).alias(field.name)
+
+
+def _itself(value: Column) -> Column:
+    return value
 
 
 def rows_for_table(
-    spark: SparkSession, state: TableState, files: Sequence[DataFile], schema: pa.Schema
+    spark: SparkSession,
+    state: TableState,
+    files: Sequence[DataFile],
+    schema: pa.Schema,
+    generated: Callable[[Column], Column] = _itself,
 ) -> DataFrame:
     """The files' rows with the table's types by name: widened where the table is wider, generated columns filled in.
 
     `schema` is the files'; a column that a file lacks is NULL. Columns that the writer numbers itself are left out.
+    `generated` is given each generated column, and makes of it what becomes of a failure.
     """
     frame = files_frame(spark, state.path, files, schema)
-    return frame.select([_column(state, field) for field in schema if field.name not in state.identity])
+    return frame.select(
+        [_column(state, field, generated) for field in schema if field.name not in state.identity]
+    )
 
 
 def files_frame(spark: SparkSession, folder: str, files: Sequence[DataFile], schema: pa.Schema) -> DataFrame:
@@ -93,7 +165,7 @@ def files_frame(spark: SparkSession, folder: str, files: Sequence[DataFile], sch
     return spark.read.schema(spark_schema(schema)).parquet(*paths)
 
 
-def _column(state: TableState, field: pa.Field) -> Column:
+def _column(state: TableState, field: pa.Field, generated: Callable[[Column], Column]) -> Column:
     column = sql.col(quoted(field.name))
     # A column that the table is still to get has no type there.
     known = field.name in state.layout.names
@@ -102,7 +174,8 @@ def _column(state: TableState, field: pa.Field) -> Column:
         column = column.cast(_spark_type(wanted))
     if field.name in state.generated:
         # A payload that has no value for it gets the one that Delta would have given.
-        column = sql.coalesce(column, sql.expr(state.generated[field.name]).cast(_spark_type(wanted)))
+        filled = sql.expr(state.generated[field.name]).cast(_spark_type(wanted))
+        column = generated(sql.coalesce(column, filled))
     return column.alias(field.name)
 
 

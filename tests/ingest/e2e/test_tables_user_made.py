@@ -97,6 +97,23 @@ def test_rows_that_a_table_refuses_are_quarantined_and_the_others_are_in(
     assert kit.rows(kit.folder_of("free")).num_rows == 1
 
 
+def test_rows_for_which_a_condition_fails_are_quarantined_and_the_others_are_in(
+    kit: PipelineKit, spark: SparkSession
+) -> None:
+    schema = registered(kit)
+    for game in ("checked", "computed"):
+        make(kit, spark, game)
+    spark.sql(f"ALTER TABLE delta.`{path_of(kit, 'checked')}` ADD CONSTRAINT divided CHECK (9 / level > 0)")
+    kit.send([schema.value(game="checked", level=level) for level in (1, 0, 2)])
+    kit.send([schema.value(game="computed", level=level) for level in (1, 2_000_000_000, 2)])
+    assert kit.run().summary.failures == 0
+
+    assert rows_by_spark(spark, kit, "checked", "level") == [(1,), (2,)]
+    assert rows_by_spark(spark, kit, "computed", "level", "twice") == [(1, 2), (2, 4)]
+    assert reasons(kit) == {"constraint": 2}
+    assert not any("2000000000" in row["detail"] for row in quarantined(kit))
+
+
 def test_a_constraint_that_somebody_adds_later_holds_from_the_next_batch_on(
     kit: PipelineKit, spark: SparkSession
 ) -> None:

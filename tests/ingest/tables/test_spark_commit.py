@@ -175,6 +175,27 @@ def test_an_offender_is_named_by_place_and_condition(spark: SparkSession, tmp_pa
     assert found.detail == "the table refuses it: a > 0"
 
 
+def test_a_row_for_which_a_condition_fails_is_an_offender_named_without_its_values(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = table(spark, tmp_path / "t", KINDS["generated"][0])
+    spark.sql(f"ALTER TABLE delta.`{path}` ADD CONSTRAINT divided CHECK (100 / a > 0)")
+    spark.sql(f"ALTER TABLE delta.`{path}` ADD CONSTRAINT number CHECK (CAST(b AS INT) > 0)")
+    state = read_state(path, spark)
+    assert state is not None
+    rows = [row(0, 1, "1"), row(1, 0, "1"), row(2, 1, "Ada"), row(3, 5 * 10**18, "1")]
+    with_generated = SCHEMA.append(pa.field("g", pa.int64()))
+    for file in (written(path, rows), written(path, [{**one, "g": None} for one in rows], with_generated)):
+        found = {one.offset: one.detail for one in offenders(spark, str(path), [file], state)}
+        assert found == {
+            1: "the table refuses it: 100 / a > 0 fails (DIVIDE_BY_ZERO)",
+            2: "the table refuses it: CAST ( b AS INT ) > 0 fails (CAST_INVALID_INPUT)",
+            3: "the table refuses it: `g` <=> (a * 2) fails (ARITHMETIC_OVERFLOW)",
+        }
+    # What Spark itself says of a task that fails.
+    assert "Exception in task" not in capfd.readouterr().err
+
+
 def test_narrower_files_go_into_a_widened_table(spark: SparkSession, tmp_path: Path) -> None:
     path = table(spark, tmp_path / "t", KINDS["widening"][0].replace("a bigint", "a int"))
     spark.sql(f"ALTER TABLE delta.`{path}` ALTER COLUMN a TYPE bigint")
