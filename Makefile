@@ -17,7 +17,7 @@ COMPILE := uv pip compile --universal --python-version 3.10 --generate-hashes --
 export PYTHON OTHER
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-heavy test-python test-compat lint types format bench bench-codecs stack-up stack-down build lock changelog clean
+.PHONY: help setup demo test test-heavy test-python test-compat test-stores lint types format bench bench-codecs stack-up stack-down build lock changelog clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ test-python: $(INSTALLED) ## Run the tests that need no JVM with another Python:
 
 test-compat: ## Run the codecs through the genuine functions of Spark 3.4.1, in .venv-compat (Python 3.10 or 3.11, Java 17)
 	@sh tools/test_compat.sh $(ARGS)
+
+test-stores: $(INSTALLED) ## Fetch the stores that the tests of ingest/storage run against: S3, HDFS, Azure where there is npm
+	@sh tools/test_stores.sh
 
 lint: $(INSTALLED) ## Check style and spelling
 	$(BIN)/ruff check .
@@ -68,9 +71,10 @@ stack-down: $(INSTALLED) ## Stop them; topics and schemas stay for the next star
 build: $(INSTALLED) ## Build the sdist and the wheel into dist/
 	$(BIN)/python -m build --no-isolation
 
-lock: ## Renew both locks, from pyproject.toml and requirements-compat.in (needs uv; ARGS=--upgrade takes newer versions)
+lock: ## Renew the locks, from pyproject.toml and requirements-*.in (needs uv; ARGS=--upgrade takes newer versions)
 	$(COMPILE) --extra dev --output-file requirements.lock $(ARGS) pyproject.toml
 	$(COMPILE) --output-file requirements-compat.lock $(ARGS) requirements-compat.in
+	$(COMPILE) --output-file requirements-stores.lock $(ARGS) requirements-stores.in
 
 changelog: $(INSTALLED) ## Show the changelog that the fragments make
 	$(BIN)/towncrier build --draft --version next

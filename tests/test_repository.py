@@ -19,7 +19,12 @@ else:
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 COMPAT_LOCK = (ROOT / "requirements-compat.lock").read_text(encoding="utf-8")
-LOCKS = pytest.mark.parametrize("lock", [LOCK, COMPAT_LOCK], ids=["requirements", "requirements-compat"])
+STORES_LOCK = (ROOT / "requirements-stores.lock").read_text(encoding="utf-8")
+LOCKS = pytest.mark.parametrize(
+    "lock",
+    [LOCK, COMPAT_LOCK, STORES_LOCK],
+    ids=["requirements", "requirements-compat", "requirements-stores"],
+)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")

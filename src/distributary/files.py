@@ -77,12 +77,22 @@ def sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
+def temporary_name() -> str:
+    """A name that nobody else has, for what is not whole yet."""
+    return f".{uuid.uuid4().hex}{_TEMPORARY}"
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file is one that is not whole yet, or never will be."""
+    return name.startswith(".") and name.endswith(_TEMPORARY)
+
+
 @contextmanager
 def _temporary(path: Path, data: bytes, durable: bool) -> Iterator[Path]:
     """The data under a name in the same folder that is gone afterwards."""
     if durable:
         make_folder(path.parent)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{_TEMPORARY}")
+    temporary = path.with_name(temporary_name())
     try:
         with temporary.open("xb") as file:
             file.write(data)

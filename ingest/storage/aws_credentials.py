@@ -1,0 +1,66 @@
+"""Keys for S3 that have to be asked for: those of a profile, and those of a role that is taken on.
+
+boto3 knows how (single sign-on, chains of roles, external programs), and is needed for these alone. What it answers goes to
+obstore and to delta-rs alike, so that both are the same caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from distributary.errors import ConfigError
+
+try:
+    import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
+except ImportError:
+    boto3 = None
+
+# boto3 renews a profile's keys by itself; so it is asked again after this.
+_BELIEVED = timedelta(minutes=5)
+
+
+class AwsCredentials:
+    """Called, it answers with keys as obstore takes them: key, secret, token and until when they are good."""
+
+    def __init__(
+        self, static: Mapping[str, str], profile: str | None, role: str | None, session_name: str
+    ) -> None:
+        """`static` are keys by boto3's names. Raises ConfigError without boto3, or for a profile that is not there."""
+        if boto3 is None:
+            raise ConfigError(
+                "storage.s3.login: a profile or a role takes boto3; install distributary[aws], here and on the executors"
+            )
+        self._role, self._session_name = role, session_name
+        try:
+            self._session = boto3.Session(profile_name=profile, **static)
+        except BotoCoreError as error:
+            raise ConfigError(f"storage.s3.login: {error}") from None
+
+    def __call__(self) -> dict[str, Any]:
+        """Keys that are good now. Raises PermissionError where there are none."""
+        try:
+            return self._of_session() if self._role is None else self._of_role(self._role)
+        except (BotoCoreError, ClientError) as error:
+            raise PermissionError(f"storage.s3.login: AWS gives no keys: {error}") from None
+
+    def _of_session(self) -> dict[str, Any]:
+        found = self._session.get_credentials()
+        if found is None:
+            raise PermissionError("storage.s3.login: the profile has no keys")
+        keys = found.get_frozen_credentials()
+        until = datetime.now(timezone.utc) + _BELIEVED
+        return _credential(keys.access_key, keys.secret_key, keys.token, until)
+
+    def _of_role(self, role: str) -> dict[str, Any]:
+        answer = self._session.client("sts").assume_role(RoleArn=role, RoleSessionName=self._session_name)
+        keys = answer["Credentials"]
+        return _credential(
+            keys["AccessKeyId"], keys["SecretAccessKey"], keys["SessionToken"], keys["Expiration"]
+        )
+
+
+def _credential(key: str, secret: str, token: str | None, until: datetime) -> dict[str, Any]:
+    return {"access_key_id": key, "secret_access_key": secret, "token": token, "expires_at": until}

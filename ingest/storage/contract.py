@@ -1,0 +1,104 @@
+"""What this project needs of a place for files: six calls that a folder, an object store and HDFS all can answer.
+
+Everything that the pipeline promises rests on three properties of a store: what was written is read, what was written is
+listed, and of all that write one new name exactly one is first (put-if-absent). Nothing here renames, appends,
+locks or asks a clock. docs/adr/0014-one-seam-for-files.md has the reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from typing_extensions import Buffer
+
+from distributary.ingest.storage.stream import Upload
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """A file as it was when it was asked for.
+
+    path      from the place, such as "manifests/12.json"
+    size      bytes
+    tag       another one where the content is another; for the same content it may be the same
+    modified  milliseconds since the epoch, by the store's clock; some stores say the second alone, in one of two calls
+    """
+
+    path: str
+    size: int
+    tag: str
+    modified: int
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+
+class Files(Protocol):
+    """The files of one place. Each is there whole or not at all, whoever reads while another writes.
+
+    A path is relative to the place, its parts between single slashes. Folders come and go with the files in them. Errors
+    of the store are OSErrors; FileNotFoundError and PermissionError mean just that. Pickles as where it is and
+    how to get there, so that a worker opens it for itself.
+    """
+
+    @property
+    def url(self) -> str:
+        """The place as delta-rs takes it: a path or a URL."""
+        ...
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """What delta-rs needs beside the URL, as its `storage_options`. May hold secrets that are good for minutes only."""
+        ...
+
+    def read(self, path: str) -> bytes:
+        """The file's content. Raises FileNotFoundError."""
+        ...
+
+    def put(self, path: str, data: Buffer) -> None:
+        """Put a file here, in the place of what may be there."""
+        ...
+
+    def put_new(self, path: str, data: Buffer, *, durable: bool = True) -> bool:
+        """Whether the file that is here now is this one: False where another was first, which then stays as it is.
+
+        `data` must be its writer's own, by a UUID or the like in it: then an answer that was lost is no rival, for what is
+        there is compared. Where an error is raised, the file may be there all the same, now or later, and whoever relied
+        on it must not be undone. One that is not `durable` survives the death of its writer, but in a POSIX folder not
+        a loss of power; it costs no sync there, and its folder must be there.
+        """
+        ...
+
+    def info(self, path: str) -> Info | None:
+        """The file's size, tag and time; None where there is none."""
+        ...
+
+    def list(self, folder: str = "", after: str = "") -> Iterator[Info]:
+        """The files right in a folder, in the order of their names' UTF-8 bytes; with `after`, those whose names come later.
+
+        None where there is no such folder. What is in folders below is not told.
+        """
+        ...
+
+    def folders(self, folder: str = "") -> Sequence[str]:
+        """The names of the folders right in a folder, in order. One with no file in it may be told or not."""
+        ...
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete files; nothing happens to those that are not there."""
+        ...
+
+    def writer(self, path: str) -> Upload:
+        """A stream into a file that is there once it is closed, under a name that nobody else has.
+
+        Left by an exception, as a context manager, or forgotten, it leaves nothing that anybody would list or read.
+        """
+        ...
+
+    def sweep(self, folder: str = "") -> int:
+        """How many leftovers of killed writers were removed from a folder; only for who knows that nobody writes there."""
+        ...

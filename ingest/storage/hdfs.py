@@ -1,0 +1,182 @@
+"""HDFS, through hdfs-native: a client in Rust that needs neither Java nor Hadoop's own library.
+
+A file is written under a name of its own and renamed, which HDFS does as one step and refuses where the new name is taken:
+https://hadoop.apache.org/docs/current/hadoop-project-dist/hadoop-common/filesystem/filesystem.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from hdfs_native import Client, FileStatus, FileWriter, WriteOptions
+from typing_extensions import Buffer
+
+from distributary.files import is_temporary, temporary_name
+from distributary.ingest.storage.contract import Info
+from distributary.ingest.storage.lost_answers import put_or_compare
+from distributary.ingest.storage.options import StorageOptions
+from distributary.ingest.storage.place import Place, checked_path
+from distributary.ingest.storage.stream import Upload
+
+
+class HdfsFiles:
+    """The files of a folder in HDFS, which need not be there yet. See `contract.Files`."""
+
+    def __init__(self, place: Place, given: StorageOptions) -> None:
+        """Asks nothing of the name node yet."""
+        self._place, self._given = place, given
+        self._client = Client(f"hdfs://{place.authority}", dict(given.hdfs))
+
+    def __reduce__(self) -> tuple[type[HdfsFiles], tuple[Place, StorageOptions]]:
+        return HdfsFiles, (self._place, self._given)
+
+    @property
+    def url(self) -> str:
+        """The place's URL."""
+        return str(self._place)
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """What delta-rs needs beside the URL."""
+        return self._given.for_delta(self._place)
+
+    def read(self, path: str) -> bytes:
+        """The file's content."""
+        with self._told(path):
+            content: bytes = self._client.read(self._at(path)).read()
+            return content
+
+    def put(self, path: str, data: Buffer) -> None:
+        """Put a file here, in the place of what may be there."""
+        with self._told(path), self._written(path, data) as temporary:
+            self._client.rename(temporary, self._at(path), overwrite=True)
+
+    def put_new(self, path: str, data: Buffer, *, durable: bool = True) -> bool:
+        """Whether the file that is here now is this one."""
+        content = bytes(memoryview(data).cast("B"))
+
+        def create() -> None:
+            with self._told(path), self._written(path, content, durable) as temporary:
+                self._client.rename(temporary, self._at(path), overwrite=False)
+
+        return put_or_compare(create, lambda: self.read(path), content)
+
+    def info(self, path: str) -> Info | None:
+        """The file's size, tag and time."""
+        try:
+            with self._told(path):
+                status = self._client.get_file_info(self._at(path))
+        except FileNotFoundError:
+            return None
+        return None if status.isdir else _info(path, status)
+
+    def list(self, folder: str = "", after: str = "") -> Iterator[Info]:
+        """The files right in a folder, in order."""
+        first = after.encode()
+        found = {
+            name: status
+            for name, status in self._right_in(folder)
+            if not status.isdir and name.encode() > first and not is_temporary(name)
+        }
+        for name in sorted(found, key=str.encode):
+            yield _info(f"{folder}/{name}".lstrip("/"), found[name])
+
+    def folders(self, folder: str = "") -> Sequence[str]:
+        """The names of the folders right in a folder."""
+        return sorted((name for name, status in self._right_in(folder) if status.isdir), key=str.encode)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete files; nothing happens to those that are not there."""
+        for path in paths:
+            with suppress(FileNotFoundError), self._told(path):
+                self._client.delete(self._at(path))
+
+    def writer(self, path: str) -> Upload:
+        """A stream into a file that is there once it is closed."""
+        temporary = self._beside(path)
+        with self._told(path):
+            file = self._client.create(temporary, WriteOptions(create_parent=True))
+        return Upload(_Draft(self._client, file, temporary, self._at(path)))
+
+    def sweep(self, folder: str = "") -> int:
+        """How many leftovers of killed writers were removed from a folder."""
+        left = [name for name, _ in self._right_in(folder) if is_temporary(name)]
+        self.delete(f"{folder}/{name}".lstrip("/") for name in left)
+        return len(left)
+
+    def _right_in(self, folder: str) -> Sequence[tuple[str, FileStatus]]:
+        above = self._at(folder)
+        try:
+            with self._told(folder):
+                found = [*self._client.list_status(above)]
+        except FileNotFoundError:
+            return []
+        # Of a file HDFS says that it is in itself.
+        return [
+            (status.path.rpartition("/")[2], status) for status in found if status.path.rstrip("/") != above
+        ]
+
+    @contextmanager
+    def _written(self, path: str, data: Buffer, durable: bool = True) -> Iterator[str]:
+        """The data under a name in the same folder that is gone afterwards."""
+        temporary = self._beside(path)
+        try:
+            with self._client.create(temporary, WriteOptions(create_parent=True)) as file:
+                file.write(data)
+                if durable:
+                    file.hsync()
+            yield temporary
+        except BaseException:
+            with suppress(OSError, RuntimeError):
+                self._client.delete(temporary)
+            raise
+
+    def _beside(self, path: str) -> str:
+        folder = self._at(path).rpartition("/")[0]
+        return f"{folder}/{temporary_name()}"
+
+    def _at(self, path: str) -> str:
+        return f"/{self._place.key}/{checked_path(path)}".rstrip("/")
+
+    @contextmanager
+    def _told(self, path: str) -> Iterator[None]:
+        """Inside, HDFS is asked: its errors are OSErrors that say where."""
+        where = f"{self.url}/{path}".rstrip("/")
+        try:
+            yield
+        except FileNotFoundError:
+            raise FileNotFoundError(f"there is no {where}") from None
+        except OSError as error:
+            raise type(error)(f"{where}: {error}") from None
+        except RuntimeError as error:
+            raise OSError(f"{where}: {error}") from None
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A file under another name until it is whole."""
+
+    client: Client
+    file: FileWriter
+    temporary: str
+    target: str
+
+    def write(self, data: memoryview) -> None:
+        self.file.write(data)
+
+    def finish(self) -> None:
+        self.file.close()
+        self.client.rename(self.temporary, self.target, overwrite=False)
+
+    def abandon(self) -> None:
+        # A file that is being written may be deleted; what cannot be goes with the next sweep.
+        with suppress(OSError, RuntimeError):
+            self.client.delete(self.temporary)
+
+
+def _info(path: str, status: FileStatus) -> Info:
+    # HDFS does not tell a file's number to this client: two files of one size within one millisecond look alike.
+    tag = f"{status.modification_time}-{status.length}"
+    return Info(path, status.length, tag, status.modification_time)

@@ -1,0 +1,240 @@
+"""How to reach a store: its address, who asks, and how long is waited. One group of settings for all that ask it.
+
+obstore and delta-rs get the same, each in its own spelling: both rest on the Rust crate `object_store`. What is not given
+here comes from the environment, by the names that each cloud's own tools know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from pydantic import model_validator
+from typing_extensions import Self
+
+from distributary.errors import ConfigError
+from distributary.ingest.storage.aws_credentials import AwsCredentials
+from distributary.ingest.storage.option_types import Address, Config, Text, given
+from distributary.ingest.storage.place import Place
+from distributary.ingest.storage.s3_options import S3
+from distributary.values import Group, OptionalFile, PositiveSeconds, Seconds, Secret, Wrong, WrongValues
+
+
+class Azure(Group):
+    """Azure Blob Storage and Data Lake Storage; where no key is given, a managed identity or what the environment names."""
+
+    account: Text = None
+    """The storage account, where the URL does not name it."""
+    endpoint: Address = None
+    """The address of a store that is not at Azure's own, with the account in its path where that stands there."""
+    account_key: Secret = None
+    """The account's key; only through `${VAR}`."""
+    sas_token: Secret = None
+    """A shared access signature; only through `${VAR}`."""
+    tenant_id: Text = None
+    """The tenant of a service principal or workload identity."""
+    client_id: Text = None
+    """Its client id, or that of a managed identity."""
+    client_secret: Secret = None
+    """The service principal's secret; only through `${VAR}`."""
+    federated_token_file: OptionalFile = None
+    """The file with a workload identity's token, as Kubernetes mounts it."""
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> Self:
+        if found := tuple(self._wrong()):
+            raise WrongValues(*found)
+        return self
+
+    def _wrong(self) -> Iterator[Wrong]:
+        ways = ("account_key", "sas_token", "client_secret", "federated_token_file")
+        chosen = [name for name in ways if getattr(self, name) is not None]
+        if len(chosen) > 1:
+            yield (chosen[1],), f"choose one: {' or '.join(chosen)}"
+        for name in ("client_secret", "federated_token_file"):
+            if getattr(self, name) is not None and None in (self.tenant_id, self.client_id):
+                yield (name,), "it needs its tenant and client; write tenant_id and client_id as well"
+
+    def config(self, account: str | None) -> Config:
+        """By the crate's own names; `account` is the one that the URL names."""
+        return given(
+            account_name=account or self.account,
+            endpoint=self.endpoint,
+            account_key=self.account_key,
+            sas_key=self.sas_token,
+            tenant_id=self.tenant_id,
+            client_id=self.client_id,
+            client_secret=self.client_secret,
+            federated_token_file=self.federated_token_file,
+        )
+
+
+class Gcs(Group):
+    """Google Cloud Storage; where nothing is given, the application default credentials."""
+
+    endpoint: Address = None
+    """The address of a store that is not Google's own."""
+    service_account_file: OptionalFile = None
+    """The file with a service account's key."""
+    service_account_key: Secret = None
+    """That key itself, as JSON; only through `${VAR}`."""
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> Self:
+        if self.service_account_file is not None and self.service_account_key is not None:
+            raise WrongValues((("service_account_key",), "choose one: the file, or the key itself"))
+        return self
+
+    def config(self) -> Config:
+        """By the crate's own names."""
+        return given(
+            base_url=self.endpoint,
+            service_account=self.service_account_file,
+            service_account_key=self.service_account_key,
+        )
+
+
+class Http(Group):
+    """How any store's address is reached, and how patiently."""
+
+    proxy: Address = None
+    """A proxy for all requests."""
+    no_proxy: Text = None
+    """Hosts, separated by commas, that are reached without it."""
+    ca_file: OptionalFile = None
+    """PEM file with authorities that a store's certificate is checked against beside the system's."""
+    timeout_seconds: PositiveSeconds = 60.0
+    """How long one request may take, its body included."""
+    retry_seconds: Seconds = 60.0
+    """For how long a request that fails is tried again."""
+
+    def client(self) -> dict[str, Any]:
+        """As obstore takes them. Raises ConfigError for a file that cannot be read."""
+        client: dict[str, Any] = {"timeout": timedelta(seconds=self.timeout_seconds), **self._proxy()}
+        if self.ca_file is not None:
+            client["root_certificate"] = _authorities(self.ca_file)
+        return client
+
+    def for_delta(self) -> dict[str, str]:
+        """As delta-rs takes them."""
+        return {"timeout": f"{self.timeout_seconds:g}s", **self._proxy()}
+
+    def _proxy(self) -> dict[str, str]:
+        if self.proxy is None:
+            return {}
+        return {"proxy_url": self.proxy} | ({"proxy_excludes": self.no_proxy} if self.no_proxy else {})
+
+
+def _authorities(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"storage.http.ca_file: {path} cannot be read: {error.strerror}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class ForObstore:
+    """What obstore takes to open a store."""
+
+    config: Mapping[str, Any]
+    client: Mapping[str, Any]
+    retry: Mapping[str, Any]
+    credentials: AwsCredentials | None
+
+
+class StorageOptions(Group):
+    """How to reach stores. A folder needs none of it."""
+
+    s3: S3 = S3()
+    """For `s3://` and `s3a://`."""
+    azure: Azure = Azure()
+    """For `az://`, `abfs://` and `abfss://`."""
+    gcs: Gcs = Gcs()
+    """For `gs://`."""
+    hdfs: Mapping[str, str] = {}
+    """For `hdfs://`: properties of Hadoop's client, by their own names, beside those in the files under `HADOOP_CONF_DIR`."""
+    http: Http = Http()
+    """For all of them but HDFS."""
+
+    def for_obstore(self, place: Place) -> ForObstore:
+        """What obstore takes to open this place. Raises ConfigError where that cannot be had."""
+        client = {**self.http.client(), "allow_http": self._is_plain(place)}
+        retry = {"retry_timeout": timedelta(seconds=self.http.retry_seconds)}
+        credentials = self.s3.login.credentials() if place.kind == "s3" else None
+        return ForObstore(self._config(place), client, retry, credentials)
+
+    def for_delta(self, place: Place) -> dict[str, str]:
+        """delta-rs' `storage_options` for this place; those for minutes only where keys have to be asked for."""
+        if place.kind == "posix":
+            return {}
+        if place.kind == "hdfs":
+            return dict(self.hdfs)
+        options = {
+            _delta_name(place, name): _delta_text(value) for name, value in self._config(place).items()
+        }
+        plain = {"allow_http": "true"} if self._is_plain(place) else {}
+        return {**options, **self._delta_keys(place), **self.http.for_delta(), **plain}
+
+    def environment(self, place: Place) -> dict[str, str]:
+        """What delta-rs reads from the environment alone, and only once: to be there before it is first asked."""
+        found: dict[str, str | None] = {"SSL_CERT_FILE": self.http.ca_file}
+        login = self.s3.login
+        if place.kind == "s3" and login.web_identity_token_file is not None:
+            found["AWS_WEB_IDENTITY_TOKEN_FILE"] = login.web_identity_token_file
+            found["AWS_ROLE_ARN"], found["AWS_ROLE_SESSION_NAME"] = login.role_arn, login.role_session_name
+        return {name: value for name, value in found.items() if value is not None}
+
+    def masked(self, text: str) -> str:
+        """The text with every secret of these options blotted out."""
+        login, azure = self.s3.login, self.azure
+        secrets = (
+            *(login.secret_access_key, login.session_token),
+            *(azure.account_key, azure.sas_token, azure.client_secret),
+            self.gcs.service_account_key,
+        )
+        for secret in filter(None, secrets):
+            text = text.replace(secret, "***")
+        return text
+
+    def _config(self, place: Place) -> Config:
+        if place.kind == "s3":
+            return self.s3.config(place.bucket)
+        return self.azure.config(place.account) if place.kind == "azure" else self.gcs.config()
+
+    def _is_plain(self, place: Place) -> bool:
+        """Whether the address that is given is one without TLS."""
+        endpoint = str(self._config(place).get("endpoint") or self._config(place).get("base_url") or "")
+        return endpoint.startswith("http://")
+
+    def _delta_keys(self, place: Place) -> dict[str, str]:
+        credentials = self.s3.login.credentials() if place.kind == "s3" else None
+        if credentials is None:
+            return {}
+        keys = credentials()
+        token = {"AWS_SESSION_TOKEN": keys["token"]} if keys["token"] else {}
+        return {
+            "AWS_ACCESS_KEY_ID": keys["access_key_id"],
+            "AWS_SECRET_ACCESS_KEY": keys["secret_access_key"],
+            **token,
+        }
+
+
+_DELTA_PREFIX = {"s3": "AWS_", "azure": "AZURE_STORAGE_", "gcs": "GOOGLE_"}
+
+
+def _delta_name(place: Place, name: str) -> str:
+    if name == "federated_token_file":
+        return "AZURE_FEDERATED_TOKEN_FILE"
+    # By this name alone delta-rs knows that it does not speak to AWS.
+    return (
+        "AWS_ENDPOINT_URL"
+        if (place.kind, name) == ("s3", "endpoint")
+        else _DELTA_PREFIX[place.kind] + name.upper()
+    )
+
+
+def _delta_text(value: str | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else value

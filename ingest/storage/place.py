@@ -1,0 +1,153 @@
+"""Where files are, as users write it: a folder's absolute path, or the URL of a place in an object store or in HDFS."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Kind = Literal["posix", "s3", "azure", "gcs", "hdfs"]
+
+"""Who answers for the files there."""
+
+# What a URL may begin with; two words of one line mean the same store.
+SCHEMES: dict[str, Kind] = {
+    "s3": "s3",
+    "s3a": "s3",
+    "az": "azure",
+    "abfs": "azure",
+    "abfss": "azure",
+    "gs": "gcs",
+    "hdfs": "hdfs",
+}
+
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/]*)(?P<path>/.*)?", re.DOTALL)
+
+_AZURE = re.compile(r"(?P<container>[^@]+)@(?P<account>[^.@]+)\.(?P<host>dfs|blob)\.(?P<domain>[^@]+)")
+
+# delta-rs takes % for the start of an escape; ? and # end a URL's path.
+_UNUSABLE = re.compile(r"[%?#\\\x00-\x1f\x7f]")
+
+_EXAMPLES = "write an absolute path, or for example s3://bucket/lake"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place for files.
+
+    kind       who answers for them
+    scheme     what the URL begins with; empty for a path
+    authority  the bucket, `container@account.dfs.core.windows.net`, or HDFS's name node; empty for a path
+    key        where it is in there, no slash at either end; for a path all of it but its first slash
+    """
+
+    kind: Kind
+    scheme: str
+    authority: str
+    key: str
+
+    @classmethod
+    def parse(cls, text: str) -> Place:
+        """The place that a text means. Raises ValueError, with what to write instead."""
+        found = _URL.fullmatch(text)
+        if found is None:
+            return cls("posix", "", "", _key(text, _absolute(text)))
+        kind = SCHEMES.get(found["scheme"].lower())
+        if kind is None:
+            raise ValueError(
+                f"{found['scheme']}:// is not supported; there are a path, {', '.join(f'{one}://' for one in SCHEMES)}"
+            )
+        place = cls(
+            kind, found["scheme"].lower(), found["authority"], _key(text, (found["path"] or "").strip("/"))
+        )
+        _check_authority(place)
+        return place
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.authority}/{self.key}".rstrip("/") if self.scheme else f"/{self.key}"
+
+    def __truediv__(self, below: str) -> Place:
+        """A place in this one."""
+        key = _key(below, below.strip("/"))
+        return Place(self.kind, self.scheme, self.authority, f"{self.key}/{key}".strip("/"))
+
+    @property
+    def path(self) -> Path:
+        """The folder of a place that is one. Raises ValueError for a store."""
+        if self.kind != "posix":
+            raise ValueError(f"{self} is no folder of a POSIX file system")
+        return Path(str(self))
+
+    @property
+    def bucket(self) -> str:
+        """The bucket, or Azure's container."""
+        return self.authority.partition("@")[0]
+
+    @property
+    def account(self) -> str | None:
+        """Azure's account, where the URL names it."""
+        found = _AZURE.fullmatch(self.authority)
+        return found["account"] if self.kind == "azure" and found else None
+
+    def overlaps(self, other: Place) -> bool:
+        """Whether one of both is the other, or in it: then what one holds another might sweep."""
+        if self.kind != other.kind or not self._same_store(other):
+            return False
+        mine, others = self._parts(), other._parts()
+        common = min(len(mine), len(others))
+        return mine[:common] == others[:common]
+
+    def _same_store(self, other: Place) -> bool:
+        if self.kind != "azure":
+            return self.authority == other.authority
+        # `az://` leaves the account to the options: it may be any.
+        return self.bucket == other.bucket and (
+            None in (self.account, other.account) or self.account == other.account
+        )
+
+    def _parts(self) -> tuple[str, ...]:
+        return tuple(self.key.split("/")) if self.key else ()
+
+
+def checked_path(path: str) -> str:
+    """A file's or folder's path in a place, as it is. Raises ValueError for one that could lead out of it."""
+    if path and any(part in ("", ".", "..") for part in path.split("/")):
+        raise ValueError(
+            f"{path!r} is no path in a place: its parts stand between single slashes, none is . or .."
+        )
+    return path
+
+
+def _absolute(text: str) -> str:
+    if not text.startswith("/"):
+        raise ValueError(f"{text!r} is no absolute path and no URL; {_EXAMPLES}")
+    return text.strip("/")
+
+
+def _key(text: str, key: str) -> str:
+    if _UNUSABLE.search(key):
+        raise ValueError(f"{text!r} holds a %, ?, #, backslash or control character; choose another name")
+    return checked_path(key)
+
+
+def _check_authority(place: Place) -> None:
+    if not place.authority or _UNUSABLE.search(place.authority):
+        raise ValueError(f"{place} names no bucket, container or name node; {_EXAMPLES}")
+    if place.kind == "azure":
+        _check_azure(place)
+    elif "@" in place.authority:
+        # Not quoted: before the @ there may be a secret.
+        raise ValueError(
+            f"{place.scheme}://... holds an @; take user and password out of it, they go into `storage`"
+        )
+
+
+def _check_azure(place: Place) -> None:
+    named = _AZURE.fullmatch(place.authority) is not None
+    if place.scheme == "az" and "@" in place.authority:
+        raise ValueError(
+            "az:// takes a container alone, as az://container/lake; the account goes into `storage`"
+        )
+    if place.scheme != "az" and not named:
+        raise ValueError(f"write {place.scheme}://container@account.dfs.core.windows.net/lake")

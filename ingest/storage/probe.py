@@ -1,0 +1,40 @@
+"""Whether a store keeps the one promise that everything rests on, asked once before it is relied on."""
+
+from __future__ import annotations
+
+import uuid
+
+from distributary.errors import SetupError
+from distributary.ingest.storage.contract import Files
+
+_FOLDER = "_probe"
+
+
+def require_put_if_absent(files: Files) -> None:
+    """Raises SetupError for a store that lets a second writer of one name pass, or lacks a right that is needed.
+
+    Six requests. It cannot tell a store that keeps the promise only as long as nobody else asks at the same time.
+    """
+    path = f"{_FOLDER}/{uuid.uuid4().hex}"
+    try:
+        _try(files, path)
+        files.delete([path])
+    except PermissionError as error:
+        raise SetupError(
+            f"{files.url} may not be used as it has to be: to read, write, list and delete ({error}); grant that, or check "
+            "the keys in `storage`"
+        ) from error
+    except OSError as error:
+        raise SetupError(f"{files.url} cannot be used ({error}); check the place and `storage`") from error
+
+
+def _try(files: Files, path: str) -> None:
+    one, other = (f"{who} {uuid.uuid4().hex}".encode() for who in ("first", "second"))
+    if not files.put_new(path, one) or files.put_new(path, other) or files.read(path) != one:
+        files.delete([path])
+        raise SetupError(
+            f"{files.url} lets a second writer take the place of a first one: it ignores conditions on writing "
+            "(`If-None-Match`), without which two runs could spoil each other's tables; use a store that knows them"
+        )
+    if path not in (info.path for info in files.list(_FOLDER)):
+        raise SetupError(f"{files.url} does not list what was just written; use a store that does")

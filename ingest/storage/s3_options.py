@@ -1,0 +1,143 @@
+"""How S3 is reached: its address, who asks, who pays, and how it encrypts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import model_validator
+from typing_extensions import Self
+
+from distributary.ingest.storage.aws_credentials import AwsCredentials
+from distributary.ingest.storage.option_types import Address, Config, Text, given
+from distributary.values import Group, OptionalFile, Secret, Wrong, WrongValues
+
+
+class S3Login(Group):
+    """Who asks S3; where nothing is given, whoever the environment, the container or the machine says it is."""
+
+    access_key_id: Text = None
+    """A static key."""
+    secret_access_key: Secret = None
+    """Its secret; only through `${VAR}`."""
+    session_token: Secret = None
+    """The token that goes along with keys that expire; only through `${VAR}`."""
+    profile: Text = None
+    """A profile of AWS's own files, single sign-on included; needs `distributary[aws]`."""
+    role_arn: Text = None
+    """A role to take on: with `web_identity_token_file` by that token, otherwise by the keys or the profile, which needs `distributary[aws]`."""
+    role_session_name: str = "distributary"
+    """What a role's session is called in AWS's logs."""
+    web_identity_token_file: OptionalFile = None
+    """The file with the token that a role is taken on with, as Kubernetes mounts it."""
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> Self:
+        if found := tuple(self._wrong()):
+            raise WrongValues(*found)
+        return self
+
+    def _wrong(self) -> Iterator[Wrong]:
+        if (self.access_key_id is None) != (self.secret_access_key is None):
+            yield ("access_key_id",), "a key and its secret go together; write both or neither"
+        if self.session_token is not None and self.access_key_id is None:
+            yield ("session_token",), "a token needs its key; write access_key_id as well"
+        if self.profile is not None and self.access_key_id is not None:
+            yield ("profile",), "choose one: a profile, or a key"
+        if self.web_identity_token_file is not None and self.role_arn is None:
+            yield ("web_identity_token_file",), "a token needs its role; write role_arn as well"
+
+    def config(self) -> Config:
+        """The keys that are given, or the role and its token."""
+        if self.web_identity_token_file is not None:
+            return given(
+                role_arn=self.role_arn,
+                role_session_name=self.role_session_name,
+                web_identity_token_file=self.web_identity_token_file,
+            )
+        if self.asked_for:
+            return {}
+        return given(
+            access_key_id=self.access_key_id,
+            secret_access_key=self.secret_access_key,
+            session_token=self.session_token,
+        )
+
+    @property
+    def asked_for(self) -> bool:
+        """Whether the keys have to be asked for."""
+        return self.web_identity_token_file is None and (self.profile or self.role_arn) is not None
+
+    def credentials(self) -> AwsCredentials | None:
+        """What gives the keys that have to be asked for. Raises ConfigError where it cannot."""
+        if not self.asked_for:
+            return None
+        static = given(
+            aws_access_key_id=self.access_key_id,
+            aws_secret_access_key=self.secret_access_key,
+            aws_session_token=self.session_token,
+        )
+        keys = {name: str(value) for name, value in static.items()}
+        return AwsCredentials(keys, self.profile, self.role_arn, self.role_session_name)
+
+
+class S3Encryption(Group):
+    """How S3 encrypts what is written, where its bucket's own default is not meant."""
+
+    kind: Literal["AES256", "aws:kms", "aws:kms:dsse"]
+    """By S3's own keys, by those of KMS, or by both."""
+    kms_key_id: Text = None
+    """The key in KMS; by default the account's own."""
+    bucket_key: bool | None = None
+    """Whether one key of the bucket's saves questions to KMS."""
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> Self:
+        if self.kind == "AES256" and (self.kms_key_id is not None or self.bucket_key is not None):
+            raise WrongValues((("kind",), "a key of KMS is for aws:kms and aws:kms:dsse; write one of them"))
+        return self
+
+    def config(self) -> Config:
+        """By the crate's own names."""
+        return given(
+            server_side_encryption=self.kind,
+            sse_kms_key_id=self.kms_key_id,
+            sse_bucket_key_enabled=self.bucket_key,
+        )
+
+
+class S3(Group):
+    """S3 and what speaks its protocol, from version 2024-08 on, which knows `If-None-Match`."""
+
+    endpoint: Address = None
+    """The address of a store that is not AWS's, such as `https://minio.example.com:9000`."""
+    region: Text = None
+    """The bucket's region."""
+    path_style: bool = True
+    """Whether the bucket stands in the path of an address, not in its host name."""
+    requester_pays: bool = False
+    """Whether who asks agrees to pay."""
+    login: S3Login = S3Login()
+    """Who asks."""
+    encryption: S3Encryption | None = None
+    """How it is encrypted."""
+
+    def config(self, bucket: str) -> Config:
+        """By the crate's own names."""
+        return {
+            **given(
+                endpoint=self._address(bucket),
+                region=self.region,
+                virtual_hosted_style_request=not self.path_style,
+                request_payer=True if self.requester_pays else None,
+            ),
+            **self.login.config(),
+            **(self.encryption.config() if self.encryption else {}),
+        }
+
+    def _address(self, bucket: str) -> str | None:
+        """An address of one's own has to hold the bucket already where that stands in the host name."""
+        if self.endpoint is None or self.path_style:
+            return self.endpoint
+        scheme, _, host = self.endpoint.partition("://")
+        return f"{scheme}://{bucket}.{host}"

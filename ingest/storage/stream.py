@@ -1,0 +1,92 @@
+"""A stream into a file that is there once it is closed, and never if it is left by an exception or forgotten."""
+
+from __future__ import annotations
+
+import io
+from types import TracebackType
+from typing import Protocol
+
+from typing_extensions import Buffer, Self
+
+
+class Draft(Protocol):
+    """A file in the making, which nobody sees."""
+
+    def write(self, data: memoryview) -> None:
+        """Take in all of this."""
+        ...
+
+    def finish(self) -> None:
+        """Let it be seen."""
+        ...
+
+    def abandon(self) -> None:
+        """Let it never be seen."""
+        ...
+
+
+class Upload(io.RawIOBase):
+    """The stream, as Arrow's ParquetWriter and others take one. Used as a context manager it is abandoned by an exception."""
+
+    _draft: Draft | None = None
+    _written = 0
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+
+    def writable(self) -> bool:
+        """It is for writing alone."""
+        return True
+
+    def tell(self) -> int:
+        """How many bytes were written."""
+        return self._written
+
+    def write(self, data: Buffer) -> int:
+        """Takes in all of the data."""
+        if self._draft is None:
+            raise ValueError("this stream is closed")
+        whole = memoryview(data).cast("B")
+        self._draft.write(whole)
+        self._written += len(whole)
+        return len(whole)
+
+    def close(self) -> None:
+        """Lets the file be seen; nothing happens to a stream that is closed. Where that fails, it is never seen."""
+        draft = self._taken()
+        if draft is not None:
+            _finish(draft)
+
+    def abandon(self) -> None:
+        """Closes it so that the file is never seen."""
+        draft = self._taken()
+        if draft is not None:
+            draft.abandon()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.abandon()
+
+    def __del__(self) -> None:
+        # Python's own would close it, and so finish a file that somebody forgot half way.
+        self.abandon()
+
+    def _taken(self) -> Draft | None:
+        draft, self._draft = self._draft, None
+        super().close()
+        return draft
+
+
+def _finish(draft: Draft) -> None:
+    try:
+        draft.finish()
+    except BaseException:
+        draft.abandon()
+        raise

@@ -1,0 +1,99 @@
+"""A relay in front of a store on this machine, which loses answers to what the store has done."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Literal
+
+# How an answer gets lost: the connection breaks, or somebody in between answers in the store's place.
+Loss = Literal["cut", "500", "503"]
+
+_ANSWERS = {
+    "500": b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n",
+    "503": b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\n\r\n",
+}
+
+_CONFLICT = b"HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\n\r\n"
+
+
+@dataclass
+class Relay:
+    """Passes on requests, one a connection, and answers; `lose` takes away the answers to the next PUTs.
+
+    conflicts  so many of the next PUTs are answered with 409 and never reach the store
+    before     called once, between the next PUT's arrival and its way to the store
+    """
+
+    store: int
+    port: int = 0
+    losses: list[Loss] = field(default_factory=list)
+    conflicts: int = 0
+    before: Callable[[], None] | None = None
+
+    def lose(self, *how: Loss) -> None:
+        """Let the store do what the next PUTs ask, and its answers be lost in these ways."""
+        self.losses = list(how)
+
+    def serve(self, listener: socket.socket) -> None:
+        """Until the listener is closed."""
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=self._pass_on, args=(listener.accept()[0],), daemon=True).start()
+
+    def _pass_on(self, client: socket.socket) -> None:
+        with client, suppress(OSError):
+            request = _one_message(client)
+            client.sendall(self._put(request) if request.startswith(b"PUT") else self._asked(request))
+
+    def _put(self, request: bytes) -> bytes:
+        if self.conflicts:
+            self.conflicts -= 1
+            return _CONFLICT
+        if self.before is not None:
+            call, self.before = self.before, None
+            call()
+        answer = self._asked(request)
+        return _ANSWERS.get(self.losses.pop(0), b"") if self.losses else answer
+
+    def _asked(self, request: bytes) -> bytes:
+        head, _, body = request.partition(b"\r\n\r\n")
+        with socket.create_connection(("127.0.0.1", self.store)) as store:
+            # One answer, and then the end: so no length has to be counted.
+            store.sendall(head + b"\r\nConnection: close\r\n\r\n" + body)
+            return b"".join(iter(lambda: store.recv(1 << 16), b""))
+
+
+def _one_message(client: socket.socket) -> bytes:
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += _more(client)
+    head = data.partition(b"\r\n\r\n")[0]
+    lines = head.lower().split(b"\r\n")
+    length = next((int(line.partition(b":")[2]) for line in lines if line.startswith(b"content-length:")), 0)
+    while len(data) < len(head) + 4 + length:
+        data += _more(client)
+    return data
+
+
+def _more(client: socket.socket) -> bytes:
+    got = client.recv(1 << 16)
+    if not got:
+        raise ConnectionResetError
+    return got
+
+
+@contextmanager
+def relayed(store: int) -> Iterator[Relay]:
+    """A relay in front of the store at this port, for as long as the `with` block lasts."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        relay = Relay(store, listener.getsockname()[1])
+        thread = threading.Thread(target=relay.serve, args=(listener,), daemon=True)
+        thread.start()
+        yield relay
+        # Closing alone does not wake who waits in `accept`.
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()

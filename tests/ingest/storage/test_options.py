@@ -1,0 +1,264 @@
+"""How to reach a store, as obstore and as delta-rs are told, and what does not go together."""
+
+# ruff: noqa: S106
+from __future__ import annotations
+
+import pickle
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from distributary.errors import ConfigError
+from distributary.ingest.storage.options import StorageOptions
+from distributary.ingest.storage.place import Place
+from distributary.values import wrong_by
+
+BUCKET = Place.parse("s3://lake/tables")
+CONTAINER = Place.parse("abfss://lake@account.dfs.core.windows.net/tables")
+GOOGLE = Place.parse("gs://lake/tables")
+
+KEYS = {"access_key_id": "AKIA", "secret_access_key": "hush", "session_token": "until noon"}
+
+
+def s3(**given: Any) -> StorageOptions:
+    return StorageOptions.model_validate({"s3": given})
+
+
+def azure(**given: Any) -> StorageOptions:
+    return StorageOptions.model_validate({"azure": given})
+
+
+def gcs(**given: Any) -> StorageOptions:
+    return StorageOptions.model_validate({"gcs": given})
+
+
+def http(**given: Any) -> StorageOptions:
+    return StorageOptions.model_validate({"http": given})
+
+
+# Options, where, as obstore's configuration, as delta-rs' options beside those of HTTP.
+RENDERED: list[tuple[StorageOptions, Place, dict[str, Any], dict[str, str]]] = [
+    (
+        StorageOptions(),
+        BUCKET,
+        {"virtual_hosted_style_request": False},
+        {"AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false"},
+    ),
+    (
+        s3(endpoint="http://127.0.0.1:9000/", region="eu-central-1", login=KEYS),
+        BUCKET,
+        {
+            "endpoint": "http://127.0.0.1:9000",
+            "region": "eu-central-1",
+            "virtual_hosted_style_request": False,
+            **KEYS,
+        },
+        {
+            "AWS_ENDPOINT_URL": "http://127.0.0.1:9000",
+            "AWS_REGION": "eu-central-1",
+            "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false",
+            "AWS_ACCESS_KEY_ID": "AKIA",
+            "AWS_SECRET_ACCESS_KEY": "hush",
+            "AWS_SESSION_TOKEN": "until noon",
+            "allow_http": "true",
+        },
+    ),
+    (
+        s3(endpoint="https://s3.example.com", path_style=False, requester_pays=True),
+        BUCKET,
+        {
+            "endpoint": "https://lake.s3.example.com",
+            "virtual_hosted_style_request": True,
+            "request_payer": True,
+        },
+        {
+            "AWS_ENDPOINT_URL": "https://lake.s3.example.com",
+            "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true",
+            "AWS_REQUEST_PAYER": "true",
+        },
+    ),
+    (
+        s3(encryption={"kind": "aws:kms", "kms_key_id": "arn:key", "bucket_key": True}),
+        BUCKET,
+        {
+            "virtual_hosted_style_request": False,
+            "server_side_encryption": "aws:kms",
+            "sse_kms_key_id": "arn:key",
+            "sse_bucket_key_enabled": True,
+        },
+        {
+            "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false",
+            "AWS_SERVER_SIDE_ENCRYPTION": "aws:kms",
+            "AWS_SSE_KMS_KEY_ID": "arn:key",
+            "AWS_SSE_BUCKET_KEY_ENABLED": "true",
+        },
+    ),
+    (
+        s3(login={"role_arn": "arn:role", "web_identity_token_file": "/token"}),
+        BUCKET,
+        {
+            "virtual_hosted_style_request": False,
+            "role_arn": "arn:role",
+            "role_session_name": "distributary",
+            "web_identity_token_file": "/token",
+        },
+        {
+            "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false",
+            "AWS_ROLE_ARN": "arn:role",
+            "AWS_ROLE_SESSION_NAME": "distributary",
+            "AWS_WEB_IDENTITY_TOKEN_FILE": "/token",
+        },
+    ),
+    (
+        azure(account_key="a2V5"),
+        CONTAINER,
+        {"account_name": "account", "account_key": "a2V5"},
+        {"AZURE_STORAGE_ACCOUNT_NAME": "account", "AZURE_STORAGE_ACCOUNT_KEY": "a2V5"},
+    ),
+    (
+        azure(account="mine", sas_token="sv=1&sig=2"),
+        Place.parse("az://lake/tables"),
+        {"account_name": "mine", "sas_key": "sv=1&sig=2"},
+        {"AZURE_STORAGE_ACCOUNT_NAME": "mine", "AZURE_STORAGE_SAS_KEY": "sv=1&sig=2"},
+    ),
+    (
+        azure(tenant_id="t", client_id="c", federated_token_file="/token"),
+        CONTAINER,
+        {
+            "account_name": "account",
+            "tenant_id": "t",
+            "client_id": "c",
+            "federated_token_file": "/token",
+        },
+        {
+            "AZURE_STORAGE_ACCOUNT_NAME": "account",
+            "AZURE_STORAGE_TENANT_ID": "t",
+            "AZURE_STORAGE_CLIENT_ID": "c",
+            "AZURE_FEDERATED_TOKEN_FILE": "/token",
+        },
+    ),
+    (StorageOptions(), GOOGLE, {}, {}),
+    (
+        gcs(service_account_file="/account.json", endpoint="http://127.0.0.1:4443"),
+        GOOGLE,
+        {"service_account": "/account.json", "base_url": "http://127.0.0.1:4443"},
+        {
+            "GOOGLE_SERVICE_ACCOUNT": "/account.json",
+            "GOOGLE_BASE_URL": "http://127.0.0.1:4443",
+            "allow_http": "true",
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "place", "obstore", "delta"), RENDERED)
+def test_both_are_told_the_same_in_their_own_words(
+    options: StorageOptions, place: Place, obstore: dict[str, Any], delta: dict[str, str]
+) -> None:
+    rendered = options.for_obstore(place)
+    assert rendered.config == obstore
+    assert rendered.credentials is None
+    assert options.for_delta(place) == {**delta, "timeout": "60s"}
+    assert rendered.client["allow_http"] is ("allow_http" in delta)
+
+
+def test_a_folder_needs_no_options_and_hdfs_takes_its_own() -> None:
+    options = StorageOptions.model_validate({"hdfs": {"dfs.client.use.datanode.hostname": "true"}})
+    assert options.for_delta(Place.parse("/lake")) == {}
+    assert options.for_delta(Place.parse("hdfs://node/lake")) == {"dfs.client.use.datanode.hostname": "true"}
+
+
+def test_proxies_patience_and_authorities(tmp_path: Path) -> None:
+    authorities = tmp_path / "ca.pem"
+    authorities.write_bytes(b"-----BEGIN CERTIFICATE-----")
+    options = http(
+        proxy="http://proxy:3128",
+        no_proxy="127.0.0.1",
+        ca_file=authorities,
+        timeout_seconds=5,
+        retry_seconds=7,
+    )
+    rendered = options.for_obstore(BUCKET)
+    assert rendered.client == {
+        "allow_http": False,
+        "timeout": timedelta(seconds=5),
+        "proxy_url": "http://proxy:3128",
+        "proxy_excludes": "127.0.0.1",
+        "root_certificate": b"-----BEGIN CERTIFICATE-----",
+    }
+    assert rendered.retry == {"retry_timeout": timedelta(seconds=7)}
+    delta = options.for_delta(BUCKET)
+    assert (delta["timeout"], delta["proxy_url"], delta["proxy_excludes"]) == (
+        "5s",
+        "http://proxy:3128",
+        "127.0.0.1",
+    )
+    assert options.environment(BUCKET) == {"SSL_CERT_FILE": str(authorities)}
+    authorities.unlink()
+    with pytest.raises(ConfigError, match=r"storage\.http\.ca_file: .*cannot be read"):
+        options.for_obstore(BUCKET)
+
+
+def test_what_delta_rs_reads_from_the_environment_alone() -> None:
+    options = s3(login={"role_arn": "arn:role", "web_identity_token_file": "/token"})
+    assert options.environment(BUCKET) == {
+        "AWS_WEB_IDENTITY_TOKEN_FILE": "/token",
+        "AWS_ROLE_ARN": "arn:role",
+        "AWS_ROLE_SESSION_NAME": "distributary",
+    }
+    assert options.environment(GOOGLE) == StorageOptions().environment(BUCKET) == {}
+
+
+WRONG: list[tuple[dict[str, Any], str, str]] = [
+    ({"s3": {"login": {"access_key_id": "AKIA"}}}, "access_key_id", "go together"),
+    ({"s3": {"login": {"secret_access_key": "hush"}}}, "access_key_id", "go together"),
+    ({"s3": {"login": {"session_token": "hush"}}}, "session_token", "needs its key"),
+    ({"s3": {"login": {**KEYS, "profile": "me"}}}, "profile", "choose one"),
+    ({"s3": {"login": {"web_identity_token_file": "/token"}}}, "web_identity_token_file", "needs its role"),
+    ({"s3": {"encryption": {"kind": "AES256", "kms_key_id": "k"}}}, "kind", "KMS"),
+    ({"s3": {"endpoint": "minio:9000"}}, "", "no http or https address"),
+    ({"s3": {"endpoint": "https://me:hush@minio"}}, "", "take user and password out"),
+    ({"s3": {"secret": "hush"}}, "", "no setting is called so"),
+    ({"azure": {"account_key": "hush", "sas_token": "hush"}}, "sas_token", "choose one"),
+    ({"azure": {"client_secret": "hush"}}, "client_secret", "tenant_id and client_id"),
+    ({"azure": {"federated_token_file": "/t", "client_id": "c"}}, "federated_token_file", "tenant_id"),
+    (
+        {"gcs": {"service_account_key": "hush", "service_account_file": "/f"}},
+        "service_account_key",
+        "choose one",
+    ),
+    ({"http": {"proxy": "proxy:3128"}}, "", "no http or https address"),
+]
+
+
+@pytest.mark.parametrize(("given", "where", "said"), WRONG)
+def test_what_does_not_go_together_is_told_without_its_secrets(
+    given: dict[str, Any], where: str, said: str
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        StorageOptions.model_validate(given)
+    found = [wrong for error in caught.value.errors() for wrong in wrong_by(error)]
+    assert [keys for keys, _ in found] == [(where,) if where else ()]
+    assert said in found[0][1]
+    assert "hush" not in found[0][1] + str(caught.value)
+
+
+def test_secrets_are_neither_shown_nor_dumped_and_masked_in_texts() -> None:
+    options = s3(login=KEYS)
+    assert "hush" not in repr(options) + str(options.model_dump()) + options.model_dump_json()
+    assert options.masked("the key hush, until noon") == "the key ***, ***"
+    assert azure(sas_token="sv=1&sig=2").masked("?sv=1&sig=2") == "?***"
+
+
+def test_options_go_to_the_workers_with_their_secrets() -> None:
+    options = s3(login=KEYS)
+    assert pickle.loads(pickle.dumps(options)) == options  # noqa: S301
+
+
+def test_none_is_what_an_environment_variable_without_a_value_leaves() -> None:
+    login = {"access_key_id": "", "secret_access_key": "", "session_token": ""}
+    options = StorageOptions.model_validate({"s3": {"endpoint": "", "login": login}}, context={})
+    assert options == StorageOptions()

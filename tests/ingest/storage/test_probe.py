@@ -1,0 +1,71 @@
+"""The question that a store is asked before it is relied on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typing_extensions import Buffer
+
+from distributary.errors import SetupError
+from distributary.ingest.storage.contract import Info
+from distributary.ingest.storage.posix import PosixFiles
+from distributary.ingest.storage.probe import require_put_if_absent
+
+
+class Overwriting(PosixFiles):
+    """As old stores are: the condition is not looked at."""
+
+    def put_new(self, path: str, data: Buffer, *, durable: bool = True) -> bool:
+        self.put(path, data)
+        return True
+
+
+class Refusing(PosixFiles):
+    """As stores are that know no conditions and say so."""
+
+    def put_new(self, path: str, data: Buffer, *, durable: bool = True) -> bool:
+        raise OSError("501 Not Implemented")
+
+
+class Forgetful(PosixFiles):
+    """As stores were whose listings came later."""
+
+    def list(self, folder: str = "", after: str = "") -> Iterator[Info]:
+        return iter(())
+
+
+class ReadOnly(PosixFiles):
+    """As a key is that may only read."""
+
+    def put_new(self, path: str, data: Buffer, *, durable: bool = True) -> bool:
+        raise PermissionError("403 Forbidden")
+
+
+@pytest.mark.parametrize(
+    ("store", "said"),
+    [
+        (Overwriting, "lets a second writer take the place of a first one"),
+        (Refusing, "cannot be used .*501 Not Implemented"),
+        (Forgetful, "does not list what was just written"),
+        (ReadOnly, "to read, write, list and delete .*403 Forbidden"),
+    ],
+)
+def test_a_store_that_cannot_be_relied_on_is_refused_by_name(
+    tmp_path: Path, store: type[PosixFiles], said: str
+) -> None:
+    with pytest.raises(SetupError, match=f"{tmp_path} {said}|{tmp_path} .*{said}"):
+        require_put_if_absent(store(tmp_path))
+
+
+def test_one_that_can_be_is_passed_and_left_as_it_was(tmp_path: Path) -> None:
+    files = PosixFiles(tmp_path)
+    require_put_if_absent(files)
+    assert [*files.list("_probe")] == []
+
+
+def test_nothing_stays_in_one_that_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SetupError):
+        require_put_if_absent(Overwriting(tmp_path))
+    assert [*PosixFiles(tmp_path).list("_probe")] == []

@@ -1,0 +1,37 @@
+#!/bin/sh
+# Fetches the stores that the tests of ingest/storage run against. What this machine cannot have is said and left out; its tests
+# are then skipped by name.
+set -eu
+
+cd "$(dirname "$0")/.."
+venv=.venv-stores
+lock=requirements-stores.lock
+log=$venv/setup.log
+needed_mib=500
+target=test-stores
+. tools/venv.sh
+
+without() {
+    say "without $1: its tests are skipped"
+}
+
+# S3: gofakes3 is a hundred times as quick as moto, whose dependencies would change versions in .venv.
+fetch_s3() {
+    if command -v go >/dev/null 2>&1 &&
+        GOBIN=$(pwd)/.venv/bin go install github.com/johannesboyne/gofakes3/cmd/gofakes3@v1.2.0; then
+        return
+    fi
+    [ -x "$venv/bin/python" ] || .venv/bin/python -m venv "$venv"
+    install_locked
+}
+
+fetch_azure() {
+    command -v npm >/dev/null 2>&1 || return 1
+    npm install --silent --no-audit --no-fund --prefix .venv/azurite azurite@3.37.0 || return 1
+    ln -sf ../azurite/node_modules/.bin/azurite-blob .venv/bin/azurite-blob
+}
+
+check_disk
+fetch_s3
+fetch_azure || without Azurite
+.venv/bin/python -m tests.ingest.storage.hdfs_jar || without HDFS
