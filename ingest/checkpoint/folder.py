@@ -8,6 +8,12 @@ from pathlib import Path
 
 from distributary.files import make_folder, numbered, sweep
 from distributary.ingest.checkpoint.damage import undamaged
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.posix import PosixFiles
+
+# Where in a checkpoint each kind of our files is.
+MANIFESTS, CHANGES, PINS, STUCK = "manifests", "changes", "pins", "stuck"
+RESOLUTIONS, REWRITTEN, GENERATION = "resolutions", "rewritten", "generation.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +31,11 @@ class Checkpoint:
     """
 
     folder: Path
+
+    @property
+    def files(self) -> Files:
+        """Our files, each by its path from here."""
+        return PosixFiles(self.folder)
 
     @property
     def offsets(self) -> Path:
@@ -49,17 +60,17 @@ class Checkpoint:
     @property
     def manifests(self) -> Path:
         """One file a batch, `<batch_id>.json`."""
-        return self.folder / "manifests"
+        return self.folder / MANIFESTS
 
     @property
     def changes(self) -> Path:
         """Changes of tables, `<batch_id>-<n>.json`."""
-        return self.folder / "changes"
+        return self.folder / CHANGES
 
     @property
     def pins(self) -> Path:
         """One file a schema."""
-        return self.folder / "pins"
+        return self.folder / PINS
 
     @property
     def aside(self) -> Path:
@@ -69,17 +80,17 @@ class Checkpoint:
     @property
     def stuck(self) -> Path:
         """Commits that can never succeed and wait for `distributary resolve`."""
-        return self.folder / "stuck"
+        return self.folder / STUCK
 
     @property
     def resolutions(self) -> Path:
         """What the user decided about stuck commits."""
-        return self.folder / "resolutions"
+        return self.folder / RESOLUTIONS
 
     @property
     def rewritten(self) -> Path:
         """Files that were lost and written again, `<batch_id>.json`."""
-        return self.folder / "rewritten"
+        return self.folder / REWRITTEN
 
     @property
     def lease(self) -> Path:
@@ -89,7 +100,7 @@ class Checkpoint:
     @property
     def generation_file(self) -> Path:
         """Who this checkpoint is."""
-        return self.folder / "generation.json"
+        return self.folder / GENERATION
 
     def make(self) -> None:
         """Make our folders; nothing happens to those that are there."""

@@ -7,14 +7,12 @@ import hashlib
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from distributary.errors import CheckpointMismatch
-from distributary.files import numbered, write_once
 from distributary.ingest.checkpoint import histories
 from distributary.ingest.checkpoint.damage import undamaged
-from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.folder import MANIFESTS, Checkpoint
 from distributary.ingest.checkpoint.manifest import (
     ROLES,
     BatchPins,
@@ -27,6 +25,7 @@ from distributary.ingest.checkpoint.sums import check_sums
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.offsets import offsets_from_json, offsets_to_json
 from distributary.ingest.parquet.data_file import DataFile
+from distributary.ingest.storage.numbered import numbered
 from distributary.registry.base import schema_ref
 
 FORMAT = 1
@@ -151,11 +150,11 @@ class ManifestStore:
     """The manifests of a checkpoint."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        self._folder = checkpoint.manifests
+        self._files = checkpoint.files
 
-    def path(self, batch_id: int) -> Path:
+    def path(self, batch_id: int) -> str:
         """Where a batch's manifest is, or would be."""
-        return self._folder / f"{batch_id}{_SUFFIX}"
+        return f"{self._files.url}/{_path(batch_id)}"
 
     def write(self, manifest: Manifest) -> None:
         """Pass the point of no return. Old manifests go.
@@ -163,10 +162,10 @@ class ManifestStore:
         Raises SumsDisagree before anything is written, and CheckpointMismatch if the batch has a manifest already.
         """
         check_sums(manifest)
-        path = self.path(manifest.batch_id)
-        if not write_once(path, to_bytes(manifest)):
+        if not self._files.put_new(_path(manifest.batch_id), to_bytes(manifest)):
             raise CheckpointMismatch(
-                f"{path} is there already: another run decided this batch; stop that run, then start this one again"
+                f"{self.path(manifest.batch_id)} is there already: another run decided this batch; stop that run, then "
+                "start this one again"
             )
         self._prune(manifest.batch_id)
 
@@ -175,7 +174,7 @@ class ManifestStore:
         path = self.path(batch_id)
         try:
             with undamaged(path):
-                manifest = from_bytes(path.read_bytes())
+                manifest = from_bytes(self._files.read(_path(batch_id)))
         except FileNotFoundError:
             return None
         if manifest.batch_id != batch_id:
@@ -191,12 +190,16 @@ class ManifestStore:
 
     def last_batch(self) -> int | None:
         """The newest batch that has a manifest; None in a new checkpoint."""
-        return max(numbered(self._folder, _SUFFIX), default=None)
+        return max(numbered(self._files, MANIFESTS, _SUFFIX), default=None)
 
     def _prune(self, newest: int) -> None:
         # Oldest first, so that a crash in between leaves no hole. What cannot be removed now goes next time:
         # the batch is decided and must not fail for it.
-        for batch_id in numbered(self._folder, _SUFFIX):
+        for batch_id in numbered(self._files, MANIFESTS, _SUFFIX):
             if batch_id <= newest - KEPT:
                 with suppress(OSError):
-                    self.path(batch_id).unlink()
+                    self._files.delete([_path(batch_id)])
+
+
+def _path(batch_id: int) -> str:
+    return f"{MANIFESTS}/{batch_id}{_SUFFIX}"

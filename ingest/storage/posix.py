@@ -41,8 +41,7 @@ class PosixFiles:
 
     def read(self, path: str) -> bytes:
         """The file's content."""
-        with open(self._at(path), "rb") as file:
-            return file.read()
+        return Path(self._at(path)).read_bytes()
 
     def put(self, path: str, data: Buffer) -> None:
         """Put a file here, in the place of what may be there."""

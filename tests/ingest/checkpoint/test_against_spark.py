@@ -113,7 +113,7 @@ def test_spark_s_offsets_that_were_lost_are_noticed(filled: Checkpoint, generati
 
 
 def test_manifests_that_were_lost_are_noticed(filled: Checkpoint, generation: Generation) -> None:
-    ManifestStore(filled).path(1).unlink()
+    (filled.manifests / "1.json").unlink()
     with pytest.raises(
         CheckpointMismatch, match=r"Spark counts batch 1 as done, but the newest manifest in .* is 0"
     ):

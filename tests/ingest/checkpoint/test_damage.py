@@ -88,7 +88,7 @@ def test_a_damaged_file_is_named_with_what_to_do(tmp_path: Path, name: str, text
 
 def test_a_manifest_that_is_damaged_is_named(tmp_path: Path) -> None:
     store = ManifestStore(checkpoint(tmp_path))
-    store.path(7).write_text("{")
+    Path(store.path(7)).write_text("{")
     with pytest.raises(CheckpointMismatch, match=r"manifests/7\.json was cut off or edited.*new checkpoint"):
         store.read(7)
 
@@ -115,7 +115,7 @@ def test_a_manifest_with_a_layout_that_is_none_is_named(tmp_path: Path) -> None:
     store = ManifestStore(checkpoint(tmp_path))
     manifest = decided(tmp_path, settled(tmp_path, numbered([value(1)])), {TOPIC: {0: (0, 1)}})
     store.write(manifest)
-    path = store.path(manifest.batch_id)
+    path = Path(store.path(manifest.batch_id))
     layout = manifest.tables[0].layout.serialized
     # Without its head, Arrow reads it to the end before it finds that it is not a schema.
     cut = base64.b64encode(layout[8:]).decode()

@@ -274,7 +274,7 @@ def test_a_manifest_that_was_edited_is_not_taken_for_none(
     store: ManifestStore, edit: Callable[[str], str]
 ) -> None:
     store.write(manifest())
-    path = store.path(7)
+    path = Path(store.path(7))
     path.write_text(edit(path.read_text()))
     with pytest.raises(CheckpointMismatch, match=r"7\.json"):
         store.read(7)
