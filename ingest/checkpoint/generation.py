@@ -10,9 +10,8 @@ from datetime import datetime, timezone
 from typing import Any, Literal, get_args
 
 from distributary.errors import CheckpointMismatch
-from distributary.files import write_once
 from distributary.ingest.checkpoint.damage import undamaged
-from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.folder import GENERATION, Checkpoint
 from distributary.ingest.kafka.client import topic_id
 from distributary.ingest.kafka.cluster import UNKNOWN
 from distributary.ingest.kafka.offsets import Positions, positions_from_json, positions_to_json
@@ -97,7 +96,7 @@ def born(checkpoint: Checkpoint, pipeline: str, world: World, start: Start | Non
     """A new generation, written into the checkpoint. Raises CheckpointMismatch if one lives there already."""
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     generation = Generation(uuid.uuid4().hex, now, pipeline, world.as_kept(), start or Start())
-    if not write_once(checkpoint.generation_file, _to_bytes(generation)):
+    if not checkpoint.files.put_new(GENERATION, _to_bytes(generation)):
         raise CheckpointMismatch(
             f"{checkpoint.folder} has a generation already; resume it or {_NEW_CHECKPOINT}"
         )
@@ -106,10 +105,9 @@ def born(checkpoint: Checkpoint, pipeline: str, world: World, start: Start | Non
 
 def read_generation(checkpoint: Checkpoint) -> Generation | None:
     """The generation that lives here; None in a new checkpoint. Raises CheckpointMismatch if its file is broken."""
-    path = checkpoint.generation_file
     try:
-        with undamaged(path):
-            return _from_json(json.loads(path.read_bytes()))
+        with undamaged(checkpoint.generation_file):
+            return _from_json(json.loads(checkpoint.files.read(GENERATION)))
     except FileNotFoundError:
         return None
 
