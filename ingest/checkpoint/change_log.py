@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timezone
-from pathlib import Path
 
-from distributary.files import write_once
 from distributary.ingest.checkpoint.damage import undamaged
-from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.folder import CHANGES, Checkpoint
 from distributary.ingest.columns.growth import ChangeKind
+from distributary.ingest.storage.contract import Files
 
 FORMAT = 1
+
+_NAME = re.compile(r"(?P<batch>[0-9]+)-(?P<number>[0-9]+)\.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class ChangeLog:
     """The changes of a checkpoint: `<batch_id>-<n>.json`, one file for what one attempt at a batch adds."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        self._folder = checkpoint.changes
+        self._files = checkpoint.files
 
     def write(self, batch_id: int, changes: Sequence[TableChange]) -> tuple[TableChange, ...]:
         """Write changes down, and give back those this batch had not written down before."""
@@ -63,12 +65,17 @@ class ChangeLog:
 
     def read(self, batch_id: int) -> list[LoggedChange]:
         """The changes of a batch, in the order in which they were written down."""
-        return [logged for path in self._files(batch_id) for logged in _read(path, batch_id)]
+        numbers = self._numbers().get(batch_id, ())
+        return [logged for number in numbers for logged in _read(self._files, batch_id, number)]
 
     def all(self) -> list[LoggedChange]:
         """Every change this checkpoint has made, the oldest batch first."""
-        batches = {int(path.name.partition("-")[0]) for path in self._folder.glob("[0-9]*-[0-9]*.json")}
-        return [logged for batch_id in sorted(batches) for logged in self.read(batch_id)]
+        return [
+            logged
+            for batch_id, numbers in sorted(self._numbers().items())
+            for number in numbers
+            for logged in _read(self._files, batch_id, number)
+        ]
 
     def _append(self, batch_id: int, changes: Sequence[TableChange]) -> bool:
         now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
@@ -80,24 +87,29 @@ class ChangeLog:
                 {one.name: getattr(change, one.name) for one in fields(change)} for change in changes
             ],
         }
-        files = self._files(batch_id)
-        number = _number(files[-1]) + 1 if files else 0
-        return write_once(self._folder / f"{batch_id}-{number}.json", json.dumps(value).encode())
+        number = max(self._numbers().get(batch_id, ()), default=-1) + 1
+        return self._files.put_new(_path(batch_id, number), json.dumps(value).encode())
 
-    def _files(self, batch_id: int) -> list[Path]:
-        return sorted(self._folder.glob(f"{batch_id}-[0-9]*.json"), key=_number)
+    def _numbers(self) -> dict[int, list[int]]:
+        """Per batch the numbers of its files, in order."""
+        found: dict[int, list[int]] = {}
+        for info in self._files.list(CHANGES):
+            if name := _NAME.fullmatch(info.name):
+                found.setdefault(int(name["batch"]), []).append(int(name["number"]))
+        return {batch_id: sorted(numbers) for batch_id, numbers in found.items()}
 
 
-def _number(path: Path) -> int:
-    return int(path.stem.rpartition("-")[2])
+def _path(batch_id: int, number: int) -> str:
+    return f"{CHANGES}/{batch_id}-{number}.json"
 
 
 _REMEDY = "restore it, or remove it (the tables keep their columns, the ledger then lacks these lines)"
 
 
-def _read(path: Path, batch_id: int) -> list[LoggedChange]:
-    with undamaged(path, _REMEDY):
-        value = json.loads(path.read_bytes())
+def _read(files: Files, batch_id: int, number: int) -> list[LoggedChange]:
+    path = _path(batch_id, number)
+    with undamaged(f"{files.url}/{path}", _REMEDY):
+        value = json.loads(files.read(path))
         if value["format"] != FORMAT or value["batch_id"] != batch_id:
             raise ValueError(f"it is of batch {value['batch_id']}, format {value['format']}")
         return [LoggedChange(batch_id, value["at"], TableChange(**one)) for one in value["changes"]]
