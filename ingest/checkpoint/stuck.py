@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
-from pathlib import Path
 
 from distributary.errors import CommitImpossible
-from distributary.files import numbered, replace
 from distributary.ingest.checkpoint.damage import undamaged
-from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.folder import RESOLUTIONS, STUCK, Checkpoint
+from distributary.ingest.storage.numbered import numbered
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,47 +38,47 @@ class StuckCommits:
     """The stuck batches of a checkpoint; there is at most one, since no batch starts before the last is complete."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        self._folder = checkpoint.stuck
+        self._files = checkpoint.files
 
     def write(self, batch_id: int, error: CommitImpossible) -> None:
         """Note that a batch is stuck."""
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         text = json.dumps(asdict(StuckBatch(batch_id, error.tables, str(error), now)), indent=1)
-        replace(self._folder / f"{batch_id}.json", text.encode())
+        self._files.put(f"{STUCK}/{batch_id}.json", text.encode())
 
     def read(self) -> list[StuckBatch]:
         """Every stuck batch. Raises CheckpointMismatch for a file that was edited."""
-        files = (self._folder / f"{number}.json" for number in numbered(self._folder, ".json"))
-        return [_read(file) for file in files]
+        return [self._read(f"{STUCK}/{number}.json") for number in numbered(self._files, STUCK, ".json")]
 
     def clear(self, batch_id: int) -> None:
         """A batch is complete."""
-        (self._folder / f"{batch_id}.json").unlink(missing_ok=True)
+        self._files.delete([f"{STUCK}/{batch_id}.json"])
 
-
-def _read(path: Path) -> StuckBatch:
-    with undamaged(path, "remove it and run again: what cannot be committed is then written down anew"):
-        value = json.loads(path.read_bytes())
-        tables = tuple(value["tables"]) if "tables" in value else None
-        return StuckBatch(value["batch_id"], tables, value["message"], value["at"])
+    def _read(self, path: str) -> StuckBatch:
+        remedy = "remove it and run again: what cannot be committed is then written down anew"
+        with undamaged(f"{self._files.url}/{path}", remedy):
+            value = json.loads(self._files.read(path))
+            tables = tuple(value["tables"]) if "tables" in value else None
+            return StuckBatch(value["batch_id"], tables, value["message"], value["at"])
 
 
 class Resolutions:
     """The tables that are to go without a batch's rows, one file a batch."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
-        self._folder = checkpoint.resolutions
+        self._files = checkpoint.files
 
     def skipped(self, batch_id: int) -> frozenset[str]:
         """Folders of the tables that do not get this batch's rows. Raises CheckpointMismatch for a file that was edited."""
-        path = self._folder / f"{batch_id}.json"
+        path = f"{RESOLUTIONS}/{batch_id}.json"
+        remedy = "restore it, or remove it and decide again with `distributary resolve`"
         try:
-            with undamaged(path, "restore it, or remove it and decide again with `distributary resolve`"):
-                return frozenset(json.loads(path.read_bytes())["skip"])
+            with undamaged(f"{self._files.url}/{path}", remedy):
+                return frozenset(json.loads(self._files.read(path))["skip"])
         except FileNotFoundError:
             return frozenset()
 
     def skip(self, batch_id: int, table: str) -> None:
         """Let a table go without this batch's rows; their files stay in its folder."""
         tables = sorted({*self.skipped(batch_id), table})
-        replace(self._folder / f"{batch_id}.json", json.dumps({"skip": tables}, indent=1).encode())
+        self._files.put(f"{RESOLUTIONS}/{batch_id}.json", json.dumps({"skip": tables}, indent=1).encode())
