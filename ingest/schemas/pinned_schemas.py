@@ -6,13 +6,11 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from distributary.errors import CheckpointMismatch
-from distributary.files import write_once
 from distributary.ingest.checkpoint.damage import undamaged
-from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.folder import PINS, Checkpoint
 from distributary.ingest.pins import RecordKey
 from distributary.registry.base import Schema, schema_ref
 from distributary.registry.disk.schema_file import from_document, to_document
@@ -34,8 +32,7 @@ class PinsStore:
 
         `of` is for schemas that are not those of values: they have a folder of their own.
         """
-        self._folder = checkpoint.pins / of
-        self._folder.mkdir(exist_ok=True)
+        self._files, self._folder = checkpoint.files, f"{PINS}/{of}".rstrip("/")
         self._same = same or _never
         self._kept: dict[RecordKey, Schema] | None = None
 
@@ -58,9 +55,9 @@ class PinsStore:
             pinned[key] = schema
 
     def _write_new(self, key: RecordKey, schema: Schema) -> None:
-        path = self._folder / _file_name(key)
-        if not write_once(path, _to_bytes(key, schema)):
-            self._check_same(key, _read(path)[1], schema)
+        path = f"{self._folder}/{_file_name(key)}"
+        if not self._files.put_new(path, _to_bytes(key, schema)):
+            self._check_same(key, self._read(path)[1], schema)
 
     def _check_same(self, key: RecordKey, pinned: Schema, offered: Schema) -> None:
         if same_schema(pinned, offered) or self._same(key, pinned, offered):
@@ -74,8 +71,14 @@ class PinsStore:
 
     def _pinned(self) -> dict[RecordKey, Schema]:
         if self._kept is None:
-            self._kept = dict(_read(path) for path in sorted(self._folder.glob("*.json")))
+            there = (info for info in self._files.list(self._folder) if info.name.endswith(".json"))
+            self._kept = dict(self._read(info.path) for info in there)
         return self._kept
+
+    def _read(self, path: str) -> tuple[RecordKey, Schema]:
+        remedy = "restore it, or remove it to have the registry asked again"
+        with undamaged(f"{self._files.url}/{path}", remedy):
+            return _from_json(json.loads(self._files.read(path)))
 
 
 def _never(key: RecordKey, pinned: Schema, offered: Schema) -> bool:
@@ -98,11 +101,6 @@ def _file_name(key: RecordKey) -> str:
 def _to_bytes(key: RecordKey, schema: Schema) -> bytes:
     value = {"format": FORMAT, "ref": key[0], "path": list(key[1]), **to_document(schema)}
     return json.dumps(value, indent=1).encode()
-
-
-def _read(path: Path) -> tuple[RecordKey, Schema]:
-    with undamaged(path, "restore it, or remove it to have the registry asked again"):
-        return _from_json(json.loads(path.read_bytes()))
 
 
 def _from_json(value: dict[str, Any]) -> tuple[RecordKey, Schema]:
