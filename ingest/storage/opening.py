@@ -42,6 +42,11 @@ def open_files(place: Place, given: StorageOptions = _NO_OPTIONS) -> Files:
     return _opened[key]
 
 
+def files_at(place: str | os.PathLike[str], given: StorageOptions = _NO_OPTIONS) -> Files:
+    """The files of a place that is a text. Raises ValueError for a text that is none."""
+    return open_files(Place.parse(os.fspath(place)), given)
+
+
 def _open(place: Place, given: StorageOptions) -> Files:
     module, name = _STORES[place.kind]
     try:

@@ -10,25 +10,30 @@ import os
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from distributary.files import write_once
 from distributary.ingest.parquet.data_file import DataFile
+from distributary.ingest.storage.contract import Info
+from distributary.ingest.storage.opening import files_at
 
 # What a log entry says of its author, beside the commit's own metadata.
 _ENGINE = "distributary"
 
 
-def entry_path(table: str | os.PathLike[str], version: int) -> str:
-    """Where a version's entry is, or would be."""
-    return os.path.join(table, "_delta_log", f"{version:020d}.json")
+def _path(version: int) -> str:
+    """Where in its table a version's entry is, or would be."""
+    return f"_delta_log/{version:020d}.json"
+
+
+def entry_info(table: str | os.PathLike[str], version: int) -> Info | None:
+    """What tells a version's entry from every other one by its name; None where it is not there (any more)."""
+    return files_at(table).info(_path(version))
 
 
 def is_newest(table: str | os.PathLike[str], version: int) -> bool:
     """Whether this version's entry is the last one; looking for the next costs microseconds."""
-    return os.path.exists(entry_path(table, version)) and not os.path.exists(entry_path(table, version + 1))
+    return entry_info(table, version) is not None and entry_info(table, version + 1) is None
 
 
 def put_entry(table: str | os.PathLike[str], version: int, actions: Sequence[Mapping[str, Any]]) -> bool:
@@ -38,13 +43,12 @@ def put_entry(table: str | os.PathLike[str], version: int, actions: Sequence[Map
     SetupError on a file system without hard links.
     """
     lines = (json.dumps(action, separators=(",", ":")) + "\n" for action in actions)
-    return write_once(Path(entry_path(table, version)), "".join(lines).encode(), durable=False)
+    return files_at(table).put_new(_path(version), "".join(lines).encode(), durable=False)
 
 
 def entry(table: str | os.PathLike[str], version: int) -> list[dict[str, Any]]:
     """The actions of a version. Raises FileNotFoundError where its entry is not there (any more)."""
-    with open(entry_path(table, version), encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
+    return [json.loads(line) for line in files_at(table).read(_path(version)).splitlines()]
 
 
 def create_actions(
@@ -62,7 +66,7 @@ def create_actions(
 
 
 def append_actions(
-    files: Sequence[tuple[DataFile, os.stat_result]], app_id: str, batch_id: int, metadata: Mapping[str, str]
+    files: Sequence[tuple[DataFile, Info]], app_id: str, batch_id: int, metadata: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """A blind append of these files under the transaction (app_id, batch_id)."""
     now = int(time.time() * 1000)
@@ -83,16 +87,16 @@ def append_actions(
     return [
         {"commitInfo": info},
         {"txn": {"appId": app_id, "version": batch_id, "lastUpdated": now}},
-        *({"add": _add(file, status)} for file, status in files),
+        *({"add": _add(file, info)} for file, info in files),
     ]
 
 
-def _add(file: DataFile, status: os.stat_result) -> dict[str, Any]:
+def _add(file: DataFile, info: Info) -> dict[str, Any]:
     return {
         "path": quote(file.name),
         "partitionValues": {},
         "size": file.bytes,
-        "modificationTime": int(status.st_mtime * 1000),
+        "modificationTime": info.modified,
         "dataChange": True,
         "stats": file.statistics,
     }

@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from distributary.errors import PipelineError
-from distributary.ingest.tables.log import append_actions, entry_path, put_entry
+from distributary.ingest.tables.log import append_actions, entry_info, put_entry
 from distributary.ingest.tables.state import Path, TableState, state_of
 from distributary.ingest.tables.transaction import TableCommit, is_in
 
@@ -32,7 +32,7 @@ class _Seen:
     """A table at one version. `entry` tells that version's log file from another one of the same name."""
 
     state: TableState
-    entry: tuple[int, int] | None
+    entry: str | None
     handle: DeltaTable | None
     own: dict[str, int] = field(default_factory=dict)
 
@@ -122,16 +122,13 @@ def _actions(one: TableCommit) -> list[dict[str, Any]]:
 def _is_newest(folder: str, seen: _Seen) -> bool:
     """Looking for the next log entry costs microseconds; a table made anew has another file by this name."""
     same = seen.entry is not None and _identity(folder, seen.state.version) == seen.entry
-    return same and not os.path.exists(entry_path(folder, seen.state.version + 1))
+    return same and entry_info(folder, seen.state.version + 1) is None
 
 
-def _identity(folder: str, version: int) -> tuple[int, int] | None:
+def _identity(folder: str, version: int) -> str | None:
     """What tells a log entry from every other file; None where it was cleaned up after a checkpoint."""
-    try:
-        status = os.stat(entry_path(folder, version))
-    except FileNotFoundError:
-        return None
-    return (status.st_ino, status.st_mtime_ns)
+    info = entry_info(folder, version)
+    return None if info is None else info.tag
 
 
 def _checkpoint(folder: str) -> None:

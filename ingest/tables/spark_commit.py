@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 from distributary.errors import SumsDisagree
 from distributary.ingest.columns.differences import differences, only_wider
 from distributary.ingest.spark.error_classes import refused_row
+from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables import state_by_spark as spark_tables
+from distributary.ingest.tables.log import entry
 from distributary.ingest.tables.rows import rows_for_table
 from distributary.ingest.tables.state import read_state
 from distributary.ingest.tables.transaction import TableCommit, is_in
@@ -35,8 +36,7 @@ def commit_by_writer(spark: SparkSession, one: TableCommit) -> bool:
         _write(_rows(spark, one), one)
         after = spark_tables.snapshot(spark, one.path)
         _require_rows(one, range(before.version() + 1, after.version() + 1))
-    for file in one.files:
-        FilePath(one.path, file.name).unlink(missing_ok=True)
+    files_at(one.path).delete(file.name for file in one.files)
     return new
 
 
@@ -93,5 +93,4 @@ def _require_rows(one: TableCommit, versions: Iterable[int]) -> None:
 
 def _actions(folder: str, version: int) -> dict[str, Any]:
     """The last action of each kind in a commit."""
-    lines = FilePath(folder, "_delta_log", f"{version:020d}.json").read_text().splitlines()
-    return {kind: action for line in lines for kind, action in json.loads(line).items()}
+    return {kind: action for line in entry(folder, version) for kind, action in line.items()}

@@ -13,6 +13,8 @@ from deltalake.exceptions import TableNotFoundError
 from distributary.errors import CommitImpossible
 from distributary.ingest.columns.differences import differences
 from distributary.ingest.parquet.data_file import DataFile
+from distributary.ingest.storage.contract import Info
+from distributary.ingest.storage.opening import files_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +47,14 @@ class TableCommit:
             (self.table,),
         )
 
-    def require_file(self, file: DataFile) -> os.stat_result:
-        """The file's status; CommitImpossible where it is gone or has another size than when it was written."""
-        try:
-            status = os.stat(os.path.join(self.path, file.name))
-        except FileNotFoundError:
-            raise self.impossible(f"file {file.name} is gone") from None
-        if status.st_size != file.bytes:
-            raise self.impossible(f"file {file.name} has {status.st_size} bytes, not {file.bytes} as written")
-        return status
+    def require_file(self, file: DataFile) -> Info:
+        """What there is to tell of the file; CommitImpossible where it is gone or has another size than when it was written."""
+        info = files_at(self.path).info(file.name)
+        if info is None:
+            raise self.impossible(f"file {file.name} is gone")
+        if info.size != file.bytes:
+            raise self.impossible(f"file {file.name} has {info.size} bytes, not {file.bytes} as written")
+        return info
 
     def require_columns(self, table: pa.Schema) -> None:
         """CommitImpossible where the files have columns that the table lacks or holds with another type."""
