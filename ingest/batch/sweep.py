@@ -9,65 +9,69 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Iterator
-from pathlib import Path
+from itertools import takewhile
 from urllib.parse import unquote
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from distributary.ingest.parquet.data_file import generation_mark, owner
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import files_at
 
 
-def sweep(root: str | os.PathLike[str], generation: str, decided: Container[int]) -> list[Path]:
-    """Deletes this generation's files of batches that are not in `decided` (those with a manifest); returns them.
+def sweep(root: str | os.PathLike[str], generation: str, decided: Container[int]) -> list[str]:
+    """Deletes this generation's files of batches that are not in `decided` (those with a manifest); returns their paths.
 
     Only while no batch is under way. Files with other names, of other generations, or named by their table's Delta log
     stay, and so does everything in a table whose log cannot be read.
     """
-    gone = []
-    for folder in sorted(entry for entry in Path(root).iterdir() if entry.is_dir()):
-        for file in _unnamed(folder, list(_left_behind(folder, generation, decided))):
-            file.unlink(missing_ok=True)
-            gone.append(file)
+    files, gone = files_at(root), []
+    for folder in files.folders():
+        made_for = _made_for(files, folder, generation)
+        found = _unnamed(files, folder, [name for name, batch_id in made_for if batch_id not in decided])
+        files.delete(found)
+        gone += found
     return gone
 
 
 def sweep_batch(
     root: str | os.PathLike[str], generation: str, batch_id: int, named: Container[str]
-) -> list[Path]:
-    """Deletes a decided batch's files that neither its manifest nor their table's Delta log names; returns them.
+) -> list[str]:
+    """Deletes a decided batch's files that neither its manifest nor their table's Delta log names; returns their paths.
 
     Everything in a table whose log cannot be read stays.
     """
-    mine = (generation_mark(generation), batch_id)
-    gone = []
-    for folder in sorted(entry for entry in Path(root).iterdir() if entry.is_dir()):
-        with os.scandir(folder) as entries:
-            names = [entry.name for entry in entries if entry.name not in named]
-        gone += _unnamed(folder, [folder / name for name in names if owner(name) == mine])
-    for file in gone:
-        file.unlink(missing_ok=True)
+    files, gone = files_at(root), []
+    for folder in files.folders():
+        made_for = _made_for(files, folder, generation)
+        mine = [name for name, its in made_for if its == batch_id and name not in named]
+        gone += _unnamed(files, folder, mine)
+    files.delete(gone)
     return gone
 
 
-def _left_behind(folder: Path, generation: str, decided: Container[int]) -> Iterator[Path]:
+def _made_for(files: Files, folder: str, generation: str) -> Iterator[tuple[str, int]]:
+    """The names of this generation's files in a folder, and the batch that each was made for."""
     mark = generation_mark(generation)
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            made_for = owner(entry.name)
-            if made_for is not None and made_for[0] == mark and made_for[1] not in decided:
-                yield folder / entry.name
+    names = (info.name for info in files.list(folder, after=mark))
+    for name in takewhile(lambda name: name.startswith(mark), names):
+        made_for = owner(name)
+        if made_for is not None:
+            yield name, made_for[1]
 
 
-def _unnamed(folder: Path, candidates: list[Path]) -> list[Path]:
-    """Those that no version of the table names, old versions included: time travel must go on working."""
+def _unnamed(files: Files, folder: str, candidates: list[str]) -> list[str]:
+    """The paths of those that no version of the table names, old versions included: time travel must go on working."""
     if not candidates:
         return []
     try:
-        current = {unquote(uri).rpartition("/")[2] for uri in DeltaTable(folder).file_uris()}
+        table = DeltaTable(f"{files.url}/{folder}", storage_options=dict(files.options) or None)
+        current = {unquote(uri).rpartition("/")[2] for uri in table.file_uris()}
     except TableNotFoundError:
         current = set()
     except DeltaError:
         return []
-    past = "".join(commit.read_text() for commit in sorted((folder / "_delta_log").glob("*.json")))
-    return [file for file in candidates if file.name not in current and file.name not in past]
+    log = [info.path for info in files.list(f"{folder}/_delta_log") if info.name.endswith(".json")]
+    past = b"".join(files.read(path) for path in log)
+    return [f"{folder}/{name}" for name in candidates if name not in current and name.encode() not in past]
