@@ -16,12 +16,13 @@ from typing import Protocol, runtime_checkable
 
 from distributary.codecs.base import INFERRED, Growing, load_codec
 from distributary.errors import BadSchema, ConfigError, SchemaNotFound
-from distributary.files import file_lock, make_folder, numbered, write_once
+from distributary.files import file_lock, make_folder
 from distributary.ingest.columns.table_and_column_names import ENTITY, table_name
 from distributary.ingest.schemas.hints import with_hints
 from distributary.ingest.schemas.inferred_schemas import SUFFIX, SchemaLocation, file_text
 from distributary.ingest.schemas.subjects import inferred_subject
 from distributary.ingest.settings.groups import Decode
+from distributary.ingest.storage.numbered import numbered
 from distributary.registry.base import Schema, SchemaRef, SubjectVersion
 
 
@@ -139,15 +140,15 @@ class EntitySchemas(SchemaLocation):
     def entity(self, name: str) -> str:
         """The entity that a name was made from."""
         try:
-            return str(json.loads(self._name_file(name).read_bytes())["entity"])
+            return str(json.loads(self._files.read(_name_file(name)))["entity"])
         except FileNotFoundError:
             return name
         except (ValueError, KeyError, TypeError):
-            raise BadSchema(f"{self._name_file(name)} was edited or cut off; remove it") from None
+            raise BadSchema(f"{self.folder / _name_file(name)} was edited or cut off; remove it") from None
 
     def newest(self, names: Iterable[str]) -> Mapping[str, Schema]:
         """The newest version of each of these that has one. Raises BadSchema for a file that is no StructType."""
-        found = {name: numbered(self.folder / name, SUFFIX) for name in names}
+        found = {name: numbered(self._files, name, SUFFIX) for name in names}
         self._owners |= {number: name for name, numbers in found.items() for number in numbers}
         return {name: self.by_ref(numbers[-1]) for name, numbers in found.items() if numbers}
 
@@ -157,6 +158,7 @@ class EntitySchemas(SchemaLocation):
         """The version of each of these schemas, by the entities' names. Raises BadSchema."""
         files = {name: file_text(self._path_of(name), text) for name, text in texts.items()}
         make_folder(self.folder)
+        # Numbers are given over the whole location, which one file put if absent does not tell.
         with file_lock(self.folder / _LOCK), ThreadPoolExecutor(_WRITERS) as pool:
             self._scan()
             newest = self.newest(files)
@@ -187,37 +189,43 @@ class EntitySchemas(SchemaLocation):
     def _path_of(self, name: str) -> Path:
         return self.folder / name
 
-    def _path(self, ref: SchemaRef) -> Path:
+    def _path(self, ref: SchemaRef) -> str:
         owner = self._owners.get(ref, "") if isinstance(ref, int) else ""
-        return self._path_of(owner) / super()._path(ref).name
-
-    def _name_file(self, name: str) -> Path:
-        return self.folder / _NAMES / f"{name}{SUFFIX}"
+        return _in(owner, super()._path(ref))
 
     def _write_name(self, name: str, entity: str) -> None:
         if name != entity:
-            write_once(self._name_file(name), json.dumps({"entity": entity}, indent=1).encode() + b"\n")
+            text = json.dumps({"entity": entity}, indent=1) + "\n"
+            self._files.put_new(_name_file(name), text.encode())
 
     def _write(self, name: str, number: int, text: str) -> None:
-        if not write_once(self._path_of(name) / f"{number}{SUFFIX}", text.encode()):
+        if not self._files.put_new(_in(name, f"{number}{SUFFIX}"), text.encode()):
             raise BadSchema(
                 f"{self._path_of(name)} got a version {number} from somebody else meanwhile; run again"
             )
 
     def _scan(self) -> None:
-        owners = dict.fromkeys(numbered(self.folder, SUFFIX), "")
-        folders = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
-        for folder in folders:
-            if folder.name.startswith(("_", ".")):
+        owners = dict.fromkeys(numbered(self._files, "", SUFFIX), "")
+        for folder in self._files.folders():
+            if folder.startswith(("_", ".")):
                 continue
-            for number in numbered(folder, SUFFIX):
+            for number in numbered(self._files, folder, SUFFIX):
                 if number in owners:
-                    both = " and ".join(str(self._path_of(name)) for name in (owners[number], folder.name))
+                    both = " and ".join(str(self._path_of(name)) for name in (owners[number], folder))
                     raise BadSchema(
                         f"version {number} is in {both}: a number is one schema; give one another"
                     )
-                owners[number] = folder.name
+                owners[number] = folder
         self._owners = owners
+
+
+def _in(name: str, file: str) -> str:
+    """A file of an entity's folder, or of the location itself for none."""
+    return f"{name}/{file}" if name else file
+
+
+def _name_file(name: str) -> str:
+    return f"{_NAMES}/{name}{SUFFIX}"
 
 
 def _same(schema: Schema, text: str) -> bool:

@@ -7,11 +7,13 @@ read, compared and written by hand, or given to `from_json`.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from distributary.errors import BadSchema, SchemaNotFound
-from distributary.files import numbered, write_once
+from distributary.ingest.storage.numbered import numbered
+from distributary.ingest.storage.posix import PosixFiles
 from distributary.registry.base import Answer, Reference, Schema, SchemaRef, SchemaType, SubjectVersion
 
 SUFFIX = ".json"
@@ -23,17 +25,18 @@ class SchemaLocation:
     def __init__(self, folder: Path, subject: str) -> None:
         """`subject` is what the versions are called by; the folder need not be there yet."""
         self.folder, self.subject = folder, subject
+        self._files = PosixFiles(os.path.abspath(folder))
 
     def by_ref(self, ref: SchemaRef, subject: str | None = None) -> Schema:
         """The schema of this version, whatever the subject. Raises SchemaNotFound, and BadSchema for a file that is no StructType."""
         path = self._path(ref)
         try:
-            text = path.read_text(encoding="utf-8")
+            text = self._files.read(path).decode()
         except FileNotFoundError:
             raise SchemaNotFound(
                 f"there is no version {ref} in {self.folder}; `distributary infer` writes one"
             ) from None
-        return Schema(int(ref), "STRUCT", checked(path, text))
+        return Schema(int(ref), "STRUCT", checked(self.folder / path, text))
 
     def by_refs(self, refs: Iterable[SchemaRef], subject: str | None = None) -> Mapping[SchemaRef, Answer]:
         """What each of these versions came to."""
@@ -41,7 +44,7 @@ class SchemaLocation:
 
     def versions(self, subject: str, deleted: bool = False) -> Sequence[SubjectVersion]:
         """All versions, oldest first; none is ever deleted. Raises SchemaNotFound while there is none, and for any other subject."""
-        found = sorted(numbered(self.folder, SUFFIX)) if subject == self.subject else []
+        found = numbered(self._files, "", SUFFIX) if subject == self.subject else []
         if not found:
             raise SchemaNotFound(
                 f"{self.folder} holds no schema of {subject}; `distributary infer` writes one"
@@ -54,7 +57,7 @@ class SchemaLocation:
 
     def latest(self) -> Schema | None:
         """The newest version; None while there is none. Raises BadSchema for a file that is no StructType."""
-        newest = max(numbered(self.folder, SUFFIX), default=None)
+        newest = max(numbered(self._files, "", SUFFIX), default=None)
         return None if newest is None else self.by_ref(newest)
 
     def register(
@@ -80,20 +83,19 @@ class SchemaLocation:
             pretty = file_text(self.folder, text_of(latest))
             if latest is not None and json.loads(latest.text) == json.loads(pretty):
                 return latest.id
-            if write_once(self._path(version), pretty.encode()):
+            if self._files.put_new(self._path(version), pretty.encode()):
                 return version
 
     def _version_of(self, text: str) -> int:
         return self.changed(lambda _: text)
 
-    def _path(self, ref: SchemaRef) -> Path:
-        return self.folder / f"{ref if isinstance(ref, int) else 'none'}{SUFFIX}"
+    def _path(self, ref: SchemaRef) -> str:
+        return f"{ref if isinstance(ref, int) else 'none'}{SUFFIX}"
 
     def _highest(self) -> int:
         """The last number given here; schemas of entities, from when there was one each, are in folders beside."""
-        folders = self.folder.iterdir() if self.folder.is_dir() else ()
-        inside = (number for one in folders if one.is_dir() for number in numbered(one, SUFFIX))
-        return max([0, *numbered(self.folder, SUFFIX), *inside])
+        folders = ("", *self._files.folders())
+        return max((number for one in folders for number in numbered(self._files, one, SUFFIX)), default=0)
 
     def _answer(self, ref: SchemaRef) -> Answer:
         try:

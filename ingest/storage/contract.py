@@ -66,10 +66,11 @@ class Files(Protocol):
     def put_new(self, path: str, data: Buffer, *, durable: bool = True) -> bool:
         """Whether the file that is here now is this one: False where another was first, which then stays as it is.
 
-        `data` must be its writer's own, by a UUID or the like in it: then an answer that was lost is no rival, for what is
-        there is compared. Where an error is raised, the file may be there all the same, now or later, and whoever relied
-        on it must not be undone. One that is not `durable` survives the death of its writer, but in a POSIX folder not
-        a loss of power; it costs no sync there, and its folder must be there.
+        `data` should be its writer's own, by a UUID or the like in it: then an answer that was lost is no rival, for what
+        is there is compared. Of several who put the same bytes each is told that they are there. Where an error is raised,
+        the file may be there all the same, now or later, and whoever relied on it must not be undone. One that is not
+        `durable` survives the death of its writer, but in a POSIX folder not a loss of power; it costs no sync
+        there, and its folder must be there.
         """
         ...
 
