@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -17,6 +16,7 @@ from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
 from distributary.ingest.checkpoint.rewritten import RewrittenFiles
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.pins import Pins, by_age
+from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.transaction import is_committed
 
 
@@ -94,15 +94,10 @@ def _with_files(manifest: Manifest, files: Mapping[str, tuple[DataFile, ...]]) -
 def _is_lost(root: str, table: TableFiles, batch_id: int) -> bool:
     if table.role not in ("events", "quarantine"):
         return False
-    there = all(_size(f"{root}/{table.folder}/{file.name}") == file.bytes for file in table.files)
+    files = files_at(root)
+    found = [files.info(f"{table.folder}/{file.name}") for file in table.files]
+    there = [info and info.size for info in found] == [file.bytes for file in table.files]
     return not there and not _is_committed(f"{root}/{table.folder}", table, batch_id)
-
-
-def _size(path: str) -> int | None:
-    try:
-        return os.path.getsize(path)
-    except FileNotFoundError:
-        return None
 
 
 def _is_committed(path: str, table: TableFiles, batch_id: int) -> bool:
