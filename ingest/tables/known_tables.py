@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,7 +13,8 @@ from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.columns import payload_layout
 from distributary.ingest.pins import PinnedTable
 from distributary.ingest.settings.groups import Columns
-from distributary.ingest.tables.log import is_newest
+from distributary.ingest.storage.opening import files_at
+from distributary.ingest.tables.log import has_log, is_newest
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.state import TableState, fixed_columns, read_state
 
@@ -48,13 +48,8 @@ class TableBook:
 
     def entities_there(self) -> dict[str, str]:
         """Entities whose tables are there already, made by an earlier checkpoint, and their folders."""
-        if not os.path.isdir(self.root):
-            return {}
-        with os.scandir(self.root) as entries:
-            folders = sorted(
-                entry.name for entry in entries if entry.is_dir() and not entry.name.startswith((".", "_"))
-            )
-        states = self.states(folders)
+        folders = files_at(self.root).folders()
+        states = self.states(folder for folder in folders if not folder.startswith((".", "_")))
         named = {folder: state.properties.get(ENTITY_PROPERTY) for folder, state in states.items()}
         return {entity: folder for folder, entity in named.items() if entity is not None}
 
@@ -91,7 +86,7 @@ class TableBook:
     def states(self, folders: Iterable[str]) -> dict[str, TableState]:
         """The present states of those of these tables that are there."""
         found = {folder: self._native.known(self.path(folder)) for folder in folders}
-        unknown = [folder for folder, state in found.items() if state is None and self._has_log(folder)]
+        unknown = [folder for folder, state in found.items() if state is None and has_log(self.path(folder))]
         if unknown:
             with ThreadPoolExecutor(min(self.threads, len(unknown))) as pool:
                 found.update(zip(unknown, pool.map(self._look, unknown), strict=True))
@@ -100,9 +95,6 @@ class TableBook:
     def created(self, state: TableState) -> None:
         """Take note of a table that was just made."""
         self._native.created(state)
-
-    def _has_log(self, folder: str) -> bool:
-        return os.path.isdir(f"{self.path(folder)}/_delta_log")
 
     def _look(self, folder: str) -> TableState | None:
         path = self.path(folder)

@@ -26,6 +26,11 @@ def _path(version: int) -> str:
     return f"_delta_log/{version:020d}.json"
 
 
+def has_log(table: str | os.PathLike[str]) -> bool:
+    """Whether there is a Delta log, by a look into its folder alone."""
+    return any(True for _ in files_at(table).list("_delta_log"))
+
+
 def entry_info(table: str | os.PathLike[str], version: int) -> Info | None:
     """What tells a version's entry from every other one by its name; None where it is not there (any more)."""
     return files_at(table).info(_path(version))
