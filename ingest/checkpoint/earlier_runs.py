@@ -10,7 +10,6 @@ Only the newest lineage counts: what was read before somebody said `start: again
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -23,6 +22,8 @@ from distributary.errors import TablesOfAnotherRun
 from distributary.ingest.checkpoint.generation import Start
 from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE
 from distributary.ingest.kafka.offsets import Offsets, Positions, ends, offsets_from_json, starts
+from distributary.ingest.storage.opening import files_at
+from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.state import table_folder
 
 GENERATION, LINEAGE = "distributary.generation", "distributary.lineage"
@@ -94,12 +95,9 @@ def _complete_batches(
 
 
 def _tables(root: str) -> list[str]:
-    if not os.path.isdir(root):
-        return []
-    with os.scandir(root) as entries:
-        # Hidden: a table that `distributary resolve` put aside is none any more.
-        tables = (entry for entry in entries if not entry.name.startswith("."))
-        return sorted(entry.name for entry in tables if os.path.isdir(f"{entry.path}/_delta_log"))
+    # Hidden: a table that `distributary resolve` put aside is none any more.
+    folders = (folder for folder in files_at(root).folders() if not folder.startswith("."))
+    return [folder for folder in folders if has_log(f"{root}/{folder}")]
 
 
 def _unfinished(root: str, table: str) -> Iterator[EarlierCommit]:
@@ -120,12 +118,10 @@ def _history(path: str) -> Sequence[Mapping[str, Any]]:
 
 def _history_on_disk(path: str) -> list[Mapping[str, Any]]:
     """The commits of a table that delta-rs cannot open, newest first."""
-    log = f"{path}/_delta_log"
-    found = []
-    for name in sorted((name for name in os.listdir(log) if name.endswith(".json")), reverse=True):
-        with open(f"{log}/{name}", encoding="utf-8") as file:
-            found += [entry["commitInfo"] for entry in map(json.loads, file) if "commitInfo" in entry]
-    return found
+    files = files_at(path)
+    log = [info.path for info in files.list("_delta_log") if info.name.endswith(".json")]
+    entries = (json.loads(line) for name in reversed(log) for line in files.read(name).splitlines())
+    return [entry["commitInfo"] for entry in entries if "commitInfo" in entry]
 
 
 def _told(info: Mapping[str, Any]) -> Mapping[str, str] | None:
