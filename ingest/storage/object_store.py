@@ -83,7 +83,7 @@ class ObjectFiles:
         """The file's size, tag and time."""
         try:
             with self._told(path):
-                return _info(obstore.head(self._store, checked_path(path)))
+                return _info(path, obstore.head(self._store, checked_path(path)))
         except FileNotFoundError:
             return None
 
@@ -92,7 +92,7 @@ class ObjectFiles:
         start = f"{checked_path(folder)}/" if folder else ""
         with self._told(folder):
             found = [
-                _info(one)
+                _info(one["path"], one)
                 for one in (self._behind(folder, start + after) if after else self._right_in(folder))
                 # Some stores keep a mark for a folder: an object of no size that ends in a slash or has its name.
                 if one["path"].startswith(start) and "/" not in one["path"][len(start) :]
@@ -208,11 +208,12 @@ def _plain(data: Buffer) -> memoryview | bytes:
     return data if isinstance(data, bytes) else memoryview(data).cast("B")
 
 
-def _info(meta: ObjectMeta) -> Info:
+def _info(path: str, meta: ObjectMeta) -> Info:
     modified = int(meta["last_modified"].timestamp() * 1000)
+    # Not the path that obstore gives: before version 0.12 it is that in the bucket, in an answer about one file.
     # Azure puts quotes around it, but not in a listing.
     tag = (meta["e_tag"] or meta["version"] or "").strip('"')
-    return Info(meta["path"], meta["size"], tag, modified)
+    return Info(path, meta["size"], tag, modified)
 
 
 # Azure writes a signature into the query of a URL.

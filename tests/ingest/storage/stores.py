@@ -148,7 +148,8 @@ def hdfs(path: Path) -> Iterator[Store]:
     ) as server:
         assert server.stdout is not None
         told = next(line for line in server.stdout if line.startswith("port "))
-        yield Store(f"hdfs://127.0.0.1:{told.split()[1]}/tests", 0, lambda _: StorageOptions())
+        # It tells a thousand names at once.
+        yield Store(f"hdfs://127.0.0.1:{told.split()[1]}/tests", 0, lambda _: StorageOptions(), 60, 1_010)
 
 
 def _make_container(port: int, key: str) -> None:

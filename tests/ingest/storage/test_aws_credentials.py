@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timezone
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,11 @@ from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
 
 PLACE = Place.parse("s3://lake/tables")
+
+BOTO3 = pytest.mark.skipif(
+    find_spec("boto3") is None,
+    reason="boto3 is not there: it needs an older python-dateutil than the lock has",
+)
 
 ROLE = "arn:aws:iam::123456789012:role/lake"
 
@@ -45,6 +51,7 @@ def options(**login: str) -> StorageOptions:
     return StorageOptions.model_validate({"s3": {"login": login}})
 
 
+@BOTO3
 def test_a_profile_s_keys_go_to_both() -> None:
     given = options(profile="me")
     credentials = given.for_obstore(PLACE).credentials
@@ -58,6 +65,7 @@ def test_a_profile_s_keys_go_to_both() -> None:
     assert "access_key_id" not in given.for_obstore(PLACE).config
 
 
+@BOTO3
 @pytest.mark.parametrize(
     "login",
     [{"profile": "me"}, {"access_key_id": "AKIAME", "secret_access_key": "hush"}],
@@ -81,11 +89,13 @@ def test_a_role_by_a_token_is_left_to_obstore() -> None:
     assert given.for_obstore(PLACE).config["role_arn"] == ROLE
 
 
+@BOTO3
 def test_a_profile_that_is_not_there_is_told() -> None:
     with pytest.raises(ConfigError, match=r"storage\.s3\.login: .*\(them\)"):
         options(profile="them").for_obstore(PLACE)
 
 
+@BOTO3
 def test_a_profile_without_keys_is_told() -> None:
     credentials = options(profile="nobody").for_obstore(PLACE).credentials
     assert credentials is not None
@@ -93,6 +103,7 @@ def test_a_profile_without_keys_is_told() -> None:
         credentials()
 
 
+@BOTO3
 def test_a_role_that_nobody_gives_is_told() -> None:
     credentials = options(profile="me", role_arn="no role").for_obstore(PLACE).credentials
     assert credentials is not None
