@@ -142,5 +142,5 @@ def _known(settings: Settings) -> Known:
     last = ManifestStore(checkpoint).last()
     tables = TableBook(str(settings.sink.root), settings.sink.columns, None, settings.limits.commit_threads)
     there, unread = tables.readable(last.entities if last else tables.entities_there())
-    pinned = dict(PinsStore(checkpoint).read()) if checkpoint.pins.is_dir() else {}
+    pinned = dict(PinsStore(checkpoint).read())
     return Known(there, last.met if last else {}, pinned, unread)

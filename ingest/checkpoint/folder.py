@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from distributary.files import make_folder, numbered, sweep
+from distributary.files import make_folder, numbered
 from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.posix import PosixFiles
@@ -114,20 +114,11 @@ class Checkpoint:
 
         Checksums of Spark's whose file is gone go too: Spark could not write that file again beside its old checksum.
         """
-        folders = (
-            self.folder,
-            self.manifests,
-            self.changes,
-            self.pins,
-            self.stuck,
-            self.resolutions,
-            self.rewritten,
-            self.lease,
-        )
+        folders = ("", MANIFESTS, CHANGES, PINS, STUCK, RESOLUTIONS, REWRITTEN, self.lease.name)
         checksums = [*_without_file(self.offsets), *_without_file(self.commits)]
         for file in checksums:
             file.unlink(missing_ok=True)
-        return len(checksums) + sum(sweep(folder, older_than_seconds=0.0) for folder in folders)
+        return len(checksums) + sum(map(self.files.sweep, folders))
 
     def last_spark_batch(self) -> int | None:
         """The newest batch that Spark has planned, done or not; None before the first."""
