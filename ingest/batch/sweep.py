@@ -12,12 +12,12 @@ from collections.abc import Container, Iterator
 from itertools import takewhile
 from urllib.parse import unquote
 
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from distributary.ingest.parquet.data_file import generation_mark, owner
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
+from distributary.ingest.tables.handle import opened
 
 
 def sweep(root: str | os.PathLike[str], generation: str, decided: Container[int]) -> list[str]:
@@ -66,8 +66,8 @@ def _unnamed(files: Files, folder: str, candidates: list[str]) -> list[str]:
     if not candidates:
         return []
     try:
-        table = DeltaTable(f"{files.url}/{folder}", storage_options=dict(files.options) or None)
-        current = {unquote(uri).rpartition("/")[2] for uri in table.file_uris()}
+        uris = opened(f"{files.url}/{folder}").file_uris()
+        current = {unquote(uri).rpartition("/")[2] for uri in uris}
     except TableNotFoundError:
         current = set()
     except DeltaError:

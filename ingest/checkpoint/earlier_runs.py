@@ -15,7 +15,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from distributary.errors import TablesOfAnotherRun
@@ -23,6 +22,7 @@ from distributary.ingest.checkpoint.generation import Start
 from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE
 from distributary.ingest.kafka.offsets import Offsets, Positions, ends, offsets_from_json, starts
 from distributary.ingest.storage.opening import files_at
+from distributary.ingest.tables.handle import is_there, opened
 from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.state import table_folder
 
@@ -84,10 +84,10 @@ def _complete_batches(
 ) -> tuple[set[tuple[str, int]], Positions | None]:
     """The batches that the ledger has of these generations, and how far they reach; None where it has none."""
     path = f"{root}/{BATCHES_TABLE}"
-    if not DeltaTable.is_deltatable(path):
+    if not is_there(path):
         return set(), None
     columns = ["generation", "batch_id", "offsets"]
-    ledger = DeltaTable(path)
+    ledger = opened(path)
     every = ledger.to_pyarrow_table(columns=columns, filesystem=table_folder(ledger)).to_pylist()
     rows = [row for row in every if row["generation"] in generations]
     reached = [ends(offsets_from_json(json.loads(row["offsets"]))) for row in rows]
@@ -111,7 +111,7 @@ def _unfinished(root: str, table: str) -> Iterator[EarlierCommit]:
 
 def _history(path: str) -> Sequence[Mapping[str, Any]]:
     try:
-        return DeltaTable(path).history(_COMMITS_LOOKED_AT)
+        return opened(path).history(_COMMITS_LOOKED_AT)
     except DeltaError:
         return _history_on_disk(path)
 

@@ -34,6 +34,7 @@ from distributary.ingest.settings.groups import Columns
 from distributary.ingest.spark.error_classes import overflowed
 from distributary.ingest.tables import state_by_spark as spark_tables
 from distributary.ingest.tables.conditions import quoted
+from distributary.ingest.tables.handle import is_there, opened, options
 from distributary.ingest.tables.known_tables import ENTITY_PROPERTY, TableBook
 from distributary.ingest.tables.ledger import (
     BATCHES_SCHEMA,
@@ -210,7 +211,7 @@ def create(
     the table there contradicts it.
     """
     configuration = {**_CREATED_WITH, **properties}
-    if not DeltaTable.is_deltatable(os.fspath(path)):
+    if not is_there(path):
         made = _created(path, schema, configuration) if like is None else _copied(path, like, configuration)
         if made is not None:
             return made
@@ -223,6 +224,7 @@ def _created(path: Path, schema: pa.Schema, configuration: Mapping[str, str]) ->
         handle = DeltaTable.create(
             os.fspath(path),
             storable(schema),
+            storage_options=options(path),
             configuration=configuration,
             # Keys of ours are unknown to Delta, which refuses them unless told otherwise.
             raise_if_key_not_exists=False,
@@ -230,7 +232,7 @@ def _created(path: Path, schema: pa.Schema, configuration: Mapping[str, str]) ->
             commit_properties=CommitProperties(max_commit_retries=0),
         )
     except DeltaError:  # one that appeared meanwhile is as good as ours
-        if not DeltaTable.is_deltatable(os.fspath(path)):
+        if not is_there(path):
             raise
         return None
     return state_of(handle, path)
@@ -274,7 +276,7 @@ def evolve(
     merged = pa.unify_schemas([state.layout, new], promote_options="permissive")
     if state.native:
         columns = pa.schema([merged.field(name) for name in new.names])
-        DeltaTable(path).alter.add_columns(DeltaSchema.from_arrow(columns).fields)
+        opened(path).alter.add_columns(DeltaSchema.from_arrow(columns).fields)
     elif spark is not None:
         spark_tables.add_columns(spark, state.path, merged, state.identity)
     else:

@@ -15,6 +15,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from distributary.errors import PipelineError
+from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import append_actions, entry_info, put_entry
 from distributary.ingest.tables.state import Path, TableState, state_of
 from distributary.ingest.tables.transaction import TableCommit, is_in
@@ -104,7 +105,7 @@ class NativeCommits:
 
 
 def _look_at(folder: str) -> _Seen:
-    handle = DeltaTable(folder)
+    handle = opened(folder)
     return _Seen(state_of(handle, folder), _identity(folder, handle.version()), handle)
 
 
@@ -134,6 +135,6 @@ def _identity(folder: str, version: int) -> str | None:
 def _checkpoint(folder: str) -> None:
     """Readers open faster with it; the commit is in without it, and so never fails for it."""
     try:
-        DeltaTable(folder).create_checkpoint()
+        opened(folder).create_checkpoint()
     except (DeltaError, OSError) as error:
         _log.warning("table %s: no checkpoint was written (%s); the next one will do", folder, error)

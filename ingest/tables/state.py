@@ -23,6 +23,7 @@ from distributary.ingest.columns.table_and_column_names import words_of
 from distributary.ingest.tables import conditions as native_conditions
 from distributary.ingest.tables import state_by_spark as spark_tables
 from distributary.ingest.tables.conditions import Definition
+from distributary.ingest.tables.handle import opened
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,7 +69,7 @@ def read_state(path: Path, spark: SparkSession | None = None) -> TableState | No
     Raises PipelineError for a table that delta-rs cannot open when no `spark` is given to read it with.
     """
     try:
-        return state_of(DeltaTable(path), path)
+        return state_of(opened(path), path)
     except TableNotFoundError:
         return None
     except DeltaError as error:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from distributary.errors import CommitImpossible
@@ -15,6 +14,7 @@ from distributary.ingest.columns.differences import differences
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.storage.contract import Info
 from distributary.ingest.storage.opening import files_at
+from distributary.ingest.tables.handle import opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,6 @@ def is_in(newest: int | None, batch_id: int) -> bool:
 def is_committed(path: str | os.PathLike[str], app_id: str, batch_id: int) -> bool:
     """Whether the transaction (app_id, batch_id) is in the table here. Raises DeltaError where delta-rs cannot open it."""
     try:
-        return is_in(DeltaTable(path).transaction_version(app_id), batch_id)
+        return is_in(opened(path).transaction_version(app_id), batch_id)
     except TableNotFoundError:
         return False
