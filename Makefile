@@ -2,6 +2,7 @@
 #   PYTHON=python3.12   the interpreter for .venv (3.10 to 3.13)
 #   TESTS=tests/codecs  what `make test` runs
 #   OTHER=3.12          the Python of `make test-python`
+#   OTHER_SPARK=3.5     the Spark of `make test-spark`
 #   JOBS=2              in how many processes; each has a Spark of its own and, where tests ask for them, a broker and a registry
 #   ARGS="..."          more options for the program that a target runs
 
@@ -9,39 +10,60 @@ SHELL := /bin/sh
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 FETCHED := .venv/.jars
-CLASSES := .venv/.classes/spark.jsa
+CLASSES := .venv/.classes/registry.jsa
+S3 := .venv/.s3
+# Each takes a few minutes.
+S3_PARTS := 8
+WITH_S3 = $(if $(findstring --s3,$(ARGS)),$(S3))
 TESTS ?= tests
 JOBS ?= 2
+# Tests start a hundred processes: what one has compiled the others need not.
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 COMPILE := uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
 	--custom-compile-command "make lock" --quiet
-export PYTHON OTHER
+export PYTHON OTHER OTHER_SPARK
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-heavy test-python test-compat test-stores lint types format bench bench-codecs stack-up stack-down build lock changelog clean
+.PHONY: help setup demo test test-heavy test-python test-spark test-other test-compat test-stores test-cluster test-s3 test-s3-part lint types format bench bench-codecs bench-storage stack-up stack-down build lock changelog clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(INSTALLED) $(FETCHED) ## Make .venv from the lock and fetch the jars
 
-demo: setup ## Run the pipeline on simulated, evolving games with a real broker and registry, and prove the result
+demo: setup $(WITH_S3) ## Run the pipeline on simulated, evolving games with a real broker and registry, and prove the result (ARGS="--s3": in a store)
 	$(BIN)/distributary demo $(ARGS)
 
 test: setup $(CLASSES) ## Run the tests (TESTS= names some, ARGS= adds pytest options)
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(if $(filter tests,$(TESTS)),-m "not heavy") $(TESTS) $(ARGS)
+	$(PYTEST) $(if $(filter tests,$(TESTS)),-m "not heavy and not cluster") $(TESTS) $(ARGS)
 
 test-heavy: setup $(CLASSES) ## Run what `make test` leaves out: what takes minutes or gigabytes, and many more random examples
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m heavy tests $(ARGS)
-	EXAMPLES_TIMES=10 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m "hypothesis and not heavy and not spark" tests $(ARGS)
+	$(PYTEST) -m "heavy and not cluster" tests $(ARGS)
+	EXAMPLES_TIMES=10 $(PYTEST) -m "hypothesis and not heavy and not spark" tests $(ARGS)
 
 test-python: $(INSTALLED) ## Run the tests that need no JVM with another Python: this commit's by rotation, or OTHER=3.12
 	@JOBS=$(JOBS) sh tools/test_other_python.sh $(ARGS)
+
+test-spark: $(INSTALLED) ## Run the demo and a choice of tests on another Spark: this commit's by rotation, or OTHER_SPARK=3.5
+	@JOBS=$(JOBS) sh tools/test_other_spark.sh $(ARGS)
+
+test-other: $(INSTALLED) ## Run test-spark or test-python, by this commit's hash
+	@JOBS=$(JOBS) sh tools/test_other.sh $(ARGS)
 
 test-compat: ## Run the codecs through the genuine functions of Spark 3.4.1, in .venv-compat (Python 3.10 or 3.11, Java 17)
 	@sh tools/test_compat.sh $(ARGS)
 
 test-stores: $(INSTALLED) ## Fetch the stores that the tests of ingest/storage run against: S3, HDFS, Azure where there is npm
 	@sh tools/test_stores.sh
+
+test-cluster: setup $(CLASSES) $(S3) ## Run whole pipelines on a standalone cluster whose machines share no folder
+	$(PYTEST) -n 0 -m cluster tests/cluster $(ARGS)
+
+test-s3: setup $(CLASSES) $(S3) ## Run the end-to-end tests, heavy ones too, with their tables in a store that speaks S3
+	TABLES_IN=s3 $(PYTEST) -m "not folder" tests/ingest/e2e $(ARGS)
+
+test-s3-part: setup $(CLASSES) $(S3) ## Run a part of them: this commit's by rotation
+	PART=$$(sh tools/turn.sh $(S3_PARTS))/$(S3_PARTS) TABLES_IN=s3 $(PYTEST) -m "not folder" tests/ingest/e2e $(ARGS)
 
 lint: $(INSTALLED) ## Check style and spelling
 	$(BIN)/ruff check .
@@ -62,7 +84,10 @@ bench-codecs: setup ## Measure the decoders of all formats, and JSON and Avro pi
 	@sh tools/setup_compat.sh || [ $$? -eq 3 ]
 	$(BIN)/python benchmarks/bench_codecs.py $(ARGS)
 
-stack-up: setup ## Start the local Kafka broker and schema registry
+bench-storage: setup $(S3) ## Measure tables in a store that speaks S3, near and far, beside a folder, and write benchmarks/results/storage.json
+	$(BIN)/python benchmarks/bench_storage.py $(ARGS)
+
+stack-up: setup $(WITH_S3) ## Start the local Kafka broker and schema registry (ARGS="--s3": and a store)
 	$(BIN)/distributary stack up $(ARGS)
 
 stack-down: $(INSTALLED) ## Stop them; topics and schemas stay for the next start
@@ -75,6 +100,8 @@ lock: ## Renew the locks, from pyproject.toml and requirements-*.in (needs uv; A
 	$(COMPILE) --extra dev --output-file requirements.lock $(ARGS) pyproject.toml
 	$(COMPILE) --output-file requirements-compat.lock $(ARGS) requirements-compat.in
 	$(COMPILE) --output-file requirements-stores.lock $(ARGS) requirements-stores.in
+	$(COMPILE) --output-file requirements-spark-3.5.lock $(ARGS) pyproject.toml requirements-spark-3.5.in
+	$(COMPILE) --output-file requirements-spark-4.1.lock $(ARGS) pyproject.toml requirements-spark-4.1.in
 
 changelog: $(INSTALLED) ## Show the changelog that the fragments make
 	$(BIN)/towncrier build --draft --version next
@@ -89,6 +116,10 @@ $(INSTALLED): requirements.lock pyproject.toml tools/setup.sh tools/venv.sh
 
 $(FETCHED): $(INSTALLED) $(wildcard ingest/spark/*.lock producer_sim/stack/*.lock)
 	@$(BIN)/distributary jars
+	@touch $@
+
+$(S3): $(INSTALLED) tools/test_stores.sh requirements-stores.lock
+	@sh tools/test_stores.sh s3
 	@touch $@
 
 # The tests start some twenty JVMs, each of which takes its classes from here.

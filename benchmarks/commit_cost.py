@@ -20,9 +20,10 @@ from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics as file_statistics
 from distributary.ingest.settings.groups import Columns
+from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.change import create
 from distributary.ingest.tables.log_commit import NativeCommits
-from distributary.ingest.tables.transaction import TableCommit
+from distributary.ingest.tables.transaction import TableCommit, Transaction
 from distributary.producer_sim.events.versions import arrow_schema
 
 _ROWS = 100
@@ -57,7 +58,7 @@ class _Table:
     """A table with an entity's columns and one Parquet file to commit again and again under other names."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.schema = folder, table_schema(Columns(), arrow_schema(1))
+        self.folder, self.schema = folder, table_schema(Columns(), Layout(arrow_schema(1)))
         self._generation = str(uuid.uuid4())
         create(folder, self.schema, {})
         self._original = folder.with_suffix(".parquet")
@@ -78,12 +79,10 @@ class _Table:
         file = DataFile(self.folder.name, name, _ROWS, size, self._statistics)
         one = TableCommit(
             table=self.folder.name,
-            path=str(self.folder),
+            place=files_at(self.folder),
             files=[file],
             schema=self.schema,
-            app_id=f"{self._generation}/events",
-            batch_id=batch_id,
-            metadata={},
+            transaction=Transaction(f"{self._generation}/events", batch_id),
             native=True,
         )
         began = time.perf_counter()

@@ -10,7 +10,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from distributary.codecs.base import INFERRED, load_codec
 from distributary.codecs.wire.header import bodies
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.columns import table_schema
+from distributary.ingest.kafka.connection import connect
 from distributary.ingest.kafka.records import raw_records, record_headers, worker_columns
 from distributary.ingest.kafka.source import TopicReader
 from distributary.ingest.settings.model import Settings
@@ -31,7 +33,8 @@ def source(spark: SparkSession, settings: Settings, tuned: bool = False) -> Data
         kafka = ClientOptions({**settings.source.kafka, **CLIENT_DEFAULTS})
         settings = settings.model_copy(update={"source": settings.source.model_copy(update={"kafka": kafka})})
     topics = TopicReader.of(spark, settings.name, settings.source, settings.route)
-    records = topics.stream(settings.limits.batch_rows)
+    with connect(settings.source, spark) as cluster:
+        records = topics.stream(settings.limits.batch_rows, cluster.earliest_offsets())
     return worker_columns(
         records, len(settings.source.topics), record_headers(settings.source, settings.route)
     )
@@ -40,7 +43,7 @@ def source(spark: SparkSession, settings: Settings, tuned: bool = False) -> Data
 def decoded(spark: SparkSession, settings: Settings, schema: Schema) -> DataFrame:
     """The rows of the topic, with exactly the columns that our tables have."""
     codec = load_codec(settings.decode.format)
-    columns = table_schema(settings.sink.columns, codec.reader(schema, codec.default_path).schema)
+    columns = table_schema(settings.sink.columns, Layout(codec.reader(schema, codec.default_path).schema))
     decode = decoder(settings.decode.format, schema, settings.source.topics, columns.names)
     return source(spark, settings).mapInArrow(decode, from_arrow_schema(columns))
 

@@ -10,6 +10,7 @@ from deltalake import DeltaTable
 from distributary.errors import CheckFailed
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.supervisor import Outcome
+from distributary.ingest.tables.state import table_folder
 from distributary.producer_sim.truth.sent import Truth
 from distributary.producer_sim.verify.comparison import compare
 from distributary.producer_sim.verify.lake import Lake
@@ -21,6 +22,12 @@ ALL = "all games"
 def table_rows(table: Path) -> int:
     """How many rows a Delta table's files hold, by their own footers."""
     return int(DeltaTable(table).to_pyarrow_dataset().count_rows())
+
+
+def rows_in(lake: Lake, name: str) -> int:
+    """The same of a pipeline's table, wherever it lies; none where it is not there."""
+    table = lake.open(name)
+    return 0 if table is None else int(table.to_pyarrow_dataset(filesystem=table_folder(table)).count_rows())
 
 
 def check_rows(way: str, landed: Mapping[str, int], sent: Mapping[str, int]) -> None:

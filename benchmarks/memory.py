@@ -12,9 +12,9 @@ from benchmarks import ways
 from benchmarks.landed import check_rows
 from benchmarks.worker_memory import WorkerMemory, watched_workers
 from benchmarks.world import World
-from deltalake import DeltaTable
 
 from distributary.errors import CheckFailed
+from distributary.ingest.tables.handle import opened
 from distributary.producer_sim.verify.lake import Lake
 
 MIB = 2**20
@@ -83,7 +83,7 @@ def _memory(world: World, seen: WorkerMemory, footers: list[pq.FileMetaData], li
 
 
 def _footers(lake: Lake) -> list[pq.FileMetaData]:
-    paths = [path for name in lake.entity_tables() for path in DeltaTable(lake.root / name).file_uris()]
+    paths = [path for name in lake.entity_tables() for path in opened(lake.root.below(name)).file_uris()]
     return [pq.read_metadata(path) for path in paths]
 
 

@@ -35,9 +35,9 @@ def measure_new_tables(world: World) -> BatchCost:
     sizes = world.sizes
     known, new = game_names(sizes.games), tuple(f"new_{number}" for number in range(sizes.new_tables))
     route = {"field": "game_name", "table": "silver_{entity}_events", "max_tables": len(known) + len(new)}
-    with _steps(world, "new-tables", route=route) as steps:
-        steps.take(len(known), game_names=known)
-        creating, *usual = (steps.take(len(new), game_names=new) for _ in range(3))
+    with steps(world, "new-tables", route=route) as running:
+        running.take(len(known), game_names=known)
+        creating, *usual = (running.take(len(new), game_names=new) for _ in range(3))
     return BatchCost(len(new), (creating,), tuple(usual))
 
 
@@ -48,29 +48,29 @@ def measure_evolving(world: World) -> BatchCost:
     """
     games = world.sizes.evolved_tables
     evolving, usual = [], []
-    with _steps(world, "evolving", decode={"evolution": "inline"}) as steps:
-        steps.take(games, games=games)
-        usual.append(steps.take(games, games=games))
+    with steps(world, "evolving", decode={"evolution": "inline"}) as running:
+        running.take(games, games=games)
+        usual.append(running.take(games, games=games))
         for version in (2, 3):
-            evolving.append(steps.take(games, games=games, first_version=version, versions=version))
-            usual.append(steps.take(games, games=games, first_version=version, versions=version))
+            evolving.append(running.take(games, games=games, first_version=version, versions=version))
+            usual.append(running.take(games, games=games, first_version=version, versions=version))
     return BatchCost(games, tuple(evolving), tuple(usual))
 
 
 @contextmanager
-def _steps(world: World, kind: str, **changed: Any) -> Iterator[_Steps]:
+def steps(world: World, kind: str, **changed: Any) -> Iterator[Steps]:
     """A pipeline for as long as the block lasts; what it wrote is checked then, and thrown away."""
     topic = world.new_name(kind)
     folder = world.new_folder(topic)
     rows = 2 * world.sizes.table_events
     settings = world.settings(topic, folder, rows, trigger={"available_now": False}, **changed)
     with stepped_run(world, settings) as pipeline:
-        yield _Steps(world, topic, pipeline)
+        yield Steps(world, topic, pipeline)
         pipeline.end()
     shutil.rmtree(folder)
 
 
-class _Steps:
+class Steps:
     """A pipeline that takes each step in one batch, of a size that is always the same."""
 
     def __init__(self, world: World, topic: str, pipeline: SteppedRun) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from benchmarks import ways
 from benchmarks.landed import check_rows, verified
@@ -48,7 +49,7 @@ def measure_ways(world: World, names: frozenset[str]) -> dict[str, list[float]]:
     """The seconds of every run of these contenders; those that are close take turns."""
     chosen = [contender for name, contender in CONTENDERS.items() if name in names]
     topics = {games: world.topic(games) for games in {one.games(world.sizes) for one in chosen}}
-    _warm_up(world, chosen)
+    warm_up(world, [one.way for one in chosen])
     seconds: dict[str, list[float]] = {contender.name: [] for contender in chosen}
     for number in range(world.sizes.runs):
         for contender in chosen:
@@ -60,22 +61,25 @@ def measure_ways(world: World, names: frozenset[str]) -> dict[str, list[float]]:
     return seconds
 
 
-def _warm_up(world: World, chosen: list[Contender]) -> None:
+def warm_up(world: World, ways: Iterable[Way]) -> None:
     """Every way once on a small topic, so that nobody pays for the JVM's start and its first compilations."""
     small = world.new_topic(world.sizes.games, world.sizes.warm_up_events)
-    for name, way in {one.way.__name__: one.way for one in chosen}.items():
+    for name, way in {way.__name__: way for way in ways}.items():
         world.watch.say(f"warming up: {name}")
-        _once(world, way, small, world.sizes.warm_up_events)
+        once(world, way, small, world.sizes.warm_up_events)
 
 
 def _measured(world: World, contender: Contender, topic: Topic, verify: bool) -> float:
     with world.watch.step(f"measuring {contender.name} ({len(topic.rows):,} games)", 1):
-        return _once(world, contender.way, topic, world.sizes.batch_rows, verify)
+        return once(world, contender.way, topic, world.sizes.batch_rows, verify)
 
 
-def _once(world: World, way: Way, topic: Topic, batch_rows: int, verify: bool = False) -> float:
+def once(
+    world: World, way: Way, topic: Topic, batch_rows: int, verify: bool = False, **changed: Any
+) -> float:
+    """The seconds of a way on a topic, with some settings changed. Raises CheckFailed where it lost rows."""
     folder = world.new_folder(world.new_name(way.__name__))
-    settings = world.settings(topic.name, folder, batch_rows)
+    settings = world.settings(topic.name, folder, batch_rows, **changed)
     _collect_garbage(world)
     began = time.perf_counter()
     landed = way(world.spark, settings, topic)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.decoding import decoded, source
-from benchmarks.landed import ALL, outcome_holds, table_rows
+from benchmarks.landed import ALL, outcome_holds, rows_in, table_rows
 from benchmarks.world import Topic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
@@ -33,7 +33,7 @@ def ours(spark: SparkSession, settings: Settings, topic: Topic) -> Landed:
     def landed() -> Mapping[str, int]:
         outcome_holds(outcome, sum(topic.rows.values()))
         lake = Lake.of(settings)
-        return {game: table_rows(lake.root / lake.table_of(game)) for game in topic.rows}
+        return {game: rows_in(lake, lake.table_of(game)) for game in topic.rows}
 
     return landed
 
@@ -54,7 +54,7 @@ def noop_tuned(spark: SparkSession, settings: Settings, topic: Topic) -> Landed:
 
 def single(spark: SparkSession, settings: Settings, topic: Topic) -> Landed:
     """One Delta table, nothing routed, by Spark's writer."""
-    table = settings.sink.root / "all"
+    table = settings.sink.root.path / "all"
     rows = decoded(spark, settings, topic.schema)
     _await([_started(rows.writeStream.format("delta").option("path", str(table)), settings, "all")])
     return lambda: {ALL: table_rows(table)}
@@ -65,11 +65,11 @@ def n_queries(spark: SparkSession, settings: Settings, topic: Topic) -> Landed:
 
     def start(game: str) -> StreamingQuery:
         mine = decoded(spark, settings, topic.schema).where(sql.col(str(settings.route.field)) == game)
-        writer = mine.writeStream.format("delta").option("path", str(settings.sink.root / game))
+        writer = mine.writeStream.format("delta").option("path", str(settings.sink.root.path / game))
         return _started(writer, settings, game)
 
     _await([start(game) for game in topic.rows])
-    return lambda: _by_game(settings.sink.root, topic)
+    return lambda: _by_game(settings.sink.root.path, topic)
 
 
 def filters(spark: SparkSession, settings: Settings, topic: Topic) -> Landed:
@@ -81,7 +81,7 @@ def filters(spark: SparkSession, settings: Settings, topic: Topic) -> Landed:
         def append(game: str) -> None:
             mine = rows.where(sql.col(str(settings.route.field)) == game).write.format("delta").mode("append")
             once = mine.option("txnAppId", settings.name).option("txnVersion", batch_id)
-            once.save(str(settings.sink.root / game))
+            once.save(str(settings.sink.root.path / game))
 
         with ThreadPoolExecutor(APPENDING_THREADS) as pool:
             list(pool.map(append, topic.rows))
@@ -89,11 +89,11 @@ def filters(spark: SparkSession, settings: Settings, topic: Topic) -> Landed:
 
     rows = decoded(spark, settings, topic.schema)
     _await([_started(rows.writeStream.foreachBatch(append_all), settings, "all")])
-    return lambda: _by_game(settings.sink.root, topic)
+    return lambda: _by_game(settings.sink.root.path, topic)
 
 
 def _started(writer: DataStreamWriter, settings: Settings, name: str) -> StreamingQuery:
-    checkpoint = settings.checkpoint / name
+    checkpoint = settings.checkpoint.path / name
     return writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
 
 

@@ -281,11 +281,6 @@ def load_codec(name: str) -> Codec:
     return found
 
 
-def codec_names() -> list[str]:
-    """The names that `load_codec` knows, in order."""
-    return sorted({*BUILT_IN, *_brought_by_packages()})
-
-
 def _brought_by_packages() -> Mapping[str, str]:
     return {point.name: point.value for point in entry_points(group="distributary.codecs")}
 

@@ -1,7 +1,7 @@
 """Places where a run can be made to die or fail on purpose, so that recovery is tested at exact moments.
 
 `DISTRIBUTARY_FAILPOINTS="after_manifest:3=kill,between_commits=fail"`: at that point (of that batch) the process is
-killed, or an exception is raised, once a process. Nothing happens where the variable is not set.
+killed, stopped until somebody wakes it (`stop`), or an exception is raised, once a process. Nothing happens where the variable is not set.
 """
 
 from __future__ import annotations
@@ -39,4 +39,7 @@ def reach(point: str, batch_id: int) -> None:
 def _act(action: str, entry: str) -> None:
     if action == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
+    if action == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return
     raise Failpoint(f"failpoint {entry}")

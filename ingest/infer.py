@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TypeAlias
 
 from pyspark.sql import SparkSession
@@ -18,11 +17,12 @@ from distributary.ingest.inference import entities, topic
 from distributary.ingest.kafka.connection import connect
 from distributary.ingest.kafka.source import TopicReader
 from distributary.ingest.schemas.hints import hinted, hints_of
-from distributary.ingest.schemas.inferred_per_entity import EntitySchemas, location_of
+from distributary.ingest.schemas.inferred_per_entity import EntitySchemas, location_of, schema_place
 from distributary.ingest.schemas.inferred_schemas import SchemaLocation
 from distributary.ingest.session import pipeline_session
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.spark.jvm import jvm_needed
+from distributary.ingest.storage.place import Place
 from distributary.registry.base import Schema
 
 MakeSession: TypeAlias = Callable[[Settings], AbstractContextManager[SparkSession]]
@@ -57,7 +57,7 @@ class Inference:
     per_entity  which of the two
     """
 
-    folder: Path
+    folder: Place
     schemas: tuple[Inferred, ...]
     per_entity: bool
 
@@ -95,18 +95,19 @@ def look(
     settings: Settings, refresh: bool, sample: int | None, make_session: MakeSession = pipeline_session
 ) -> Inference:
     """What there is, or with `refresh` what a look at the records finds; nothing is written."""
-    location = location_of(settings.name, settings.decode)
+    location = location_of(settings.name, settings.decode, settings.storage)
+    folder = schema_place(settings.name, settings.decode)
     asked = _Look(settings, refresh, sample, make_session)
     if isinstance(location, EntitySchemas):
-        return Inference(location.folder, asked.of_entities(location), per_entity=True)
-    return Inference(location.folder, (asked.of_topic(location),), per_entity=False)
+        return Inference(folder, asked.of_entities(location), per_entity=True)
+    return Inference(folder, (asked.of_topic(location),), per_entity=False)
 
 
 def kept(settings: Settings, found: Inference) -> Inference:
     """The same, each schema that is not kept yet being the next version of its own."""
-    made = _registered(
-        location_of(settings.name, settings.decode), [one for one in found.schemas if not one.schema.id]
-    )
+    location = location_of(settings.name, settings.decode, settings.storage)
+    location.check_store()
+    made = _registered(location, [one for one in found.schemas if not one.schema.id])
     return replace(
         found,
         schemas=tuple(replace(one, schema=made.get(one.entity, one.schema)) for one in found.schemas),

@@ -12,6 +12,7 @@ from distributary.codecs.base import INFERRED, RecordPath
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.routing.tree import Node
 from distributary.ingest.settings.groups import Columns, Policies, Route
+from distributary.ingest.storage.contract import Files
 from distributary.registry.base import Schema, SchemaRef
 
 
@@ -111,16 +112,20 @@ class PinnedKeys:
 class BatchId:
     """Which batch it is, and where this attempt's files go.
 
-    root        the folder of all tables
-    aside       the folder of rows that wait for an answer
+    root        where all tables are
+    aside       where rows are kept that wait for an answer
     generation  of the checkpoint
     id          the batch's number
+    made_for    the number that the files' names carry: that of the log's entry that is to name them
+    pipeline    the pipeline's name
     """
 
-    root: str
-    aside: str
+    root: Files
+    aside: Files
     generation: str
     id: int
+    made_for: int
+    pipeline: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from socket import gethostname
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -15,30 +17,36 @@ from pyspark.sql.streaming.query import StreamingQuery
 from distributary.codecs.base import load_codec, validating
 from distributary.codecs.mixed.keys import KeyCodec
 from distributary.ingest.batch.attempt import Attempts, Run
+from distributary.ingest.batch.decide import code_version
 from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.batch.passes import Workers
 from distributary.ingest.batch.rewrite import Rewriter
 from distributary.ingest.batch.runner import BatchRunner, Done
 from distributary.ingest.batch.spark_decode import check_decoders
-from distributary.ingest.batch.sweep import sweep
-from distributary.ingest.checkpoint.against_spark import check_continuity
-from distributary.ingest.checkpoint.earlier_runs import earlier_commits, start_from
-from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.batch.sweep import sweep_drafts
+from distributary.ingest.batch.waiting_records import forget_waiting, place_aside
+from distributary.ingest.checkpoint import old_layout
+from distributary.ingest.checkpoint.folder import KEYS, Checkpoint
 from distributary.ingest.checkpoint.generation import (
     Generation,
     World,
     born,
+    check_same_topics,
     check_same_world,
     fingerprint,
     read_generation,
 )
-from distributary.ingest.checkpoint.lease import Lease
-from distributary.ingest.checkpoint.manifest_file import ManifestStore
+from distributary.ingest.checkpoint.spark_files import SparkFiles
+from distributary.ingest.commit_log.entries import Owner, Process
+from distributary.ingest.commit_log.owners import Owners
+from distributary.ingest.commit_log.writing import Writer, begin
 from distributary.ingest.evolution.rules import RunRules, rules_of, worker_policies
+from distributary.ingest.handover import Heritage
 from distributary.ingest.kafka.cluster import KafkaCluster
-from distributary.ingest.kafka.offsets import ends
+from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.kafka.records import record_headers
 from distributary.ingest.kafka.source import TopicReader, complete, warm_up
+from distributary.ingest.lease.holding import held
 from distributary.ingest.pins import Decoding, WorkerRules
 from distributary.ingest.progress import Progress
 from distributary.ingest.routing.read_ahead import ReadExpression, read_in_session
@@ -46,8 +54,14 @@ from distributary.ingest.schemas.known_schemas import SchemaBook, same_columns
 from distributary.ingest.schemas.pinned_schemas import PinsStore
 from distributary.ingest.schemas.registry_wait import RegistryWait
 from distributary.ingest.schemas.subjects import inferred_subject, key_subjects, value_subjects
-from distributary.ingest.settings.groups import Decode, Route, Sink
+from distributary.ingest.settings.groups import Decode, Route, Source
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.spark.workers import require_workers
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.options import StorageOptions
+from distributary.ingest.storage.place import Place
+from distributary.ingest.storage.probe import require_usable
 from distributary.ingest.tables.known_tables import TableBook
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.registry.base import SchemaRegistry
@@ -55,7 +69,7 @@ from distributary.registry.base import SchemaRegistry
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The parts of a run. It holds the checkpoint's lease while it is open."""
+    """The parts of a run. While it is open it writes the checkpoint's log, and holds its lease."""
 
     settings: Settings
     run: Run
@@ -67,12 +81,12 @@ class Pipeline:
 
     def records_waiting(self) -> int:
         """How many offsets lie between where this run begins and the end of the topics, as of now."""
-        last, begun = self.run.manifests.last(), self.run.generation.start.offsets
-        read = ends(last.offsets) if last else begun or self.kafka.earliest_offsets()
+        read = self.run.log.so_far.ends
         return sum(offsets for partitions in self.kafka.lag(read).values() for offsets in partitions.values())
 
     def batch_runner(
         self,
+        spark: SparkFiles,
         progress: Progress,
         stop: threading.Event,
         on_start: Callable[[int], None],
@@ -81,8 +95,13 @@ class Pipeline:
         """What one query calls with its batches, with every schema pinned that is known now."""
         schemas = self._values(progress, stop)
         keys = self._keys(progress, stop, schemas) if self.settings.decode.key == "auto" else None
-        attempts = Attempts(self.run, schemas, keys)
-        return BatchRunner(attempts, self.finisher, self.rewriter, on_start, on_done)
+        attempts = Attempts(self.run, schemas, self._require_same_topics, keys)
+        return BatchRunner(
+            attempts, self.finisher, self.rewriter, spark, self.topics.range, on_start, on_done
+        )
+
+    def _require_same_topics(self) -> None:
+        check_same_topics(self.run.generation, self.kafka.topic_ids())
 
     def _values(self, progress: Progress, stop: threading.Event) -> SchemaBook:
         """The schemas of values: every version of the subjects that are watched, and what was met before."""
@@ -100,24 +119,24 @@ class Pipeline:
 
     def _keys(self, progress: Progress, stop: threading.Event, values: SchemaBook) -> SchemaBook:
         """The schemas of keys: every version of the topics' subjects for them, and what was met before."""
-        store, wait = PinsStore(self.run.checkpoint, of="keys"), RegistryWait(progress, stop)
+        store, wait = PinsStore(self.run.checkpoint, of=KEYS), RegistryWait(progress, stop)
         seconds = self.settings.registry.unknown_id_cache_seconds
         keys = SchemaBook(KeyCodec(), self.registry, store, wait, seconds)
         # A start that needs no registry for its values does not wait for one because of keys.
         keys.open(key_subjects(self.settings.source), waiting=not values.records)
         return keys
 
-    def start(self, process: Any) -> StreamingQuery:
-        """The streaming query, started; `process` is called with each batch."""
-        start = self.run.generation.start.offsets
-        if start is not None:
-            start = complete(start, self.kafka.partitions())
+    def start(self, process: Any, spark: SparkFiles) -> StreamingQuery:
+        """The streaming query, started where the log ends; `process` is called with each batch."""
+        self._require_same_topics()
+        start = complete(self.run.log.so_far.ends, self.kafka.partitions())
         records = self.topics.stream(self.settings.limits.batch_rows, start)
         trigger = self.settings.trigger
         writer = (
             records.writeStream.queryName(self.settings.name)
             .foreachBatch(process)
-            .option("checkpointLocation", str(self.run.checkpoint.folder))
+            # Not quoted as URLs are: Hadoop takes a text as it is.
+            .option("checkpointLocation", f"file://{spark.folder}")
         )
         if trigger.available_now:
             return writer.trigger(availableNow=True).start()
@@ -130,21 +149,32 @@ def open_pipeline(
 ) -> Iterator[Pipeline]:
     """The pipeline with its lease held, its identity checked, and leftovers of crashes swept."""
     expression = _expression(spark, settings.route, settings.decode)
-    checkpoint = Checkpoint(settings.checkpoint)
-    with Lease(checkpoint, spark, settings.name) as lease:
-        checkpoint.make()
+    checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
+    root = open_files(settings.sink.root, settings.storage)
+    checkpoint.make()
+    with held(checkpoint, settings.name):
         checkpoint.sweep()
-        generation = _generation(settings, kafka, checkpoint)
-        _sweep_tables(settings.sink, checkpoint, generation)
+        # Before a generation is born, which would hold whoever repairs it to this place.
+        require_usable(root)
+        _ask_workers_once(spark, [root] if root.remote else [root, checkpoint.files])
+        columns, native = settings.sink.columns, NativeCommits()
+        tables = TableBook(root, columns, spark, settings.limits.commit_threads, native)
+        heritage = Heritage(tables, native, spark, partial(_checkpoint_at, settings.storage))
+        generation = _generation(settings, kafka, checkpoint, heritage)
+        owners = _owners(settings, checkpoint, generation, heritage)
+        log = _begun(
+            settings.source, kafka, checkpoint, generation, lambda: heritage.complete(generation, owners)
+        )
+        forget_waiting(place_aside(checkpoint.files, root, generation.id))
+        sweep_drafts(root)
         topics = TopicReader.of(spark, settings.name, settings.source, settings.route)
         _warm_up_once(topics, kafka)
-        root, columns, native = str(settings.sink.root), settings.sink.columns, NativeCommits()
         run = Run(
-            pipeline=settings.name,
+            owners=owners,
             checkpoint=checkpoint,
             generation=generation,
-            lease=lease,
-            tables=TableBook(root, columns, spark, settings.limits.commit_threads, native),
+            log=log,
+            tables=tables,
             rules=run_rules(settings, expression),
             workers=Workers(
                 spark.sparkContext.defaultParallelism,
@@ -159,7 +189,7 @@ def open_pipeline(
             registry=registry,
             kafka=kafka,
             finisher=Finisher(columns, checkpoint, run.tables, native, generation.lineage),
-            rewriter=Rewriter(checkpoint, run.workers),
+            rewriter=Rewriter(checkpoint.log, log, run.tables, run.workers),
         )
 
 
@@ -192,32 +222,67 @@ def _expression(spark: SparkSession, route: Route, decode: Decode) -> ReadExpres
     return read_in_session(spark, route.expression, native=decode.engine == "arrow")
 
 
-def _generation(settings: Settings, kafka: KafkaCluster, checkpoint: Checkpoint) -> Generation:
+def _generation(
+    settings: Settings, kafka: KafkaCluster, checkpoint: Checkpoint, heritage: Heritage
+) -> Generation:
     generation = read_generation(checkpoint)
-    check_continuity(checkpoint, generation, ManifestStore(checkpoint))
+    old_layout.check_owner(checkpoint, generation)
     told = fingerprint(settings.source, settings.route, settings.decode, settings.sink)
     world = World(kafka.cluster_id(), kafka.topic_ids(), told)
     if generation is not None:
         check_same_world(generation, world)
         return generation
-    root = str(settings.sink.root)
-    start = start_from(root, settings.start, earlier_commits(root))
+    start = heritage.start(settings.start, settings.name, settings.confirm_dead)
     return born(checkpoint, settings.name, world, start)
+
+
+def _owners(settings: Settings, checkpoint: Checkpoint, generation: Generation, heritage: Heritage) -> Owners:
+    me = Owner(settings.name, checkpoint.files.url, generation.id, generation.lineage)
+    dead = {*generation.start.dead, *settings.confirm_dead}
+    return Owners(heritage.records, me, heritage.log, dead)
+
+
+def _checkpoint_at(storage: StorageOptions, log: str) -> Checkpoint:
+    return Checkpoint(open_files(Place.parse(log), storage))
+
+
+def _begun(
+    source: Source,
+    kafka: KafkaCluster,
+    checkpoint: Checkpoint,
+    generation: Generation,
+    take_over: Callable[[], Positions | None],
+) -> Writer:
+    """The log, which this process writes from here on; `take_over` is called once in a log's life, and says where it is to begin."""
+    old_layout.adopt(checkpoint, generation)
+
+    def first() -> Positions:
+        taken = take_over()
+        whole = kafka.end_offsets() if source.starting_offsets == "latest" else kafka.earliest_offsets()
+        planned = taken or old_layout.first_offsets(checkpoint) or generation.start.offsets
+        if planned is None:
+            return whole
+        # What the tables tell of no partition is read from its beginning.
+        earliest = kafka.earliest_offsets()
+        return {
+            topic: {number: planned.get(topic, {}).get(number, first) for number, first in numbers.items()}
+            for topic, numbers in earliest.items()
+        }
+
+    return begin(checkpoint.log, Process(gethostname(), os.getpid(), code_version()), first)
 
 
 # Kept by the session whose workers have been warmed: they live as long as it does.
 _WARM = "spark.distributary.workersWarm"
 
 
+def _ask_workers_once(spark: SparkSession, places: Sequence[Files]) -> None:
+    if not spark.conf.get(_WARM, ""):
+        require_workers(spark, places, ["distributary.ingest.worker.demux"])
+
+
 def _warm_up_once(topics: TopicReader, kafka: KafkaCluster) -> None:
     conf = topics.spark.conf
     if not conf.get(_WARM, ""):
-        warm_up(topics, kafka, ["distributary.ingest.worker.demux"])
+        warm_up(topics, kafka)
         conf.set(_WARM, "true")
-
-
-def _sweep_tables(sink: Sink, checkpoint: Checkpoint, generation: Generation) -> None:
-    shutil.rmtree(checkpoint.aside, ignore_errors=True)
-    sink.root.mkdir(parents=True, exist_ok=True)
-    last = ManifestStore(checkpoint).last_batch()
-    sweep(sink.root, generation.id, range(0 if last is None else last + 1))

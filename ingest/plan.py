@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from distributary.codecs.base import load_codec
-from distributary.errors import SetupError
+from distributary.codecs.base import Codec, load_codec
+from distributary.errors import BadSchema, SetupError
 from distributary.ingest.checkpoint.folder import Checkpoint
-from distributary.ingest.checkpoint.manifest_file import ManifestStore
+from distributary.ingest.checkpoint.manifests import ManifestStore
+from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.evolution.candidates import Candidates
 from distributary.ingest.evolution.offered import Offer, offered
 from distributary.ingest.evolution.pairing import Known
 from distributary.ingest.evolution.planner import Planner, Step, TablePlan
 from distributary.ingest.evolution.rules import rules_of
 from distributary.ingest.evolution.watched import WatchedSubject, watched_subjects
+from distributary.ingest.pins import RecordKey
 from distributary.ingest.routing.read_ahead import ReadExpression, read_ahead
 from distributary.ingest.schemas.inferred_per_entity import EntitySchemas, location_of
 from distributary.ingest.schemas.mixed import MixedSchemas
 from distributary.ingest.schemas.pinned_schemas import PinsStore
 from distributary.ingest.schemas.subjects import inferred_subject, value_subjects
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.place import Place
 from distributary.ingest.tables.known_tables import TableBook
-from distributary.registry.base import SchemaRegistry
+from distributary.registry.base import Schema, SchemaRegistry
 from distributary.registry.confluent.catalogue import Catalogue
 from distributary.registry.confluent.registry import ConfluentRegistry
 
@@ -41,7 +44,7 @@ class Plan:
     """
 
     pipeline: str
-    root: Path
+    root: Place
     subjects: tuple[WatchedSubject, ...]
     tables: TablePlan
     notices: tuple[str, ...] = ()
@@ -73,7 +76,8 @@ def plan(settings: Settings, offer: Offer | None = None) -> Plan:
     []
     """
     expression, notices = _expression(settings)
-    return replace(plan_knowing(expression, settings, offer), notices=notices)
+    found = plan_knowing(expression, settings, offer)
+    return replace(found, notices=(*notices, *found.notices))
 
 
 def plan_knowing(expression: ReadExpression | None, settings: Settings, offer: Offer | None = None) -> Plan:
@@ -96,8 +100,9 @@ def plan_knowing(expression: ReadExpression | None, settings: Settings, offer: O
         )
         # Older versions are asked for when a table's records are of a type that the newest is not.
         rules = rules_of(settings.decode, settings.policies, settings.route, settings.sink, expression)
-        tables = Planner(codec, candidates, rules, _known(settings)).plan()
-    return Plan(settings.name, settings.sink.root, told, tables)
+        known, refused = _known(settings, codec)
+        tables = Planner(codec, candidates, rules, known).plan()
+    return Plan(settings.name, settings.sink.root, told, tables, refused)
 
 
 def _expression(settings: Settings) -> tuple[ReadExpression | None, tuple[str, ...]]:
@@ -116,14 +121,17 @@ def _sources(settings: Settings) -> Iterator[tuple[SchemaRegistry, Catalogue | N
     """The settings' registry, the location of their inferred schema, or both; neither is written to."""
     codec = load_codec(settings.decode.format)
     if not codec.registered:
-        yield location_of(settings.name, settings.decode), None
+        yield location_of(settings.name, settings.decode, settings.storage), None
         return
     with ConfluentRegistry(settings.registry.impatient()) as registry:
         catalogue = Catalogue(registry.connection)
         yield (
             (registry, catalogue)
             if codec.capabilities.growing is None
-            else (MixedSchemas(registry, location_of(settings.name, settings.decode)), catalogue)
+            else (
+                MixedSchemas(registry, location_of(settings.name, settings.decode, settings.storage)),
+                catalogue,
+            )
         )
 
 
@@ -132,15 +140,39 @@ def _inferred_subjects(settings: Settings) -> list[str]:
     inferred = inferred_subject(settings.name, settings.decode)
     if inferred is None:
         return []
-    location = location_of(settings.name, settings.decode)
+    location = location_of(settings.name, settings.decode, settings.storage)
     return location.subjects() if isinstance(location, EntitySchemas) else [inferred]
 
 
-def _known(settings: Settings) -> Known:
-    """What checkpoint and tables tell of the past; a checkpoint that is not there tells nothing."""
-    checkpoint = Checkpoint(settings.checkpoint)
+def _known(settings: Settings, codec: Codec) -> tuple[Known, tuple[str, ...]]:
+    """What checkpoint and tables tell of the past, and what is not told; a checkpoint that is not there tells nothing."""
+    checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     last = ManifestStore(checkpoint).last()
-    tables = TableBook(str(settings.sink.root), settings.sink.columns, None, settings.limits.commit_threads)
-    there, unread = tables.readable(last.entities if last else tables.entities_there())
-    pinned = dict(PinsStore(checkpoint).read())
-    return Known(there, last.met if last else {}, pinned, unread)
+    root = open_files(settings.sink.root, settings.storage)
+    tables = TableBook(root, settings.sink.columns, None, settings.limits.commit_threads)
+    there, unread = tables.readable(
+        last.entities if last else tables.entities_there(settings.name, Records(root).pipelines())
+    )
+    pinned, refused = _usable(codec, PinsStore(checkpoint).read())
+    return Known(there, last.met if last else {}, pinned, unread), refused
+
+
+def _usable(
+    codec: Codec, kept: Iterable[tuple[RecordKey, Schema]]
+) -> tuple[dict[RecordKey, Schema], tuple[str, ...]]:
+    """The schemas that a run can use, of those that its checkpoint keeps, and a sentence on each that it would refuse.
+
+    Raises BadSchema for an inferred one of those, as the run does.
+    """
+    usable, refused = {}, []
+    for key, schema in kept:
+        try:
+            codec.reader(schema, key[1])
+            usable[key] = schema
+        except BadSchema as error:
+            if schema.inferred:
+                raise
+            refused.append(
+                f"schema {key[0]} is kept in the checkpoint, and records that name it will go to quarantine: {error}"
+            )
+    return usable, tuple(refused)

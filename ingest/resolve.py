@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from typing import Literal
@@ -11,15 +10,19 @@ from deltalake.exceptions import DeltaError
 
 from distributary.errors import ConfigError
 from distributary.ingest.checkpoint.folder import Checkpoint
-from distributary.ingest.checkpoint.lease import Lease
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
-from distributary.ingest.checkpoint.manifest_file import ManifestStore
+from distributary.ingest.checkpoint.manifests import ManifestStore
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.kafka.columns import table_schema
-from distributary.ingest.settings.groups import Sink
+from distributary.ingest.lease.holding import held
+from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.tables.change import create
 from distributary.ingest.tables.known_tables import ENTITY_PROPERTY
+from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.transaction import is_committed
 
 Choice = Literal["recreate", "skip"]
@@ -47,14 +50,15 @@ def stuck_tables(settings: Settings) -> list[StuckTable]:
     >>> distributary.stuck_tables(settings)
     []
     """
-    checkpoint = Checkpoint(settings.checkpoint)
+    checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
+    root = open_files(settings.sink.root, settings.storage)
     found = []
     for stuck in StuckCommits(checkpoint).read():
         manifest = ManifestStore(checkpoint).read(stuck.batch_id)
         skipped = Resolutions(checkpoint).skipped(stuck.batch_id)
         for table in manifest.tables if manifest else ():
             waits = stuck.may_wait(table.folder) and table.folder not in skipped
-            if waits and not _is_in(settings.sink, table, stuck.batch_id):
+            if waits and not _is_in(root, table, stuck.batch_id):
                 found.append(StuckTable(stuck.batch_id, table.folder, table.rows, stuck.message))
     return found
 
@@ -67,10 +71,11 @@ def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
     choice    `recreate` puts what is there aside and makes the table anew, empty, to take this batch's rows; `skip` goes on
               without this batch's rows in it
 
-    Returns what was decided about. Raises ConfigError for a table that does not wait, LeaseHeld while a run is alive.
+    Returns what was decided about. Raises ConfigError for a table that does not wait, and for one in a store
+    that is there still: no store renames a folder in one step. LeaseHeld while a run is alive.
     """
-    checkpoint = Checkpoint(settings.checkpoint)
-    with Lease(checkpoint, None, settings.name):
+    checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
+    with held(checkpoint, settings.name):
         waiting = {stuck.table: stuck for stuck in stuck_tables(settings)}
         if table not in waiting:
             known = ", ".join(sorted(waiting)) or "none"
@@ -79,37 +84,40 @@ def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
         if choice == "skip":
             Resolutions(checkpoint).skip(stuck.batch_id, table)
         else:
-            _recreate(settings.sink, ManifestStore(checkpoint).read(stuck.batch_id), table)
+            root = open_files(settings.sink.root, settings.storage)
+            _recreate(root, settings.sink.columns, ManifestStore(checkpoint).read(stuck.batch_id), table)
         return stuck
 
 
-def _recreate(sink: Sink, manifest: Manifest | None, folder: str) -> None:
+def _recreate(root: Files, columns: Columns, manifest: Manifest | None, folder: str) -> None:
     if manifest is None:
         raise ConfigError(f"table {folder}: the manifest of its batch is gone; restore it")
     table = next(table for table in manifest.tables if table.folder == folder)
-    path = str(sink.root / folder)
-    before = _put_aside(path)
+    before = _put_aside(root, folder)
     ours = table.role != "events"
-    schema = table.layout.columns if ours else table_schema(sink.columns, table.layout)
+    schema = table.layout.columns if ours else table_schema(columns, table.layout)
     entity = next((entity for entity, its in manifest.entities.items() if its == folder), None)
-    create(path, schema, {ENTITY_PROPERTY: entity} if entity is not None else {})
-    for file in table.files if before else ():
-        if os.path.exists(f"{before}/{file.name}"):
-            os.rename(f"{before}/{file.name}", f"{path}/{file.name}")
+    create(root.below(folder), schema, {ENTITY_PROPERTY: entity} if entity is not None else {})
+    if before is not None and isinstance(root, PosixFiles):
+        for file in table.files:
+            root.rename(f"{before}/{file.name}", f"{folder}/{file.name}")
 
 
-def _put_aside(path: str) -> str | None:
+def _put_aside(root: Files, folder: str) -> str | None:
     """Where the old table is now; what a user may want back is never removed."""
-    if not os.path.isdir(path):
-        return None
-    root, name = os.path.split(path)
-    aside = f"{root}/.{name}.replaced-{int(time.time())}"
-    os.rename(path, aside)
-    return aside
+    if isinstance(root, PosixFiles):
+        aside = f".{folder}.replaced-{int(time.time())}"
+        return aside if root.rename(folder, aside) else None
+    if has_log(root.below(folder)):
+        raise ConfigError(
+            f"table {folder}: only a folder of a POSIX file system is put aside by this; move {root.below(folder).url} away, or "
+            "delete it, with your store's own tools, then say this again"
+        )
+    return None
 
 
-def _is_in(sink: Sink, table: TableFiles, batch_id: int) -> bool:
+def _is_in(root: Files, table: TableFiles, batch_id: int) -> bool:
     try:
-        return is_committed(sink.root / table.folder, table.app_id, batch_id)
+        return is_committed(root.below(table.folder), table.app_id, batch_id)
     except DeltaError:
         return False

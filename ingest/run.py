@@ -19,6 +19,7 @@ from distributary.ingest.pipeline import open_pipeline
 from distributary.ingest.progress import Progress, Silent, Summary
 from distributary.ingest.schemas.hints import hints_of
 from distributary.ingest.schemas.inferred_per_entity import EntitySchemas, location_of
+from distributary.ingest.schemas.inferred_schemas import SchemaLocation
 from distributary.ingest.schemas.mixed import MixedSchemas
 from distributary.ingest.session import pipeline_session
 from distributary.ingest.settings.model import Settings
@@ -89,9 +90,9 @@ def schemas_of(
                 yield known
                 return
             hints = hints_of(settings.decode.schema_hints)
-            yield MixedSchemas(known, location_of(settings.name, settings.decode), hints.json())
+            yield MixedSchemas(known, _location(settings), hints.json())
         return
-    location = location_of(settings.name, settings.decode)
+    location = _location(settings)
     topics = TopicReader.of(spark, settings.name, settings.source, settings.route)
     if isinstance(location, EntitySchemas):
         if not location.names():
@@ -99,3 +100,9 @@ def schemas_of(
     elif location.latest() is None:
         location.register(location.subject, infer(topics, settings.decode, kafka).text)
     yield location
+
+
+def _location(settings: Settings) -> SchemaLocation:
+    location = location_of(settings.name, settings.decode, settings.storage)
+    location.check_store()
+    return location

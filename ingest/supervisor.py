@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -19,13 +19,16 @@ from pyspark.sql.streaming.query import StreamingQuery
 from distributary.errors import BudgetSpent, DistributaryError
 from distributary.ingest.batch.restart import RestartToEvolve
 from distributary.ingest.batch.runner import BatchRunner, Done
+from distributary.ingest.checkpoint.scratch import scratch_folder
 from distributary.ingest.interruptible import Stopped
+from distributary.ingest.kafka.java_errors import said_by_kafka
 from distributary.ingest.pipeline import Pipeline
 from distributary.ingest.progress import Progress, Summary
 from distributary.ingest.settings.groups import Budget
 from distributary.ingest.spark.error_classes import named
 from distributary.ingest.spark.jvm import jvm_needed
 from distributary.ingest.tables.change import PlannedChange
+from distributary.values import without_logins
 
 # How often the query is looked at; an error ends the wait at once.
 _LOOK_SECONDS = 0.5
@@ -112,19 +115,32 @@ class Supervisor:
                 raise
             self._summary = replace(self._summary, failures=self._summary.failures + 1)
             wait = self._spend(self._failures, "failures", error)
-            self._progress.failure(_sentence(error), wait)
+            self._progress.failure(self._sentence(error), wait)
         return self._stop.wait(wait)
 
     def _spend(self, spending: Spending, what: str, error: Exception) -> float:
         wait = spending.spend()
         if wait is None:
-            raise BudgetSpent(f"too many {what} ({spending}), the last one: {_sentence(error)}") from error
+            raise BudgetSpent(
+                f"too many {what} ({spending}), the last one: {self._sentence(error)}"
+            ) from error
         return wait
+
+    def _sentence(self, error: BaseException) -> str:
+        return sentence(error, self._pipeline.settings.source.kafka)
 
     def _query_once(self) -> None:
         self._error = None
-        runner = self._pipeline.batch_runner(self._progress, self._stop, self._batch_began, self._batch_done)
-        query = self._pipeline.start(self._guarded(runner))
+        with scratch_folder() as spark:
+            runner = self._pipeline.batch_runner(
+                spark, self._progress, self._stop, self._batch_began, self._batch_done
+            )
+            with self._batch_under_way():
+                runner.resume()
+            self._watch(self._pipeline.start(self._guarded(runner), spark))
+
+    def _watch(self, query: StreamingQuery) -> None:
+        """Until the query ends."""
         self._progress.reading()
         try:
             while not query.awaitTermination(_LOOK_SECONDS):  # type: ignore[arg-type] # it takes fractions too
@@ -212,13 +228,17 @@ def _stop_quietly(query: StreamingQuery) -> None:
         return
 
 
-def _sentence(error: BaseException) -> str:
-    """An error's first line, of Spark's the class alone, as its words quote rows: the rest is for --debug."""
+def sentence(error: BaseException, kafka: Mapping[str, str]) -> str:
+    """An error's first line; of Spark's the class alone, as its words quote rows, and what Kafka's client says: --debug has the rest.
+
+    `kafka` are the client's options, whose secrets are not told.
+    """
     if isinstance(error, DistributaryError):
         return str(error).strip()
     if why := named(error):
-        return f"Spark failed: {why}; --debug shows all"
-    return f"{type(error).__name__}: {error}".splitlines()[0][:500]
+        said = said_by_kafka(error, kafka)
+        return f"Spark failed: {why}{f' ({said})' if said else ''}; --debug shows all"
+    return without_logins(f"{type(error).__name__}: {error}".splitlines()[0])[:500]
 
 
 # More would be too large for a float; no wait is that long.

@@ -5,20 +5,21 @@ from __future__ import annotations
 import os
 import re
 import sys
+import tempfile
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import certifi
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from hypothesis import settings
 from pyspark.sql import SparkSession
 from tests.examples import examples
-from tests.preloaded import FOR_WORKERS
+from tests.spark_3_5 import lend
 
-from distributary.ingest.spark.daemon import preloading
 from distributary.ingest.spark.session import spark_session
 from distributary.producer_sim.stack.local import LocalStack
 
@@ -41,19 +42,40 @@ settings.load_profile("distributary")
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 # What tells each kind of JVM so, and the archive of classes from which it starts in half the time, if `make` wrote it.
-JVMS = {"SPARK_SUBMIT_OPTS": "spark", "SPARK_LAUNCHER_OPTS": "", "KAFKA_JVM_PERFORMANCE_OPTS": "broker"}
+JVMS = {
+    "SPARK_SUBMIT_OPTS": "spark",
+    "SPARK_LAUNCHER_OPTS": "",
+    "KAFKA_JVM_PERFORMANCE_OPTS": "broker",
+    "JAVA_OPTS_APPEND": "registry",
+}
 ARCHIVES = Path(sys.prefix) / ".classes"
 
-STREAMING = "org.apache.spark.sql.execution.streaming"
+# To compile a query takes far longer than to work it out for a few rows.
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    lend()
     for variable, archive in JVMS.items():
         os.environ.setdefault(variable, f"{SHORT_LIVED} {_shared(ARCHIVES / f'{archive}.jsa')}".strip())
+    folder = tempfile.TemporaryDirectory()
+    config.add_cleanup(folder.cleanup)
+    os.environ["SSL_CERT_FILE"] = str(_one_authority(Path(folder.name)))
     for line in FOREIGN_WARNINGS:
         config.addinivalue_line("filterwarnings", line)
     # Files go to the processes in the order of the collection; xdist's own would be by the number of their tests.
     config.option.loadscopereorder = False
+
+
+def _one_authority(folder: Path) -> Path:
+    """The first of the authorities that are trusted unless one says otherwise.
+
+    Every client of a registry reads all hundred and forty, twice, and no test meets a certificate of theirs.
+    """
+    file = folder / "one-authority.pem"
+    first, end, _ = Path(certifi.where()).read_text(encoding="utf-8").partition("-----END CERTIFICATE-----")
+    file.write_text(f"{first}{end}\n", encoding="utf-8")
+    return file
 
 
 def _shared(archive: Path) -> str:
@@ -93,20 +115,34 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.driver.memory": "2g",
             "spark.sql.shuffle.partitions": "2",
             "spark.default.parallelism": "2",
-            **preloading(FOR_WORKERS),
-            # Twenty processes fewer for each batch: the usual one asks `chmod` and `readlink` about every file.
-            "spark.sql.streaming.checkpointFileManagerClass": f"{STREAMING}.FileSystemBasedCheckpointFileManager",
+            **INTERPRETED,
+            # Where each column was made: half a dozen questions to the JVM for each, of which a decoder's has thousands.
+            "spark.python.sql.dataFrameDebugging.enabled": "false",
         },
     )
     yield session
     session.stop()
 
 
+@pytest.fixture
+def compiled(spark: SparkSession) -> Iterator[None]:
+    """The session compiles its queries as it does for users: for tests of what Spark itself decodes and evaluates."""
+    for name in INTERPRETED:
+        spark.conf.unset(name)
+    yield
+    for name, value in INTERPRETED.items():
+        spark.conf.set(name, value)
+
+
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
     """A real broker and registry on free ports. A test that stops one of them starts it again before it ends."""
-    with LocalStack(tmp_path_factory.mktemp("stack"), broker_port=0, registry_port=0) as running:
-        yield running
+    running = LocalStack(tmp_path_factory.mktemp("stack"), broker_port=0, registry_port=0)
+    running.up()
+    yield running
+    # Nobody needs any more what they hold, and to end in good order takes seconds.
+    running.broker.kill()
+    running.registry.kill()
 
 
 @pytest.fixture(scope="session")

@@ -20,10 +20,13 @@ ROOT = Path(__file__).resolve().parents[1]
 LOCK = (ROOT / "requirements.lock").read_text(encoding="utf-8")
 COMPAT_LOCK = (ROOT / "requirements-compat.lock").read_text(encoding="utf-8")
 STORES_LOCK = (ROOT / "requirements-stores.lock").read_text(encoding="utf-8")
+SPARK_LOCKS = {
+    path.stem: path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("requirements-spark-*.lock"))
+}
 LOCKS = pytest.mark.parametrize(
     "lock",
-    [LOCK, COMPAT_LOCK, STORES_LOCK],
-    ids=["requirements", "requirements-compat", "requirements-stores"],
+    [LOCK, COMPAT_LOCK, STORES_LOCK, *SPARK_LOCKS.values()],
+    ids=["requirements", "requirements-compat", "requirements-stores", *SPARK_LOCKS],
 )
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -82,6 +85,14 @@ def test_the_compat_lock_has_the_spark_whose_functions_are_genuine() -> None:
     assert [name for name in names if name not in pinned] == [], "run make lock"
 
 
+def test_the_store_of_the_tests_is_the_one_that_users_install() -> None:
+    wanted = (ROOT / "requirements-stores.in").read_text(encoding="utf-8").splitlines()
+    listed = [line for line in wanted if line and line[0] != "#"]
+    assert listed == PROJECT["project"]["optional-dependencies"]["s3-server"]
+    pinned = {canonicalize_name(pin.name) for pin in pins_of(STORES_LOCK)}
+    assert {canonicalize_name(Requirement(line).name) for line in listed} <= pinned, "run make lock"
+
+
 def compat(folder: Path, script: str, java: str) -> tuple[int, str]:
     """The exit code and the words of a script in tools/ on a machine with this Java, in a copy without an environment."""
     for name in ("test_compat.sh", "setup_compat.sh", "venv.sh"):
@@ -120,7 +131,7 @@ def test_who_needs_the_compat_environment_can_tell_that_it_cannot_be_made_here(t
 
 def other_python(folder: Path, *present: str, **chosen: str) -> tuple[int, str]:
     """The exit code and the words of tools/test_other_python.sh where only these versions of Python are there."""
-    for name in ("test_other_python.sh", "venv.sh"):
+    for name in ("test_other_python.sh", "turn.sh", "venv.sh"):
         program(folder / "tools" / name, "").write_bytes((ROOT / "tools" / name).read_bytes())
     for version in PYTHONS:
         program(folder / f"bin/python{version}", "" if version in present else "exit 1")
@@ -150,6 +161,56 @@ def test_the_python_that_is_asked_for_or_else_one_that_is_there_is_tested_with(t
     assert other_python(tmp_path, "3.12", OTHER="3.13")[0] == 0
 
 
+def other_spark(folder: Path, java: str, spark: str) -> tuple[int, str]:
+    """The exit code and the words of tools/test_other_spark.sh on a machine with this Java and no fitting Python."""
+    for name in ("test_other_spark.sh", "setup_spark.sh", "venv.sh"):
+        program(folder / "tools" / name, "").write_bytes((ROOT / "tools" / name).read_bytes())
+    for lock in SPARK_LOCKS:
+        (folder / f"{lock}.lock").touch()
+    # Who is asked what the table says of this Spark.
+    program(
+        folder / ".venv/bin/python",
+        'case "$2" in *javas*) echo 17 21;; *pythons*) echo 3.10 3.11;; *) exit 1;; esac',
+    )
+    program(folder / "bin/java", java)
+    for name in ("python3", "python3.10", "python3.11", "python3.12", "python3.13"):
+        program(folder / "bin" / name, "exit 1")
+    done = subprocess.run(
+        ["sh", str(folder / "tools/test_other_spark.sh")],
+        env={"PATH": f"{folder}/bin:/usr/bin:/bin", "OTHER_SPARK": spark},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("java", "spark", "told"),
+    [
+        ("exit 127", "3.5", (0, "skipped: Spark 3.5 needs Java 17 21, which neither")),
+        (
+            "echo 'openjdk version \"11.0.1\"' >&2",
+            "4.1.4",
+            (0, "skipped: Spark 4.1 needs Java 17 21, which neither"),
+        ),
+        ("echo 'openjdk version \"17.0.9\"' >&2", "3.5", (0, "skipped: Spark 3.5 needs a Python 3.10 3.11")),
+        ("exit 127", "4.2", (2, "error: there is no requirements-spark-4.2.lock")),
+    ],
+)
+def test_the_tests_on_another_spark_say_what_the_machine_lacks(
+    java: str, spark: str, told: tuple[int, str], tmp_path: Path
+) -> None:
+    code, said = other_spark(tmp_path, java, spark)
+    assert (code, said.count("\n")) == (told[0], 1), said
+    assert said.startswith(told[1])
+
+
+def test_a_commit_without_a_choice_tests_on_one_of_the_other_sparks(tmp_path: Path) -> None:
+    code, said = other_spark(tmp_path, "exit 127", "")
+    assert (code, said.startswith("skipped: Spark ")) == (0, True), said
+
+
 def test_the_benchmark_of_the_decoders_makes_the_environment_of_the_genuine_from_protobuf() -> None:
     planned = subprocess.run(
         ["make", "--dry-run", "bench-codecs"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -167,10 +228,10 @@ def test_make_help_lists_every_target() -> None:
 
 
 def test_every_make_target_named_in_the_docs_exists() -> None:
-    targets = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9-]+):", MAKEFILE, re.MULTILINE))
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     named = [
-        re.findall(r"(?:^ {4}|`)make ([a-z -]+)", page.read_text("utf-8"), re.MULTILINE) for page in pages
+        re.findall(r"(?:^ {4}|`)make ([a-z0-9 -]+)", page.read_text("utf-8"), re.MULTILINE) for page in pages
     ]
     ci = re.findall(r"^make (.+)$", (ROOT / ".ci/run").read_text("utf-8"), re.MULTILINE)
     words = {word for line in [*ci, *(line for lines in named for line in lines)] for word in line.split()}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from pydantic import ValidationError
+from pydantic import BeforeValidator, ValidationError
 
 from distributary.values import (
     MASK,
@@ -16,11 +17,12 @@ from distributary.values import (
     OptionalFile,
     Seconds,
     Secret,
-    TableFolder,
+    Wrong,
     WrongValues,
     bytes_of,
     dotted,
     seconds_of,
+    table_folder_of,
     without_logins,
     wrong_by,
 )
@@ -34,7 +36,7 @@ class Chosen(Group):
     size: Bytes = 1
     wait: Seconds = 0.0
     folder: Folder = Path("/")
-    tables: TableFolder = Path("/lake")
+    tables: Annotated[Path, BeforeValidator(table_folder_of)] = Path("/lake")
     file: OptionalFile = None
     password: Secret = None
 
@@ -120,6 +122,28 @@ def test_an_empty_text_is_nothing_in_a_file_and_a_text_in_python() -> None:
     assert Chosen(password="").password == ""
 
 
+class Span(Group):
+    """Two values that need each other."""
+
+    first: int = 0
+    last: int = 0
+
+    def wrong(self) -> Iterator[Wrong]:
+        """What does not go together."""
+        if self.first > self.last:
+            yield ("last",), "it is before the first"
+        if self.first < 0:
+            yield ("first",), "it is below nought"
+
+
+def test_all_that_does_not_go_together_is_told_at_once() -> None:
+    assert Span(first=1, last=2).last == 2
+    with pytest.raises(ValidationError) as caught:
+        Span(first=-1, last=-2)
+    told = [wrong for error in caught.value.errors() for wrong in wrong_by(error)]
+    assert told == [(("last",), "it is before the first"), (("first",), "it is below nought")]
+
+
 def test_keys_are_told_as_users_write_them() -> None:
     assert dotted(("source", "topics", 0)) == "source.topics[0]"
     assert str(WrongValues((("a", "b"), "one"), ((), "two"))) == "a.b: one; two"
@@ -133,6 +157,13 @@ def test_keys_are_told_as_users_write_them() -> None:
         ("Authorization: Bearer eyJhbGciOi.J9-x_y", f"Authorization: Bearer {MASK}"),
         ("Basic authentication is required", "Basic authentication is required"),
         ("a bearer token is required", "a bearer token is required"),
+        ("code 400 for URL: http://a:1/token?key=planted", f"code 400 for URL: http://a:1/token?{MASK}"),
+        ("https://me:planted@a/t?x=planted#y: refused", f"https://{MASK}@a/t?{MASK}: refused"),
+        ("(see http://me:pl@nted@a:1/t).", f"(see http://{MASK}@a:1/t)."),
+        ("in '//a' of \"socks5h://me:p?d@a:1\"", f"in '//a' of \"socks5h://{MASK}@a:1\""),
+        ("GET http://a/b/c?sig=planted%2B, twice", f"GET http://a/b/c?{MASK}, twice"),
+        ("is http://a:1/b? No, http://a:1/b/c.", "is http://a:1/b? No, http://a:1/b/c."),
+        ("abfss://container@account/path", "abfss://container@account/path"),
     ],
 )
 def test_a_login_that_a_server_quotes_is_masked(quoted: str, shown: str) -> None:

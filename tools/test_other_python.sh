@@ -28,7 +28,7 @@ in_turn() {
         shift
         [ "$version" = "$own" ] || set -- "$@" "$version"
     done
-    turns=$((0x$(git rev-parse HEAD 2>/dev/null | cut -c 1-7 | grep . || echo 0) % $#))
+    turns=$(sh tools/turn.sh $#)
     while [ "$turns" -gt 0 ]; do
         version=$1
         shift

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column as SparkColumn
@@ -112,10 +113,11 @@ def _check_class_path(name: str) -> None:
     session = SparkSession.getActiveSession()
     if session is None:
         raise DecoderUnavailable(f"{name}: from_avro needs an active Spark session; start one, or use decode")
-    jvm = session.sparkContext._jvm
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()  # type: ignore[union-attr]
+    jvm: Any = session.sparkContext._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     if loader.getResource(_EXPRESSION.replace(".", "/") + ".class") is None:
+        scala = ".".join(jvm.scala.util.Properties.versionNumberString().split(".")[:2])
         raise DecoderUnavailable(
-            f"{name}: Spark has no from_avro: add org.apache.spark:spark-avro_2.13 of Spark's own version "
+            f"{name}: Spark has no from_avro: add org.apache.spark:spark-avro_{scala} of Spark's own version "
             f"({session.version}) to spark.jars, or decode with the Arrow engine (engine: arrow)"
         )

@@ -101,14 +101,18 @@ class JsonCodec(Codec):
     @property
     def capabilities(self) -> Capabilities:
         """Schemas that are inferred and grow, several of them read at once, and the options of Spark's `from_json`."""
-        growing = Growing(
+        return Capabilities(growing=self.growing, joint=self.joint, as_spark=self.as_spark)
+
+    @property
+    def growing(self) -> Growing:
+        """What is done with records, none of which names a schema."""
+        return Growing(
             names_no_schema=self.names_no_schema,
             merged=self.merged,
             reader=lambda schema: self.reader(schema, ()),
             survey=self.survey,
             picked=self.picked,
         )
-        return Capabilities(growing=growing, joint=self.joint, as_spark=self.as_spark)
 
     def as_spark(self, options: Mapping[str, str]) -> JsonCodec:
         """The same codec, whose records Spark's `from_json` reads by these options. Raises ConfigError."""

@@ -7,6 +7,7 @@ which takes any value.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +19,8 @@ from distributary.codecs.changes.description import (
     described_column,
 )
 from distributary.codecs.json.inference import MAX_LEAVES, MAX_LEVELS
-from distributary.codecs.jsonschema.references import REFERENCES, Documents, Place, without_references
+from distributary.codecs.jsonschema.parts import TYPE_WORDS, Parts, is_null, kind, plainest, says_kind
+from distributary.codecs.jsonschema.references import Documents, Key, Place, ScopedKey
 from distributary.codecs.types.struct_type import MICROSECONDS, list_of
 from distributary.errors import BadSchema
 
@@ -32,17 +34,8 @@ _PLAIN = {
 
 _FORMATS = {"date": TypeDescription(pa.date32()), "date-time": TypeDescription(MICROSECONDS)}
 
-_TYPE_WORDS = (
-    "type",
-    "properties",
-    "items",
-    "enum",
-    "const",
-    "oneOf",
-    "anyOf",
-    "allOf",
-    "additionalProperties",
-)
+# Of places that come back to none that is open: below all levels.
+_NONE = MAX_LEVELS + 1
 
 
 def columns_of(text: str, imports: Mapping[str, str]) -> tuple[str, pa.Schema]:
@@ -63,22 +56,34 @@ def described(text: str, imports: Mapping[str, str]) -> RecordDescription:
     return RecordDescription("JSON", title if isinstance(title, str) else "json", fields)
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A type that was found already, and how many columns and levels it makes."""
+
+    type: TypeDescription
+    columns: int
+    levels: int
+
+
 class _Mapping:
-    """Maps one schema, counting columns so that no schema can make it run for ever."""
+    """Maps one schema, each place of it once, and counts columns so that no schema can make it run for ever."""
 
     def __init__(self) -> None:
         self._columns = 0
         # The places that are being expanded: one that comes again contains itself.
-        self._open: list[tuple[int, bool]] = []
-        self._known_required: dict[tuple[int, bool], frozenset[str]] = {}
+        self._open: list[Key] = []
+        # Of the place being expanded: the deepest level it reaches, and the highest of the open places it comes back to.
+        self._deepest, self._highest = 0, _NONE
+        self._known: dict[ScopedKey, _Known] = {}
+        self._parts = Parts()
 
     def record(self, place: Place) -> tuple[FieldDescription, ...]:
         """The columns of the whole record; where it may be one of several objects, those of all."""
-        plainest = self._plainest(place)
-        properties = self._properties(plainest, every_branch=True)
+        root = plainest(place)
+        properties = self._parts.properties(root, branches=True)
         if properties is None:
             raise BadSchema("the schema describes no object: a record needs `type: object` and `properties`")
-        return self._fields(properties, self._required(plainest))
+        return self._fields(properties, self._parts.required(root))
 
     def _fields(
         self, properties: Mapping[str, list[Place]], required: frozenset[str]
@@ -89,46 +94,66 @@ class _Mapping:
         )
 
     def _struct(self, place: Place, properties: Mapping[str, list[Place]]) -> TypeDescription:
-        fields = self._fields(properties, self._required(place))
+        fields = self._fields(properties, self._parts.required(place))
         return TypeDescription(pa.struct([(field.name, field.type.column) for field in fields]), fields)
 
     def _type(self, place: Place) -> TypeDescription:
-        self._columns += 1
-        if self._columns > MAX_LEAVES * 2 or len(self._open) > MAX_LEVELS:
+        if place.key in self._open:
+            self._highest = min(self._highest, self._open.index(place.key))
+            self._take(1, 0)
+            return JSON_TEXT
+        known = self._known.get(place.scoped_key)
+        if known is None:
+            return self._found(place)
+        self._take(known.columns, known.levels)
+        return known.type
+
+    def _found(self, place: Place) -> TypeDescription:
+        columns, outer = self._columns, (self._deepest, self._highest)
+        self._deepest, self._highest = 0, _NONE
+        self._take(1, 0)
+        self._open.append(place.key)
+        found = self._expanded(place)
+        self._open.pop()
+        level = len(self._open)
+        # What contains itself, or what it is in, is another type where it is met again.
+        if self._highest > level:
+            self._known[place.scoped_key] = _Known(found, self._columns - columns, self._deepest - level)
+        self._deepest, self._highest = max(self._deepest, outer[0]), min(self._highest, outer[1])
+        return found
+
+    def _take(self, columns: int, levels: int) -> None:
+        """Counts columns, the deepest of them so many levels below where we are."""
+        self._columns += columns
+        self._deepest = max(self._deepest, len(self._open) + levels)
+        if self._columns > MAX_LEAVES * 2 or self._deepest > MAX_LEVELS:
             raise BadSchema(
                 f"the schema describes more than {MAX_LEAVES} columns or {MAX_LEVELS} levels, which no table can hold"
             )
-        if place.key in self._open:
-            return JSON_TEXT
-        self._open.append(place.key)
-        try:
-            return self._expanded(place)
-        finally:
-            self._open.pop()
 
     def _expanded(self, place: Place) -> TypeDescription:
         node = place.node
         if not isinstance(node, dict):
             return JSON_TEXT
         targets = place.targets()
-        if len(targets) == 1 and not any(word in node for word in _TYPE_WORDS):
+        if len(targets) == 1 and not any(word in node for word in TYPE_WORDS):
             return self._type(targets[0])
         if targets or "allOf" in node:
             return self._all_of(place)
         for word in ("oneOf", "anyOf"):
             if word in node:
-                return self._one_of([branch for branch in place.each(word) if not _is_null(branch.node)])
-        return self._by_kind(place, _kind(node))
+                return self._one_of([branch for branch in place.each(word) if not is_null(branch.node)])
+        return self._by_kind(place, kind(node))
 
-    def _by_kind(self, place: Place, kind: str) -> TypeDescription:
-        if kind == "object":
+    def _by_kind(self, place: Place, of: str) -> TypeDescription:
+        if of == "object":
             return self._object(place)
-        if kind == "array":
+        if of == "array":
             return self._array(place)
-        if kind == "string":
+        if of == "string":
             plain = TypeDescription(pa.string(), symbols=_symbols(place.node))
             return _FORMATS.get(str(place.node.get("format")), plain)
-        return _PLAIN.get(kind, JSON_TEXT)
+        return _PLAIN.get(of, JSON_TEXT)
 
     def _object(self, place: Place) -> TypeDescription:
         node = place.node
@@ -151,10 +176,10 @@ class _Mapping:
         return TypeDescription(list_of(element.column), element=element)
 
     def _all_of(self, place: Place) -> TypeDescription:
-        properties = self._properties(place)
+        properties = self._parts.properties(place)
         if properties:
             return self._struct(place, properties)
-        return self._one_of([part for part in self._parts(place) if _says_kind(part.node)])
+        return self._one_of([part for part in self._parts.of(place) if says_kind(part.node)])
 
     def _one_of(self, places: Iterable[Place]) -> TypeDescription:
         """The type of all these, JSON text where they differ; no more than the column where only that is the same."""
@@ -162,72 +187,6 @@ class _Mapping:
         if len({str(of.column) for of in found}) != 1:
             return JSON_TEXT
         return found[0] if all(of == found[0] for of in found) else described_column(found[0].column)
-
-    def _plainest(self, place: Place) -> Place:
-        seen = set()
-        while isinstance(place.node, dict) and place.key not in seen:
-            targets = place.targets()
-            if len(targets) != 1 or any(word in place.node for word in _TYPE_WORDS):
-                return place
-            seen.add(place.key)
-            place = targets[0]
-        return place
-
-    def _parts(self, place: Place) -> list[Place]:
-        """What must hold together: a reference's target, the parts of allOf, and the schema's own words."""
-        parts = [self._plainest(part) for part in (*place.each("allOf"), *place.targets())]
-        return [*parts, without_references(place, "allOf")]
-
-    def _properties(
-        self, place: Place, every_branch: bool = False, level: int = 0
-    ) -> dict[str, list[Place]] | None:
-        """The properties of an object put together from parts, each with the places that describe it; None for others."""
-        node = place.node
-        if not isinstance(node, dict) or level > MAX_LEVELS:
-            return None
-        parts = [part for part in self._parts(place) if part.node is not node]
-        own = parts.pop().node
-        if _kind(own) not in ("object", ""):
-            return None
-        if every_branch:
-            branches = [branch for word in ("oneOf", "anyOf") for branch in place.each(word)]
-            parts += [self._plainest(branch) for branch in branches if not _is_null(branch.node)]
-        elif "oneOf" in own or "anyOf" in own:
-            return None
-        found = {one.name: [one] for one in place.each_of("properties")}
-        known = _kind(own) == "object"
-        # A part such as `{"required": ["a"]}` says nothing of what there may be.
-        for part in filter(lambda part: _says_kind(part.node), parts):
-            inside = self._properties(part, every_branch, level + 1)
-            if inside is None:
-                return None
-            known = True
-            for name, places in inside.items():
-                found.setdefault(name, []).extend(places)
-        return found if known else None
-
-    def _required(self, place: Place) -> frozenset[str]:
-        """What every object of a schema must have: by its own words, by all of its parts, by each of its branches."""
-        if place.key not in self._known_required:
-            # What a schema that contains itself asks of itself adds nothing.
-            self._known_required[place.key] = frozenset()
-            self._known_required[place.key] = self._found_required(place)
-        return self._known_required[place.key]
-
-    def _found_required(self, place: Place) -> frozenset[str]:
-        if not isinstance(place.node, dict):
-            return frozenset()
-        own = place.node.get("required")
-        names = (
-            frozenset(one for one in own if isinstance(one, str)) if isinstance(own, list) else frozenset()
-        )
-        parts = (self._required(part) for part in self._parts(place)[:-1])
-        either = (self._required_by_each(place, word) for word in ("oneOf", "anyOf"))
-        return names.union(*parts, *either)
-
-    def _required_by_each(self, place: Place, word: str) -> frozenset[str]:
-        branches = [self._plainest(branch) for branch in place.each(word) if not _is_null(branch.node)]
-        return frozenset.intersection(*map(self._required, branches)) if branches else frozenset()
 
 
 def _map_of(value: TypeDescription) -> TypeDescription:
@@ -239,40 +198,3 @@ def _symbols(node: dict[str, Any]) -> tuple[str, ...]:
     listed = node.get("enum", [node["const"]] if "const" in node else [])
     values = [one for one in listed if one is not None] if isinstance(listed, list) else []
     return tuple(dict.fromkeys(values)) if all(isinstance(one, str) for one in values) else ()
-
-
-def _kind(node: dict[str, Any]) -> str:
-    """The one type that values of a schema have besides null: "" where it does not say, "mixed" for several."""
-    of = node.get("type")
-    if isinstance(of, list):
-        kinds = {one if isinstance(one, str) else "mixed" for one in of}
-    else:
-        kinds = {of} if isinstance(of, str) else _implied(node)
-    kinds.discard("null")
-    if kinds == {"integer", "number"}:
-        return "number"
-    return str(kinds.pop()) if len(kinds) == 1 else "mixed" if kinds else ""
-
-
-def _implied(node: dict[str, Any]) -> set[str]:
-    if "properties" in node or "additionalProperties" in node or "patternProperties" in node:
-        return {"object"}
-    if "items" in node or "prefixItems" in node:
-        return {"array"}
-    values = node.get("enum", [node["const"]] if "const" in node else [])
-    return {_kind_of_value(value) for value in values} if isinstance(values, list) else set()
-
-
-def _kind_of_value(value: Any) -> str:
-    names = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "mixed", list: "mixed"}
-    return names.get(type(value), "null")
-
-
-def _says_kind(node: Any) -> bool:
-    return isinstance(node, dict) and any(word in node for word in (*_TYPE_WORDS, *REFERENCES))
-
-
-def _is_null(node: Any) -> bool:
-    return isinstance(node, dict) and (
-        node.get("type") == "null" or node.get("enum") == [None] or node.get("const", 0) is None
-    )

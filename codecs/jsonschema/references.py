@@ -34,6 +34,10 @@ _Scope: TypeAlias = Any
 
 _Draft: TypeAlias = Specification[Any]
 
+Key: TypeAlias = tuple[int, bool]
+
+ScopedKey: TypeAlias = tuple[Key, str, str, tuple[str, ...]]
+
 # A document or a schema within one, and the draft that it is of.
 _Part: TypeAlias = "tuple[Any, _Draft]"
 
@@ -41,6 +45,11 @@ REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 # As the library has them, strictly.
 _DRAFTS = {one.name: one for one in (DRAFT3, DRAFT4, DRAFT6, DRAFT7, DRAFT201909, DRAFT202012)}
+
+# To these `$defs` is no keyword, and what is in it nothing at all. But many a schema of theirs has it for `definitions`,
+# whose new name it is: anchors and ids in it count as they do there.
+# https://json-schema.org/draft/2019-09/release-notes
+_WITHOUT_DEFS = {one.name for one in (DRAFT3, DRAFT4, DRAFT6, DRAFT7)}
 
 # Every draft has `$ref`.
 _MORE_REFERENCES = {DRAFT201909.name: ("$recursiveRef",), DRAFT202012.name: ("$dynamicRef",)}
@@ -60,9 +69,15 @@ class Place:
     whole: Any = None
 
     @property
-    def key(self) -> tuple[int, bool]:
+    def key(self) -> Key:
         """What tells this place from all others while the documents are held, of which each node is an object."""
         return id(self.node if self.whole is None else self.whole), self.whole is not None
+
+    @property
+    def scoped_key(self) -> ScopedKey:
+        """The same, with all that decides where references lead from here."""
+        bases = tuple(uri for uri, _ in self.scope.dynamic_scope())
+        return self.key, self.draft.name, self.scope._base_uri, bases
 
     def at(self, *steps: str | int) -> Place:
         """The schema under these names and indexes."""
@@ -149,7 +164,7 @@ class Documents:
         draft = _draft_of(schema, _UNSAID)
         others = {name: _parsed(imported, f"the reference {name!r}") for name, imported in imports.items()}
         named = {name: (one, _draft_of(one, draft)) for name, one in others.items()}
-        self.base = _top_id(schema)
+        self.base = _own_address(schema, named)
         ids = {id_: named[name] for name, one in others.items() if (id_ := _top_id(one))}
         self.registry = _known({**ids, **named, self.base: (schema, draft)}, named)
         self.root = Place(schema, "", self.registry.resolver(self.base), draft)
@@ -235,6 +250,20 @@ def _is_whole(id_: str | None) -> bool:
     return id_ is not None and _is_url(id_) and bool(urlsplit(id_).scheme)
 
 
+def _own_address(schema: Any, named: Mapping[str, _Part]) -> str:
+    """The schema's id; where a registry reference is called by it, one beside it, as who writes that name means the reference.
+
+    The schema itself is changed then, for `jsonschema`, which knows it by its id.
+    """
+    base = _top_id(schema)
+    if not base or not any(_joined(base, name) == base for name in named):
+        return base
+    apart = f"{base}?itself"
+    word = next(word for word in _ID_WORDS if isinstance(schema.get(word), str))
+    schema[word] = apart
+    return apart
+
+
 def _joined(base: str, name: str) -> str:
     try:
         return urljoin(base, name)
@@ -303,12 +332,17 @@ def _subschemas(draft: _Draft, node: Any) -> list[Any]:
     # A list of `items`, which 2020-12 calls `prefixItems`: many schemas that do not say their draft still have it.
     if not isinstance(node, dict):
         return node if isinstance(node, list) else []
+    newer = node.get("$defs") if draft.name in _WITHOUT_DEFS else None
+    return [*_subschemas_of(draft, node), *(newer.values() if isinstance(newer, dict) else ())]
+
+
+def _subschemas_of(draft: _Draft, node: dict[str, Any]) -> list[Any]:
     try:
         return list(draft.subresources_of(node))
     except (AttributeError, TypeError):
         # A keyword has a wrong shape. The library says not which one, so each is asked about alone.
         alone = [{word: of} for word, of in node.items()]
-        return [found for one in alone for found in _subschemas(draft, one)] if len(alone) > 1 else []
+        return [found for one in alone for found in _subschemas_of(draft, one)] if len(alone) > 1 else []
 
 
 def _anchors(draft: _Draft, own: _Draft, node: Any) -> list[Any]:
@@ -326,9 +360,12 @@ def _anchors(draft: _Draft, own: _Draft, node: Any) -> list[Any]:
 _UNSAID = _lenient(DRAFT202012, DRAFT7)
 
 
+_ID_WORDS = ("$id", "id")
+
+
 def _top_id(document: Any) -> str:
     """The id of a whole document, by any draft's word for it; "" where it has none."""
-    said = [document.get(word) for word in ("$id", "id")] if isinstance(document, dict) else []
+    said = [document.get(word) for word in _ID_WORDS] if isinstance(document, dict) else []
     return next((id_.rstrip("#") for id_ in said if isinstance(id_, str)), "")
 
 

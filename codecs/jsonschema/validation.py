@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 from urllib.parse import urljoin
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from distributary.codecs import reasons
 from distributary.codecs.base import Decoded, Failure
-from distributary.codecs.jsonschema.references import Documents, Place
+from distributary.codecs.jsonschema.references import Documents, Key, Place
 from distributary.errors import BadSchema, DecoderUnavailable
 
 
@@ -86,9 +86,36 @@ def _check(kind: Any, schema: Any) -> None:
         raise BadSchema(f"records cannot be held to this JSON Schema ({type(error).__name__})") from None
 
 
+# At one value, by one schema and all that it is put together from. A look takes microseconds.
+_MOST_LOOKS = 10_000
+
+
+def _looks_at_one_value(place: Place, known: dict[Key, int]) -> int:
+    """How often the library looks at a value with a schema or one of those that hold for the same value, on all ways there."""
+    if not isinstance(place.node, dict):
+        return 1
+    if place.key not in known:
+        # On a way that comes back the library finds no end, and says so of each record.
+        known[place.key] = 0
+        known[place.key] = 1 + sum(_looks_at_one_value(one, known) for one in _of_the_same_value(place))
+    return known[place.key]
+
+
+def _of_the_same_value(place: Place) -> Iterator[Place]:
+    yield from place.targets()
+    for word in ("allOf", "anyOf", "oneOf"):
+        yield from place.each(word)
+    yield from place.each_of("dependentSchemas")
+    yield from (place.at(word) for word in ("not", "if", "then", "else") if word in place.node)
+
+
 def _follow(root: Place) -> None:
-    """Look at every schema that this one has or refers to. Raises BadSchema for a reference that leads nowhere."""
+    """Look at every schema that this one has or refers to.
+
+    Raises BadSchema for a reference that leads nowhere, and for parts that are looked at without end.
+    """
     waiting, seen = [root], set()
+    looks: dict[Key, int] = {}
     while waiting:
         place = waiting.pop()
         if place.key in seen or not isinstance(place.node, dict):
@@ -97,4 +124,8 @@ def _follow(root: Place) -> None:
         targets = place.targets()
         if not all(isinstance(target.node, dict | bool) for target in targets):
             raise BadSchema("the schema refers to what is no JSON Schema")
+        if _looks_at_one_value(place, looks) > _MOST_LOOKS:
+            raise BadSchema(
+                f"records cannot be held to this JSON Schema: it leads to its parts on more than {_MOST_LOOKS} ways"
+            )
         waiting += [*targets, *place.schemas()]

@@ -18,7 +18,6 @@ from distributary.codecs.base import (
     INFERRED,
     Capabilities,
     Codec,
-    Growing,
     RecordPath,
     RecordReader,
     load_codec,
@@ -61,16 +60,11 @@ class AutoCodec(Codec):
     @property
     def capabilities(self) -> Capabilities:
         """What raw JSON can, and for registered schemas what the codecs of their types can."""
-        json = self._json
-        growing = Growing(
-            names_no_schema=self.names_no_schema,
-            merged=json.merged,
-            reader=lambda schema: json.reader(schema, ()),
-            survey=json.survey,
-            picked=json.picked,
-        )
         return Capabilities(
-            growing=growing, joint=json.joint, resolving=self.resolving, validating=self.validating
+            growing=replace(self._json.growing, names_no_schema=self.names_no_schema),
+            joint=self._json.joint,
+            resolving=self.resolving,
+            validating=self.validating,
         )
 
     def knowing(self, types: Mapping[SchemaRef, SchemaType]) -> AutoCodec:

@@ -130,8 +130,8 @@ def _of_version(
         return
     value, header = payloads.value, payloads.header
     for start in _headers(schema_id, kind.path):
-        inside = F.substring(value, 1, len(start)) == F.lit(start)
-        body = F.substring(value, F.lit(len(start) + 1), F.length(value))
+        inside = value.substr(1, len(start)) == F.lit(start)
+        body = value.substr(F.lit(len(start) + 1), F.length(value))
         ways = [(inside, body)]
         if header is not None:
             ways = [(header.isNull() & inside, body), (header.eqNullSafe(F.lit(start)), value)]

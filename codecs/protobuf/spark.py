@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from typing import Any
 
 import pyarrow as pa
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
@@ -131,11 +132,12 @@ def _check_class_path(name: str) -> None:
         raise DecoderUnavailable(
             f"{name}: from_protobuf needs an active Spark session; start one, or use decode"
         )
-    jvm = session.sparkContext._jvm
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()  # type: ignore[union-attr]
+    jvm: Any = session.sparkContext._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     if loader.getResource(_EXPRESSION.replace(".", "/") + ".class") is None:
+        scala = ".".join(jvm.scala.util.Properties.versionNumberString().split(".")[:2])
         raise DecoderUnavailable(
-            f"{name}: Spark has no from_protobuf: add org.apache.spark:spark-protobuf_2.13 of Spark's own version "
+            f"{name}: Spark has no from_protobuf: add org.apache.spark:spark-protobuf_{scala} of Spark's own version "
             f"({session.version}) to spark.jars, or decode with the Arrow engine (engine: arrow)"
         )
 

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import uuid
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
 from pyspark.sql import DataFrame
 
-from distributary.errors import CheckpointMismatch
 from distributary.ingest import failpoints
 from distributary.ingest.batch.decide import Attempt, Before, Decision, decide
 from distributary.ingest.batch.objections import Objections
 from distributary.ingest.batch.passes import Settled, Settling, Workers, planned_changes
 from distributary.ingest.batch.schema_answers import SchemaAnswers
+from distributary.ingest.batch.waiting_records import place_aside
 from distributary.ingest.checkpoint.change_log import ChangeLog, LoggedChange, TableChange
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation
-from distributary.ingest.checkpoint.lease import Lease
 from distributary.ingest.checkpoint.manifest import Manifest
-from distributary.ingest.checkpoint.manifest_file import ManifestStore
-from distributary.ingest.checkpoint.spark_files import batch_offsets
+from distributary.ingest.checkpoint.manifest_json import to_json
+from distributary.ingest.checkpoint.sums import check_sums
+from distributary.ingest.commit_log.entries import NONE
+from distributary.ingest.commit_log.owners import Owners
+from distributary.ingest.commit_log.writing import Writer
 from distributary.ingest.evolution.rules import RunRules
-from distributary.ingest.kafka.offsets import Offsets, ends, starts
+from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.pins import (
     FIRST_TURN,
     BatchId,
@@ -34,57 +35,68 @@ from distributary.ingest.pins import (
     Pins,
 )
 from distributary.ingest.schemas.known_schemas import SchemaBook
+from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.change import PlannedChange, TableChanger
-from distributary.ingest.tables.known_tables import TableBook
+from distributary.ingest.tables.known_tables import PIPELINE_PROPERTY, TableBook
 from distributary.ingest.worker.fields_seen import GrowthWarnings, UnknownFieldWarnings
 
 
 @dataclass(frozen=True)
 class RunMemory:
-    """What a run remembers from one query to the next: how often each batch was begun, and what it has warned of."""
+    """What a run remembers from one query to the next: how often the newest batch was begun, and what it has warned of."""
 
-    attempts: Counter[int] = field(default_factory=Counter)
+    attempts: dict[int, int] = field(default_factory=dict)
     unknown: UnknownFieldWarnings = field(default_factory=UnknownFieldWarnings)
     outgrown: GrowthWarnings = field(default_factory=GrowthWarnings)
+
+    def begun(self, batch_id: int) -> int:
+        """How often this batch was begun, with this time. Those before it are done, and a run may bring millions to their end."""
+        count = self.attempts.get(batch_id, 0) + 1
+        self.attempts.clear()
+        self.attempts[batch_id] = count
+        return count
 
 
 @dataclass(frozen=True)
 class Run:
     """What the batches of one run share, whichever query they belong to.
 
-    pipeline  the pipeline's name
-    workers   Spark's, as every pass uses them
+    owners   whose the tables are, as this run asks and answers
+    log      its checkpoint's, which this run writes
+    workers  Spark's, as every pass uses them
     """
 
-    pipeline: str
+    owners: Owners
     checkpoint: Checkpoint
     generation: Generation
-    lease: Lease
+    log: Writer
     tables: TableBook
     rules: RunRules
     workers: Workers
     memory: RunMemory = field(default_factory=RunMemory)
 
     @property
-    def root(self) -> str:
-        """The folder of all tables."""
-        return self.tables.root
+    def pipeline(self) -> str:
+        """The pipeline's name."""
+        return self.owners.me.pipeline
 
     @property
-    def manifests(self) -> ManifestStore:
-        """The batches that are decided."""
-        return ManifestStore(self.checkpoint)
+    def root(self) -> Files:
+        """The folder of all tables."""
+        return self.tables.root
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
     """A batch that has its manifest now.
 
+    before   the newest batch that the log had before it
     planned  the changes of tables known before
     retried  whether a task was done more than once, so that there may be files that nobody names
     """
 
     manifest: Manifest
+    before: int
     planned: Sequence[PlannedChange]
     retried: bool
 
@@ -93,22 +105,27 @@ class Decided:
 class Attempts:
     """Takes the batches of one query from their records to their manifests.
 
-    schemas  of values
-    keys     the schemas of keys, where those are decoded
+    schemas        of values
+    still_as_read  raises CheckpointMismatch where a topic was made anew, so that offsets count other records
+    keys           the schemas of keys, where those are decoded
     """
 
     run: Run
     schemas: SchemaBook
+    still_as_read: Callable[[], None]
     keys: SchemaBook | None = None
 
-    def decided(self, records: DataFrame, batch_id: int, last: Manifest | None) -> Decided:
+    def decided(self, records: DataFrame, offsets: Offsets, last: Manifest | None) -> Decided:
         """The batch after `last`, decided; nothing of it is visible yet. Raises RestartToEvolve and PipelineErrors."""
         started, run = datetime.now(timezone.utc), self.run
-        run.memory.attempts[batch_id] += 1
-        number = run.memory.attempts[batch_id]
-        offsets, before = self._offsets(batch_id, last), self._before(last)
+        batch_id, before = run.log.next, self._before(last)
+        number = run.memory.begun(batch_id)
         settled = self._settle(records, batch_id, before)
         self._warn(settled)
+        # All records were read by now: those of a topic that is made anew from here on are in a later batch.
+        self.still_as_read()
+        # Of tables that this run has not written to, so that none is made, or changed, that is another's.
+        run.owners.claim(settled.layouts)
         planned = planned_changes(settled, before.known)
         decision = Decision(
             batch_id=batch_id,
@@ -122,18 +139,25 @@ class Attempts:
         )
         manifest = decide(run.pipeline, run.generation, run.tables, decision)
         failpoints.reach(failpoints.BEFORE_MANIFEST, batch_id)
-        run.lease.confirm()
-        run.manifests.write(manifest)
+        check_sums(manifest)
+        entry = run.log.append(offsets, to_json(manifest))
         failpoints.reach(failpoints.AFTER_MANIFEST, batch_id)
-        return Decided(manifest, planned, settled.report.retried or number > 1)
+        return Decided(manifest, entry.before, planned, settled.report.retried or number > 1)
 
     def first_pins(self, batch_id: int, before: Before, room: int = 0) -> Pins:
         """The pins of a batch's first pass; `room` is how many tables there may be beside the known ones."""
         run = self.run
-        aside = str(run.checkpoint.aside / f"{batch_id}-{uuid.uuid4().hex}")
+        aside = place_aside(run.checkpoint.files, run.root, run.generation.id)
         growth = run.rules.changes.growth
         return Pins(
-            batch=BatchId(run.root, aside, run.generation.id, batch_id),
+            batch=BatchId(
+                run.root,
+                aside.below(f"{batch_id}-{uuid.uuid4().hex}"),
+                run.generation.id,
+                batch_id,
+                run.log.next,
+                run.pipeline,
+            ),
             rules=run.rules.workers,
             schemas=PinnedSchemas(self.schemas.records, self.schemas.refused()),
             tables=PinnedTables(
@@ -151,30 +175,18 @@ class Attempts:
         )
 
     def _before(self, last: Manifest | None) -> Before:
-        entities = dict(last.entities) if last else self.run.tables.entities_there()
+        run = self.run
+        entities = (
+            dict(last.entities)
+            if last
+            else run.tables.entities_there(run.pipeline, run.owners.records.pipelines())
+        )
         return Before(entities, self.run.tables.pinned(entities), last.met if last else {})
 
     def _warn(self, settled: Settled) -> None:
         memory, seen = self.run.memory, settled.report.sightings
         memory.unknown.warn(seen.unknown)
         memory.outgrown.warn(seen.outgrown, self.run.rules.decode.max_fields)
-
-    def _offsets(self, batch_id: int, last: Manifest | None) -> Offsets:
-        """The batch's offsets, which go on where the batch before ended."""
-        offsets = batch_offsets(self.run.checkpoint, batch_id)
-        if last is not None and last.batch_id == batch_id - 1:
-            ended = ends(last.offsets)
-            begun = {
-                topic: {p: o for p, o in ps.items() if p in ended.get(topic, {})}
-                for topic, ps in starts(offsets).items()
-            }
-            if begun != ended:
-                raise CheckpointMismatch(
-                    f"batch {batch_id} begins at {begun}, but batch {last.batch_id} ended at {ended}: Spark's files in "
-                    f"{self.run.checkpoint.offsets} were edited; restore them, or go on with a new checkpoint and "
-                    "`start: from_tables`"
-                )
-        return offsets
 
     def _settle(self, records: DataFrame, batch_id: int, before: Before) -> Settled:
         run = self.run
@@ -193,13 +205,17 @@ class Attempts:
     def _evolve(
         self, records: DataFrame, batch_id: int, settled: Settled, planned: Sequence[PlannedChange]
     ) -> list[LoggedChange]:
-        """Make the tables what the batch needs; what this and earlier attempts at it wrote down before."""
-        run, log = self.run, ChangeLog(self.run.checkpoint)
+        """Make the tables what the batch needs; what this and earlier attempts at it wrote down before.
+
+        Those are all behind the newest batch: an attempt that dies leaves its number to a start.
+        """
+        run, log, newest = self.run, ChangeLog(self.run.checkpoint), self.run.log.so_far.last
+        after = NONE if newest is None else newest
         # Written down first, so that a change is on record even if we die in the middle of making it.
-        log.write(batch_id, [one for change in planned for one in logged_changes(change)])
-        logged = log.read(batch_id)
-        changer = TableChanger(run.tables, records.sparkSession, run.rules.changes.columns)
-        changer.apply(planned, settled.layouts, {"distributary.pipeline": run.pipeline})
+        log.write(batch_id, [one for change in planned for one in logged_changes(change)], after)
+        logged = log.read(after)
+        changer = TableChanger(run.tables, records.sparkSession, run.rules.changes.columns, run.log.confirm)
+        changer.apply(planned, settled.layouts, {PIPELINE_PROPERTY: run.pipeline})
         return logged
 
 

@@ -102,7 +102,7 @@ def decide(pipeline: str, generation: Generation, tables: TableBook, decision: D
         batch_id=decision.batch_id,
         generation=generation.id,
         created_at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
-        code_version=_code_version(),
+        code_version=code_version(),
         offsets=decision.offsets,
         pins=_pins(generation, decision),
         entities=entities,
@@ -238,7 +238,8 @@ def _pins(generation: Generation, decision: Decision) -> BatchPins:
     )
 
 
-def _code_version() -> str:
+def code_version() -> str:
+    """The version of distributary that is installed."""
     try:
         return version("distributary")
     except PackageNotFoundError:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import shutil
+import logging
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -15,17 +12,21 @@ from distributary.errors import PipelineError
 from distributary.ingest.batch.objections import Objections
 from distributary.ingest.batch.schema_answers import SchemaAnswers
 from distributary.ingest.batch.spark_decode import spark_decoded
+from distributary.ingest.batch.waiting_records import emptied, waiting_records
 from distributary.ingest.batch.written_layouts import layouts
 from distributary.ingest.columns.growth import Change, changes
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.kafka.records import worker_columns
 from distributary.ingest.pins import CONSTRAINT, Coordinates, PinnedTable, Pins, Verdict, for_workers
 from distributary.ingest.spark.error_classes import worker_died
+from distributary.ingest.storage import contract as storage
 from distributary.ingest.tables.change import PlannedChange
 from distributary.ingest.tables.known_tables import TableBook
 from distributary.ingest.tables.rows import offenders
 from distributary.ingest.worker.demux import demultiplex
 from distributary.ingest.worker.report import REPORT_DDL, Files, Questions, TaskReport, total
+
+_log = logging.getLogger(__name__)
 
 # Each pass answers all questions of the one before; more are needed only where answers bring new questions.
 MOST_PASSES = 8
@@ -107,10 +108,10 @@ class Settling:
         try:
             return self._settle(self._workers.columns(records, pins), pins)
         except BaseException:
-            discard(pins.batch.root, self._total)
+            _tried(lambda: discard(pins.batch.root, self._total))
             raise
         finally:
-            shutil.rmtree(pins.batch.aside, ignore_errors=True)
+            _tried(lambda: emptied(pins.batch.aside))
 
     def _settle(self, whole: DataFrame, pins: Pins) -> Settled:
         todo = whole
@@ -123,7 +124,8 @@ class Settling:
             if isinstance(found, Again):
                 todo, pins = whole, self._from_the_beginning(found.pins)
             else:
-                todo, pins = self._spark.read.parquet(*self._total.questions.aside), found.pins
+                names, pins = self._total.questions.aside, found.pins
+                todo = waiting_records(self._spark, pins.batch.aside, names)
                 self._total.questions = Questions()
         raise PipelineError(
             f"batch {pins.batch.id}: after {MOST_PASSES} passes there are records without a place; nothing became "
@@ -171,7 +173,7 @@ class Settling:
             if not state.checks:
                 continue
             mine = [file for file in files if file.table == folder]
-            for found in offenders(self._spark, state.path, mine, state, self._place(pins)):
+            for found in offenders(self._spark, mine, state, self._place(pins)):
                 rejected[found.topic, found.partition, found.offset] = Verdict(CONSTRAINT, found.detail)
         if not rejected:
             return None
@@ -183,15 +185,23 @@ class Settling:
         return columns.kafka_topic, columns.kafka_partition, columns.kafka_offset
 
 
-def discard(root: str, report: TaskReport, keep: Callable[[str], bool] = lambda table: False) -> None:
+def discard(
+    root: storage.Files, report: TaskReport, keep: Callable[[str], bool] = lambda table: False
+) -> None:
     """Remove the files of an attempt, those of the tables to keep excepted; no log names any of them."""
     gone = [written.file for written in report.files.written if not keep(written.file.table)]
-    for file in gone:
-        Path(root, file.table, file.name).unlink(missing_ok=True)
+    root.delete(f"{file.table}/{file.name}" for file in gone)
     for folder in {file.table for file in gone}:
         # Only a table that was not to be has nothing else in its folder, not even a log.
-        with suppress(OSError):
-            os.rmdir(f"{root}/{folder}")
+        root.remove_folder(folder)
+
+
+def _tried(remove: Callable[[], None]) -> None:
+    """What cannot be removed is swept by a later attempt or the next start; it must not hide why we are here."""
+    try:
+        remove()
+    except OSError as error:
+        _log.warning("files of a batch that is given up stay for now: %s", error)
 
 
 def planned_changes(settled: Settled, known: Mapping[str, PinnedTable]) -> list[PlannedChange]:

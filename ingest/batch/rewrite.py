@@ -2,52 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame
 
 from distributary.errors import CheckpointMismatch, SumsDisagree
 from distributary.ingest.batch.passes import Workers, discard
+from distributary.ingest.batch.sweep import sweep
 from distributary.ingest.checkpoint import manifest_pins as decisions
-from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
-from distributary.ingest.checkpoint.rewritten import RewrittenFiles
-from distributary.ingest.parquet.data_file import DataFile
+from distributary.ingest.checkpoint.manifest_json import RewrittenFiles, rewritten_to_json
+from distributary.ingest.checkpoint.manifests import rewritten_of
+from distributary.ingest.commit_log.entries import Rewritten
+from distributary.ingest.commit_log.reading import CommitLog
+from distributary.ingest.commit_log.writing import Writer
 from distributary.ingest.pins import Pins, by_age
-from distributary.ingest.storage.opening import files_at
-from distributary.ingest.tables.transaction import is_committed
+from distributary.ingest.tables.known_tables import TableBook
+from distributary.ingest.tables.transaction import is_in
 
 
 class Rewriter:
     """Puts new files in the place of lost ones; the manifest itself stays as it was written."""
 
-    def __init__(self, checkpoint: Checkpoint, workers: Workers) -> None:
-        self._rewritten, self._workers = RewrittenFiles(checkpoint), workers
+    def __init__(self, log: CommitLog, writer: Writer, tables: TableBook, workers: Workers) -> None:
+        self._log, self._writer, self._tables, self._workers = log, writer, tables, workers
 
-    def restored(self, manifest: Manifest, records: DataFrame, pins: Pins) -> Manifest:
-        """The manifest with files that are there.
+    def restored(
+        self, manifest: Manifest, rewritten: Sequence[Rewritten], records: DataFrame, pins: Pins
+    ) -> Manifest:
+        """The manifest with files that are there; `rewritten` is what was written again before.
 
         Raises SumsDisagree if what was written again is not the same, CheckpointMismatch if it would not be because a
-        schema that the batch was decided by cannot be used any more.
+        schema that the batch was decided by cannot be used any more, PipelineError where nobody can tell whether a table
+        has the batch already.
         """
-        manifest = _with_files(manifest, self._rewritten.read(manifest.batch_id))
+        for entry in rewritten:
+            manifest = self._taken(manifest, entry, pins)
         lost = {
             table.folder: table
             for table in manifest.tables
-            if _is_lost(pins.batch.root, table, manifest.batch_id)
+            if _is_lost(self._tables, table, manifest.batch_id)
         }
         if not lost:
             return manifest
         _check_schemas(manifest, pins, lost)
         found = self._write_again(manifest, records, pins, lost)
-        self._rewritten.add(manifest.batch_id, found)
-        return _with_files(manifest, found)
+        return self._taken(manifest, self._writer.rewrite(rewritten_to_json(found)), pins)
+
+    def _taken(self, manifest: Manifest, entry: Rewritten, pins: Pins) -> Manifest:
+        """The manifest with the files of an entry, and no others of its number that attempts of this run left behind.
+
+        Of an earlier run's numbers all is swept together, once the batch is finished.
+        """
+        files = rewritten_of(entry, self._log)
+        if entry.number > self._writer.start.number:
+            named = {file.name for found in files.values() for file in found}
+            made_for = range(entry.number, entry.number + 1)
+            sweep(pins.batch.root, pins.batch.generation, [made_for], named)
+        return _with_files(manifest, files)
 
     def _write_again(
         self, manifest: Manifest, records: DataFrame, pins: Pins, lost: Mapping[str, TableFiles]
-    ) -> dict[str, tuple[DataFile, ...]]:
+    ) -> RewrittenFiles:
         replayed = decisions.from_manifest(manifest, pins)
         report = self._workers.run(self._workers.columns(records, pins), replayed)
         discard(pins.batch.root, report, keep=lost.__contains__)
@@ -83,7 +100,7 @@ def _check_schemas(manifest: Manifest, pins: Pins, lost: Mapping[str, TableFiles
         )
 
 
-def _with_files(manifest: Manifest, files: Mapping[str, tuple[DataFile, ...]]) -> Manifest:
+def _with_files(manifest: Manifest, files: RewrittenFiles) -> Manifest:
     tables = tuple(
         replace(table, files=files[table.folder]) if table.folder in files else table
         for table in manifest.tables
@@ -91,18 +108,11 @@ def _with_files(manifest: Manifest, files: Mapping[str, tuple[DataFile, ...]]) -
     return replace(manifest, tables=tables)
 
 
-def _is_lost(root: str, table: TableFiles, batch_id: int) -> bool:
+def _is_lost(tables: TableBook, table: TableFiles, batch_id: int) -> bool:
+    """Whether files are gone that the table has yet to take: Spark's writer takes rows over into files of its own."""
     if table.role not in ("events", "quarantine"):
         return False
-    files = files_at(root)
-    found = [files.info(f"{table.folder}/{file.name}") for file in table.files]
+    place = tables.place(table.folder)
+    found = [place.info(file.name) for file in table.files]
     there = [info and info.size for info in found] == [file.bytes for file in table.files]
-    return not there and not _is_committed(f"{root}/{table.folder}", table, batch_id)
-
-
-def _is_committed(path: str, table: TableFiles, batch_id: int) -> bool:
-    """Spark's writer takes rows over into files of its own, so files that are gone may only mean that it is done."""
-    try:
-        return is_committed(path, table.app_id, batch_id)
-    except DeltaError:
-        return True  # a table for Spark's writer: it checks for itself
+    return not there and not is_in(tables.newest_batch(table.folder, table.app_id), batch_id)

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
+from distributary.errors import CheckpointMismatch, TableAhead
 from distributary.ingest import failpoints
 from distributary.ingest.batch.attempt import Attempts, Decided
 from distributary.ingest.batch.decide import Before
-from distributary.ingest.batch.finish import Finisher
+from distributary.ingest.batch.finish import Finisher, ahead
 from distributary.ingest.batch.rewrite import Rewriter
-from distributary.ingest.batch.sweep import sweep_batch
-from distributary.ingest.checkpoint.against_spark import check_manifest
+from distributary.ingest.batch.sweep import sweep
 from distributary.ingest.checkpoint.manifest import Manifest
+from distributary.ingest.checkpoint.manifests import manifest_of, names_of
+from distributary.ingest.checkpoint.spark_files import SparkFiles, batch_offsets
+from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE, RESERVED_TABLES
+from distributary.ingest.commit_log.entries import Batch, Rewritten
+from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.tables.change import PlannedChange
+
+_log = logging.getLogger(__name__)
+
+_NEWEST_COPY = "Restore the newest one into an empty folder, not over this one, or go on with a new checkpoint and `start: from_tables`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,37 +42,176 @@ class Done:
 
 @dataclass
 class BatchRunner:
-    """Brings the batches of one query to their end."""
+    """Brings the batches of one query to their end.
+
+    spark     the files that Spark keeps of the query
+    read      any range of offsets once more
+    on_start  told the number of each batch that is begun
+    on_done   told of each that is finished
+    """
 
     attempts: Attempts
     finisher: Finisher
     rewriter: Rewriter
+    spark: SparkFiles
+    read: Callable[[Offsets], DataFrame]
     on_start: Callable[[int], None]
     on_done: Callable[[Done], None]
     _last: Manifest | None = field(default=None, init=False)
 
-    def __call__(self, records: DataFrame, batch_id: int) -> None:
-        """Bring a batch to its end, from the beginning or from where an earlier attempt left it."""
-        self.on_start(batch_id)
-        began, run = time.monotonic(), self.attempts.run
-        run.workers.prepare(records.sparkSession)
-        manifest = run.manifests.read(batch_id)
-        resumed = manifest is not None
-        if manifest is None:
-            batch = self.attempts.decided(records, batch_id, self._last or run.manifests.last())
-        else:
-            batch = self._restored(manifest, records)
-        self._last = batch.manifest
-        self.finisher.finish(batch.manifest, records)
-        if batch.retried or batch.manifest.pins.decisions["guarded"]:
-            # Whoever died on the way may have left files that the manifest does not name.
-            sweep_batch(run.root, run.generation.id, batch_id, batch.manifest.file_names())
-        failpoints.reach(failpoints.BEFORE_SPARK_COMMIT, batch_id)
-        self.on_done(Done(batch.manifest, time.monotonic() - began, resumed, batch.planned))
+    def resume(self) -> None:
+        """Finish what was decided and not finished, and once a run delete what was written and never decided.
 
-    def _restored(self, manifest: Manifest, records: DataFrame) -> Decided:
-        """A batch that an earlier attempt decided, its files there."""
+        Raises CheckpointMismatch where the tables are ahead of the log, or too far behind it, TablesOfAnotherRun where they are
+        those of another log.
+        """
         run = self.attempts.run
-        check_manifest(run.checkpoint, run.generation, manifest)
-        pins = self.attempts.first_pins(manifest.batch_id, Before({}, {}, {}))
-        return Decided(self.rewriter.restored(manifest, records, pins), planned=(), retried=True)
+        run.log.look()
+        batch, rewritten = run.log.last()
+        is_new = run.log.settled < run.log.start.number
+        if batch is not None:
+            self._last = manifest_of(batch, run.checkpoint.log)
+        if is_new and self._last is not None:
+            run.owners.adopt(set(self._last.entities.values()))
+        reached = self._reached(batch) if is_new else None
+        if is_new and self._last is not None:
+            # The next batch would open all of them in any case.
+            self._require_not_ahead({*RESERVED_TABLES, *self._last.entities.values()} - {BATCHES_TABLE})
+        if self._last is not None and batch is not None and run.log.settled < batch.number != reached:
+            self._resume_unless_done(batch, self._last, rewritten, reached)
+        # Without the ledger nobody says that this is no old copy of the log: what it does not name may be committed.
+        if is_new and (reached is not None or batch is None or batch.so_far.last is None):
+            self._sweep()
+
+    def __call__(self, records: DataFrame, spark_batch: int) -> None:
+        """Bring the next batch to its end."""
+        run, offsets = self.attempts.run, batch_offsets(self.spark, spark_batch)
+        if _is_empty(offsets):
+            return  # Spark begins each query with a batch, whether anything is new or not
+        self.on_start(run.log.next)
+        began = time.monotonic()
+        run.workers.prepare(records.sparkSession)
+        batch = self.attempts.decided(records, offsets, self._last)
+        self._last = batch.manifest
+        self._finish(batch, records.sparkSession)
+        run.log.settle(batch.manifest.batch_id)
+        run.log.close()
+        self.on_done(Done(batch.manifest, time.monotonic() - began, resumed=False, changes=batch.planned))
+
+    def _reached(self, last: Batch | None) -> int | None:
+        """The newest batch in the ledger.
+
+        A copy of the checkpoint may have other batches under the numbers of this one, so they are held against each other by offsets.
+        """
+        run = self.attempts.run
+        reached = self.finisher.reached(run.generation)
+        if self._last is not None and self._last.batch_id == reached:
+            with self._ahead_or_overtaken():
+                self.finisher.require_in_ledger(self._last)
+        if reached is not None and (last is None or last.number < reached):
+            # Tables are ahead of a run that stands still, too, once another one goes on.
+            run.log.confirm()
+            known = "no batch" if last is None else f"batch {last.number} as the newest one"
+            raise CheckpointMismatch(
+                f"the tables in {run.root} have batch {reached}, and the log in {run.checkpoint} knows {known}: the checkpoint "
+                f"was put back from an older copy. {_NEWEST_COPY}"
+            )
+        if last is not None:
+            self._require_not_behind(last, reached)
+        return reached
+
+    def _require_not_ahead(self, folders: Iterable[str]) -> None:
+        """Raises TableAhead for a table that has a batch which the log has not come to: what is committed there is no garbage."""
+        run = self.attempts.run
+        if found := ahead(self.finisher.newest(run.generation, list(folders)), self._last):
+            run.log.confirm()
+            raise TableAhead(
+                f"table {found[0]} in {run.root} has a batch that the log in {run.checkpoint.folder} does not: the checkpoint "
+                f"was put back from an older copy. {_NEWEST_COPY}"
+            )
+
+    def _require_not_behind(self, last: Batch, reached: int | None) -> None:
+        """Every batch but the newest is in all its tables, or the next one would not have been decided."""
+        before = last.so_far.last
+        if before is None or (reached is not None and reached >= before):
+            return
+        if self.finisher.may_lack(before) or self.finisher.may_lack(last.number):
+            return
+        if reached is None and self._is_in_others(before, last):
+            return  # the ledger was dropped
+        run = self.attempts.run
+        run.log.confirm()
+        known = "no batch" if reached is None else f"batch {reached} as the newest one"
+        raise CheckpointMismatch(
+            f"the ledger in {run.root} has {known}, and batch {before} was in all its tables, as the log in {run.checkpoint} "
+            "says: the tables were put back from an older copy. Restore the newest one, or go on with a new checkpoint and "
+            "`start: from_tables`"
+        )
+
+    def _is_in_others(self, number: int, last: Batch) -> bool:
+        """Whether any table but the ledger says that it has a batch: the tables were not put back then."""
+        log = self.attempts.run.checkpoint.log
+        # It may be closed by now, and which tables it had be gone with it: those of the newest one are asked in any case.
+        known = [one for one in (log.newest_batch(number), last) if one is not None]
+        return any(any(self.finisher.others(manifest_of(one, log), number)) for one in known)
+
+    def _is_in_all_others(self, manifest: Manifest) -> bool:
+        return all(self.finisher.others(manifest, manifest.batch_id))
+
+    def _resume_unless_done(
+        self, batch: Batch, manifest: Manifest, rewritten: Sequence[Rewritten], reached: int | None
+    ) -> None:
+        finisher = self.finisher
+        if reached is None and finisher.lost_its_row(manifest) and self._is_in_all_others(manifest):
+            _log.warning(
+                "the ledger in %s was dropped; batch %s is in all its other tables, and the next batch makes the ledger anew",
+                self.attempts.run.root,
+                manifest.batch_id,
+            )
+            return
+        self._resume(batch, manifest, rewritten)
+
+    def _resume(self, batch: Batch, manifest: Manifest, rewritten: Sequence[Rewritten]) -> None:
+        run, number = self.attempts.run, manifest.batch_id
+        self.on_start(number)
+        began, records = time.monotonic(), self.read(manifest.offsets)
+        run.workers.prepare(records.sparkSession)
+        pins = self.attempts.first_pins(number, Before({}, {}, {}))
+        restored = self.rewriter.restored(manifest, rewritten, records, pins)
+        self._finish(Decided(restored, batch.before, planned=(), retried=True), records.sparkSession)
+        if run.log.start.number < number:
+            run.log.settle(number)
+        self.on_done(Done(restored, time.monotonic() - began, resumed=True))
+
+    def _finish(self, batch: Decided, spark: SparkSession) -> None:
+        run, manifest = self.attempts.run, batch.manifest
+        with self._ahead_or_overtaken():
+            self.finisher.finish(manifest, spark, batch.before)
+        # A run's own attempts that came to nothing; of an earlier run's all is swept together.
+        if run.log.start.number < manifest.batch_id and (batch.retried or manifest.pins.decisions["guarded"]):
+            number = manifest.batch_id
+            made_for = [range(number, number + 1)]
+            sweep(run.root, run.generation.id, made_for, manifest.file_names(), self._require_not_ahead)
+        failpoints.reach(failpoints.BEFORE_SPARK_COMMIT, manifest.batch_id)
+
+    @contextmanager
+    def _ahead_or_overtaken(self) -> Iterator[None]:
+        """Of a run that stood still while others went on it is to be expected that tables are ahead."""
+        try:
+            yield
+        except TableAhead:
+            self.attempts.run.log.confirm()
+            raise
+
+    def _sweep(self) -> None:
+        """What an earlier run left, all together."""
+        run = self.attempts.run
+        unsettled = run.log.unsettled()
+        named = names_of(unsettled, run.checkpoint.log)
+        sweep(run.root, run.generation.id, unsettled.numbers, named, self._require_not_ahead)
+        run.log.settle(run.log.start.number)
+        run.log.close()
+
+
+def _is_empty(offsets: Offsets) -> bool:
+    return all(start == end for ranges in offsets.values() for start, end in ranges.values())

@@ -1,77 +1,79 @@
-"""Deleting what a crash left behind: files written for a batch that never came to its manifest.
+"""Deleting what a crash left behind: files that no entry of the log names, and none will name any more.
 
-What stays behind costs space and nothing else: readers see the files that a table's log names, and no commit of ours names a
-file that its manifest does not. So nothing is deleted where a log cannot be read, as by delta-rs that of a table with
-the feature `typeWidening`: Delta's own `VACUUM` clears such a table.
+A file's name carries the number of the entry that was to name it. Once a later one is there, and by that its own for good, what
+that does not name is garbage. No table's log is read for it.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Container, Iterator
-from itertools import takewhile
-from urllib.parse import unquote
+import logging
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
-from deltalake.exceptions import DeltaError, TableNotFoundError
-
-from distributary.ingest.parquet.data_file import generation_mark, owner
+from distributary.ingest.parquet.data_file import batch_mark, generation_mark, owner
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.storage.opening import files_at
-from distributary.ingest.tables.handle import opened
+from distributary.ingest.storage.opening import At, files_at
+
+_log = logging.getLogger(__name__)
+
+_DRAFT_SECONDS = 3600.0
 
 
-def sweep(root: str | os.PathLike[str], generation: str, decided: Container[int]) -> list[str]:
-    """Deletes this generation's files of batches that are not in `decided` (those with a manifest); returns their paths.
-
-    Only while no batch is under way. Files with other names, of other generations, or named by their table's Delta log
-    stay, and so does everything in a table whose log cannot be read.
-    """
-    files, gone = files_at(root), []
-    for folder in files.folders():
-        made_for = _made_for(files, folder, generation)
-        found = _unnamed(files, folder, [name for name, batch_id in made_for if batch_id not in decided])
-        files.delete(found)
-        gone += found
-    return gone
-
-
-def sweep_batch(
-    root: str | os.PathLike[str], generation: str, batch_id: int, named: Container[str]
+def sweep(
+    root: At,
+    generation: str,
+    numbers: Iterable[range],
+    named: Container[str],
+    check: Callable[[Sequence[str]], None] | None = None,
 ) -> list[str]:
-    """Deletes a decided batch's files that neither its manifest nor their table's Delta log names; returns their paths.
+    """Deletes this generation's files that were made for these numbers, but for those `named`; returns their paths.
 
-    Everything in a table whose log cannot be read stays.
+    Only for numbers that are decided. Files with other names and of other generations stay. What is asked of a folder does not
+    grow with the files of other numbers. `check` is told the folders with files to delete, before any is.
     """
-    files, gone = files_at(root), []
+    files, spans = files_at(root), tuple(numbers)
+    found: dict[str, list[str]] = {}
     for folder in files.folders():
-        made_for = _made_for(files, folder, generation)
-        mine = [name for name, its in made_for if its == batch_id and name not in named]
-        gone += _unnamed(files, folder, mine)
-    files.delete(gone)
+        with _passed_by(files, folder):
+            made_for = (name for span in spans for name in _made_for(files, folder, generation, span))
+            found[folder] = [f"{folder}/{name}" for name in made_for if name not in named]
+    doomed = {folder: paths for folder, paths in found.items() if paths}
+    if check is not None:
+        check(list(doomed))
+    for folder, paths in doomed.items():
+        with _passed_by(files, folder):
+            files.delete(paths)
+    return [path for paths in doomed.values() for path in paths]
+
+
+def sweep_drafts(root: At) -> int:
+    """How many files were removed that somebody began in tables' folders and logs, and was killed before they were whole.
+
+    Only those that nobody has written to for an hour: another pipeline may be writing one.
+    """
+    files, gone = files_at(root), 0
+    for folder in files.folders():
+        with _passed_by(files, folder):
+            gone += sum(files.sweep(place, _DRAFT_SECONDS) for place in (folder, f"{folder}/_delta_log"))
     return gone
 
 
-def _made_for(files: Files, folder: str, generation: str) -> Iterator[tuple[str, int]]:
-    """The names of this generation's files in a folder, and the batch that each was made for."""
-    mark = generation_mark(generation)
-    names = (info.name for info in files.list(folder, after=mark))
-    for name in takewhile(lambda name: name.startswith(mark), names):
-        made_for = owner(name)
-        if made_for is not None:
-            yield name, made_for[1]
-
-
-def _unnamed(files: Files, folder: str, candidates: list[str]) -> list[str]:
-    """The paths of those that no version of the table names, old versions included: time travel must go on working."""
-    if not candidates:
-        return []
+@contextmanager
+def _passed_by(files: Files, folder: str) -> Iterator[None]:
+    """Inside, somebody else's folder under the root, such as `lost+found`, keeps nothing else from being swept."""
     try:
-        uris = opened(f"{files.url}/{folder}").file_uris()
-        current = {unquote(uri).rpartition("/")[2] for uri in uris}
-    except TableNotFoundError:
-        current = set()
-    except DeltaError:
-        return []
-    log = [info.path for info in files.list(f"{folder}/_delta_log") if info.name.endswith(".json")]
-    past = b"".join(files.read(path) for path in log)
-    return [f"{folder}/{name}" for name in candidates if name not in current and name.encode() not in past]
+        yield
+    except PermissionError as error:
+        _log.warning("%s/%s is not swept, since it may not be read or changed (%s)", files.url, folder, error)
+
+
+def _made_for(files: Files, folder: str, generation: str, span: range) -> Iterator[str]:
+    """The names of this generation's files in a folder that were made for these numbers."""
+    for name in files.names(folder, after=batch_mark(generation, span.start)):
+        if not name.startswith(generation_mark(generation)):
+            return
+        made_for = owner(name)
+        if made_for is not None and made_for[1] >= span.stop:
+            return
+        if made_for is not None:
+            yield name

@@ -7,10 +7,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timezone
+from typing import NamedTuple
 
 from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import CHANGES, Checkpoint
 from distributary.ingest.columns.growth import ChangeKind
+from distributary.ingest.commit_log.entries import NONE
 from distributary.ingest.storage.contract import Files
 
 FORMAT = 1
@@ -42,7 +44,7 @@ class TableChange:
 
 @dataclass(frozen=True, slots=True)
 class LoggedChange:
-    """A change with the batch that asked for it and when that was first written down."""
+    """A change with the number of the attempt that asked for it and when that was first written down."""
 
     batch_id: int
     at: str
@@ -50,34 +52,32 @@ class LoggedChange:
 
 
 class ChangeLog:
-    """The changes of a checkpoint: `<batch_id>-<n>.json`, one file for what one attempt at a batch adds."""
+    """The changes of a checkpoint: `<number>-<n>.json`, one file for what one attempt at the batch of a number adds.
+
+    An attempt that dies leaves its number to the next start, so the next attempt at the same records has another one: what
+    all of them wrote down stands behind the newest batch.
+    """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._files = checkpoint.files
 
-    def write(self, batch_id: int, changes: Sequence[TableChange]) -> tuple[TableChange, ...]:
-        """Write changes down, and give back those this batch had not written down before."""
+    def write(
+        self, batch_id: int, changes: Sequence[TableChange], after: int = NONE
+    ) -> tuple[TableChange, ...]:
+        """Write changes down, and give back those that no attempt behind batch `after` had written down before."""
         while True:
-            known = {logged.change for logged in self.read(batch_id)}
+            found = _behind(self._files, after)
+            known = {logged.change for name in found for logged in _read(self._files, name)}
             new = tuple(change for change in dict.fromkeys(changes) if change not in known)
-            if not new or self._append(batch_id, new):
+            number = 1 + max((name.number for name in found if name.batch_id == batch_id), default=-1)
+            if not new or self._append(batch_id, number, new):
                 return new
 
-    def read(self, batch_id: int) -> list[LoggedChange]:
-        """The changes of a batch, in the order in which they were written down."""
-        numbers = self._numbers().get(batch_id, ())
-        return [logged for number in numbers for logged in _read(self._files, batch_id, number)]
+    def read(self, after: int = NONE) -> list[LoggedChange]:
+        """What attempts behind a batch wrote down, in this order. What is asked for does not grow with the batches before."""
+        return [logged for name in _behind(self._files, after) for logged in _read(self._files, name)]
 
-    def all(self) -> list[LoggedChange]:
-        """Every change this checkpoint has made, the oldest batch first."""
-        return [
-            logged
-            for batch_id, numbers in sorted(self._numbers().items())
-            for number in numbers
-            for logged in _read(self._files, batch_id, number)
-        ]
-
-    def _append(self, batch_id: int, changes: Sequence[TableChange]) -> bool:
+    def _append(self, batch_id: int, number: int, changes: Sequence[TableChange]) -> bool:
         now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         value = {
             "format": FORMAT,
@@ -87,29 +87,37 @@ class ChangeLog:
                 {one.name: getattr(change, one.name) for one in fields(change)} for change in changes
             ],
         }
-        number = max(self._numbers().get(batch_id, ()), default=-1) + 1
-        return self._files.put_new(_path(batch_id, number), json.dumps(value).encode())
-
-    def _numbers(self) -> dict[int, list[int]]:
-        """Per batch the numbers of its files, in order."""
-        found: dict[int, list[int]] = {}
-        for info in self._files.list(CHANGES):
-            if name := _NAME.fullmatch(info.name):
-                found.setdefault(int(name["batch"]), []).append(int(name["number"]))
-        return {batch_id: sorted(numbers) for batch_id, numbers in found.items()}
+        return self._files.put_new(f"{CHANGES}/{_first(batch_id)}-{number}.json", json.dumps(value).encode())
 
 
-def _path(batch_id: int, number: int) -> str:
-    return f"{CHANGES}/{batch_id}-{number}.json"
+class _Name(NamedTuple):
+    batch_id: int
+    number: int
+    text: str
+
+
+def _behind(files: Files, after: int) -> list[_Name]:
+    """The files of the numbers behind this one, in order."""
+    # Before the log numbers had no leading zeros, and the first one would be passed by.
+    names = files.names(CHANGES, after="" if after == NONE else _first(after + 1))
+    found = (
+        _Name(int(one["batch"]), int(one["number"]), one[0]) for one in map(_NAME.fullmatch, names) if one
+    )
+    return sorted(name for name in found if name.batch_id > after)
+
+
+def _first(batch_id: int) -> str:
+    # Names are listed in order, so that those behind one can be asked for.
+    return f"{batch_id:010d}"
 
 
 _REMEDY = "restore it, or remove it (the tables keep their columns, the ledger then lacks these lines)"
 
 
-def _read(files: Files, batch_id: int, number: int) -> list[LoggedChange]:
-    path = _path(batch_id, number)
+def _read(files: Files, name: _Name) -> list[LoggedChange]:
+    path = f"{CHANGES}/{name.text}"
     with undamaged(f"{files.url}/{path}", _REMEDY):
         value = json.loads(files.read(path))
-        if value["format"] != FORMAT or value["batch_id"] != batch_id:
+        if value["format"] != FORMAT or value["batch_id"] != name.batch_id:
             raise ValueError(f"it is of batch {value['batch_id']}, format {value['format']}")
-        return [LoggedChange(batch_id, value["at"], TableChange(**one)) for one in value["changes"]]
+        return [LoggedChange(name.batch_id, value["at"], TableChange(**one)) for one in value["changes"]]

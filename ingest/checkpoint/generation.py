@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from typing import Any, Literal, get_args
@@ -12,12 +12,14 @@ from typing import Any, Literal, get_args
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import GENERATION, Checkpoint
+from distributary.ingest.commit_log.entries import Owner
 from distributary.ingest.kafka.client import topic_id
 from distributary.ingest.kafka.cluster import UNKNOWN
 from distributary.ingest.kafka.offsets import Positions, positions_from_json, positions_to_json
 from distributary.ingest.settings.groups import Decode, Route, Sink, Source
 
-FORMAT = 1
+# Those that read `BEFORE_THE_LOG` alone know nothing of the log.
+BEFORE_THE_LOG, FORMAT = 1, 2
 
 StartMode = Literal["resume", "from_tables", "again"]
 
@@ -31,12 +33,16 @@ class Start:
     offsets  where its first batch starts; None: where the settings say
     already  per table folder: the offsets below this are in the table, committed by another generation
     lineage  the generation whose reading of the topics this one goes on with; empty where it begins anew
+    after    whose log is handed over to this one before it begins
+    dead     the generations whose tables it takes as well, since no run of theirs is alive
     """
 
     mode: StartMode = "resume"
     offsets: Positions | None = None
     already: Mapping[str, Positions] = field(default_factory=dict)
     lineage: str = ""
+    after: Owner | None = None
+    dead: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +80,17 @@ def fingerprint(source: Source, route: Route, decode: Decode, sink: Sink) -> dic
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A checkpoint's identity. No two checkpoints share an id, so no transaction id is ever inherited."""
+    """A checkpoint's identity. No two checkpoints share an id, so no transaction id is ever inherited.
+
+    format  the one that its file has for ever: which programs can read it
+    """
 
     id: str
     created_at: str
     pipeline: str
     world: World
     start: Start = field(default_factory=Start)
+    format: int = FORMAT
 
     @property
     def lineage(self) -> str:
@@ -97,16 +107,14 @@ def born(checkpoint: Checkpoint, pipeline: str, world: World, start: Start | Non
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
     generation = Generation(uuid.uuid4().hex, now, pipeline, world.as_kept(), start or Start())
     if not checkpoint.files.put_new(GENERATION, _to_bytes(generation)):
-        raise CheckpointMismatch(
-            f"{checkpoint.folder} has a generation already; resume it or {_NEW_CHECKPOINT}"
-        )
+        raise CheckpointMismatch(f"{checkpoint} has a generation already; resume it or {_NEW_CHECKPOINT}")
     return generation
 
 
 def read_generation(checkpoint: Checkpoint) -> Generation | None:
     """The generation that lives here; None in a new checkpoint. Raises CheckpointMismatch if its file is broken."""
     try:
-        with undamaged(checkpoint.generation_file):
+        with undamaged(f"{checkpoint}/{GENERATION}"):
             return _from_json(json.loads(checkpoint.files.read(GENERATION)))
     except FileNotFoundError:
         return None
@@ -115,11 +123,22 @@ def read_generation(checkpoint: Checkpoint) -> Generation | None:
 def check_same_world(generation: Generation, world: World) -> None:
     """Raises CheckpointMismatch, naming every difference and its remedy, if this is not the checkpoint's world."""
     before, now = generation.world, world.as_kept()
-    found = [
-        *_other_cluster(before.cluster_id, now.cluster_id),
-        *_other_topics(before.topics, now.topics),
-        *_other_settings(before.fingerprint, now.fingerprint),
-    ]
+    _refuse(
+        generation,
+        [
+            *_other_cluster(before.cluster_id, now.cluster_id),
+            *_other_topics(before.topics, now.topics),
+            *_other_settings(before.fingerprint, now.fingerprint),
+        ],
+    )
+
+
+def check_same_topics(generation: Generation, topics: Mapping[str, str]) -> None:
+    """Raises CheckpointMismatch, naming each topic, where one of them was made anew since; `topics` is name -> UUID as of now."""
+    _refuse(generation, _other_topics(generation.world.topics, topics))
+
+
+def _refuse(generation: Generation, found: Sequence[str]) -> None:
     if found:
         raise CheckpointMismatch(
             f"the checkpoint of pipeline {generation.pipeline!r} (generation {generation.id}, born "
@@ -162,8 +181,14 @@ def _other_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[s
         f"the setting {name} was {_shown(before, name)} and is {_shown(now, name)}. Put it back, or {_NEW_CHECKPOINT} "
         "(with `start: from_tables` if the tables stay the same)"
         for name in sorted({*before, *now})
-        if _shown(before, name) != _shown(now, name)
+        if _compared(before, name) != _compared(now, name)
     ]
+
+
+def _compared(settings: Mapping[str, Any], name: str) -> str:
+    # Earlier versions kept two slashes at the beginning of a path, which lead nowhere else than one.
+    shown = _shown(settings, name)
+    return shown.replace('"//', '"/', 1) if name == "sink.root" and shown.startswith('"//') else shown
 
 
 def _shown(settings: Mapping[str, Any], name: str) -> str:
@@ -178,19 +203,25 @@ def _to_bytes(generation: Generation) -> bytes:
         "offsets": None if start.offsets is None else positions_to_json(start.offsets),
         "already": {table: positions_to_json(ends) for table, ends in start.already.items()},
         "lineage": start.lineage,
+        "after": None if start.after is None else asdict(start.after),
+        "dead": list(start.dead),
     }
-    return json.dumps({"format": FORMAT, **value}, indent=1).encode()
+    return json.dumps({"format": generation.format, **value}, indent=1).encode()
 
 
 def _from_json(value: dict[str, Any]) -> Generation:
-    found = value.pop("format")
-    if found != FORMAT:
+    found = int(value["format"])
+    if found > FORMAT:
         raise CheckpointMismatch(
-            f"the checkpoint's generation has format {found}, this version reads {FORMAT}; use the version that made it"
+            f"the checkpoint's generation has format {found}, this version reads up to {FORMAT}; use the version that made it"
         )
     world, start = World(**value.pop("world")).as_kept(), value.pop("start")
     if start["mode"] not in get_args(StartMode):
         raise ValueError(start["mode"])
     offsets = None if start["offsets"] is None else positions_from_json(start["offsets"])
     already = {table: positions_from_json(ends) for table, ends in start["already"].items()}
-    return Generation(**value, world=world, start=Start(start["mode"], offsets, already, start["lineage"]))
+    kept = {**value, "format": found, "world": world}
+    # Those of earlier versions say nothing of other logs.
+    after = None if start.get("after") is None else Owner(**start["after"])
+    dead = tuple(map(str, start.get("dead", ())))
+    return Generation(**kept, start=Start(start["mode"], offsets, already, start["lineage"], after, dead))

@@ -8,7 +8,6 @@ from typing import Any
 
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.pins import (
-    BatchId,
     PinnedKeys,
     PinnedRecord,
     PinnedSchemas,
@@ -48,11 +47,12 @@ def sorted_refused(refused: Mapping[RecordKey, Verdict]) -> list[tuple[RecordKey
 def from_manifest(manifest: Manifest, pins: Pins) -> Pins:
     """Pins that give every record of the batch the place it has in the manifest; nothing is left open.
 
-    Of `pins` they take what is never decided for a batch: the rules, the folders, and the schemas that are known.
+    Of `pins` they take what is never decided for a batch: the rules, the folders, the schemas that are known, and, as their batch,
+    the number of the entry that is to name the files.
     """
     decided = manifest.pins.decisions
     return Pins(
-        batch=BatchId(pins.batch.root, pins.batch.aside, manifest.generation, manifest.batch_id),
+        batch=replace(pins.batch, generation=manifest.generation, id=manifest.batch_id),
         rules=pins.rules,
         schemas=_schemas(decided, pins.schemas),
         tables=_tables(manifest),

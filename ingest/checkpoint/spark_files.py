@@ -1,4 +1,4 @@
-"""Spark's own files in a checkpoint, read: which offsets a batch is made of.
+"""Spark's own files of a streaming query, read: which offsets a batch is made of.
 
 `foreachBatch` is told its batch id but not its offsets. Its end is the last line of `offsets/<batch_id>`, there
 before the call; its start is the end of the batch before, for batch 0 the file `sources/0/0`. A partition that is
@@ -9,30 +9,49 @@ here), refuses to go on when that is not 0.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from distributary.errors import CheckpointMismatch
+from distributary.errors import CheckpointMismatch, PipelineError
 from distributary.ingest.checkpoint.damage import damaged
-from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.kafka.offsets import Offsets, Positions, positions_from_json, positions_to_json
 
-_REMEDY = "restore Spark's files, or go on with a new checkpoint and `start: from_tables`"
+_REMEDY = "start the run again, which plans the batch anew"
 
 
-def batch_offsets(checkpoint: Checkpoint, batch_id: int) -> Offsets:
-    """The offsets of a batch that Spark has planned. Raises CheckpointMismatch for files lost, cut off or edited."""
-    return between(batch_start(checkpoint, batch_id), batch_end(checkpoint, batch_id), f"batch {batch_id}")
+@dataclass(frozen=True, slots=True)
+class SparkFiles:
+    """The folder that Spark is given for the files of one query."""
+
+    folder: Path
+
+    def offsets(self, batch_id: int) -> Path:
+        """Spark's plan of a batch: the offsets at which it ends."""
+        return self.folder / "offsets" / str(batch_id)
+
+    @property
+    def initial_offsets(self) -> Path:
+        """Where Spark's Kafka source wrote down where the very first batch starts."""
+        return self.folder / "sources" / "0" / "0"
 
 
-def batch_start(checkpoint: Checkpoint, batch_id: int) -> Positions:
+def batch_offsets(spark: SparkFiles, batch_id: int) -> Offsets:
+    """The offsets of a batch that Spark has planned.
+
+    Raises PipelineError for files that are gone, CheckpointMismatch for those that were cut off or edited.
+    """
+    return between(batch_start(spark, batch_id), batch_end(spark, batch_id), f"batch {batch_id}")
+
+
+def batch_start(spark: SparkFiles, batch_id: int) -> Positions:
     """Where a batch starts: the end of the one before; partitions new in this batch are not in it."""
-    return batch_end(checkpoint, batch_id - 1) if batch_id > 0 else _initial(checkpoint.initial_offsets)
+    return batch_end(spark, batch_id - 1) if batch_id > 0 else initial(spark)
 
 
-def batch_end(checkpoint: Checkpoint, batch_id: int) -> Positions:
+def batch_end(spark: SparkFiles, batch_id: int) -> Positions:
     """Where a batch ends, each partition's first offset after it."""
-    path = checkpoint.offsets / str(batch_id)
+    path = spark.offsets(batch_id)
     lines = _text(path).splitlines()
     # A version, the query's settings, then one line a source: ours has one.
     if len(lines) != 3 or lines[0] != "v1":
@@ -70,7 +89,9 @@ def _check_forward(offsets: Offsets, what: str) -> None:
                 )
 
 
-def _initial(path: Path) -> Positions:
+def initial(spark: SparkFiles) -> Positions:
+    """Where the very first batch starts."""
+    path = spark.initial_offsets
     # Kafka's source puts a zero byte before the version, for the sake of readers from Spark 2.1.0.
     lines = _text(path).lstrip("\0").splitlines()
     if len(lines) != 2 or lines[0] != "v1":
@@ -82,7 +103,10 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise CheckpointMismatch(f"Spark's file {path} is gone; {_REMEDY}") from error
+        # Whoever tidies up takes what is old: a query that begins anew has lost nothing by it.
+        raise PipelineError(
+            f"Spark's file {path} is gone, as if somebody had tidied up there; a new query plans the batch anew"
+        ) from error
     except ValueError as error:
         raise damaged(path, "it is not text") from error
 

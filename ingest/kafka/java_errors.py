@@ -6,9 +6,30 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from py4j.java_gateway import is_instance_of
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
 
 from distributary.ingest.settings.passed_on_options import without_secrets
-from distributary.ingest.spark.error_classes import chain
+from distributary.ingest.spark.error_classes import causes, chain
+
+# What a cluster answers, or is not answered in time: names of topics, numbers and reasons, and nothing of a record.
+# https://kafka.apache.org/39/javadoc/org/apache/kafka/common/errors/ApiException.html
+_OF_THE_CLUSTER = ("org.apache.kafka.common.errors.ApiException",)
+
+
+def said_by_kafka(error: BaseException, kafka: Mapping[str, str]) -> str:
+    """What Kafka's client says within an error of Spark's, without secrets; empty where it is none of the client's.
+
+    `kafka` are the client's options.
+    """
+    gateway: Any = SparkContext._gateway
+    errors = JavaErrors(gateway, kafka)
+    try:
+        own = next((one for one in causes(error) if errors.is_any(one, _OF_THE_CLUSTER)), None)
+        return "" if own is None else errors.reason(own)
+    except (Py4JError, OSError):
+        # The JVM is gone.
+        return ""
 
 
 class JavaErrors:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -19,9 +17,6 @@ from distributary.ingest.kafka.java_errors import JavaErrors
 from distributary.ingest.kafka.offsets import Offsets, Positions, ends, positions_to_json, starts
 from distributary.ingest.settings.groups import Route, Source
 from distributary.ingest.spark.error_classes import causes
-
-# Spark's way to say "from the first record that is there".
-EARLIEST = -2
 
 # Laid under the user's own options. Kafka hands out 500 records a poll unless told otherwise, and asking so often takes a
 # third of the source's time; and a broker with nothing new keeps a reader at a topic's end waiting for half a second.
@@ -50,19 +45,15 @@ class TopicReader:
         """With headers where schemas or entities are named in them."""
         return cls(spark, pipeline, source, source.headers or route.by == "header")
 
-    def stream(self, batch_rows: int, starting_offsets: Positions | None = None) -> DataFrame:
+    def stream(self, batch_rows: int, starting_offsets: Positions) -> DataFrame:
         """The topics as a stream, in batches of at most so many offsets.
 
-        `starting_offsets` takes the settings' place, and like that counts only on a new checkpoint; it names every partition
-        (see `complete`).
+        `starting_offsets` counts where Spark has no files of the query yet; it names every partition (see `complete`).
         """
-        start: str = self.source.starting_offsets
-        if starting_offsets is not None:
-            start = _as_text(starting_offsets)
         options = {
             **self._options(),
             "subscribe": ",".join(self.source.topics),
-            "startingOffsets": start,
+            "startingOffsets": _as_text(starting_offsets),
             "maxOffsetsPerTrigger": str(batch_rows),
         }
         return self.spark.readStream.format("kafka").options(**options).load()
@@ -89,20 +80,21 @@ class TopicReader:
 
 
 def complete(positions: Positions, partitions: Mapping[str, Sequence[int]]) -> Positions:
-    """The positions of exactly these partitions, as Spark demands; those without any start at the beginning."""
+    """The positions of exactly these partitions, as Spark demands. Those without any came later, and are read from offset 0.
+
+    Not from the earliest offset that there is: where retention has taken records before they were read, that has to be told.
+    """
     return {
-        topic: {number: positions.get(topic, {}).get(number, EARLIEST) for number in numbers}
+        topic: {number: positions.get(topic, {}).get(number, 0) for number in numbers}
         for topic, numbers in partitions.items()
     }
 
 
-def warm_up(topics: TopicReader, cluster: KafkaCluster, modules: Sequence[str] = ()) -> None:
-    """Have Python workers started, `modules` imported there and Kafka's client loaded before the first batch.
+def warm_up(topics: TopicReader, cluster: KafkaCluster) -> None:
+    """Have Kafka's client loaded, and handed its first records on to Python workers, before the first batch.
 
     The first batch of a cold session costs seconds more than a warm one. Raises SetupError where the topics may not be read.
     """
-    slots = topics.spark.sparkContext.defaultParallelism
-    _run(topics.spark.range(0, slots, 1, slots), modules)
     first, last = cluster.earliest_offsets(), cluster.end_offsets()
     offsets: Offsets = {
         topic: {
@@ -112,8 +104,11 @@ def warm_up(topics: TopicReader, cluster: KafkaCluster, modules: Sequence[str] =
         }
         for topic, partitions in last.items()
     }
+    records = topics.range(offsets).select("partition", "offset", "key", "value")
     try:
-        _run(topics.range(offsets).select("partition", "offset", "key", "value"), modules)
+        records.mapInArrow(lambda batches: batches, records.schema).write.format("noop").mode(
+            "overwrite"
+        ).save()
     except (PySparkException, Py4JError) as error:
         # Whatever else it is, the query meets it too, and may be tried again.
         _require_right(topics, error)
@@ -130,14 +125,3 @@ def _require_right(topics: TopicReader, error: Exception) -> None:
 
 def _as_text(positions: Positions) -> str:
     return json.dumps(positions_to_json(positions))
-
-
-def _run(frame: DataFrame, modules: Sequence[str]) -> None:
-    names = tuple(modules)
-
-    def load(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for name in names:
-            importlib.import_module(name)
-        yield from batches
-
-    frame.mapInArrow(load, frame.schema).write.format("noop").mode("overwrite").save()

@@ -1,16 +1,17 @@
 """Rows of many tables held in a worker's memory, written as few, large Parquet files.
 
 Memory is bounded: when all tables together hold more than the limit, each writes what it has as one row group and
-forgets it. A table's file stays open for its next row group while tables are few, and is closed while they are many.
+forgets it. A table's file stays open for its next row group while tables are few, and is closed while they are many. To
+another machine small files go as they are, by other threads, and large ones as streams.
 Rows of many entities are collected into chunks before they are split by table, and columns whose values repeat get a dictionary.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +24,18 @@ from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.conform.nested import fill
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
+from distributary.ingest.parquet.uploads import Uploads, give_up
+from distributary.ingest.storage.opening import At, files_at
+from distributary.ingest.storage.stream import Upload
 
 # More open files than this come too near to what a process may have open by default (1,024).
 MOST_OPEN_FILES = 200
+
+# A stream to another machine holds 24 MiB: a part that is not full, and those under way.
+MOST_OPEN_STREAMS = 8
+
+# Up to this, what goes to another machine is encoded in memory.
+_IN_MEMORY_BYTES = 32 * 2**20
 
 # Below this, setting zstd up for every column costs more than the compression itself.
 _SMALL_BYTES = 2**20
@@ -33,29 +43,35 @@ _SMALL_BYTES = 2**20
 
 @dataclass
 class _Held:
-    """One table's rows in memory and its open file, if it has one, with the columns that it has."""
+    """One table's rows in memory and its open file, if it has one: a stream or memory, and the columns that it has."""
 
     parts: list[pa.RecordBatch] = field(default_factory=list)
     layout: Layout = NO_COLUMNS
     writer: pq.ParquetWriter | None = None
-    memory: pa.BufferOutputStream | None = None
+    into: Any = None
     name: str = ""
     rows: int = 0
 
 
 class TableBuffers:
-    """Buffers by table folder; every finished file is in `files`, in the order it was finished."""
+    """Buffers by table folder; every finished file is in `files`, in the order it was finished.
+
+    After `close` they all are where they belong; before, some may be on their way.
+    """
 
     def __init__(
         self,
-        root: str,
+        root: At,
         generation: str,
         batch_id: int,
         limit_bytes: int,
         layout_of: Callable[[str], Layout],
     ) -> None:
         """`layout_of` answers which columns a table's file has if it is written now, Kafka's among them; they only ever grow."""
-        self._root, self._generation, self._batch_id, self._limit = root, generation, batch_id, limit_bytes
+        self._root, self._generation, self._batch_id = files_at(root), generation, batch_id
+        self._limit, self._uploads = limit_bytes, Uploads(self._root)
+        self._most_open = MOST_OPEN_STREAMS if self._root.remote else MOST_OPEN_FILES
+        self._in_memory = _IN_MEMORY_BYTES if self._root.remote else _SMALL_BYTES
         self._layout_of = layout_of
         self._held: dict[str, _Held] = {}
         self._dictionaries: dict[Layout, list[str]] = {}
@@ -73,13 +89,21 @@ class TableBuffers:
             self._spill()
 
     def close(self) -> None:
-        """Write what is left and finish all files."""
+        """Write what is left and finish all files. Raises the OSError of one that cannot be put where it belongs."""
         for table in list(self._held):
             self._write(table, last=True)
             self._finish(table)
+        self._uploads.finish()
+
+    def abandon(self) -> None:
+        """Give up: open files are not to be."""
+        self._uploads.abandon()
+        for one in self._held.values():
+            if isinstance(one.into, Upload):
+                give_up(one.writer, one.into)
 
     def _spill(self) -> None:
-        many = len(self._held) > MOST_OPEN_FILES
+        many = len(self._held) > self._most_open
         for table in list(self._held):
             self._write(table, last=many)
             if many:
@@ -103,14 +127,10 @@ class TableBuffers:
 
     def _opened(self, table: str, held: _Held, rows: pa.Table, last: bool) -> pq.ParquetWriter:
         held.name = file_name(self._generation, self._batch_id)
-        os.makedirs(f"{self._root}/{table}", exist_ok=True)
-        small = rows.nbytes <= _SMALL_BYTES
-        # The writer makes a call to the system for each column; a small file takes one for all of them.
-        held.memory = pa.BufferOutputStream() if small and last else None
         held.writer = pq.ParquetWriter(
-            self._path(table, held) if held.memory is None else held.memory,
+            self._into(table, held, in_memory=last and rows.nbytes <= self._in_memory),
             rows.schema,
-            compression="snappy" if small else "zstd",
+            compression="snappy" if rows.nbytes <= _SMALL_BYTES else "zstd",
             use_dictionary=self._dictionary(held.layout, rows),
             store_schema=False,
         )
@@ -122,23 +142,31 @@ class TableBuffers:
             self._dictionaries[layout] = dictionary_columns(rows)
         return self._dictionaries[layout]
 
-    def _path(self, table: str, held: _Held) -> str:
-        return f"{self._root}/{table}/{held.name}"
+    def _into(self, table: str, held: _Held, *, in_memory: bool) -> Any:
+        """What the writer writes into, where it makes a call for each column: a small file takes one for all of them."""
+        if in_memory:
+            held.into = pa.BufferOutputStream()
+            return held.into
+        held.into = self._root.writer(f"{table}/{held.name}", named_later=True)
+        return held.into.sink
 
     def _finish(self, table: str) -> None:
         held = self._held.pop(table)
         if held.writer is None:
             return
         held.writer.close()
-        size = self._size_on_disk(table, held)
         stats = statistics(held.writer.writer.metadata, held.layout)
-        self.files.append(DataFile(table, held.name, held.rows, size, stats))
+        self.files.append(DataFile(table, held.name, held.rows, self._handed_over(table, held), stats))
 
-    def _size_on_disk(self, table: str, held: _Held) -> int:
-        if held.memory is None:
-            return os.path.getsize(self._path(table, held))
-        with open(self._path(table, held), "xb") as file:
-            return file.write(held.memory.getvalue())
+    def _handed_over(self, table: str, held: _Held) -> int:
+        """How many bytes the file has, which is now on its way."""
+        if isinstance(held.into, Upload):
+            size = held.into.tell()
+            self._uploads.close(held.into)
+            return size
+        data = held.into.getvalue()
+        self._uploads.put(f"{table}/{held.name}", data)
+        return int(data.size)
 
 
 _Part = tuple[pa.RecordBatch, npt.NDArray[np.int32]]

@@ -29,7 +29,12 @@ class DataFile:
 
 def file_name(generation: str, batch_id: int) -> str:
     """A name that no other file has, made for this batch of this generation (a UUID in hex)."""
-    return f"{generation_mark(generation)}-{batch_id:010d}-{uuid.uuid4().hex}.parquet"
+    return f"{batch_mark(generation, batch_id)}-{uuid.uuid4().hex}.parquet"
+
+
+def batch_mark(generation: str, batch_id: int) -> str:
+    """What the names of a batch's files begin with, before a dash."""
+    return f"{generation_mark(generation)}-{batch_id:010d}"
 
 
 def generation_mark(generation: str) -> str:

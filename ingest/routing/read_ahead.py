@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway
-from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -25,7 +24,7 @@ from distributary.ingest.routing.parser import Steps, parsed, parsed_by, reads
 from distributary.ingest.routing.parser import native as native_of
 from distributary.ingest.routing.tree import Node, evaluate
 from distributary.ingest.spark.java import find_java
-from distributary.ingest.spark.jvm import jvm_needed
+from distributary.ingest.spark.jvm import gateway_answers, jvm_needed
 
 _JARS = Path(pyspark.__file__).parent / "jars"
 
@@ -75,7 +74,11 @@ def _jvm() -> Iterator[Any]:
         gateway = JavaGateway(gateway_parameters=GatewayParameters(port=int(port), auth_token=token))
         try:
             yield gateway.jvm
-        except (Py4JNetworkError, OSError) as error:
+        except ConfigError:
+            raise
+        except Exception as error:
+            if gateway_answers(gateway):
+                raise
             raise SetupError("Java died while it read route.expression; try again") from error
         finally:
             # It ends with its standard input, which is closed on the way out.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal, cast
 
 import pyarrow as pa
@@ -18,9 +18,12 @@ from distributary.codecs.notebook.options import ENGINE, MODE, Engine, location_
 from distributary.codecs.notebook.query import Wanted, subject_decoding
 from distributary.codecs.notebook.subject import SubjectDecoding, rescuing
 from distributary.errors import ConfigError, SchemaNotFound, UnknownFieldException
-from distributary.files import numbered
 from distributary.ingest.schemas.hints import hinted, hints_of
 from distributary.ingest.schemas.inferred_schemas import SUFFIX, SchemaLocation
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.numbered import numbered
+from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.place import Place
 from distributary.registry.base import Schema
 
 LOCATION, KEY = "schemaLocation", "schemaLocationKey"
@@ -44,14 +47,14 @@ _MODES = ("addNewColumns", "rescue", "failOnNewColumns", "none")
 class LocatedOptions:
     """What a call asks for.
 
-    folder      where the schema's versions are
+    files       where the schema's versions are
     new_fields  what a field does that the schema lacks: the schema grows and the query ends, it is rescued, the query ends, or nothing
     hints       types that win over those of the schema, as Spark's DDL
     rescued     the column for what no other takes; None for none
     values      the options that say how text is read, for Spark's function alone
     """
 
-    folder: Path
+    files: Files
     new_fields: NewFields
     hints: str | None
     rescued: str | None
@@ -72,7 +75,7 @@ def located_options(options: Mapping[str, str]) -> LocatedOptions:
     json_options(values)
     return _by_engine(
         LocatedOptions(
-            folder=Path(given[LOCATION]) / given.get(KEY, ""),
+            files=open_files(_place(given[LOCATION], given.get(KEY, ""))),
             new_fields=cast("NewFields", new_fields),
             hints=given.get(HINTS),
             rescued=given.get(RESCUE, _RESCUED if new_fields == "rescue" else None),
@@ -81,6 +84,16 @@ def located_options(options: Mapping[str, str]) -> LocatedOptions:
             values=values,
         )
     )
+
+
+def _place(location: str, key: str) -> Place:
+    """The folder of a key, or the location itself for none; a path may be relative to where the process is."""
+    try:
+        if "://" in location:
+            return Place.parse(location) / key
+        return Place.parse(os.path.abspath(os.path.join(location, key)))
+    except ValueError as error:
+        raise ConfigError(f"{LOCATION}: {error}") from None
 
 
 def _by_engine(asked: LocatedOptions) -> LocatedOptions:
@@ -100,8 +113,8 @@ def _by_engine(asked: LocatedOptions) -> LocatedOptions:
 
 def located_decoding(asked: LocatedOptions) -> SubjectDecoding:
     """How a query decodes that reads by the newest schema in the folder. Raises ConfigError, SchemaNotFound and BadSchema."""
-    _check_folder(asked.folder)
-    location = SchemaLocation(asked.folder, asked.folder.name)
+    _check_folder(asked.files)
+    location = _located(asked.files)
     wanted = Wanted("json", evolution="none", options=asked.values)
     decoding = subject_decoding(location, location.subject, wanted)
     if asked.hints is not None:
@@ -110,18 +123,23 @@ def located_decoding(asked: LocatedOptions) -> SubjectDecoding:
         decoding = rescuing(decoding, asked.rescued)
     if asked.new_fields in ("none", "rescue"):
         return decoding
-    growing = GrowingLocation(asked.folder, asked.new_fields == "addNewColumns", decoding.pinned[-1].id)
+    growing = GrowingLocation(asked.files, asked.new_fields == "addNewColumns", decoding.pinned[-1].id)
     return replace(decoding, news=replace(decoding.news, growing=growing))
 
 
-def _check_folder(folder: Path) -> None:
+def _located(files: Files) -> SchemaLocation:
+    """The versions there, called by their folder."""
+    return SchemaLocation(files, files.url.rpartition("/")[2])
+
+
+def _check_folder(files: Files) -> None:
     """Raises ConfigError where the schemas are in folders below it, one of which has to be named."""
-    if not folder.is_dir() or numbered(folder, SUFFIX):
+    if numbered(files, "", SUFFIX):
         return
-    below = sorted(one.name for one in folder.iterdir() if one.is_dir() and numbered(one, SUFFIX))
+    below = [folder for folder in files.folders() if numbered(files, folder, SUFFIX)]
     if below:
         raise ConfigError(
-            f"{folder} holds no schema itself, but folders of schemas; name one of them as {KEY}: {', '.join(below[:20])}"
+            f"{files.url} holds no schema itself, but folders of schemas; name one of them as {KEY}: {', '.join(below[:20])}"
         )
 
 
@@ -139,7 +157,7 @@ class GrowingLocation:
     `version` is the one that the query reads by.
     """
 
-    folder: Path
+    files: Files
     adds: bool
     version: int
 
@@ -150,21 +168,21 @@ class GrowingLocation:
         """
         if not self.adds:
             return UnknownFieldException(
-                f"records have fields that the schema in {self.folder} lacks ({EVOLUTION} is failOnNewColumns); look at them "
+                f"records have fields that the schema in {self.files.url} lacks ({EVOLUTION} is failOnNewColumns); look at them "
                 "with `distributary infer --refresh --dry-run`, or give another mode"
             )
-        version = SchemaLocation(self.folder, self.folder.name).changed(
-            lambda latest: self._grown(latest, payloads)
-        )
+        version = _located(self.files).changed(lambda latest: self._grown(latest, payloads))
         if version == self.version:
             return None
         return UnknownFieldException(
-            f"records have fields that this query's schema lacks; version {version} in {self.folder} has them: start the "
+            f"records have fields that this query's schema lacks; version {version} in {self.files.url} has them: start the "
             "query again to have them too"
         )
 
     def _grown(self, latest: Schema | None, payloads: pa.BinaryArray) -> str:
         """The newest version with what the payloads have beyond it: types that a query has by its hints are its own affair."""
         if latest is None:
-            raise SchemaNotFound(f"{self.folder} holds no schema any more; `distributary infer` writes one")
+            raise SchemaNotFound(
+                f"{self.files.url} holds no schema any more; `distributary infer` writes one"
+            )
         return JsonCodec().reader(latest, ()).grown(payloads, MOST_FIELDS).text

@@ -3,26 +3,33 @@
 `<folder>/<name>/<version>.json` holds nothing but Spark's StructType JSON, the name being the one that `ingest/columns` makes from an
 entity for tables. Versions are numbered over the whole location, so that a number by itself is one schema. An entity whose
 name is not its own is in `<folder>/_names/<name>.json`. Records without an entity have versions in `<folder>` itself.
+
+Whoever writes versions first claims their numbers: `<folder>/_numbers/<first>.json` says how many from that one on are his. Of
+several who claim the same first number one is first, and the others begin behind his. Those that he never writes stay free.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from distributary.codecs.base import INFERRED, Growing, load_codec
 from distributary.errors import BadSchema, ConfigError, SchemaNotFound
-from distributary.files import file_lock, make_folder
 from distributary.ingest.columns.table_and_column_names import ENTITY, table_name
 from distributary.ingest.schemas.hints import with_hints
 from distributary.ingest.schemas.inferred_schemas import SUFFIX, SchemaLocation, file_text
 from distributary.ingest.schemas.subjects import inferred_subject
 from distributary.ingest.settings.groups import Decode
+from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.numbered import numbered
+from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.options import StorageOptions
+from distributary.ingest.storage.place import Place
 from distributary.registry.base import Schema, SchemaRef, SubjectVersion
 
 
@@ -36,28 +43,27 @@ def growing_of(decode: Decode) -> Growing:
     return growing
 
 
-def schema_folder(pipeline: str, decode: Decode) -> Path:
+def schema_place(pipeline: str, decode: Decode) -> Place:
     """Where the versions of a pipeline's inferred schema are."""
-    return decode.schema_location or Path("schemas", pipeline).absolute()
+    return decode.schema_location or Place.parse(os.path.abspath(f"schemas/{pipeline}"))
 
 
-def location_of(pipeline: str, decode: Decode) -> SchemaLocation:
+def location_of(pipeline: str, decode: Decode, storage: StorageOptions) -> SchemaLocation:
     """The location of a pipeline's inferred schema. Raises ConfigError where none is inferred."""
     growing_of(decode)
-    folder, subject = schema_folder(pipeline, decode), inferred_subject(pipeline, decode) or pipeline
+    subject = inferred_subject(pipeline, decode) or pipeline
+    files = open_files(schema_place(pipeline, decode), storage)
     if decode.schema_per == "entity":
-        return EntitySchemas(folder, subject, decode.schema_hints)
-    return SchemaLocation(folder, subject)
+        return EntitySchemas(files, subject, decode.schema_hints)
+    return SchemaLocation(files, subject)
 
 
 NO_FIELDS = '{"type":"struct","fields":[]}'
 
-_NAMES = "_names"
+_NAMES, _NUMBERS = "_names", "_numbers"
 
-_LOCK = "_lock"
-
-# Writing a file durably is waiting for the disk.
-_WRITERS = 16
+# Writing a file durably is waiting for the disk, and asking a store is waiting for the network.
+_AT_ONCE = 16
 
 
 @runtime_checkable
@@ -90,9 +96,9 @@ def entity_name(entity: str, fold_case: bool) -> str:
 class EntitySchemas(SchemaLocation):
     """The versions of every entity's schema. A version is its own id, and its schema tells whose it is."""
 
-    def __init__(self, folder: Path, subject: str, hints: str | None = None) -> None:
+    def __init__(self, files: Files, subject: str, hints: str | None = None) -> None:
         """`subject` is what all versions are called by; `hints` are types that win over found ones, as Spark's DDL."""
-        super().__init__(folder, subject)
+        super().__init__(files, subject)
         self._hints = hints
         # By version, the name of the folder it is in; "" is the location itself.
         self._owners: dict[int, str] = {}
@@ -144,11 +150,11 @@ class EntitySchemas(SchemaLocation):
         except FileNotFoundError:
             return name
         except (ValueError, KeyError, TypeError):
-            raise BadSchema(f"{self.folder / _name_file(name)} was edited or cut off; remove it") from None
+            raise BadSchema(f"{self.folder}/{_name_file(name)} was edited or cut off; remove it") from None
 
     def newest(self, names: Iterable[str]) -> Mapping[str, Schema]:
         """The newest version of each of these that has one. Raises BadSchema for a file that is no StructType."""
-        found = {name: numbered(self._files, name, SUFFIX) for name in names}
+        found = self._numbers_of(names)
         self._owners |= {number: name for name, numbers in found.items() for number in numbers}
         return {name: self.by_ref(numbers[-1]) for name, numbers in found.items() if numbers}
 
@@ -157,17 +163,13 @@ class EntitySchemas(SchemaLocation):
     ) -> Mapping[str, Schema]:
         """The version of each of these schemas, by the entities' names. Raises BadSchema."""
         files = {name: file_text(self._path_of(name), text) for name, text in texts.items()}
-        make_folder(self.folder)
-        # Numbers are given over the whole location, which one file put if absent does not tell.
-        with file_lock(self.folder / _LOCK), ThreadPoolExecutor(_WRITERS) as pool:
-            self._scan()
-            newest = self.newest(files)
-            new = [
-                name for name, text in files.items() if name not in newest or not _same(newest[name], text)
-            ]
-            last = max(self._owners, default=0)
-            numbers = {name: last + 1 + place for place, name in enumerate(sorted(new))}
-            given = {name: (entities or {}).get(name, name) for name in new}
+        newest = self.newest(files)
+        new = sorted(
+            name for name, text in files.items() if name not in newest or not _same(newest[name], text)
+        )
+        numbers = dict(zip(new, self._claimed(len(new)), strict=True))
+        given = {name: (entities or {}).get(name, name) for name in new}
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
             list(pool.map(self._write_name, given, given.values()))
             list(pool.map(lambda name: self._write(name, numbers[name], files[name]), new))
         self._owners |= {number: name for name, number in numbers.items()}
@@ -186,8 +188,30 @@ class EntitySchemas(SchemaLocation):
         latest = self.latest()
         return latest.id if latest else self.register(self.subject, NO_FIELDS)
 
-    def _path_of(self, name: str) -> Path:
-        return self.folder / name
+    def _claimed(self, count: int) -> range:
+        """So many numbers that nobody else gets: behind those that are given, and those that others have claimed."""
+        claim = json.dumps({"numbers": count, "by": uuid.uuid4().hex}).encode()
+        while count:
+            first = self._highest() + 1
+            if self._files.put_new(_claim_file(first), claim):
+                return range(first, first + count)
+        return range(0)
+
+    def _highest(self) -> int:
+        # Versions before claims: each version that is seen then has its claim seen too.
+        self._scan()
+        claims = numbered(self._files, _NUMBERS, SUFFIX)
+        claimed = claims[-1] + self._count_of(claims[-1]) - 1 if claims else 0
+        return max(claimed, max(self._owners, default=0))
+
+    def _count_of(self, claim: int) -> int:
+        try:
+            return int(json.loads(self._files.read(_claim_file(claim)))["numbers"])
+        except (ValueError, KeyError, TypeError):
+            raise BadSchema(f"{self.folder}/{_claim_file(claim)} was edited or cut off; remove it") from None
+
+    def _path_of(self, name: str) -> str:
+        return f"{self.folder}/{name}".rstrip("/")
 
     def _path(self, ref: SchemaRef) -> str:
         owner = self._owners.get(ref, "") if isinstance(ref, int) else ""
@@ -206,17 +230,23 @@ class EntitySchemas(SchemaLocation):
 
     def _scan(self) -> None:
         owners = dict.fromkeys(numbered(self._files, "", SUFFIX), "")
-        for folder in self._files.folders():
-            if folder.startswith(("_", ".")):
-                continue
-            for number in numbered(self._files, folder, SUFFIX):
+        entities = [name for name in self._files.folders() if not name.startswith(("_", "."))]
+        for folder, numbers in self._numbers_of(entities).items():
+            for number in numbers:
                 if number in owners:
-                    both = " and ".join(str(self._path_of(name)) for name in (owners[number], folder))
+                    both = " and ".join(self._path_of(name) for name in (owners[number], folder))
                     raise BadSchema(
                         f"version {number} is in {both}: a number is one schema; give one another"
                     )
                 owners[number] = folder
         self._owners = owners
+
+    def _numbers_of(self, names: Iterable[str]) -> dict[str, list[int]]:
+        """The versions of each of these entities."""
+        asked = list(names)
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            found = pool.map(lambda name: numbered(self._files, name, SUFFIX), asked)
+            return dict(zip(asked, found, strict=True))
 
 
 def _in(name: str, file: str) -> str:
@@ -226,6 +256,10 @@ def _in(name: str, file: str) -> str:
 
 def _name_file(name: str) -> str:
     return f"{_NAMES}/{name}{SUFFIX}"
+
+
+def _claim_file(first: int) -> str:
+    return f"{_NUMBERS}/{first}{SUFFIX}"
 
 
 def _same(schema: Schema, text: str) -> bool:

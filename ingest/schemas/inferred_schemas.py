@@ -1,4 +1,4 @@
-"""A folder of inferred schemas, one file a version, that serves a pipeline in a registry's place.
+"""A place of inferred schemas, one file a version, that serves a pipeline in a registry's place.
 
 `<folder>/<version>.json` holds nothing but Spark's StructType JSON (`df.schema.json()`), so that a file can be
 read, compared and written by hand, or given to `from_json`.
@@ -7,13 +7,12 @@ read, compared and written by hand, or given to `from_json`.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 
 from distributary.errors import BadSchema, SchemaNotFound
+from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.numbered import numbered
-from distributary.ingest.storage.posix import PosixFiles
+from distributary.ingest.storage.probe import require_put_if_absent
 from distributary.registry.base import Answer, Reference, Schema, SchemaRef, SchemaType, SubjectVersion
 
 SUFFIX = ".json"
@@ -22,10 +21,19 @@ SUFFIX = ".json"
 class SchemaLocation:
     """The versions of one inferred schema, kept as a registry keeps those of a subject. A version is its own id."""
 
-    def __init__(self, folder: Path, subject: str) -> None:
+    def __init__(self, files: Files, subject: str) -> None:
         """`subject` is what the versions are called by; the folder need not be there yet."""
-        self.folder, self.subject = folder, subject
-        self._files = PosixFiles(os.path.abspath(folder))
+        self._files, self.subject = files, subject
+
+    @property
+    def folder(self) -> str:
+        """Where the versions are: a path or a URL."""
+        return self._files.url
+
+    def check_store(self) -> None:
+        """Raises SetupError where a store does not keep the promise that numbers rest on: asked by whoever may write."""
+        if self._files.remote:
+            require_put_if_absent(self._files)
 
     def by_ref(self, ref: SchemaRef, subject: str | None = None) -> Schema:
         """The schema of this version, whatever the subject. Raises SchemaNotFound, and BadSchema for a file that is no StructType."""
@@ -36,7 +44,7 @@ class SchemaLocation:
             raise SchemaNotFound(
                 f"there is no version {ref} in {self.folder}; `distributary infer` writes one"
             ) from None
-        return Schema(int(ref), "STRUCT", checked(self.folder / path, text))
+        return Schema(int(ref), "STRUCT", checked(f"{self.folder}/{path}", text))
 
     def by_refs(self, refs: Iterable[SchemaRef], subject: str | None = None) -> Mapping[SchemaRef, Answer]:
         """What each of these versions came to."""
@@ -104,12 +112,12 @@ class SchemaLocation:
             return error
 
 
-def file_text(path: Path, text: str) -> str:
+def file_text(path: str, text: str) -> str:
     """What a version's file holds. Raises BadSchema, naming the path, for what is no StructType."""
     return json.dumps(json.loads(checked(path, text)), indent=1) + "\n"
 
 
-def checked(path: Path, text: str) -> str:
+def checked(path: str, text: str) -> str:
     """The text, which is a StructType. Raises BadSchema, naming the path, for what is none."""
     try:
         value = json.loads(text)

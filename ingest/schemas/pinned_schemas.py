@@ -71,8 +71,8 @@ class PinsStore:
 
     def _pinned(self) -> dict[RecordKey, Schema]:
         if self._kept is None:
-            there = (info for info in self._files.list(self._folder) if info.name.endswith(".json"))
-            self._kept = dict(self._read(info.path) for info in there)
+            there = (name for name in self._files.names(self._folder) if name.endswith(".json"))
+            self._kept = dict(self._read(f"{self._folder}/{name}") for name in there)
         return self._kept
 
     def _read(self, path: str) -> tuple[RecordKey, Schema]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator
 
-from distributary.codecs.base import BUILT_IN, codec_names
+from distributary.codecs.base import load_codec
+from distributary.errors import UnknownCodec
 from distributary.ingest.columns import table_and_column_names as names
 from distributary.ingest.settings.passed_on_options import ClientOptions
+from distributary.ingest.settings.places import OptionalPlace, PlaceOfTables
 from distributary.ingest.settings.refused_kafka_options import check_kafka, check_spark, spark_options
 from distributary.registry.confluent.options import RegistryAccess
 from distributary.values import (
@@ -20,7 +22,6 @@ from distributary.values import (
     OptionalFolder,
     PositiveSeconds,
     Seconds,
-    TableFolder,
     Wrong,
     WrongValues,
 )
@@ -89,8 +90,8 @@ class Decode(Group):
     """The codec: a built-in one, or one that an installed package offers."""
     evolution: Literal["restart", "inline", "fail", "ignore"] = "restart"
     """What a schema that changes a table does: `restart` gives the attempt up and starts the query again with the new schema; `inline` goes on with it in the same batch; `fail` stops; `ignore` leaves the tables as they are and rescues new values."""
-    schema_location: OptionalFolder = None
-    """The folder with the versions of an inferred schema, for formats whose records name none; by default `schemas/<name>`. No URI."""
+    schema_location: OptionalPlace = None
+    """The folder with the versions of an inferred schema, for formats whose records name none; by default `schemas/<name>`. A path, or a URL as for `sink.root`."""
     schema_hints: Annotated[str | None, EmptyIsNone] = None
     """Types that win over inferred ones, as Spark's DDL, such as `level bigint, position struct<x: double>`."""
     schema_per: Literal["topic", "entity"] = "topic"
@@ -107,8 +108,10 @@ class Decode(Group):
     @field_validator("format")
     @classmethod
     def _known(cls, name: str) -> str:
-        if name not in BUILT_IN and name not in (known := codec_names()):
-            raise ValueError(f"no codec goes by this name; there are: {', '.join(known)}")
+        try:
+            load_codec(name)
+        except UnknownCodec as error:
+            raise ValueError(str(error)) from None
         return name
 
 
@@ -143,17 +146,14 @@ class Route(Group):
             raise ValueError("a part between dots is empty; write for example header.game_name")
         return path
 
-    @model_validator(mode="after")
-    def _named_where_needed(self) -> Route:
+    def wrong(self) -> Iterator[Wrong]:
+        """What does not go together."""
         for by, name in (("field", self.field), ("header", self.header), ("expression", self.expression)):
             if self.by == by and name is None:
                 what = "write its name" if by != "expression" else "write it"
-                raise WrongValues(((by,), f"records are routed by {_a(by)}: {what}"))
+                yield (by,), f"records are routed by {_a(by)}: {what}"
             if self.by != by and name is not None:
-                raise WrongValues(
-                    ((by,), f"records are routed by {self.by}: leave it out, or write by: {by}")
-                )
-        return self
+                yield (by,), f"records are routed by {self.by}: leave it out, or write by: {by}"
 
     def folder(self, entity: str) -> str:
         """The folder of an entity's table, under the root."""
@@ -180,21 +180,15 @@ class Columns(Group):
     rescued: Name = "_rescued_data"
     """JSON text of the values that its table has no place for."""
 
-    @model_validator(mode="after")
-    def _distinct_and_valid(self) -> Columns:
-        wrong: list[tuple[tuple[str], str]] = []
+    def wrong(self) -> Iterator[Wrong]:
+        """What does not go together."""
         taken = set(map(names.fold, names.RESERVED_COLUMNS))
         for role, name in self.given():
             if names.column_name(name, frozenset()) != name:
-                wrong.append(((role,), "Delta takes no column of this name; use letters, digits and _"))
+                yield (role,), "Delta takes no column of this name; use letters, digits and _"
             elif names.column_name(name, taken) != name:
-                wrong.append(
-                    ((role,), "another column, or Delta itself, has this name (case aside); choose another")
-                )
+                yield (role,), "another column, or Delta itself, has this name (case aside); choose another"
             taken.add(names.fold(name))
-        if wrong:
-            raise WrongValues(*wrong)
-        return self
 
     def reserved(self) -> frozenset[str]:
         """The names that no payload column may have."""
@@ -208,8 +202,8 @@ class Columns(Group):
 class Sink(Group):
     """Where the tables are."""
 
-    root: TableFolder
-    """The folder of all tables, seen by driver and workers under the same path. Relative to the settings file; no URI."""
+    root: PlaceOfTables
+    """The folder of all tables. A path, relative to the settings file, under which driver and workers see the same; or a URL: `s3://bucket/lake`, `abfss://container@account.dfs.core.windows.net/lake`, `az://container/lake`, `gs://bucket/lake`, `hdfs://namenode:8020/lake`."""
     mode: Literal["append"] = "append"
     """How rows land: `append` adds each record as a row."""
     columns: Columns = Columns()
@@ -286,13 +280,10 @@ class Budget(Group):
     longest_wait_seconds: Seconds
     """The longest wait."""
 
-    @model_validator(mode="after")
-    def _ordered(self) -> Budget:
+    def wrong(self) -> Iterator[Wrong]:
+        """What does not go together."""
         if self.longest_wait_seconds < self.first_wait_seconds:
-            raise WrongValues(
-                (("longest_wait_seconds",), "it is less than first_wait_seconds; write at least as much")
-            )
-        return self
+            yield ("longest_wait_seconds",), "it is less than first_wait_seconds; write at least as much"
 
 
 class Failures(Budget):

@@ -25,10 +25,13 @@ from distributary.ingest.settings.groups import (
     Supervisor,
     Trigger,
 )
+from distributary.ingest.settings.places import AnyPlace
 from distributary.ingest.settings.problems import as_error
 from distributary.ingest.settings.reference import json_schema_of, page_of
 from distributary.ingest.settings.yaml_file import Document, in_no_file, parse, read
-from distributary.values import Folder, Group, Wrong, WrongValues
+from distributary.ingest.storage.options import StorageOptions
+from distributary.ingest.storage.place import Place
+from distributary.values import Group, Wrong
 
 KEY_TEXT = "kafka_key_text"
 
@@ -69,10 +72,14 @@ class Settings(Group):
     """How a record finds its table."""
     sink: Sink
     """Where the tables are."""
-    checkpoint: Folder
-    """The folder of everything that the pipeline remembers; by default `checkpoints/<name>`. Not inside `sink.root`; no URI."""
+    storage: StorageOptions = StorageOptions()
+    """How object stores and HDFS are reached; a folder needs none of it. What is not given comes from the environment, as each cloud's own tools take it."""
+    checkpoint: AnyPlace
+    """Where everything is that the pipeline remembers: a folder, or a place in a store as `sink.root` may be; by default `checkpoints/<name>`. Not inside `sink.root`."""
     start: Literal["resume", "from_tables", "again"] = "resume"
     """What a new checkpoint does about tables filled from another one: `resume` refuses, `from_tables` goes on from the offsets kept in the tables, `again` reads everything once more."""
+    confirm_dead: tuple[str, ...] = ()
+    """Generations, as an error names them, of which you know that no run is alive on any machine: their tables are taken over although their log cannot be reached."""
     trigger: Trigger = Trigger()
     """When batches run."""
     limits: Limits = Limits()
@@ -96,46 +103,26 @@ class Settings(Group):
             given = {**given, "decode": {**decode, "schema_location": f"schemas/{name}"}}
         return _with_key_text(given, decode)
 
-    @model_validator(mode="after")
-    def _key_text_has_its_column(self) -> Settings:
+    def wrong(self) -> Iterator[Wrong]:
+        """What does not go together, in groups that are each right by themselves."""
         if self.sink.columns.key_text is not None and self.decode.key == "bytes":
-            raise WrongValues(
-                (
-                    ("sink", "columns", "key_text"),
-                    "decode.key is bytes, so there is no such column; leave it out",
-                )
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _goes_with_its_format(self) -> Settings:
-        if wrong := tuple(_wrong_for(self, load_codec(self.decode.format))):
-            raise WrongValues(*wrong)
-        return self
+            why = "decode.key is bytes, so there is no such column; leave it out"
+            yield ("sink", "columns", "key_text"), why
+        yield from _wrong_for(self, load_codec(self.decode.format))
+        if self.checkpoint.overlaps(self.sink.root):
+            why = "checkpoint and sink.root lie in each other; give each a folder of its own"
+            yield ("checkpoint",), why
+        named = self.policies.no_entity
+        if isinstance(named, NamedTable) and names.may_be_an_entity(self.route.table, named.table):
+            why = f"an entity's table could have this name too (route.table is {self.route.table}); choose another"
+            yield ("policies", "no_entity", "table"), why
 
     @field_validator("checkpoint", mode="after")
     @classmethod
-    def _not_a_root(cls, folder: Path) -> Path:
-        if folder == folder.parent:
-            raise ValueError("it is the file system's root; write a folder of its own")
-        return folder
-
-    @model_validator(mode="after")
-    def _apart(self) -> Settings:
-        root, checkpoint = self.sink.root, self.checkpoint
-        if checkpoint == root or root in checkpoint.parents or checkpoint in root.parents:
-            raise WrongValues(
-                (("checkpoint",), "checkpoint and sink.root lie in each other; give each a folder of its own")
-            )
-        named = self.policies.no_entity
-        if isinstance(named, NamedTable) and names.may_be_an_entity(self.route.table, named.table):
-            raise WrongValues(
-                (
-                    ("policies", "no_entity", "table"),
-                    f"an entity's table could have this name too (route.table is {self.route.table}); choose another",
-                )
-            )
-        return self
+    def _not_a_root(cls, place: Place) -> Place:
+        if not place.key:
+            raise ValueError("it is all of a file system or bucket; write a folder of its own")
+        return place
 
     @classmethod
     def from_file(cls, path: Path | str, environment: Mapping[str, str] | None = None) -> Settings:
@@ -180,6 +167,13 @@ class Settings(Group):
 def _wrong_for(settings: Settings, codec: Codec) -> Iterator[Wrong]:
     """What the codec that the settings name cannot do."""
     decode = settings.decode
+    if not codec.registered and codec.capabilities.growing is None:
+        why = f"the class of codec {decode.format} says by `registered` that records name no schema, and by `capabilities` nothing"
+        yield (
+            ("decode", "format"),
+            f"{why} of how theirs is inferred (`growing`); have it say so, or choose another",
+        )
+        return
     if settings.registry.url is None and codec.registered:
         why = f"records in {decode.format} name their schema: write a registry's address, such as http://127.0.0.1:8081"
         yield ("registry", "url"), why

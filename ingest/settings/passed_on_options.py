@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
@@ -27,6 +28,12 @@ _SECRET_INSIDE = re.compile(r"password|secret|token", re.IGNORECASE)
 _NOT_ITSELF = re.compile(
     r"(url|uri|class|provider|file|location|path|seconds|ms|enabled|type|claim\.name)$", re.IGNORECASE
 )
+
+# An address, of which all that may be a secret is told by no name: a user with a password, and a query.
+_ADDRESS = re.compile(r"ur[li]s?$", re.IGNORECASE)
+
+# A shorter part of a query, such as `v=1`, is no secret, and would be masked in words that have nothing to do with it.
+_SHORTEST_IN_A_QUERY = 6
 
 # The words of a login configuration, and those that every one of them may have. Java's tokenizer ends a word at a quote
 # within a password and after a number, so that any piece of a value may come back in its error.
@@ -72,7 +79,10 @@ class ClientOptions(Mapping[str, str]):
 
     def masked(self) -> dict[str, str]:
         """The options with a mask in place of every value that may be a secret."""
-        return {name: MASK if _SECRET.search(name) else value for name, value in self._options.items()}
+        return {
+            name: MASK if _SECRET.search(name) else without_secrets(value, {name: value})
+            for name, value in self._options.items()
+        }
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -92,18 +102,33 @@ class ClientOptions(Mapping[str, str]):
 
 def without_secrets(text: str, options: Mapping[str, str]) -> str:
     """A text that somebody else wrote, with a mask in place of every word in it that an option keeps secret."""
-    words = {word for name, value in options.items() if _SECRET.search(name) for word in _words(name, value)}
+    words = {word for name, value in options.items() for word in _words(name, value)}
     for word in sorted(words, key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", lambda _: MASK, text)
     return without_logins(text)
 
 
 def _words(name: str, value: str) -> set[str]:
-    """What must not be told of a secret option: its value, and every word of a login configuration that may be one."""
-    if _NOT_ITSELF.search(name):
-        return set()
+    """What must not be told of an option: a secret's value, every word of a login configuration that may be one, an address's."""
+    address = _words_of_address(value) if _ADDRESS.search(name) or "://" in value else set()
+    if not _SECRET.search(name) or _NOT_ITSELF.search(name):
+        return address
     parts = _login_parts(value) if "jaas" in name.lower() else []
-    return {word for word in (value, *parts) if word and not _OPEN.fullmatch(word)}
+    return address | {word for word in (value, *parts) if word and not _OPEN.fullmatch(word)}
+
+
+def _words_of_address(value: str) -> set[str]:
+    """An address's user and password and its query, whole and in parts: an error may quote a part, or what is no URL."""
+    address, _, query = (value.partition("://")[2] or value).partition("?")
+    user = address.rpartition("@")[0]
+    inside = (one.partition("=")[2] for one in query.split("&"))
+    parts = {
+        user,
+        user.partition(":")[2],
+        query,
+        *(one for one in inside if len(one) >= _SHORTEST_IN_A_QUERY),
+    }
+    return {word for part in parts for word in (part, unquote(part)) if word}
 
 
 def _login_parts(value: str) -> list[str]:
@@ -140,7 +165,7 @@ def _options(value: Any) -> ClientOptions:
     wrong += [
         ((str(name),), f"{MASK} is only shown in place of a secret; write the secret itself")
         for name, option in value.items()
-        if option == MASK
+        if isinstance(option, str) and MASK in option
     ]
     if wrong:
         raise WrongValues(*wrong)

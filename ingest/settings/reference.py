@@ -16,6 +16,7 @@ _CLOSED = ("enum", "const", "pattern")
 
 _WORDS = {
     "path": "path",
+    "place": "path or URL",
     "password": "secret text",
     "string": "text",
     "integer": "whole number",
@@ -78,7 +79,7 @@ def _sections(group: dict[str, Any], groups: dict[str, Any], above: Keys) -> Ite
 
 def _group_in(setting: dict[str, Any], groups: dict[str, Any]) -> dict[str, Any] | None:
     """The group that a setting is, or may be."""
-    ways = [setting, *setting.get("oneOf", ())]
+    ways = [setting, *setting.get("oneOf", ()), *setting.get("anyOf", ())]
     names = [way["$ref"].rpartition("/")[2] for way in ways if "$ref" in way]
     return groups[names[0]] if names else None
 

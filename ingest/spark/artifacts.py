@@ -16,10 +16,9 @@ from distributary.errors import SetupError
 from distributary.files import file_lock, replace
 from distributary.ingest.spark.artifact_list import Artifact, ArtifactList, read_artifact_list
 from distributary.ingest.spark.ivy import retrieve
+from distributary.ingest.spark.versions import installed_spark
 
 CACHE_VARIABLE = "DISTRIBUTARY_CACHE"
-
-SPARK_JARS = Path(__file__).with_name("spark_jars.lock")
 
 # What was checked once is known again by its size and time of change, instead of hashing it each time.
 _VERIFIED = "verified.json"
@@ -39,8 +38,8 @@ def cache_folder() -> Path:
 
 
 def spark_jars(report: Report = to_stderr) -> list[Path]:
-    """The jars that Spark needs on its class path, fetched if they are not there yet. Raises SetupError."""
-    return resolve(read_artifact_list(SPARK_JARS), report)
+    """The jars that the installed Spark needs on its class path, fetched if they are not there yet. Raises SetupError."""
+    return resolve(read_artifact_list(installed_spark().jar_list), report)
 
 
 def resolve(wanted: ArtifactList, report: Report = to_stderr) -> list[Path]:
@@ -52,7 +51,7 @@ def resolve(wanted: ArtifactList, report: Report = to_stderr) -> list[Path]:
     folder = cache_folder() / "artifacts" / f"{wanted.name}-{wanted.fingerprint}"
     try:
         if _unverified(folder, wanted.artifacts):
-            with file_lock(folder.with_suffix(".lock")):
+            with file_lock(folder.with_name(f"{folder.name}.lock")):
                 _complete(folder, wanted, report)
     except OSError as error:
         raise SetupError(
@@ -77,7 +76,7 @@ def _fetch(folder: Path, name: str, missing: Sequence[Artifact], report: Report)
     _check_space(folder, size)
     files = "1 file" if len(missing) == 1 else f"{len(missing)} files"
     report(f"fetching {files}, {size / 1e6:.0f} MB ({name.replace('_', ' ')}), once for this user ...")
-    work = folder.with_suffix(".work")
+    work = folder.with_name(f"{folder.name}.work")
     incoming = work / "incoming"
     shutil.rmtree(incoming, ignore_errors=True)
     retrieve(missing, incoming, work)

@@ -6,6 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pyspark
+
+from distributary.ingest.spark.daemon import preloading
+from distributary.ingest.spark.supported import spark_line
+
 DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 
 DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
@@ -16,6 +21,8 @@ LOG_SETTINGS = Path(__file__).with_name("spark_log4j2.xml")
 REDACTED = r"(?i)secret|password|passwd|token|access[._-]?key|jaas|credential|user[._]info|authorization"
 
 _TASK_ATTEMPTS = 4
+
+_CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 
 _LISTS = {"spark.jars": ",", "spark.sql.extensions": ",", "spark.driver.extraJavaOptions": " "}
 
@@ -39,6 +46,10 @@ def settings(master: str, jars: Sequence[Path]) -> dict[str, str]:
         "spark.sql.catalog.spark_catalog": DELTA_CATALOG,
         # Timestamps mean the same on every machine.
         "spark.sql.session.timeZone": "UTC",
+        # Casts that overflow fail, as workers have it: Spark 3.5 would make another number, or nothing, of them.
+        "spark.sql.ansi.enabled": "true",
+        # A date that is none is a malformed record; Spark 3.5 would end the query over what Spark 2 made of it.
+        "spark.sql.legacy.timeParserPolicy": "CORRECTED",
         # 50 tasks to read one small table's log is Delta's default.
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
@@ -55,7 +66,18 @@ def settings(master: str, jars: Sequence[Path]) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG_SETTINGS.resolve().as_uri()}",
     }
-    return everywhere | (_SMALL if on_this_machine(master) else {})
+    here = _SMALL if on_this_machine(master) else {}
+    # Only here is it certain that the workers' Python has the daemon's module before it is sent a task.
+    return everywhere | _checkpoint_files() | here | (preloading() if master.startswith("local") else {})
+
+
+def _checkpoint_files() -> dict[str, str]:
+    """A query's own files are in a temporary folder of the driver, of which nobody asks what a loss of power leaves.
+
+    The usual manager starts a process for each `chmod` and `readlink`: twenty a batch.
+    """
+    line = spark_line(pyspark.__version__)
+    return {} if line is None else {_CHECKPOINT_FILES: line.plain_checkpoint_files}
 
 
 # On one machine: loopback only, and no more partitions than a laptop has use for.

@@ -13,11 +13,26 @@ from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
 
+FOR_WORKERS = (
+    "distributary.ingest.worker.demux",
+    "distributary.codecs.avro.codec",
+    "distributary.codecs.json.codec",
+    "distributary.codecs.jsonschema.codec",
+    "distributary.codecs.mixed.codec",
+    "distributary.codecs.protobuf.codec",
+    "ptars",
+    "pyarrow.compute",
+    "pyarrow.json",
+    "pyarrow.parquet",
+    "pyspark.sql.pandas.serializers",
+)
+"""What a pipeline's tasks import. None of it starts a thread or opens a connection when it is imported."""
+
 PRELOAD_VARIABLE = "DISTRIBUTARY_PRELOAD"
 """Names the modules to import before the first fork, with commas between them."""
 
 
-def preloading(modules: Iterable[str]) -> dict[str, str]:
+def preloading(modules: Iterable[str] = FOR_WORKERS) -> dict[str, str]:
     """The Spark settings with which workers are forked from a process that has imported these modules."""
     return {
         "spark.python.daemon.module": __name__,

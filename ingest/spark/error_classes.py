@@ -1,4 +1,4 @@
-"""What is recognised of Spark's errors: the one place that knows their classes, as Spark 4.0 and Delta 4.4 name them.
+"""What is recognised of Spark's errors: the one place that knows their classes, as the supported Sparks and Deltas name them.
 
 An error that a task met reaches the driver within others, so that all its causes are looked at. None is told by its words.
 https://spark.apache.org/docs/4.0.0/sql-error-conditions.html
@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import pyspark
 from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
@@ -23,6 +24,9 @@ _ROW_REFUSED = re.compile(
     r"|ARITHMETIC_OVERFLOW|BINARY_ARITHMETIC_OVERFLOW|DIVIDE_BY_ZERO|REMAINDER_BY_ZERO"
 )
 
+# What Spark 4 calls a condition was an error class before.
+_CONDITION = "getErrorClass" if pyspark.__version__.startswith("3.") else "getCondition"
+
 # Where Spark talks to its Python workers.
 _RUNNER = "org.apache.spark.api.python."
 
@@ -30,25 +34,21 @@ _RUNNER = "org.apache.spark.api.python."
 def worker_died(error: BaseException) -> bool:
     """Whether a Python worker's process ended without an exception of its own, such as by a crash of a native decoder.
 
-    Spark has no error class for it: its runner of workers loses the connection, and says so by an exception around that.
+    Spark has no error class for it: its runner of workers loses the connection, and says so by an exception around that; of
+    Spark 3.5, where the connection may be reset before it ends, by nothing but what the runner met.
     """
-    return any(
-        _is(one, "org.apache.spark.SparkException")
-        and _thrown_by_runner(one)
-        and _is_of(one, "java.io.IOException")
-        for one in causes(error)
-    )
+    return any(_told_by_runner(one) or _reset(one) for one in causes(error))
 
 
 def refused_row(error: BaseException) -> str | None:
     """The error class by which a writer refuses a row for good; None for an error that another try may not meet."""
-    conditions = (str(one.getCondition()) for one in causes(error) if _has_condition(one))
-    return next((condition for condition in conditions if _ROW_REFUSED.fullmatch(condition)), None)
+    conditions = (_condition(one) for one in causes(error))
+    return next((found for found in conditions if found and _ROW_REFUSED.fullmatch(found)), None)
 
 
 def overflowed(error: BaseException) -> bool:
     """Whether a value was too large for the type it was to become: Java's own arithmetic, which has no error class."""
-    return any(_is(one, "java.lang.ArithmeticException") and not _has_condition(one) for one in causes(error))
+    return any(_is(one, "java.lang.ArithmeticException") and not _condition(one) for one in causes(error))
 
 
 def named(error: BaseException) -> str:
@@ -57,7 +57,7 @@ def named(error: BaseException) -> str:
     Never the words: those of Spark and Delta quote rows.
     """
     try:
-        found = [(_name(one), _has_condition(one)) for one in causes(error)]
+        found = [(_name(one), _condition(one) is not None) for one in causes(error)]
     except (Py4JError, OSError):
         # The JVM is gone.
         return type(error).__name__
@@ -67,7 +67,8 @@ def named(error: BaseException) -> str:
 
 def _name(raised: Any) -> str:
     name = str(raised.getClass().getSimpleName())
-    return f"{name} [{raised.getCondition()}]" if _has_condition(raised) else name
+    condition = _condition(raised)
+    return name if condition is None else f"{name} [{condition}]"
 
 
 def causes(error: BaseException) -> Iterator[Any]:
@@ -89,8 +90,11 @@ def chain(raised: Any) -> Iterator[Any]:
         raised = raised.getCause()
 
 
-def _has_condition(raised: Any) -> bool:
-    return _is(raised, "org.apache.spark.SparkThrowable") and raised.getCondition() is not None
+def _condition(raised: Any) -> str | None:
+    if not _is(raised, "org.apache.spark.SparkThrowable"):
+        return None
+    found = getattr(raised, _CONDITION)()
+    return None if found is None else str(found)
 
 
 def _is_of(raised: Any, name: str) -> bool:
@@ -99,9 +103,21 @@ def _is_of(raised: Any, name: str) -> bool:
     return cause is not None and _is(cause, name)
 
 
-def _thrown_by_runner(raised: Any) -> bool:
-    frames = raised.getStackTrace()
-    return len(frames) > 0 and str(frames[0].getClassName()).startswith(_RUNNER)
+def _told_by_runner(raised: Any) -> bool:
+    return (
+        _is(raised, "org.apache.spark.SparkException")
+        and _frames(raised)[:1] == [True]
+        and _is_of(raised, "java.io.IOException")
+    )
+
+
+def _reset(raised: Any) -> bool:
+    return _is(raised, "java.net.SocketException") and any(_frames(raised))
+
+
+def _frames(raised: Any) -> list[bool]:
+    """For each call that an exception came through, the innermost first, whether it is of what talks to workers."""
+    return [str(frame.getClassName()).startswith(_RUNNER) for frame in raised.getStackTrace()]
 
 
 def _is(raised: Any, name: str) -> bool:

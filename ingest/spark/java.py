@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from distributary.errors import SetupError
+from distributary.ingest.spark.supported import SparkLine
 
-# Spark 4.0 supports these two; the registry and the broker run on both.
+# The registry and the broker run on both.
 SUPPORTED = (17, 21)
 
 REMEDY = "install a Java 17 or 21 runtime and put it on PATH, or point JAVA_HOME at it"
@@ -31,13 +32,21 @@ class Java:
         return self.path.resolve().parent.parent
 
 
-def find_java(environment: Mapping[str, str] | None = None) -> Java:
-    """The Java of JAVA_HOME, else the first on PATH. Raises SetupError if there is none or not 17 or 21."""
+def find_java(environment: Mapping[str, str] | None = None, line: SparkLine | None = None) -> Java:
+    """The Java of JAVA_HOME, else the first on PATH. Raises SetupError if there is none, or one that `line` does not run on.
+
+    Without a `line` it is for something else, which runs on Java 17 and 21.
+    """
     path, named_by = _launcher(os.environ if environment is None else environment)
-    major = _major(path)
-    if major not in SUPPORTED:
-        raise SetupError(f"Java 17 or 21 is needed, but {path} (from {named_by}) is Java {major}: {REMEDY}")
-    return Java(path, major)
+    major, wanted = _major(path), SUPPORTED if line is None else line.javas
+    if major in wanted:
+        return Java(path, major)
+    if major in SUPPORTED and line is not None:
+        raise SetupError(
+            f"Spark {line.name} runs on Java {' or '.join(map(str, wanted))}, but {path} (from {named_by}) is Java {major}:"
+            " point JAVA_HOME at such a Java, or install a newer pyspark"
+        )
+    raise SetupError(f"Java 17 or 21 is needed, but {path} (from {named_by}) is Java {major}: {REMEDY}")
 
 
 def _launcher(environment: Mapping[str, str]) -> tuple[Path, str]:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
+from py4j.java_gateway import JavaGateway
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -59,10 +62,22 @@ def stop_session(session: SparkSession) -> None:
 def jvm_answers() -> bool:
     """Whether this process's JVM answers a question; True where none was started yet."""
     gateway = SparkContext._gateway
-    if gateway is None:
-        return True
+    return gateway is None or gateway_answers(gateway)
+
+
+def gateway_answers(gateway: JavaGateway) -> bool:
+    """Whether the JVM behind a gateway answers a question."""
     try:
         gateway.jvm.java.lang.System.nanoTime()
     except Exception:  # noqa: BLE001 whatever it is, a JVM that lives does not raise it
+        return False
+    return True
+
+
+def is_on_class_path(jvm: Any, class_name: str) -> bool:
+    """Whether a JVM can load a class, by Py4J's view of it."""
+    try:
+        jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(class_name)
+    except Py4JJavaError:  # ClassNotFoundException
         return False
     return True

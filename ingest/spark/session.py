@@ -4,33 +4,26 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from distributary.errors import SetupError
+from distributary.ingest.interruptible import answer_to
 from distributary.ingest.spark.artifacts import spark_jars
-from distributary.ingest.spark.configuration import (
-    DELTA_CATALOG,
-    DELTA_EXTENSION,
-    laid_over,
-    on_this_machine,
-    retrying,
-    settings,
-)
+from distributary.ingest.spark.configuration import laid_over, on_this_machine, retrying, settings
+from distributary.ingest.spark.delta import SUBMIT_WITH
 from distributary.ingest.spark.java import find_java
-from distributary.ingest.spark.jvm import require_jvm
-from distributary.ingest.spark.versions import check_installed, check_running
+from distributary.ingest.spark.jvm import is_on_class_path, require_jvm
+from distributary.ingest.spark.versions import check_running, installed_spark
 
 KAFKA_SOURCE = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
-
-_EXTENSIONS, _CATALOG = "spark.sql.extensions", "spark.sql.catalog.spark_catalog"
-
-_SUBMIT_WITH = 'spark-submit --jars "$(distributary jars --paths)"'
 
 
 def spark_session(
@@ -44,12 +37,13 @@ def spark_session(
 
     A session that exists already, such as a notebook's, is checked and used: then `master` is not considered, and of `conf`
     only what can change in a running session. Inside spark-submit, its master and settings win over those made here, and
-    `conf` over both. Raises SetupError where Java or a jar is missing, or versions do not belong together, and
-    PipelineError where this process had a session whose JVM died.
+    `conf` over both. A session without Delta is taken, too: only tables that delta-rs does not master need it, and say so.
+    Raises SetupError where Java or a jar is missing, or versions do not belong together, and PipelineError where this process
+    had a session whose JVM died.
     """
     if os.environ.get("SPARK_REMOTE"):
         raise SetupError("SPARK_REMOTE is set, but distributary needs a classic session: unset SPARK_REMOTE")
-    check_installed()
+    installed_spark()
     require_jvm()
     if SparkContext._active_spark_context is not None:
         return _existing(conf or {})
@@ -81,7 +75,10 @@ def _submitted(name: str, master: str | None, conf: Mapping[str, str]) -> SparkS
 
 def _launched(name: str, master: str | None, conf: Mapping[str, str]) -> SparkSession:
     chosen = retrying(conf.get("spark.master") or master or "local[*]")
-    find_java()
+    find_java(line=installed_spark())
+    if python := conf.get("spark.pyspark.python"):
+        # PySpark itself asks the environment alone; it is spark-submit that knows the setting.
+        os.environ["PYSPARK_PYTHON"] = python
     if on_this_machine(chosen):
         # Without it Spark looks its own host name up, which fails on many laptops and containers.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -92,8 +89,10 @@ def _launched(name: str, master: str | None, conf: Mapping[str, str]) -> SparkSe
 
 
 def _made(identity: Mapping[str, str], settings: Mapping[str, str]) -> SparkSession:
+    given = {**identity, **settings}
     try:
-        session = SparkSession.builder.config(map={**identity, **settings}).getOrCreate()
+        _start_jvm(given)
+        session = SparkSession.builder.config(map={**given}).getOrCreate()
     except (PySparkRuntimeError, Py4JError, OSError) as error:
         raise SetupError(f"Spark does not start ({_reason(error)}); what it wrote above says why") from error
     try:
@@ -104,6 +103,16 @@ def _made(identity: Mapping[str, str], settings: Mapping[str, str]) -> SparkSess
     return session
 
 
+def _start_jvm(settings: Mapping[str, str]) -> None:
+    """Have PySpark start its JVM aside, where Ctrl-C does not reach: PySpark would take away what the JVM waits for.
+
+    That JVM would stay for ever; one that is left alone comes up, finds that nobody holds its input any more, and ends.
+    """
+    if SparkContext._gateway is None:
+        conf = SparkConf().setAll(list(settings.items()))
+        answer_to(partial(SparkContext._ensure_initialized, conf=conf), threading.Event())
+
+
 def _reason(error: Exception) -> str:
     java = getattr(error, "java_exception", None)
     lines = str(java.toString() if java is not None else error).splitlines()
@@ -112,31 +121,12 @@ def _reason(error: Exception) -> str:
 
 def _check(session: SparkSession) -> None:
     jvm: Any = session.sparkContext._jvm
-    for wanted, kind in ((DELTA_EXTENSION, "Delta"), (KAFKA_SOURCE, "Spark's Kafka source")):
-        if not _loadable(jvm, wanted):
-            raise SetupError(
-                f"{kind} is not on the class path of this Spark session: start it with {_SUBMIT_WITH}, or let"
-                " distributary make the session"
-            )
-    _check_versions(session.version, jvm)
-    for key, value in ((_EXTENSIONS, DELTA_EXTENSION), (_CATALOG, DELTA_CATALOG)):
-        if value not in (session.conf.get(key, "") or "").split(","):
-            raise SetupError(
-                f"this Spark session was made without {key}={value}, which Delta needs: set it before the session"
-                " is made, or let distributary make the session"
-            )
-
-
-def _check_versions(spark: str, jvm: Any) -> None:
+    if not is_on_class_path(jvm, KAFKA_SOURCE):
+        raise SetupError(
+            f"Spark's Kafka source is not on the class path of this Spark session: start it with {SUBMIT_WITH}, or let"
+            " distributary make the session"
+        )
     scala = jvm.scala.util.Properties.versionNumberString()
-    # VERSION is in a Scala package object, whose names are no Python identifiers.
-    delta = getattr(getattr(jvm.io.delta, "package$"), "MODULE$").VERSION()
-    check_running(spark, scala, delta, os.environ.get("SPARK_HOME", "PySpark's own folder"))
-
-
-def _loadable(jvm: Any, class_name: str) -> bool:
-    try:
-        jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(class_name)
-    except Py4JJavaError:  # ClassNotFoundException
-        return False
-    return True
+    check_running(
+        installed_spark(), session.version, scala, os.environ.get("SPARK_HOME", "PySpark's own folder")
+    )

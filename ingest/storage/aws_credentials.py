@@ -18,7 +18,7 @@ try:
 except ImportError:
     boto3 = None
 
-# boto3 renews a profile's keys by itself; so it is asked again after this.
+# Keys of a profile are asked for again after this. A role is taken on anew this long before its end.
 _BELIEVED = timedelta(minutes=5)
 
 
@@ -33,15 +33,25 @@ class AwsCredentials:
             raise ConfigError(
                 "storage.s3.login: a profile or a role takes boto3; install distributary[aws], here and on the executors"
             )
+        self._static, self._profile = static, profile
         self._role, self._session_name = role, session_name
+        self._last: dict[str, Any] | None = None
         try:
             self._session = boto3.Session(profile_name=profile, **static)
         except BotoCoreError as error:
             raise ConfigError(f"storage.s3.login: {error}") from None
 
     def __call__(self) -> dict[str, Any]:
-        """Keys that are good now. Raises PermissionError where there are none."""
+        """Keys that are good now, those of before where they are good for a while. Raises PermissionError where there are none."""
+        if self._last is None or self._last["expires_at"] - datetime.now(timezone.utc) < _BELIEVED:
+            self._last = self._asked()
+        return self._last
+
+    def _asked(self) -> dict[str, Any]:
         try:
+            if self._last is not None and not _renews_itself(self._session.get_credentials()):
+                # Tools put new keys into AWS's own files, which a session of boto3's reads once.
+                self._session = boto3.Session(profile_name=self._profile, **self._static)
             return self._of_session() if self._role is None else self._of_role(self._role)
         except (BotoCoreError, ClientError) as error:
             raise PermissionError(f"storage.s3.login: AWS gives no keys: {error}") from None
@@ -60,6 +70,11 @@ class AwsCredentials:
         return _credential(
             keys["AccessKeyId"], keys["SecretAccessKey"], keys["SessionToken"], keys["Expiration"]
         )
+
+
+def _renews_itself(keys: Any) -> bool:
+    """Whether boto3 asks for new ones before these end, as with single sign-on: what it has cached for that is kept."""
+    return hasattr(keys, "refresh_needed")
 
 
 def _credential(key: str, secret: str, token: str | None, until: datetime) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What this project needs of a place for files: six calls that a folder, an object store and HDFS all can answer.
+"""What this project needs of a place for files: what a folder, an object store and HDFS all can answer.
 
 Everything that the pipeline promises rests on three properties of a store: what was written is read, what was written is
 listed, and of all that write one new name exactly one is first (put-if-absent). Nothing here renames, appends,
@@ -46,8 +46,13 @@ class Files(Protocol):
     """
 
     @property
+    def remote(self) -> bool:
+        """Whether a call waits for another machine, so that several at once are faster than one after the other."""
+        ...
+
+    @property
     def url(self) -> str:
-        """The place as delta-rs takes it: a path or a URL."""
+        """The place as delta-rs takes it: a path or a URL. So is its text, which holds no secret."""
         ...
 
     @property
@@ -55,12 +60,16 @@ class Files(Protocol):
         """What delta-rs needs beside the URL, as its `storage_options`. May hold secrets that are good for minutes only."""
         ...
 
+    def below(self, folder: str) -> Files:
+        """The files of a folder here, by the same connections."""
+        ...
+
     def read(self, path: str) -> bytes:
         """The file's content. Raises FileNotFoundError."""
         ...
 
-    def put(self, path: str, data: Buffer) -> None:
-        """Put a file here, in the place of what may be there."""
+    def put(self, path: str, data: Buffer, *, named_later: bool = False) -> None:
+        """Put a file here, in the place of what may be there; for `named_later` see `writer`."""
         ...
 
     def put_new(self, path: str, data: Buffer, *, durable: bool = True) -> bool:
@@ -81,8 +90,20 @@ class Files(Protocol):
     def list(self, folder: str = "", after: str = "") -> Iterator[Info]:
         """The files right in a folder, in the order of their names' UTF-8 bytes; with `after`, those whose names come later.
 
-        None where there is no such folder. What is in folders below is not told.
+        None where there is no such folder. What is in folders below is not told. A file that goes away meanwhile may be told or not,
+        and so may one that comes because of that; who has to know of one of both asks for `names`.
         """
+        ...
+
+    def names(self, folder: str = "", after: str = "") -> Iterator[str]:
+        """What `list` tells, by the names alone: where files are asked about one by one, a folder of any size costs one look.
+
+        Of a file that makes room for another at least one of both is told.
+        """
+        ...
+
+    def has_files(self, folder: str = "") -> bool:
+        """Whether there is a file right in a folder; known at the first one, however many there are."""
         ...
 
     def folders(self, folder: str = "") -> Sequence[str]:
@@ -93,13 +114,35 @@ class Files(Protocol):
         """Delete files; nothing happens to those that are not there."""
         ...
 
-    def writer(self, path: str) -> Upload:
-        """A stream into a file that is there once it is closed, under a name that nobody else has.
+    def clear(self, folder: str = "") -> Sequence[str]:
+        """Delete all that is in a folder: files, leftovers of killed writers, and folders with all that is in them.
 
-        Left by an exception, as a context manager, or forgotten, it leaves nothing that anybody would list or read.
+        What cannot be deleted stays, and is answered with its reason; it keeps nothing else from being deleted. Where a
+        link leads to, nothing is deleted.
         """
         ...
 
-    def sweep(self, folder: str = "") -> int:
-        """How many leftovers of killed writers were removed from a folder; only for who knows that nobody writes there."""
+    def make_folder(self, folder: str) -> None:
+        """Make a folder, where one has to be there before a file that is not durable; not synced either."""
+        ...
+
+    def remove_folder(self, folder: str = "") -> None:
+        """Remove a folder that has nothing in it, where folders stay without their files. Never an error."""
+        ...
+
+    def writer(self, path: str, *, named_later: bool = False) -> Upload:
+        """A stream into a file that is there once it is closed, under a name that nobody else has.
+
+        Left by an exception, as a context manager, or forgotten, it leaves nothing that anybody would list or read. With
+        `named_later` readers learn its name from another file that comes after it, as from a table's log, and a place
+        spares itself draft and sync: then a part of it may be seen before it is closed, and stays when its writer is killed.
+        """
+        ...
+
+    def sweep(self, folder: str = "", older_than_seconds: float = 0.0) -> int:
+        """How many leftovers of killed writers were removed from a folder.
+
+        With an age only those that were not written to for so long, as this machine's clock says; without one only for who
+        knows that nobody writes there.
+        """
         ...

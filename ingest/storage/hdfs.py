@@ -6,14 +6,17 @@ https://hadoop.apache.org/docs/current/hadoop-project-dist/hadoop-common/filesys
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from math import inf
 
 from hdfs_native import Client, FileStatus, FileWriter, WriteOptions
 from typing_extensions import Buffer
 
 from distributary.files import is_temporary, temporary_name
+from distributary.ingest.storage.clients import InStore
 from distributary.ingest.storage.contract import Info
 from distributary.ingest.storage.lost_answers import put_or_compare
 from distributary.ingest.storage.options import StorageOptions
@@ -21,26 +24,13 @@ from distributary.ingest.storage.place import Place, checked_path
 from distributary.ingest.storage.stream import Upload
 
 
-class HdfsFiles:
+class HdfsFiles(InStore[Client]):
     """The files of a folder in HDFS, which need not be there yet. See `contract.Files`."""
 
-    def __init__(self, place: Place, given: StorageOptions) -> None:
-        """Asks nothing of the name node yet."""
-        self._place, self._given = place, given
-        self._client = Client(f"hdfs://{place.authority}", dict(given.hdfs))
-
-    def __reduce__(self) -> tuple[type[HdfsFiles], tuple[Place, StorageOptions]]:
-        return HdfsFiles, (self._place, self._given)
-
-    @property
-    def url(self) -> str:
-        """The place's URL."""
-        return str(self._place)
-
-    @property
-    def options(self) -> Mapping[str, str]:
-        """What delta-rs needs beside the URL."""
-        return self._given.for_delta(self._place)
+    @staticmethod
+    def connected(place: Place, given: StorageOptions) -> Client:
+        """A new client for a name node."""
+        return Client(f"hdfs://{place.authority}", dict(given.hdfs))
 
     def read(self, path: str) -> bytes:
         """The file's content."""
@@ -48,8 +38,12 @@ class HdfsFiles:
             content: bytes = self._client.read(self._at(path)).read()
             return content
 
-    def put(self, path: str, data: Buffer) -> None:
+    def put(self, path: str, data: Buffer, *, named_later: bool = False) -> None:
         """Put a file here, in the place of what may be there."""
+        if named_later:
+            with self.writer(path, named_later=True) as file:
+                file.write(data)
+            return
         with self._told(path), self._written(path, data) as temporary:
             self._client.rename(temporary, self._at(path), overwrite=True)
 
@@ -93,16 +87,26 @@ class HdfsFiles:
             with suppress(FileNotFoundError), self._told(path):
                 self._client.delete(self._at(path))
 
-    def writer(self, path: str) -> Upload:
+    def remove_folder(self, folder: str = "") -> None:
+        """Remove a folder that is empty; nothing happens to one that is not, or is not there."""
+        with suppress(OSError), self._told(folder):
+            self._client.delete(self._at(folder), recursive=False)
+
+    def writer(self, path: str, *, named_later: bool = False) -> Upload:
         """A stream into a file that is there once it is closed."""
-        temporary = self._beside(path)
+        temporary = self._at(path) if named_later else self._beside(path)
         with self._told(path):
             file = self._client.create(temporary, WriteOptions(create_parent=True))
         return Upload(_Draft(self._client, file, temporary, self._at(path)))
 
-    def sweep(self, folder: str = "") -> int:
+    def sweep(self, folder: str = "", older_than_seconds: float = 0.0) -> int:
         """How many leftovers of killed writers were removed from a folder."""
-        left = [name for name, _ in self._right_in(folder) if is_temporary(name)]
+        newest = (time.time() - older_than_seconds) * 1000 if older_than_seconds else inf
+        left = [
+            name
+            for name, status in self._right_in(folder)
+            if is_temporary(name) and status.modification_time <= newest
+        ]
         self.delete(f"{folder}/{name}".lstrip("/") for name in left)
         return len(left)
 
@@ -168,7 +172,8 @@ class _Draft:
 
     def finish(self) -> None:
         self.file.close()
-        self.client.rename(self.temporary, self.target, overwrite=False)
+        if self.temporary != self.target:
+            self.client.rename(self.temporary, self.target, overwrite=False)
 
     def abandon(self) -> None:
         # A file that is being written may be deleted; what cannot be goes with the next sweep.

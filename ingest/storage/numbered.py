@@ -7,6 +7,5 @@ from distributary.ingest.storage.contract import Files
 
 def numbered(files: Files, folder: str, suffix: str = "") -> list[int]:
     """The numbers that are names of files right in a folder, such as 0, 1, 2 or 0.json, ascending."""
-    names = (info.name for info in files.list(folder))
-    stems = (name.removesuffix(suffix) for name in names if name.endswith(suffix))
+    stems = (name.removesuffix(suffix) for name in files.names(folder) if name.endswith(suffix))
     return sorted(int(stem) for stem in stems if stem.isascii() and stem.isdigit())

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import obstore
@@ -19,6 +20,7 @@ from obstore.store import AzureStore, GCSStore, S3Store
 from typing_extensions import Buffer
 
 from distributary.errors import ConfigError
+from distributary.ingest.storage.clients import InStore
 from distributary.ingest.storage.contract import Info
 from distributary.ingest.storage.lost_answers import put_or_compare
 from distributary.ingest.storage.options import StorageOptions
@@ -34,40 +36,33 @@ _CLASSES: Mapping[Kind, Any] = {"s3": S3Store, "azure": AzureStore, "gcs": GCSSt
 # A multipart upload has at most 10,000 parts, S3's are at least 5 MiB.
 _PART = 8 * 2**20
 
+# A store tells so many names at once.
+_PAGE = 1000
+
+# Behind the names of all that tables and logs have in them.
+_LAST = "zzzz"
+
 # How many parts of a file wait in memory or are under way.
 _PARTS_AT_ONCE = 2
 
 
-class ObjectFiles:
+class ObjectFiles(InStore["ObjectStore"]):
     """The files below a prefix of a bucket. See `contract.Files`."""
 
-    def __init__(self, place: Place, given: StorageOptions) -> None:
-        """Asks nothing of the store yet. Raises ConfigError for options that cannot work."""
-        self._place, self._given = place, given
-        self._store = _opened(place, given)
-
-    def __reduce__(self) -> tuple[type[ObjectFiles], tuple[Place, StorageOptions]]:
-        return ObjectFiles, (self._place, self._given)
-
-    @property
-    def url(self) -> str:
-        """The place's URL."""
-        return str(self._place)
-
-    @property
-    def options(self) -> Mapping[str, str]:
-        """What delta-rs needs beside the URL."""
-        return self._given.for_delta(self._place)
+    @staticmethod
+    def connected(place: Place, given: StorageOptions) -> ObjectStore:
+        """A new client for a bucket."""
+        return _opened(place, given)
 
     def read(self, path: str) -> bytes:
         """The file's content."""
         with self._told(path):
-            return bytes(obstore.get(self._store, checked_path(path)).bytes())
+            return bytes(obstore.get(self._client, self._key(path)).bytes())
 
-    def put(self, path: str, data: Buffer) -> None:
+    def put(self, path: str, data: Buffer, *, named_later: bool = False) -> None:
         """Put a file here, in the place of what may be there."""
         with self._told(path):
-            obstore.put(self._store, checked_path(path), _plain(data), chunk_size=_PART)
+            obstore.put(self._client, self._key(path), _plain(data), chunk_size=_PART)
 
     def put_new(self, path: str, data: Buffer, *, durable: bool = True) -> bool:
         """Whether the file that is here now is this one; a store is always durable."""
@@ -75,7 +70,7 @@ class ObjectFiles:
 
         def create() -> None:
             with self._told(path):
-                obstore.put(self._store, checked_path(path), content, mode="create")
+                obstore.put(self._client, self._key(path), content, mode="create")
 
         return put_or_compare(create, lambda: self.read(path), content)
 
@@ -83,49 +78,76 @@ class ObjectFiles:
         """The file's size, tag and time."""
         try:
             with self._told(path):
-                return _info(path, obstore.head(self._store, checked_path(path)))
+                return _info(path, obstore.head(self._client, self._key(path)))
         except FileNotFoundError:
             return None
 
     def list(self, folder: str = "", after: str = "") -> Iterator[Info]:
         """The files right in a folder, in order."""
-        start = f"{checked_path(folder)}/" if folder else ""
+        above = self._key(folder)
         with self._told(folder):
-            found = [
-                _info(one["path"], one)
-                for one in (self._behind(folder, start + after) if after else self._right_in(folder))
-                # Some stores keep a mark for a folder: an object of no size that ends in a slash or has its name.
-                if one["path"].startswith(start) and "/" not in one["path"][len(start) :]
-            ]
+            listed = self._behind(above, _start(above) + after) if after else self._right_in(above)
+            found = [self._info(one) for one in listed if _is_in(above, one)]
         yield from sorted(found, key=lambda info: info.path.encode())
+
+    def names(self, folder: str = "", after: str = "") -> Iterator[str]:
+        """The names of the files right in a folder, in order; behind `after` a page is asked for when the one before is read."""
+        if not after:
+            yield from super().names(folder)
+            return
+        above, last = self._key(folder), b""
+        pages = self._behind(above, _start(above) + after)
+        while page := self._page(folder, pages):
+            found = (one["path"].rpartition("/")[2] for one in page if _is_in(above, one))
+            for name in sorted(found, key=str.encode):
+                if name.encode() < last:
+                    raise OSError(f"{self.url}/{folder} is not listed in order; use a store that does so")
+                last = name.encode()
+                yield name
+
+    def _page(self, folder: str, listed: Iterator[ObjectMeta]) -> Sequence[ObjectMeta]:
+        with self._told(folder):
+            return tuple(islice(listed, _PAGE))
+
+    def _info(self, one: ObjectMeta) -> Info:
+        return _info(one["path"][len(self._prefix) :], one)
+
+    def has_files(self, folder: str = "") -> bool:
+        """Whether there is a file right in a folder; one request, unless a thousand come first that are further below."""
+        above = self._key(folder)
+        with self._told(folder):
+            return any(_is_in(above, one) for one in self._behind(above, _start(above)))
 
     def folders(self, folder: str = "") -> Sequence[str]:
         """The names of the folders right in a folder."""
         with self._told(folder):
-            found = obstore.list_with_delimiter(self._store, checked_path(folder) or None)["common_prefixes"]
+            found = obstore.list_with_delimiter(self._client, self._key(folder) or None)["common_prefixes"]
         return sorted((prefix.rstrip("/").rpartition("/")[2] for prefix in found), key=str.encode)
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete files; nothing happens to those that are not there."""
-        wanted = [checked_path(path) for path in paths]
+        wanted = [self._key(path) for path in paths]
         if not wanted:
             return
         try:
-            with self._told(wanted[0]):
-                obstore.delete(self._store, wanted)
+            with self._told(""):
+                obstore.delete(self._client, wanted)
         except FileNotFoundError:
             # Azure says so of one, and the others may be there yet.
-            for path in wanted:
-                self._delete(path)
+            for key in wanted:
+                self._delete(key)
 
-    def writer(self, path: str) -> Upload:
+    def remove_folder(self, folder: str = "") -> None:
+        """Nothing: a folder is no thing of its own."""
+
+    def writer(self, path: str, *, named_later: bool = False) -> Upload:
         """A stream into a file that is there once it is closed; in parts if it is large."""
         file = obstore.open_writer(
-            self._store, checked_path(path), buffer_size=_PART, max_concurrency=_PARTS_AT_ONCE
+            self._client, self._key(path), buffer_size=_PART, max_concurrency=_PARTS_AT_ONCE
         )
         return Upload(_Draft(file, lambda: self._told(path)))
 
-    def sweep(self, folder: str = "") -> int:
+    def sweep(self, folder: str = "", older_than_seconds: float = 0.0) -> int:
         """None: parts of files that were never finished go by a rule of the bucket's, which no client can see to."""
         return 0
 
@@ -147,19 +169,41 @@ class ObjectFiles:
     def _sentence(self, error: Exception) -> str:
         return self._given.masked(sentence(error))
 
-    def _delete(self, path: str) -> None:
-        try:
-            with self._told(path):
-                obstore.delete(self._store, path)
-        except FileNotFoundError:
-            pass
+    @property
+    def _prefix(self) -> str:
+        return f"{self._place.key}/" if self._place.key else ""
 
-    def _right_in(self, folder: str) -> Iterable[ObjectMeta]:
-        return obstore.list_with_delimiter(self._store, folder or None)["objects"]
+    def _key(self, path: str) -> str:
+        """The file's or folder's name in its bucket, or container."""
+        return f"{self._prefix}{checked_path(path)}" if path else self._place.key
 
-    def _behind(self, folder: str, key: str) -> Iterable[ObjectMeta]:
-        for chunk in obstore.list(self._store, folder or None, offset=key, chunk_size=1000):
-            yield from chunk
+    def _delete(self, key: str) -> None:
+        with suppress(FileNotFoundError), self._told(key.removeprefix(self._prefix)):
+            obstore.delete(self._client, key)
+
+    def _right_in(self, above: str) -> Iterable[ObjectMeta]:
+        return obstore.list_with_delimiter(self._client, above or None)["objects"]
+
+    def _behind(self, above: str, key: str) -> Iterator[ObjectMeta]:
+        """What comes behind a key, right in a folder or below. Of a folder below that goes on beyond a page the rest is leapt over."""
+        beyond: str | None = key
+        while beyond is not None:
+            pages = obstore.list(self._client, above or None, offset=beyond or None, chunk_size=_PAGE)
+            beyond = None
+            for page in pages:
+                yield from page
+                beyond = self._leap(above, page)
+                if beyond is not None:
+                    break
+
+    def _leap(self, above: str, page: Sequence[ObjectMeta]) -> str | None:
+        """Where to go on behind a page, if not right there: a table's log has more entries than anybody wants to page through."""
+        start, last = _start(above), page[-1]["path"]
+        below, slash, _ = last[len(start) :].partition("/")
+        beyond = f"{start}{below}/{_LAST}"
+        # Azure is asked for all names in any case, and what comes before the key is left out here.
+        leaps = slash and len(page) == _PAGE and last < beyond and self._place.kind != "azure"
+        return beyond if leaps else None
 
 
 @dataclass(slots=True)
@@ -189,7 +233,6 @@ def _opened(place: Place, given: StorageOptions) -> ObjectStore:
     try:
         store: ObjectStore = _CLASSES[place.kind](
             place.bucket,
-            prefix=place.key or None,
             config=rendered.config,
             client_options=rendered.client,
             retry_config=rendered.retry,
@@ -201,6 +244,16 @@ def _opened(place: Place, given: StorageOptions) -> ObjectStore:
     # The crate may panic, as over options that it did not expect, and a panic is no Exception.
     except BaseException as error:  # noqa: BLE001
         raise ConfigError(f"storage: {place} cannot be opened: {given.masked(sentence(error))}") from None
+
+
+def _start(above: str) -> str:
+    return f"{above}/" if above else ""
+
+
+def _is_in(above: str, one: ObjectMeta) -> bool:
+    """Whether an object is right in a folder. Some stores keep a mark for one: of no size, ending in a slash or with its name."""
+    start = _start(above)
+    return one["path"].startswith(start) and "/" not in one["path"][len(start) :]
 
 
 def _plain(data: Buffer) -> memoryview | bytes:

@@ -1,11 +1,10 @@
-"""Which implementation answers for a place, and one of each in a process."""
+"""Which implementation answers for a place."""
 
 from __future__ import annotations
 
 import os
-import pickle
 from importlib import import_module
-from typing import cast
+from typing import TypeAlias, cast
 
 from distributary.errors import ConfigError
 from distributary.ingest.storage.contract import Files
@@ -21,30 +20,31 @@ _STORES: dict[Kind, tuple[str, str]] = {
     "hdfs": ("hdfs", "HdfsFiles"),
 }
 
-_opened: dict[bytes, Files] = {}
+At: TypeAlias = Files | str | os.PathLike[str]
 
-# A client has threads, which a forked child does not get.
-os.register_at_fork(after_in_child=_opened.clear)
+"""A place that is open, or where it is: then it is reached with what the environment has."""
 
 _NO_OPTIONS = StorageOptions()
 
 
 def open_files(place: Place, given: StorageOptions = _NO_OPTIONS) -> Files:
-    """The files of a place; the same object for the same place and options in one process, and so the same connections.
+    """The files of a place, by connections that all places of the same store and options share in one process.
 
     Raises ConfigError for options that cannot work, or where a library is missing.
     """
     if place.kind == "posix":
         return PosixFiles(str(place))
-    key = pickle.dumps((place, given))
-    if key not in _opened:
-        _opened[key] = _open(place, given)
-    return _opened[key]
+    for name, value in given.environment(place).items():
+        # What the process was started with wins, as in each cloud's own tools.
+        os.environ.setdefault(name, value)
+    return _open(place, given)
 
 
-def files_at(place: str | os.PathLike[str], given: StorageOptions = _NO_OPTIONS) -> Files:
-    """The files of a place that is a text. Raises ValueError for a text that is none."""
-    return open_files(Place.parse(os.fspath(place)), given)
+def files_at(place: At, given: StorageOptions = _NO_OPTIONS) -> Files:
+    """The files of a place that is a text, or is open already. Raises ValueError for a text that is none."""
+    if isinstance(place, str | os.PathLike):
+        return open_files(Place.parse(os.fspath(place)), given)
+    return place
 
 
 def _open(place: Place, given: StorageOptions) -> Files:

@@ -9,18 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
-from pydantic import model_validator
-from typing_extensions import Self
-
-from distributary.errors import ConfigError
+from distributary.ingest.storage.authorities import authorities_of, beside_the_systems
 from distributary.ingest.storage.aws_credentials import AwsCredentials
 from distributary.ingest.storage.option_types import Address, Config, Text, given
 from distributary.ingest.storage.place import Place
 from distributary.ingest.storage.s3_options import S3
-from distributary.values import Group, OptionalFile, PositiveSeconds, Seconds, Secret, Wrong, WrongValues
+from distributary.values import Group, OptionalFile, PositiveSeconds, Seconds, Secret, Wrong
 
 
 class Azure(Group):
@@ -43,13 +39,8 @@ class Azure(Group):
     federated_token_file: OptionalFile = None
     """The file with a workload identity's token, as Kubernetes mounts it."""
 
-    @model_validator(mode="after")
-    def _goes_together(self) -> Self:
-        if found := tuple(self._wrong()):
-            raise WrongValues(*found)
-        return self
-
-    def _wrong(self) -> Iterator[Wrong]:
+    def wrong(self) -> Iterator[Wrong]:
+        """What does not go together."""
         ways = ("account_key", "sas_token", "client_secret", "federated_token_file")
         chosen = [name for name in ways if getattr(self, name) is not None]
         if len(chosen) > 1:
@@ -82,11 +73,10 @@ class Gcs(Group):
     service_account_key: Secret = None
     """That key itself, as JSON; only through `${VAR}`."""
 
-    @model_validator(mode="after")
-    def _goes_together(self) -> Self:
+    def wrong(self) -> Iterator[Wrong]:
+        """What does not go together."""
         if self.service_account_file is not None and self.service_account_key is not None:
-            raise WrongValues((("service_account_key",), "choose one: the file, or the key itself"))
-        return self
+            yield ("service_account_key",), "choose one: the file, or the key itself"
 
     def config(self) -> Config:
         """By the crate's own names."""
@@ -115,24 +105,18 @@ class Http(Group):
         """As obstore takes them. Raises ConfigError for a file that cannot be read."""
         client: dict[str, Any] = {"timeout": timedelta(seconds=self.timeout_seconds), **self._proxy()}
         if self.ca_file is not None:
-            client["root_certificate"] = _authorities(self.ca_file)
+            client["root_certificate"] = authorities_of(self.ca_file)
         return client
 
     def for_delta(self) -> dict[str, str]:
         """As delta-rs takes them."""
-        return {"timeout": f"{self.timeout_seconds:g}s", **self._proxy()}
+        patience = {"timeout": f"{self.timeout_seconds:g}s", "retry_timeout": f"{self.retry_seconds:g}s"}
+        return {**patience, **self._proxy()}
 
     def _proxy(self) -> dict[str, str]:
         if self.proxy is None:
             return {}
         return {"proxy_url": self.proxy} | ({"proxy_excludes": self.no_proxy} if self.no_proxy else {})
-
-
-def _authorities(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise ConfigError(f"storage.http.ca_file: {path} cannot be read: {error.strerror}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +164,10 @@ class StorageOptions(Group):
 
     def environment(self, place: Place) -> dict[str, str]:
         """What delta-rs reads from the environment alone, and only once: to be there before it is first asked."""
-        found: dict[str, str | None] = {"SSL_CERT_FILE": self.http.ca_file}
+        ca_file = self.http.ca_file
+        found: dict[str, str | None] = {
+            "SSL_CERT_FILE": None if ca_file is None else beside_the_systems(ca_file)
+        }
         login = self.s3.login
         if place.kind == "s3" and login.web_identity_token_file is not None:
             found["AWS_WEB_IDENTITY_TOKEN_FILE"] = login.web_identity_token_file

@@ -26,7 +26,7 @@ _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/]*)(?
 
 _AZURE = re.compile(r"(?P<container>[^@]+)@(?P<account>[^.@]+)\.(?P<host>dfs|blob)\.(?P<domain>[^@]+)")
 
-# delta-rs takes % for the start of an escape; ? and # end a URL's path.
+# delta-rs takes % for the start of an escape; ? and # end a URL's path. A folder may be called as it likes.
 _UNUSABLE = re.compile(r"[%?#\\\x00-\x1f\x7f]")
 
 _EXAMPLES = "write an absolute path, or for example s3://bucket/lake"
@@ -52,24 +52,28 @@ class Place:
         """The place that a text means. Raises ValueError, with what to write instead."""
         found = _URL.fullmatch(text)
         if found is None:
-            return cls("posix", "", "", _key(text, _absolute(text)))
+            return cls("posix", "", "", checked_path(_absolute(text)))
         kind = SCHEMES.get(found["scheme"].lower())
         if kind is None:
             raise ValueError(
                 f"{found['scheme']}:// is not supported; there are a path, {', '.join(f'{one}://' for one in SCHEMES)}"
             )
-        place = cls(
-            kind, found["scheme"].lower(), found["authority"], _key(text, (found["path"] or "").strip("/"))
-        )
+        place = cls(kind, found["scheme"].lower(), found["authority"], "")
+        # First, as nothing is quoted that may be a login.
         _check_authority(place)
-        return place
+        return cls(kind, place.scheme, place.authority, _key(str(place), (found["path"] or "").strip("/")))
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.authority}/{self.key}".rstrip("/") if self.scheme else f"/{self.key}"
 
+    def __fspath__(self) -> str:
+        """A folder's path. Raises ValueError for a store, of which no path tells how to get there."""
+        return str(self.path)
+
     def __truediv__(self, below: str) -> Place:
-        """A place in this one."""
-        key = _key(below, below.strip("/"))
+        """A place in this one. Raises ValueError for one that could lead out of it."""
+        key = below.strip("/")
+        key = checked_path(key) if self.kind == "posix" else _key(repr(below), key)
         return Place(self.kind, self.scheme, self.authority, f"{self.key}/{key}".strip("/"))
 
     @property
@@ -125,29 +129,29 @@ def _absolute(text: str) -> str:
     return text.strip("/")
 
 
-def _key(text: str, key: str) -> str:
+def _key(where: str, key: str) -> str:
+    """The key, if it is one. It is not quoted: behind a ? there may be a signature."""
     if _UNUSABLE.search(key):
-        raise ValueError(f"{text!r} holds a %, ?, #, backslash or control character; choose another name")
+        raise ValueError(
+            f"the path in {where} holds a %, ?, #, backslash or control character; choose another name, and leave a query out"
+        )
     return checked_path(key)
 
 
 def _check_authority(place: Place) -> None:
-    if not place.authority or _UNUSABLE.search(place.authority):
-        raise ValueError(f"{place} names no bucket, container or name node; {_EXAMPLES}")
-    if place.kind == "azure":
-        _check_azure(place)
-    elif "@" in place.authority:
-        # Not quoted: before the @ there may be a secret.
-        raise ValueError(
-            f"{place.scheme}://... holds an @; take user and password out of it, they go into `storage`"
-        )
-
-
-def _check_azure(place: Place) -> None:
+    """Raises ValueError. What may be a login is not quoted: before an @, behind a colon that parts no port, or either escaped."""
     named = _AZURE.fullmatch(place.authority) is not None
     if place.scheme == "az" and "@" in place.authority:
         raise ValueError(
             "az:// takes a container alone, as az://container/lake; the account goes into `storage`"
         )
-    if place.scheme != "az" and not named:
+    if place.kind == "azure" and place.scheme != "az" and not named:
         raise ValueError(f"write {place.scheme}://container@account.dfs.core.windows.net/lake")
+    if (place.kind != "azure" and "@" in place.authority) or (
+        place.kind != "hdfs" and ":" in place.authority
+    ):
+        raise ValueError(
+            f"{place.scheme}://... holds an @ or a colon; take user and password out of it, they go into `storage`"
+        )
+    if not place.authority or _UNUSABLE.search(place.authority):
+        raise ValueError(f"{place.scheme}://... names no bucket, container or name node; {_EXAMPLES}")

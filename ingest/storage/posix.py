@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from errno import ENOTEMPTY
 from pathlib import Path
 from stat import S_ISREG
 from typing import BinaryIO
 
+import pyarrow as pa
 from typing_extensions import Buffer
 
 from distributary import files
@@ -22,12 +24,27 @@ from distributary.ingest.storage.stream import Upload
 class PosixFiles:
     """The files of a folder, which need not be there yet. See `contract.Files`."""
 
+    remote = False
+
     def __init__(self, root: str | os.PathLike[str]) -> None:
         """`root` is absolute."""
         self._root = os.fspath(root)
 
     def __reduce__(self) -> tuple[type[PosixFiles], tuple[str]]:
         return PosixFiles, (self._root,)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PosixFiles) and other._root == self._root
+
+    def __hash__(self) -> int:
+        return hash(self._root)
+
+    def __str__(self) -> str:
+        return self._root
+
+    def below(self, folder: str) -> PosixFiles:
+        """The files of a folder here."""
+        return PosixFiles(self._at(folder))
 
     @property
     def url(self) -> str:
@@ -43,8 +60,11 @@ class PosixFiles:
         """The file's content."""
         return Path(self._at(path)).read_bytes()
 
-    def put(self, path: str, data: Buffer) -> None:
+    def put(self, path: str, data: Buffer, *, named_later: bool = False) -> None:
         """Put a file here, in the place of what may be there."""
+        if named_later:
+            _put_in_place(_with_folder(self._at(path)), data)
+            return
         files.replace(Path(self._at(path)), _bytes(data))
 
     def put_new(self, path: str, data: Buffer, *, durable: bool = True) -> bool:
@@ -67,21 +87,24 @@ class PosixFiles:
 
     def list(self, folder: str = "", after: str = "") -> Iterator[Info]:
         """The files right in a folder, in order."""
-        first = os.fsencode(after)
-        found = [
-            entry
-            for entry in _entries(self._at(folder))
-            if os.fsencode(entry.name) > first and not files.is_temporary(entry.name)
-        ]
-        for entry in sorted(found, key=lambda entry: os.fsencode(entry.name)):
-            # Gone since it was listed, or something else than a file.
+        for entry in self._files_in(folder, after):
             with suppress(FileNotFoundError):
-                if entry.is_file():
-                    yield _info(f"{folder}/{entry.name}".lstrip("/"), entry.stat())
+                yield _info(f"{folder}/{entry.name}".lstrip("/"), entry.stat())
+
+    def names(self, folder: str = "", after: str = "") -> Iterator[str]:
+        """The names of the files right in a folder, in order, by one look at the folder."""
+        return (entry.name for entry in self._files_in(folder, after))
+
+    def has_files(self, folder: str = "") -> bool:
+        """Whether there is a file right in a folder."""
+        with _scanned(self._at(folder)) as entries:
+            return any(map(_is_file, entries))
 
     def folders(self, folder: str = "") -> Sequence[str]:
         """The names of the folders right in a folder."""
-        return sorted((entry.name for entry in _entries(self._at(folder)) if entry.is_dir()), key=os.fsencode)
+        return sorted(
+            (entry.name for entry in _entries(self._at(folder)) if _is_folder(entry)), key=os.fsencode
+        )
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete files; nothing happens to those that are not there."""
@@ -89,15 +112,46 @@ class PosixFiles:
             with suppress(FileNotFoundError, NotADirectoryError):
                 os.unlink(self._at(path))
 
-    def writer(self, path: str) -> Upload:
-        """A stream into a file that is there once it is closed. It is not synced: a loss of power may take it."""
-        target = Path(self._at(path))
-        os.makedirs(target.parent, exist_ok=True)
-        return Upload(_Draft.begun(target))
+    def clear(self, folder: str = "") -> Sequence[str]:
+        """Delete all that is in a folder; what stays, and why."""
+        try:
+            return list(_cleared(self._at(folder)))
+        except OSError as error:
+            return [str(error)]
 
-    def sweep(self, folder: str = "") -> int:
+    def make_folder(self, folder: str) -> None:
+        """Make a folder and what is missing above it."""
+        os.makedirs(self._at(folder), exist_ok=True)
+
+    def remove_folder(self, folder: str = "") -> None:
+        """Remove a folder that is empty; nothing happens to one that is not, or is not there."""
+        with suppress(OSError):
+            os.rmdir(self._at(folder))
+
+    def writer(self, path: str, *, named_later: bool = False) -> Upload:
+        """A stream into a file that is there once it is closed. It is not synced: a loss of power may take it."""
+        target = _with_folder(self._at(path))
+        if not named_later:
+            return Upload(_Draft.begun(Path(target)))
+        file = pa.OSFile(target, "wb")
+        return Upload(_InPlace(file, target), file)
+
+    def sweep(self, folder: str = "", older_than_seconds: float = 0.0) -> int:
         """How many leftovers of killed writers were removed from a folder."""
-        return files.sweep(Path(self._at(folder)), older_than_seconds=0.0)
+        return files.sweep(Path(self._at(folder)), older_than_seconds)
+
+    def rename(self, before: str, after: str) -> bool:
+        """Whether a file or folder was here to be renamed. No part of the contract, since stores cannot."""
+        try:
+            os.rename(self._at(before), self._at(after))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _files_in(self, folder: str, after: str) -> Sequence[os.DirEntry[str]]:
+        first = os.fsencode(after)
+        found = (entry for entry in _entries(self._at(folder)) if os.fsencode(entry.name) > first)
+        return sorted(filter(_is_file, found), key=lambda entry: os.fsencode(entry.name))
 
     def _at(self, path: str) -> str:
         return f"{self._root}/{checked_path(path)}" if path else self._root
@@ -128,16 +182,95 @@ class _Draft:
         self.temporary.unlink(missing_ok=True)
 
 
+@dataclass(slots=True)
+class _InPlace:
+    """A file in the making under its own name, which nobody has heard of."""
+
+    file: pa.NativeFile
+    target: str
+
+    def write(self, data: memoryview) -> None:
+        self.file.write(data)
+
+    def finish(self) -> None:
+        self.file.close()
+
+    def abandon(self) -> None:
+        self.file.close()
+        with suppress(FileNotFoundError):
+            os.unlink(self.target)
+
+
+def _put_in_place(target: str, data: Buffer) -> None:
+    try:
+        with pa.OSFile(target, "wb") as file:
+            file.write(data)
+    except OSError:
+        with suppress(FileNotFoundError):
+            os.unlink(target)
+        raise
+
+
+def _cleared(folder: str) -> Iterator[str]:
+    """Deletes all that is in a folder; what stays, and why."""
+    for entry in _entries(folder):
+        try:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _cleared(entry.path)
+                os.rmdir(entry.path)
+            else:
+                os.unlink(entry.path)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            # What is in there has been told.
+            if error.errno != ENOTEMPTY:
+                yield str(error)
+
+
+def _with_folder(target: str) -> str:
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    return target
+
+
 def _bytes(data: Buffer) -> bytes:
     return data if isinstance(data, bytes) else bytes(memoryview(data).cast("B"))
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
+    with _scanned(folder) as entries:
+        return list(entries)
+
+
+@contextmanager
+def _scanned(folder: str) -> Iterator[Iterator[os.DirEntry[str]]]:
     try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+        entries = os.scandir(folder)
+    except OSError as error:
+        if error.errno not in files.NO_FOLDER:
+            raise
+        yield iter(())
+        return
+    with entries:
+        yield entries
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    return not files.is_temporary(entry.name) and _leads_to(entry, entry.is_file)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    return _leads_to(entry, entry.is_dir)
+
+
+def _leads_to(entry: os.DirEntry[str], kind: Callable[[], bool]) -> bool:
+    """Whether an entry is of a kind; a link that leads in a circle, or where this user may not look, is of none."""
+    try:
+        return kind()
+    except OSError:
+        if not entry.is_symlink():
+            raise
+        return False
 
 
 def _info(path: str, status: os.stat_result) -> Info:

@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+import os
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from distributary.errors import SetupError
 from distributary.ingest.storage.contract import Files
 
 _FOLDER = "_probe"
+
+
+def require_usable(files: Files) -> None:
+    """A folder is made where it is missing; a store is probed. Raises SetupError as `require_put_if_absent` does."""
+    if files.remote:
+        require_put_if_absent(files)
+    else:
+        os.makedirs(files.url, exist_ok=True)
+
+
+@contextmanager
+def sign(files: Files) -> Iterator[str]:
+    """The path of a file that is here during the block: who is to write here from another machine has to see it."""
+    path = f"{_FOLDER}/{uuid.uuid4().hex}"
+    files.put(path, b"distributary looks here for what the driver has written\n", named_later=True)
+    try:
+        yield path
+    finally:
+        files.delete([path])
+        files.remove_folder(_FOLDER)
 
 
 def require_put_if_absent(files: Files) -> None:

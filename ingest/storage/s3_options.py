@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Literal
-
-from pydantic import model_validator
-from typing_extensions import Self
 
 from distributary.ingest.storage.aws_credentials import AwsCredentials
 from distributary.ingest.storage.option_types import Address, Config, Text, given
-from distributary.values import Group, OptionalFile, Secret, Wrong, WrongValues
+from distributary.values import Group, OptionalFile, Secret, Wrong
 
 
 class S3Login(Group):
@@ -31,13 +29,8 @@ class S3Login(Group):
     web_identity_token_file: OptionalFile = None
     """The file with the token that a role is taken on with, as Kubernetes mounts it."""
 
-    @model_validator(mode="after")
-    def _goes_together(self) -> Self:
-        if found := tuple(self._wrong()):
-            raise WrongValues(*found)
-        return self
-
-    def _wrong(self) -> Iterator[Wrong]:
+    def wrong(self) -> Iterator[Wrong]:
+        """What does not go together."""
         if (self.access_key_id is None) != (self.secret_access_key is None):
             yield ("access_key_id",), "a key and its secret go together; write both or neither"
         if self.session_token is not None and self.access_key_id is None:
@@ -69,16 +62,19 @@ class S3Login(Group):
         return self.web_identity_token_file is None and (self.profile or self.role_arn) is not None
 
     def credentials(self) -> AwsCredentials | None:
-        """What gives the keys that have to be asked for. Raises ConfigError where it cannot."""
-        if not self.asked_for:
-            return None
-        static = given(
-            aws_access_key_id=self.access_key_id,
-            aws_secret_access_key=self.secret_access_key,
-            aws_session_token=self.session_token,
-        )
-        keys = {name: str(value) for name, value in static.items()}
-        return AwsCredentials(keys, self.profile, self.role_arn, self.role_session_name)
+        """What gives the keys that have to be asked for, one for all in this process. Raises ConfigError where it cannot."""
+        return _credentials(self) if self.asked_for else None
+
+
+@lru_cache(maxsize=8)
+def _credentials(login: S3Login) -> AwsCredentials:
+    static = given(
+        aws_access_key_id=login.access_key_id,
+        aws_secret_access_key=login.secret_access_key,
+        aws_session_token=login.session_token,
+    )
+    keys = {name: str(value) for name, value in static.items()}
+    return AwsCredentials(keys, login.profile, login.role_arn, login.role_session_name)
 
 
 class S3Encryption(Group):
@@ -91,11 +87,10 @@ class S3Encryption(Group):
     bucket_key: bool | None = None
     """Whether one key of the bucket's saves questions to KMS."""
 
-    @model_validator(mode="after")
-    def _goes_together(self) -> Self:
+    def wrong(self) -> Iterator[Wrong]:
+        """What does not go together."""
         if self.kind == "AES256" and (self.kms_key_id is not None or self.bucket_key is not None):
-            raise WrongValues((("kind",), "a key of KMS is for aws:kms and aws:kms:dsse; write one of them"))
-        return self
+            yield ("kind",), "a key of KMS is for aws:kms and aws:kms:dsse; write one of them"
 
     def config(self) -> Config:
         """By the crate's own names."""

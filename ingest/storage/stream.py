@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 from typing_extensions import Buffer, Self
 
@@ -31,16 +31,25 @@ class Upload(io.RawIOBase):
     _draft: Draft | None = None
     _written = 0
 
-    def __init__(self, draft: Draft) -> None:
-        self._draft = draft
+    def __init__(self, draft: Draft, native: Any = None) -> None:
+        """`native` is a stream of Arrow's own into the same file, where there is one."""
+        self._draft, self._native = draft, native
+
+    @property
+    def sink(self) -> Any:
+        """What Arrow writes into: a stream of its own, which needs no interpreter for each page, or this one.
+
+        Whoever has written there closes this one, and not that.
+        """
+        return self if self._native is None else self._native
 
     def writable(self) -> bool:
         """It is for writing alone."""
         return True
 
     def tell(self) -> int:
-        """How many bytes were written."""
-        return self._written
+        """How many bytes were written; to be asked while it is open."""
+        return self._written if self._native is None else int(self._native.tell())
 
     def write(self, data: Buffer) -> int:
         """Takes in all of the data."""

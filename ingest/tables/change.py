@@ -5,8 +5,7 @@ delta-rs does it in milliseconds a table; Spark makes columns wider, and changes
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -32,6 +31,9 @@ from distributary.ingest.kafka.columns import kafka_fields, table_schema
 from distributary.ingest.pins import Coordinates
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.spark.error_classes import overflowed
+from distributary.ingest.spark.supported import SPARKS, spark_line
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables import state_by_spark as spark_tables
 from distributary.ingest.tables.conditions import quoted
 from distributary.ingest.tables.handle import is_there, opened, options
@@ -42,8 +44,13 @@ from distributary.ingest.tables.ledger import (
     QUARANTINE_SCHEMA,
 )
 from distributary.ingest.tables.log import create_actions, entry, put_entry
-from distributary.ingest.tables.state import Path, TableState, read_state, state_of
-from distributary.ingest.tables.state_by_spark import definition, spark_schema
+from distributary.ingest.tables.state import TableState, read_state, state_of
+from distributary.ingest.tables.state_by_spark import (
+    definition,
+    path_for_spark,
+    require_delta,
+    spark_schema,
+)
 
 OWN_TABLES: Mapping[str, pa.Schema] = {
     QUARANTINE_TABLE: QUARANTINE_SCHEMA,
@@ -76,8 +83,15 @@ class PlannedChange:
 class TableChanger:
     """Makes tables what they must be; all of it can be done again without harm."""
 
-    def __init__(self, tables: TableBook, spark: SparkSession | None, columns: Columns) -> None:
-        self._tables, self._spark, self._columns = tables, spark, columns
+    def __init__(
+        self,
+        tables: TableBook,
+        spark: SparkSession | None,
+        columns: Columns,
+        confirm: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`confirm` is called before tables are changed, if any is to be, and raises where this run may not."""
+        self._tables, self._spark, self._columns, self._confirm = tables, spark, columns, confirm
 
     def apply(
         self,
@@ -118,45 +132,67 @@ class TableChanger:
     def _make(self, wanted: Mapping[str, _Wanted], widened: Collection[str]) -> None:
         there = self._tables.states(wanted)
         made: dict[Layout, TableState] = {}  # by all their columns, which several tables share
+        lacking = [
+            folder
+            for folder, (layout, _) in wanted.items()
+            if folder not in there or any(differences(there[folder].layout, layout.columns))
+        ]
+        if not lacking:
+            return
+        self._confirm()
 
         def make(folder: str) -> None:
             layout, properties = wanted[folder]
             schema = layout.columns
             if folder not in there:
-                state = create(self._tables.path(folder), schema, properties, made.get(layout))
+                state = create(self._tables.place(folder), schema, properties, made.get(layout))
                 if state is not None:
                     made[layout] = state
                     self._tables.created(state)
-            elif any(differences(there[folder].layout, schema)):
-                evolve(self._tables.path(folder), schema, self._spark, widen=folder in widened)
+            else:
+                evolve(self._tables.place(folder), schema, self._spark, widen=folder in widened)
+                self._tables.changed(folder)
 
         with ThreadPoolExecutor(self._tables.threads) as pool:
-            list(pool.map(make, wanted))
+            list(pool.map(make, lacking))
 
 
-def widen_columns(spark: SparkSession, path: str, layout: pa.Schema, wanted: pa.Schema) -> bool:
+def widen_columns(spark: SparkSession, place: Files, layout: pa.Schema, wanted: pa.Schema) -> bool:
     """Makes columns of a table, whose columns are `layout`, as wide as in `wanted`, in one commit; whether any was narrower.
 
-    The table gets Delta's feature for it first, if it has it not yet. Raises CommitImpossible where Delta refuses, and
-    where the table would not be readable any more.
+    The table gets Delta's feature for it first, if it has it not yet. Raises CommitImpossible where Delta refuses, where
+    the table would not be readable any more, and where Spark is not let near it.
     """
     wider = widenings(layout, wanted)
     if not wider:
         return False
-    _require_readable(spark, path, layout, wanted, wider)
+    why = f"{', '.join('.'.join(one.path) for one in wider)} would become wider"
+    path = path_for_spark(place, why)
+    require_delta(spark, place, why)
+    _require_widening(spark, place, wider)
+    _require_readable(spark, place, layout, wanted, wider)
     table = f"delta.{quoted(path)}"
     columns = ", ".join(f"{_named(one)} TYPE {type_name(one.after)}" for one in wider)
     try:
-        if lacking := _lacking_features(spark, path, wider):
+        if lacking := _lacking_features(spark, place, wider):
             spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({', '.join(lacking)})")
         spark.sql(f"ALTER TABLE {table} ALTER COLUMN {columns}")
     except AnalysisException as error:
-        raise _impossible(path, wider, str(error).partition("\n")[0]) from None
+        raise _impossible(place, wider, str(error).partition("\n")[0]) from None
     return True
 
 
+def _require_widening(spark: SparkSession, place: Files, wider: Sequence[Widening]) -> None:
+    line = spark_line(spark.version)
+    if line is not None and not line.widens_columns:
+        able = " or ".join(one.name for one in SPARKS if one.widens_columns)
+        raise _impossible(
+            place, wider, f"Spark {line.name} goes with Delta {line.delta_revision}; Spark {able} can"
+        )
+
+
 def _require_readable(
-    spark: SparkSession, path: str, layout: pa.Schema, wanted: pa.Schema, wider: Sequence[Widening]
+    spark: SparkSession, place: Files, layout: pa.Schema, wanted: pa.Schema, wider: Sequence[Widening]
 ) -> None:
     """Delta changes no file and looks into none, and one with a date after the year 294246 cannot be read as timestamps."""
     dates = [one for one in wider if kinds.is_date(one.before)]
@@ -165,16 +201,17 @@ def _require_readable(
     tops = dict.fromkeys(one.path[0] for one in dates)
     as_wide = pa.schema([(name, retyped(layout.field(name).type, wanted.field(name).type)) for name in tops])
     casts = [sql.col(quoted(field.name)).cast(field.dataType) for field in spark_schema(as_wide)]
+    rows = spark.read.format("delta").load(path_for_spark(place)).select(casts)
     try:
-        spark.read.format("delta").load(path).select(casts).write.format("noop").mode("overwrite").save()
+        rows.write.format("noop").mode("overwrite").save()
     except (PySparkException, Py4JError) as error:
         if not overflowed(error):
             raise
-        raise _impossible(path, dates, "it holds a date after the year 294246") from None
+        raise _impossible(place, dates, "it holds a date after the year 294246") from None
 
 
-def _lacking_features(spark: SparkSession, path: str, wider: Sequence[Widening]) -> list[str]:
-    _, now = definition(spark, path)
+def _lacking_features(spark: SparkSession, place: Files, wider: Sequence[Widening]) -> list[str]:
+    _, now = definition(spark, place)
     wanted = []
     if now.configuration.get("delta.enableTypeWidening") != "true":
         wanted.append("'delta.enableTypeWidening' = 'true'")
@@ -183,10 +220,10 @@ def _lacking_features(spark: SparkSession, path: str, wider: Sequence[Widening])
     return wanted
 
 
-def _impossible(path: str, wider: Sequence[Widening], why: str) -> CommitImpossible:
+def _impossible(place: Files, wider: Sequence[Widening], why: str) -> CommitImpossible:
     names = ", ".join(".".join(one.path) for one in wider)
     return CommitImpossible(
-        f"table {path}: Delta does not let {names} become wider ({why}). Put that right in the table, or set "
+        f"table {place}: Delta does not let {names} become wider ({why}). Put that right in the table, or set "
         "policies.wider_type to `rescue`"
     )
 
@@ -202,7 +239,7 @@ _ATTEMPTS = 20
 
 
 def create(
-    path: Path, schema: pa.Schema, properties: Mapping[str, str], like: TableState | None = None
+    table: At, schema: pa.Schema, properties: Mapping[str, str], like: TableState | None = None
 ) -> TableState | None:
     """A table with these columns, all nullable, and this configuration; one that is there gets the columns it lacks.
 
@@ -210,21 +247,21 @@ def create(
     state, None for one that was there. Raises BadSchema where Delta cannot store the schema, CommitImpossible where
     the table there contradicts it.
     """
-    configuration = {**_CREATED_WITH, **properties}
-    if not is_there(path):
-        made = _created(path, schema, configuration) if like is None else _copied(path, like, configuration)
+    place, configuration = files_at(table), {**_CREATED_WITH, **properties}
+    if not is_there(place):
+        made = _created(place, schema, configuration) if like is None else _copied(place, like, configuration)
         if made is not None:
             return made
-    evolve(path, schema)
+    evolve(place, schema)
     return None
 
 
-def _created(path: Path, schema: pa.Schema, configuration: Mapping[str, str]) -> TableState | None:
+def _created(place: Files, schema: pa.Schema, configuration: Mapping[str, str]) -> TableState | None:
     try:
         handle = DeltaTable.create(
-            os.fspath(path),
+            place.url,
             storable(schema),
-            storage_options=options(path),
+            storage_options=options(place),
             configuration=configuration,
             # Keys of ours are unknown to Delta, which refuses them unless told otherwise.
             raise_if_key_not_exists=False,
@@ -232,17 +269,17 @@ def _created(path: Path, schema: pa.Schema, configuration: Mapping[str, str]) ->
             commit_properties=CommitProperties(max_commit_retries=0),
         )
     except DeltaError:  # one that appeared meanwhile is as good as ours
-        if not is_there(path):
+        if not is_there(place):
             raise
         return None
-    return state_of(handle, path)
+    return state_of(handle, place)
 
 
-def _copied(path: Path, like: TableState, configuration: Mapping[str, str]) -> TableState | None:
-    os.makedirs(os.path.join(path, "_delta_log"), exist_ok=True)
-    if not put_entry(path, 0, create_actions(entry(like.path, 0), configuration)):
+def _copied(place: Files, like: TableState, configuration: Mapping[str, str]) -> TableState | None:
+    place.make_folder("_delta_log")
+    if not put_entry(place, 0, create_actions(entry(like.place, 0), configuration)):
         return None
-    return replace(like, path=os.fspath(path), properties=configuration)
+    return replace(like, place=place, properties=configuration)
 
 
 @retry(
@@ -252,7 +289,7 @@ def _copied(path: Path, like: TableState, configuration: Mapping[str, str]) -> T
     reraise=True,
 )
 def evolve(
-    path: Path, schema: pa.Schema, spark: SparkSession | None = None, *, widen: bool = False
+    table: At, schema: pa.Schema, spark: SparkSession | None = None, *, widen: bool = False
 ) -> tuple[str, ...]:
     """Adds what `schema` has and the table lacks, in structs, list elements and map values too.
 
@@ -260,10 +297,11 @@ def evolve(
     with `widen` the type of a column that Delta can make as wide as `schema` has it, which takes Spark.
     Raises CommitImpossible where a column of the table has another type than in `schema`, or the table is gone.
     """
-    state = read_state(path, spark)
+    place = files_at(table)
+    state = read_state(place, spark)
     if state is None:
         raise CommitImpossible(
-            f"table {path} is gone, so no column can be added; run again to have it made anew"
+            f"table {place} is gone, so no column can be added; run again to have it made anew"
         )
     if widen:
         state = _with_wider_columns(state, schema, spark)
@@ -276,24 +314,24 @@ def evolve(
     merged = pa.unify_schemas([state.layout, new], promote_options="permissive")
     if state.native:
         columns = pa.schema([merged.field(name) for name in new.names])
-        opened(path).alter.add_columns(DeltaSchema.from_arrow(columns).fields)
+        opened(place).alter.add_columns(DeltaSchema.from_arrow(columns).fields)
     elif spark is not None:
-        spark_tables.add_columns(spark, state.path, merged, state.identity)
+        spark_tables.add_columns(spark, place, merged, state.identity)
     else:
         raise PipelineError(
-            f"table {path} needs Spark to take the columns {_paths(lacking)}: {state.why_not}"
+            f"table {place} needs Spark to take the columns {_paths(lacking)}: {state.why_not}"
         )
     return tuple(one.path for one in lacking)
 
 
 def _with_wider_columns(state: TableState, wanted: pa.Schema, spark: SparkSession | None) -> TableState:
     if spark is None:
-        raise PipelineError(f"table {state.path} needs Spark to have wider columns")
-    if not widen_columns(spark, state.path, state.layout, wanted):
+        raise PipelineError(f"table {state.place} needs Spark to have wider columns")
+    if not widen_columns(spark, state.place, state.layout, wanted):
         return state
-    after = read_state(state.path, spark)
+    after = read_state(state.place, spark)
     if after is None:
-        raise CommitImpossible(f"table {state.path} is gone; run again to have it made anew")
+        raise CommitImpossible(f"table {state.place} is gone; run again to have it made anew")
     return after
 
 
@@ -301,7 +339,7 @@ def _lacking(state: TableState, wanted: pa.Schema) -> list[Difference]:
     found = list(differences(state.layout, wanted))
     if contradictions := [str(one) for one in found if one.have is not None and not only_wider(one)]:
         raise CommitImpossible(
-            f"table {state.path} cannot take the columns wanted: {'; '.join(contradictions)}; it was altered by "
+            f"table {state.place} cannot take the columns wanted: {'; '.join(contradictions)}; it was altered by "
             "another hand. Change it back, or move the table away to have it made anew"
         )
     return [one for one in found if one.have is None]

@@ -13,6 +13,7 @@ from distributary.ingest.spark.error_classes import named
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.spark_commit import commit_by_writer
 from distributary.ingest.tables.transaction import TableCommit
+from distributary.values import without_logins
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,7 +81,12 @@ def _note(
         if on_commit is not None:
             on_commit(commit)
     elif isinstance(error, Exception):
-        _log.error("table %s, batch %s: %s", commit.table, commit.batch_id, named(error) or error)
+        _log.error(
+            "table %s, batch %s: %s",
+            commit.table,
+            commit.batch_id,
+            named(error) or without_logins(str(error)),
+        )
         errors.append(error)
     else:
         raise error

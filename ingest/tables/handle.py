@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import os
-
 from deltalake import DeltaTable
 
-from distributary.ingest.storage.opening import files_at
+from distributary.ingest.storage.opening import At, files_at
 
 
-def opened(table: str | os.PathLike[str]) -> DeltaTable:
+def opened(table: At) -> DeltaTable:
     """The table as it is now. Raises TableNotFoundError, and other DeltaErrors where delta-rs cannot open it."""
-    return DeltaTable(os.fspath(table), storage_options=options(table))
+    files = files_at(table)
+    return DeltaTable(files.url, storage_options=options(files))
 
 
-def is_there(table: str | os.PathLike[str]) -> bool:
+def is_there(table: At) -> bool:
     """Whether there is a table, readable or not."""
-    return DeltaTable.is_deltatable(os.fspath(table), options(table))
+    files = files_at(table)
+    return DeltaTable.is_deltatable(files.url, options(files))
 
 
-def options(table: str | os.PathLike[str]) -> dict[str, str] | None:
+def options(table: At) -> dict[str, str] | None:
     """What delta-rs needs to get there; None for a folder, which takes nothing."""
     return dict(files_at(table).options) or None

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyspark.sql import SparkSession
 
-from distributary.errors import PipelineError
+from distributary.errors import CommitImpossible, PipelineError
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.columns import payload_layout
 from distributary.ingest.pins import PinnedTable
 from distributary.ingest.settings.groups import Columns
-from distributary.ingest.storage.opening import files_at
-from distributary.ingest.tables.log import has_log, is_newest
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import At, files_at
+from distributary.ingest.tables.log import has_log, is_newest, tables_under
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.state import TableState, fixed_columns, read_state
+from distributary.ingest.tables.state_by_spark import (
+    path_for_spark,
+    require_delta,
+    snapshot,
+    transaction_version,
+)
+from distributary.ingest.tables.transaction import TableCommit, newest_batch
+from distributary.values import without_logins
+
+_Told = TypeVar("_Told")
 
 # The table property that says which value of the routing field a table is for.
 ENTITY_PROPERTY = "distributary.entity"
+
+# The one that says which pipeline made it.
+PIPELINE_PROPERTY = "distributary.pipeline"
 
 
 class TableBook:
@@ -27,7 +42,7 @@ class TableBook:
 
     def __init__(
         self,
-        root: str,
+        root: At,
         columns: Columns,
         spark: SparkSession | None,
         threads: int,
@@ -37,33 +52,52 @@ class TableBook:
 
         threads  how many tables are looked at, changed or committed side by side
         """
-        self.root, self._columns, self._spark, self.threads = root, columns, spark, threads
+        self.root: Files = files_at(root)
+        self._columns, self._spark, self.threads = columns, spark, threads
         self._native = native or NativeCommits()
         self._by_spark: dict[str, TableState | None] = {}
         self._layouts: dict[Layout, Layout] = {}
 
-    def path(self, folder: str) -> str:
+    def place(self, folder: str) -> Files:
         """Where a table is."""
-        return f"{self.root}/{folder}"
+        return self.root.below(folder)
 
-    def entities_there(self) -> dict[str, str]:
-        """Entities whose tables are there already, made by an earlier checkpoint, and their folders."""
-        folders = files_at(self.root).folders()
+    def entities_there(self, pipeline: str = "", owners: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Entities whose tables are there already, made by an earlier checkpoint of the pipeline, and their folders.
+
+        Whose a table is `owners` says, by its folder, or else the table itself; one that nobody tells of is taken for the pipeline's,
+        as are all without a name.
+        """
+        # In a store each is asked about in any case, side by side.
+        folders = self.root.folders() if self.root.remote else tables_under(self.root)
         states = self.states(folder for folder in folders if not folder.startswith((".", "_")))
-        named = {folder: state.properties.get(ENTITY_PROPERTY) for folder, state in states.items()}
+        mine = {folder: state.properties for folder, state in states.items()}
+        if pipeline:
+            mine = {
+                folder: properties
+                for folder, properties in mine.items()
+                if (owners or {}).get(folder, properties.get(PIPELINE_PROPERTY, pipeline)) == pipeline
+            }
+        named = {folder: properties.get(ENTITY_PROPERTY) for folder, properties in mine.items()}
         return {entity: folder for folder, entity in named.items() if entity is not None}
 
     def pinned(self, entities: Mapping[str, str]) -> dict[str, PinnedTable]:
-        """The tables, by folder, of these entities (`entity -> folder`); without those that are not there."""
+        """The tables, by folder, of these entities (`entity -> folder`); without those that are not there.
+
+        Raises CommitImpossible for one that only Spark could commit to, where it is not let near or has no Delta.
+        """
         folders = {folder: entity for entity, folder in entities.items()}
         return {
-            folder: PinnedTable(
-                folders[folder],
-                self._shared(payload_layout(self._columns, state.layout)),
-                fixed_columns(state),
-            )
-            for folder, state in self.states(folders).items()
+            folder: self._pinned(folders[folder], state) for folder, state in self.states(folders).items()
         }
+
+    def _pinned(self, entity: str, state: TableState) -> PinnedTable:
+        if not state.native:
+            path_for_spark(state.place, state.why_not)
+            if self._spark is not None:
+                require_delta(self._spark, state.place, state.why_not)
+        layout = self._shared(payload_layout(self._columns, state.layout))
+        return PinnedTable(entity, layout, fixed_columns(state))
 
     def readable(self, entities: Mapping[str, str]) -> tuple[dict[str, PinnedTable], dict[str, str]]:
         """The same without Spark: the tables that delta-rs can open, and why it cannot open the others."""
@@ -85,29 +119,89 @@ class TableBook:
 
     def states(self, folders: Iterable[str]) -> dict[str, TableState]:
         """The present states of those of these tables that are there."""
-        found = {folder: self._native.known(self.path(folder)) for folder in folders}
-        unknown = [folder for folder, state in found.items() if state is None and has_log(self.path(folder))]
-        if unknown:
-            with ThreadPoolExecutor(min(self.threads, len(unknown))) as pool:
-                found.update(zip(unknown, pool.map(self._look, unknown), strict=True))
+        wanted = list(folders)
+        # In a folder it takes microseconds, and less than another thread does.
+        known = self._side_by_side(self._known, wanted) if self.root.remote else map(self._known, wanted)
+        found = dict(zip(wanted, known, strict=True))
+        unknown = [folder for folder, state in found.items() if state is None]
+        if not self.root.remote:
+            unknown = [folder for folder in unknown if has_log(self.place(folder))]
+        found.update(zip(unknown, self._side_by_side(self._look, unknown), strict=True))
         return {folder: state for folder, state in found.items() if state is not None}
+
+    def _side_by_side(self, ask: Callable[[str], _Told | None], folders: Sequence[str]) -> list[_Told | None]:
+        if not folders:
+            return []
+        with ThreadPoolExecutor(min(self.threads, len(folders))) as pool:
+            return list(pool.map(ask, folders))
+
+    def _known(self, folder: str) -> TableState | None:
+        return self._native.known(self.place(folder))
+
+    def newest_batch(self, folder: str, app_id: str) -> int | None:
+        """The newest batch of an application in a table, which Spark tells where delta-rs cannot; None where there is none.
+
+        Raises PipelineError where neither can tell, as while a store does not answer.
+        """
+        place = self.place(folder)
+        try:
+            return newest_batch(place, app_id)
+        except DeltaError as error:
+            return self._newest_by_spark(place, app_id, error)
+
+    def newest_batches(self, apps: Mapping[str, str]) -> dict[str, int | None]:
+        """The same of many tables, each with its application; one that is opened for it stays so. Raises PipelineError."""
+
+        def newest(folder: str) -> int | None:
+            try:
+                return self._native.newest(self.place(folder), apps[folder])
+            except DeltaError:
+                return self.newest_batch(folder, apps[folder])
+
+        return dict(zip(apps, self._side_by_side(newest, list(apps)), strict=True))
+
+    def require_in(self, one: TableCommit) -> None:
+        """Raises TableAhead where the table has a transaction of this number by the commit of another batch."""
+        try:
+            version = self._native.state(one.place).version
+        except DeltaError:
+            return  # nobody tells what that said of itself
+        one.is_in(one.batch_id, version)
+
+    def _newest_by_spark(self, place: Files, app_id: str, error: DeltaError) -> int | None:
+        unknown = PipelineError(
+            f"table {place}: nobody can tell its newest batch ({without_logins(str(error))}); it is tried again"
+        )
+        if self._spark is None:
+            raise unknown from error
+        try:
+            current = snapshot(self._spark, place)
+        except CommitImpossible:  # Spark is not let near it
+            raise unknown from error
+        if current.version() < 0:
+            raise unknown from error
+        return transaction_version(current, app_id)
 
     def created(self, state: TableState) -> None:
         """Take note of a table that was just made."""
         self._native.created(state)
 
+    def changed(self, folder: str) -> None:
+        """Take note of a table that was just changed, which is looked at again when it is asked for."""
+        self._native.forget(self.place(folder))
+
     def _look(self, folder: str) -> TableState | None:
-        path = self.path(folder)
+        place = self.place(folder)
         try:
-            return self._native.state(path)
+            return self._native.state(place)
         except TableNotFoundError:
             return None
         except DeltaError:
-            return self._look_by_spark(path)
+            return self._look_by_spark(place)
 
-    def _look_by_spark(self, path: str) -> TableState | None:
+    def _look_by_spark(self, place: Files) -> TableState | None:
         """A table that delta-rs cannot open is read by Spark, which takes long, and only when its log has grown."""
-        state = self._by_spark.get(path)
-        if state is None or not is_newest(path, state.version):
-            state = self._by_spark[path] = read_state(path, self._spark)
+        state = self._by_spark.get(place.url)
+        if state is None or not is_newest(place, state.version):
+            state = self._by_spark[place.url] = read_state(place, self._spark)
         return state

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -18,6 +16,7 @@ from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE, CHANGES_TABLE
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
+from distributary.ingest.storage.opening import At, files_at
 
 _INSTANT = pa.timestamp("us", "UTC")
 
@@ -91,6 +90,8 @@ QUARANTINE_SCHEMA = pa.schema(
         ("entity", pa.string()),
         ("batch_id", pa.int64()),
         ("generation", pa.string()),
+        # Behind those of earlier versions, whose tables get it.
+        ("pipeline", pa.string()),
     ]
 )
 
@@ -165,13 +166,13 @@ class ChangeRow:
     after: str | None = None
 
 
-def batch_file(root: str | os.PathLike[str], row: BatchRow) -> DataFile:
+def batch_file(root: At, row: BatchRow) -> DataFile:
     """The batch's row as a file in `ledger_batches`, not yet committed."""
     plain = {name: _as_text(value) for name, value in asdict(row).items()}
     return _write(root, BATCHES_TABLE, [plain], BATCHES_SCHEMA, row.generation, row.batch_id)
 
 
-def changes_file(root: str | os.PathLike[str], rows: Sequence[ChangeRow]) -> DataFile:
+def changes_file(root: At, rows: Sequence[ChangeRow]) -> DataFile:
     """One batch's changes (at least one) as a file in `ledger_changes`, not yet committed."""
     # Not `asdict`: its deep copies take a millisecond a table, and nothing here is nested.
     plain = [{one.name: getattr(row, one.name) for one in fields(row)} for row in rows]
@@ -183,17 +184,17 @@ def _as_text(value: Any) -> Any:
 
 
 def _write(  # noqa: PLR0913, PLR0917
-    root: str | os.PathLike[str],
+    root: At,
     table: str,
     rows: list[dict[str, Any]],
     schema: pa.Schema,
     generation: str,
     batch_id: int,
 ) -> DataFile:
-    folder = Path(root, table)
-    folder.mkdir(parents=True, exist_ok=True)
-    name = file_name(generation, batch_id)
-    with pq.ParquetWriter(folder / name, schema, compression="zstd") as writer:
+    memory = pa.BufferOutputStream()
+    with pq.ParquetWriter(memory, schema, compression="zstd") as writer:
         writer.write_table(pa.Table.from_pylist(rows, schema))
     text = statistics(writer.writer.metadata, Layout(schema))
-    return DataFile(table, name, len(rows), (folder / name).stat().st_size, text)
+    name, data = file_name(generation, batch_id), memory.getvalue()
+    files_at(root).put(f"{table}/{name}", data, named_later=True)
+    return DataFile(table, name, len(rows), data.size, text)

@@ -6,19 +6,24 @@ https://github.com/delta-io/delta/blob/master/PROTOCOL.md#delta-log-entries
 from __future__ import annotations
 
 import json
-import os
+import logging
 import time
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from distributary.ingest.parquet.data_file import DataFile
-from distributary.ingest.storage.contract import Info
-from distributary.ingest.storage.opening import files_at
+from distributary.ingest.storage.contract import Files, Info
+from distributary.ingest.storage.opening import At, files_at
+
+_log = logging.getLogger(__name__)
 
 # What a log entry says of its author, beside the commit's own metadata.
 _ENGINE = "distributary"
+
+# Between a pipeline's newest commit and the newest one there may be those of maintenance and, in the ledger, of other pipelines.
+_LOOKED_BACK = 1000
 
 
 def _path(version: int) -> str:
@@ -26,22 +31,39 @@ def _path(version: int) -> str:
     return f"_delta_log/{version:020d}.json"
 
 
-def has_log(table: str | os.PathLike[str]) -> bool:
+def has_log(table: At) -> bool:
     """Whether there is a Delta log, by a look into its folder alone."""
-    return any(True for _ in files_at(table).list("_delta_log"))
+    return files_at(table).has_files("_delta_log")
 
 
-def entry_info(table: str | os.PathLike[str], version: int) -> Info | None:
+def tables_under(root: At) -> list[str]:
+    """The folders right under a root that have a Delta log, in order; one that may not be read is passed by with a warning.
+
+    Hidden ones are none: a table that `distributary resolve` put aside is one of those.
+    """
+    files = files_at(root)
+    return [folder for folder in files.folders() if not folder.startswith(".") and _is_table(files, folder)]
+
+
+def _is_table(root: Files, folder: str) -> bool:
+    try:
+        return has_log(root.below(folder))
+    except PermissionError as error:
+        _log.warning("%s/%s is passed by, since it may not be read (%s)", root.url, folder, error)
+        return False
+
+
+def entry_info(table: At, version: int) -> Info | None:
     """What tells a version's entry from every other one by its name; None where it is not there (any more)."""
     return files_at(table).info(_path(version))
 
 
-def is_newest(table: str | os.PathLike[str], version: int) -> bool:
+def is_newest(table: At, version: int) -> bool:
     """Whether this version's entry is the last one; looking for the next costs microseconds."""
     return entry_info(table, version) is not None and entry_info(table, version + 1) is None
 
 
-def put_entry(table: str | os.PathLike[str], version: int, actions: Sequence[Mapping[str, Any]]) -> bool:
+def put_entry(table: At, version: int, actions: Sequence[Mapping[str, Any]]) -> bool:
     """Make these actions the table's next version; False where somebody else has made that version already.
 
     Not synced to disk, which would take milliseconds a table: kill -9 loses nothing of it, loss of power may. Raises
@@ -51,9 +73,33 @@ def put_entry(table: str | os.PathLike[str], version: int, actions: Sequence[Map
     return files_at(table).put_new(_path(version), "".join(lines).encode(), durable=False)
 
 
-def entry(table: str | os.PathLike[str], version: int) -> list[dict[str, Any]]:
+def entry(table: At, version: int) -> list[dict[str, Any]]:
     """The actions of a version. Raises FileNotFoundError where its entry is not there (any more)."""
     return [json.loads(line) for line in files_at(table).read(_path(version)).splitlines()]
+
+
+def commit_of(
+    table: At, version: int, app_id: str, number: int
+) -> tuple[Mapping[str, Any], frozenset[str]] | None:
+    """What the commit of a transaction says of itself, and the files it added; looked for from a version of the table backwards.
+
+    None where its entry is not among the newest thousand, or was cleaned up.
+    """
+    for candidate in range(version, max(version - _LOOKED_BACK, -1), -1):
+        try:
+            actions = entry(table, candidate)
+        except FileNotFoundError:
+            return None
+        if any(_is_transaction(action.get("txn"), app_id, number) for action in actions):
+            info: Mapping[str, Any] = next(
+                (action["commitInfo"] for action in actions if "commitInfo" in action), {}
+            )
+            return info, frozenset(unquote(action["add"]["path"]) for action in actions if "add" in action)
+    return None
+
+
+def _is_transaction(action: Mapping[str, Any] | None, app_id: str, number: int) -> bool:
+    return action is not None and (action["appId"], action["version"]) == (app_id, number)
 
 
 def create_actions(
@@ -87,6 +133,8 @@ def append_actions(
         },
         "isBlindAppend": True,
         "engineInfo": _ENGINE,
+        # Its writer's own: who puts the same entry within the same millisecond is told that another was first.
+        "txnId": str(uuid.uuid4()),
         **metadata,
     }
     return [

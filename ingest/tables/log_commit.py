@@ -7,7 +7,8 @@ list of files, so that it costs more with every commit a table has had; this one
 from __future__ import annotations
 
 import logging
-import os
+import time
+import zlib
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,14 +16,22 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from distributary.errors import PipelineError
+from distributary.ingest.columns.differences import differences
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import append_actions, entry_info, put_entry
-from distributary.ingest.tables.state import Path, TableState, state_of
-from distributary.ingest.tables.transaction import TableCommit, is_in
+from distributary.ingest.tables.state import TableState, state_of
+from distributary.ingest.tables.transaction import TableCommit
+from distributary.values import without_logins
 
 _log = logging.getLogger(__name__)
 
 _ATTEMPTS = 20
+
+# How long what another machine was asked for is taken for granted between commits, which ask anew: a thousand tables
+# take seconds to be asked for.
+TRUSTED_SECONDS = 60.0
 
 # Delta's own default where a table does not say.
 _CHECKPOINT_INTERVAL = 100
@@ -30,12 +39,17 @@ _CHECKPOINT_INTERVAL = 100
 
 @dataclass(slots=True)
 class _Seen:
-    """A table at one version. `entry` tells that version's log file from another one of the same name."""
+    """A table at one version. `entry` tells that version's log file from another one of the same name; `at` is when it was looked at."""
 
     state: TableState
     entry: str | None
     handle: DeltaTable | None
     own: dict[str, int] = field(default_factory=dict)
+    at: float = field(default_factory=time.monotonic)
+
+    def trusted(self, place: Files) -> bool:
+        """Whether it is taken for granted that this is the newest version."""
+        return place.remote and time.monotonic() - self.at < TRUSTED_SECONDS
 
     def transaction(self, app_id: str) -> int | None:
         """The newest version of an application's transactions: ours since we looked, else what was there."""
@@ -55,58 +69,83 @@ class NativeCommits:
         """Makes the files part of the table under the transaction (app_id, batch_id); False when it was in already.
 
         The entry is the version after the one that was checked, so a rival in between makes the attempt start again,
-        checks included. Raises CommitImpossible where repeating can never help.
+        checks included. Raises CommitImpossible where repeating can never help, TableAhead where another log has filled the table.
         """
         for _ in range(_ATTEMPTS):
             seen = self._checked(one)
-            if is_in(seen.transaction(one.app_id), one.batch_id):
+            if one.is_in(seen.transaction(one.app_id), seen.state.version):
                 return False
             _require_fit(seen.state, one)
-            if put_entry(one.path, seen.state.version + 1, _actions(one)):
+            if put_entry(one.place, seen.state.version + 1, _actions(one)):
                 self._advance(seen, one)
                 return True
-            del self._seen[one.path]
+            del self._seen[one.place.url]
         raise PipelineError(
-            f"table {one.path}, batch {one.batch_id}: {_ATTEMPTS} times another writer was first; it is tried again"
+            f"table {one.place}, batch {one.batch_id}: {_ATTEMPTS} times another writer was first; it is tried again"
         )
 
-    def state(self, path: Path) -> TableState:
+    def state(self, table: At) -> TableState:
         """What the table is now. Raises TableNotFoundError, and other DeltaErrors where delta-rs cannot open it."""
-        return self._look(os.fspath(path)).state
+        return self._look(files_at(table)).state
 
-    def known(self, path: Path) -> TableState | None:
-        """What the table is now if that can be told without opening it, which is nearly always."""
-        seen = self._seen.get(folder := os.fspath(path))
-        return seen.state if seen is not None and _is_newest(folder, seen) else None
+    def newest(self, table: At, app_id: str) -> int | None:
+        """The newest transaction of an application in the table; None without any, and without a table. Raises DeltaError."""
+        try:
+            return self._look(files_at(table)).transaction(app_id)
+        except TableNotFoundError:
+            return None
+
+    def known(self, table: At) -> TableState | None:
+        """What the table is now if that can be told without opening it, which is nearly always.
+
+        Of a table on another machine, what it was a minute ago.
+        """
+        place = files_at(table)
+        seen = self._seen.get(place.url)
+        if seen is None:
+            return None
+        return seen.state if seen.trusted(place) or _is_newest(place, seen) else None
 
     def created(self, state: TableState) -> None:
         """Take note of a table that was just made, so that it need not be opened."""
-        self._seen[state.path] = _Seen(state, _identity(state.path, state.version), None)
+        self._seen[state.place.url] = _Seen(state, _identity(state.place, state.version), None)
 
-    def _look(self, folder: str) -> _Seen:
-        seen = self._seen.get(folder)
-        if seen is None or not _is_newest(folder, seen):
-            seen = self._seen[folder] = _look_at(folder)
+    def forget(self, table: At) -> None:
+        """Take note that a table is not what it was."""
+        self._seen.pop(files_at(table).url, None)
+
+    def _look(self, place: Files, *, newest: bool = True) -> _Seen:
+        seen = self._seen.get(place.url)
+        if seen is None or not (_is_newest(place, seen) if newest else _is_there(place, seen)):
+            seen = self._seen[place.url] = _look_at(place)
         return seen
 
     def _checked(self, one: TableCommit) -> _Seen:
         try:
-            return self._look(one.path)
+            # A later entry is met with by putting ours, which saves a request.
+            seen = self._look(one.place, newest=not one.place.remote)
+            # Unless the table grew in one: what it was before could never take these files.
+            stale = one.place.remote and not _fits(seen.state, one)
+            return self._look(one.place) if stale else seen
         except TableNotFoundError:
             raise one.impossible("there is no Delta table any more") from None
 
     def _advance(self, seen: _Seen, one: TableCommit) -> None:
         seen.state = replace(seen.state, version=seen.state.version + 1)
         seen.own[one.app_id] = one.batch_id
-        seen.entry = _identity(one.path, seen.state.version)
+        seen.entry, seen.at = _identity(one.place, seen.state.version), time.monotonic()
         interval = int(seen.state.properties.get("delta.checkpointInterval", _CHECKPOINT_INTERVAL))
-        if seen.state.version % interval == 0:
-            _checkpoint(one.path)
+        if (seen.state.version + _shift(one)) % interval == 0:
+            _checkpoint(one.place)
 
 
-def _look_at(folder: str) -> _Seen:
-    handle = opened(folder)
-    return _Seen(state_of(handle, folder), _identity(folder, handle.version()), handle)
+def _look_at(place: Files) -> _Seen:
+    handle = opened(place)
+    return _Seen(state_of(handle, place), _identity(place, handle.version()), handle)
+
+
+def _fits(state: TableState, one: TableCommit) -> bool:
+    return state.native and not any(differences(state.layout, one.schema))
 
 
 def _require_fit(state: TableState, one: TableCommit) -> None:
@@ -120,21 +159,37 @@ def _actions(one: TableCommit) -> list[dict[str, Any]]:
     return append_actions(found, one.app_id, one.batch_id, one.metadata)
 
 
-def _is_newest(folder: str, seen: _Seen) -> bool:
-    """Looking for the next log entry costs microseconds; a table made anew has another file by this name."""
-    same = seen.entry is not None and _identity(folder, seen.state.version) == seen.entry
-    return same and entry_info(folder, seen.state.version + 1) is None
+def _is_newest(place: Files, seen: _Seen) -> bool:
+    """Looking for the next log entry costs microseconds."""
+    newest = _is_there(place, seen) and entry_info(place, seen.state.version + 1) is None
+    if newest:
+        seen.at = time.monotonic()
+    return newest
 
 
-def _identity(folder: str, version: int) -> str | None:
+def _is_there(place: Files, seen: _Seen) -> bool:
+    """Whether the version's entry is there yet; a table made anew has another file by this name."""
+    return seen.entry is not None and _identity(place, seen.state.version) == seen.entry
+
+
+def _identity(place: Files, version: int) -> str | None:
     """What tells a log entry from every other file; None where it was cleaned up after a checkpoint."""
-    info = entry_info(folder, version)
+    info = entry_info(place, version)
     return None if info is None else info.tag
 
 
-def _checkpoint(folder: str) -> None:
+def _shift(one: TableCommit) -> int:
+    """Far away a checkpoint takes a hundred requests: tables that began together take turns."""
+    return zlib.crc32(one.table.encode()) if one.place.remote else 0
+
+
+def _checkpoint(place: Files) -> None:
     """Readers open faster with it; the commit is in without it, and so never fails for it."""
     try:
-        opened(folder).create_checkpoint()
+        opened(place).create_checkpoint()
     except (DeltaError, OSError) as error:
-        _log.warning("table %s: no checkpoint was written (%s); the next one will do", folder, error)
+        _log.warning(
+            "table %s: no checkpoint was written (%s); the next one will do",
+            place,
+            without_logins(str(error)),
+        )

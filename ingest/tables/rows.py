@@ -15,15 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import SparkContext
 from pyspark.sql import functions as sql
-from pyspark.sql.classic.column import Column as ClassicColumn
-from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 
 from distributary.ingest.columns.differences import retyped
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.spark.error_classes import named, refused_row
+from distributary.ingest.spark.java_objects import column_of, expression_of, frame_of
+from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.conditions import quoted
 from distributary.ingest.tables.state import TableState
-from distributary.ingest.tables.state_by_spark import spark_schema
+from distributary.ingest.tables.state_by_spark import path_for_spark, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -46,7 +46,6 @@ class Offender:
 
 def offenders(
     spark: SparkSession,
-    path: str,
     files: Sequence[DataFile],
     state: TableState,
     place: tuple[str, str, str] = KAFKA_PLACE,
@@ -57,7 +56,7 @@ def offenders(
     """
     if not files or not state.checks:
         return []
-    rows = _whole_rows(_one_by_one(spark), state, files, path)
+    rows = _whole_rows(_one_by_one(spark), state, files)
     where = [sql.col(quoted(name)) for name in place]
     numbers = sql.array_compact(sql.array([_if_failed(*check) for check in enumerate(state.checks, 1)]))
     found = rows.select(*where, numbers.alias("failed")).where(sql.size("failed") > 0).collect()
@@ -89,7 +88,7 @@ def _local(row: DataFrame) -> DataFrame:
     """One row, held by the driver, which works out itself what is asked of it: a task that fails logs the row's values."""
     session = row.sparkSession
     held = session._jsparkSession.createDataFrame(row._jdf.takeAsList(1), row._jdf.schema())
-    return ClassicFrame(held, session)
+    return frame_of(held, session)
 
 
 def _one_by_one(spark: SparkSession) -> SparkSession:
@@ -114,20 +113,24 @@ def _tried(value: Column) -> Column:
     jvm = SparkContext._jvm
     if jvm is None:
         raise ValueError("a column is made without a Spark session")
-    columns = jvm.org.apache.spark.sql.classic.ExpressionUtils
-    tried = jvm.org.apache.spark.sql.catalyst.expressions.TryEval(columns.expression(value._jc))
-    return ClassicColumn(columns.column(tried))
+    return column_of(jvm, jvm.org.apache.spark.sql.catalyst.expressions.TryEval(expression_of(jvm, value)))
 
 
-def _whole_rows(spark: SparkSession, state: TableState, files: Sequence[DataFile], path: str) -> DataFrame:
+def _whole_rows(spark: SparkSession, state: TableState, files: Sequence[DataFile]) -> DataFrame:
     """The files' rows with every column of the table, NULL where the files have none or its expression fails."""
-    schema = pa.unify_schemas(
-        [pq.read_schema(f"{path}/{file.name}") for file in files], promote_options="permissive"
-    )
+    schemas = [_schema_of(state.place, file) for file in files]
+    schema = pa.unify_schemas(schemas, promote_options="permissive")
     frame = rows_for_table(spark, state, files, schema, _tried)
     return frame.select(
         "*", *(_absent(state, field) for field in state.layout if field.name not in frame.columns)
     )
+
+
+def _schema_of(table: Files, file: DataFile) -> pa.Schema:
+    if table.remote:
+        return pq.read_schema(pa.BufferReader(table.read(file.name)))
+    # Only its end is read, which the seam has no word for.
+    return pq.read_schema(f"{table.url}/{file.name}")
 
 
 def _absent(state: TableState, field: pa.Field) -> Column:
@@ -153,14 +156,15 @@ def rows_for_table(
     `schema` is the files'; a column that a file lacks is NULL. Columns that the writer numbers itself are left out.
     `generated` is given each generated column, and makes of it what becomes of a failure.
     """
-    frame = files_frame(spark, state.path, files, schema)
+    frame = files_frame(spark, state.place, files, schema)
     return frame.select(
         [_column(state, field, generated) for field in schema if field.name not in state.identity]
     )
 
 
-def files_frame(spark: SparkSession, folder: str, files: Sequence[DataFile], schema: pa.Schema) -> DataFrame:
-    """The files' rows as they are."""
+def files_frame(spark: SparkSession, table: Files, files: Sequence[DataFile], schema: pa.Schema) -> DataFrame:
+    """The files' rows as they are. Raises CommitImpossible as `path_for_spark` does."""
+    folder = path_for_spark(table)
     paths = [f"{folder}/{file.name}" for file in files]
     return spark.read.schema(spark_schema(schema)).parquet(*paths)
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from distributary.errors import SumsDisagree
 from distributary.ingest.columns.differences import differences, only_wider
 from distributary.ingest.spark.error_classes import refused_row
-from distributary.ingest.storage.opening import files_at
+from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables import state_by_spark as spark_tables
 from distributary.ingest.tables.log import entry
 from distributary.ingest.tables.rows import rows_for_table
 from distributary.ingest.tables.state import read_state
-from distributary.ingest.tables.transaction import TableCommit, is_in
+from distributary.ingest.tables.transaction import TableCommit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,20 +28,20 @@ def commit_by_writer(spark: SparkSession, one: TableCommit) -> bool:
     """Writes the files' rows to the table under the transaction (app_id, batch_id); False when it was in already.
 
     The files are removed once the rows are in. Raises CommitImpossible where repeating can never help, and SumsDisagree
-    where the table then has other than the files' rows.
+    where the table then has other than the files' rows; TableAhead where another log has filled the table.
     """
     before = _snapshot(spark, one)
-    new = not is_in(spark_tables.transaction_version(before, one.app_id), one.batch_id)
+    new = not one.is_in(spark_tables.transaction_version(before, one.app_id), before.version())
     if new:
         _write(_rows(spark, one), one)
-        after = spark_tables.snapshot(spark, one.path)
+        after = spark_tables.snapshot(spark, one.place)
         _require_rows(one, range(before.version() + 1, after.version() + 1))
-    files_at(one.path).delete(file.name for file in one.files)
+    one.place.delete(file.name for file in one.files)
     return new
 
 
 def _snapshot(spark: SparkSession, one: TableCommit) -> Any:
-    current = spark_tables.snapshot(spark, one.path)
+    current = spark_tables.snapshot(spark, one.place)
     if current.version() < 0:
         raise one.impossible("there is no Delta table any more")
     return current
@@ -51,7 +51,7 @@ def _rows(spark: SparkSession, one: TableCommit) -> DataFrame:
     """The files' rows, each column of the type that the table has for it; the writer fills in the missing ones."""
     for file in one.files:
         one.require_file(file)
-    state = read_state(one.path, spark)
+    state = read_state(one.place, spark)
     if state is None:
         raise one.impossible("there is no Delta table any more")
     unfit = [
@@ -65,7 +65,9 @@ def _rows(spark: SparkSession, one: TableCommit) -> DataFrame:
 def _write(rows: DataFrame, one: TableCommit) -> None:
     writer = rows.write.format("delta").mode("append").option("userMetadata", json.dumps(dict(one.metadata)))
     try:
-        writer.option("txnAppId", one.app_id).option("txnVersion", str(one.batch_id)).save(one.path)
+        writer.option("txnAppId", one.app_id).option("txnVersion", str(one.batch_id)).save(
+            spark_tables.path_for_spark(one.place)
+        )
     except Exception as error:
         if why := refused_row(error):
             # Delta's message quotes the row.
@@ -77,20 +79,20 @@ def _require_rows(one: TableCommit, versions: Iterable[int]) -> None:
     """Compared with what the commit of this transaction says of itself."""
     wanted = sum(file.rows for file in one.files)
     for version in versions:
-        actions = _actions(one.path, version)
+        actions = _actions(one.place, version)
         if actions.get("txn", {}).get("appId") == one.app_id and actions["txn"]["version"] == one.batch_id:
             written = int(actions["commitInfo"]["operationMetrics"]["numOutputRows"])
             if written != wanted:
                 raise SumsDisagree(
-                    f"table {one.path}: version {version} has {written} rows of batch {one.batch_id}, its files {wanted}; "
+                    f"table {one.place}: version {version} has {written} rows of batch {one.batch_id}, its files {wanted}; "
                     "compare the two and `RESTORE` the table, then let `distributary resolve` decide"
                 )
             return
     raise SumsDisagree(
-        f"table {one.path}: Spark's writer reported no error, yet batch {one.batch_id} is not in; run again"
+        f"table {one.place}: Spark's writer reported no error, yet batch {one.batch_id} is not in; run again"
     )
 
 
-def _actions(folder: str, version: int) -> dict[str, Any]:
+def _actions(table: Files, version: int) -> dict[str, Any]:
     """The last action of each kind in a commit."""
-    return {kind: action for line in entry(folder, version) for kind, action in line.items()}
+    return {kind: action for line in entry(table, version) for kind, action in line.items()}

@@ -6,7 +6,6 @@ delta-rs tells it in milliseconds a table; Spark does for tables whose features 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,15 +19,16 @@ from pyarrow import fs
 from distributary.errors import PipelineError
 from distributary.ingest.columns.layout import SOURCE
 from distributary.ingest.columns.table_and_column_names import words_of
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables import conditions as native_conditions
 from distributary.ingest.tables import state_by_spark as spark_tables
 from distributary.ingest.tables.conditions import Definition
 from distributary.ingest.tables.handle import opened
+from distributary.values import without_logins
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-Path = str | os.PathLike[str]
 
 # Delta's field metadata are texts.
 _SOURCE = SOURCE.decode()
@@ -38,7 +38,7 @@ _SOURCE = SOURCE.decode()
 class TableState:
     """One Delta table at one version.
 
-    path        the table's folder
+    place       the table's folder, open
     version     the Delta version this was read at
     layout      all columns, the Kafka ones included; metadata `distributary.source` where a column was renamed
     why_not     in words why delta-rs may not append to it; empty where it may
@@ -48,7 +48,7 @@ class TableState:
     properties  the table's configuration, such as `distributary.entity`
     """
 
-    path: str
+    place: Files
     version: int
     layout: pa.Schema
     why_not: str
@@ -63,26 +63,27 @@ class TableState:
         return not self.why_not
 
 
-def read_state(path: Path, spark: SparkSession | None = None) -> TableState | None:
+def read_state(table: At, spark: SparkSession | None = None) -> TableState | None:
     """The table's state now; None where there is no table.
 
     Raises PipelineError for a table that delta-rs cannot open when no `spark` is given to read it with.
     """
+    place = files_at(table)
     try:
-        return state_of(opened(path), path)
+        return state_of(opened(place), place)
     except TableNotFoundError:
         return None
     except DeltaError as error:
         if spark is None:
             raise PipelineError(
-                f"table {path}: delta-rs cannot open it ({error}); it needs Spark to be read"
+                f"table {place}: delta-rs cannot open it ({without_logins(str(error))}); it needs Spark to be read"
             ) from error
-        version, definition = spark_tables.definition(spark, os.fspath(path))
+        version, definition = spark_tables.definition(spark, place)
         reason = native_conditions.why_not_native(definition) or "delta-rs cannot open it"
-        return _state(path, version, definition, reason)
+        return _state(place, version, definition, reason)
 
 
-def state_of(handle: DeltaTable, path: Path) -> TableState:
+def state_of(handle: DeltaTable, place: Files) -> TableState:
     """The state of the very version that `handle` holds."""
     metadata, protocol = handle.metadata(), handle.protocol()
     definition = Definition(
@@ -92,12 +93,12 @@ def state_of(handle: DeltaTable, path: Path) -> TableState:
         writer_version=protocol.min_writer_version,
         features=frozenset((protocol.writer_features or []) + (protocol.reader_features or [])),
     )
-    return _state(path, handle.version(), definition, native_conditions.why_not_native(definition))
+    return _state(place, handle.version(), definition, native_conditions.why_not_native(definition))
 
 
-def _state(path: Path, version: int, definition: Definition, why_not: str) -> TableState:
+def _state(place: Files, version: int, definition: Definition, why_not: str) -> TableState:
     return TableState(
-        path=os.fspath(path),
+        place=place,
         version=version,
         layout=_layout(definition),
         why_not=why_not,
@@ -151,11 +152,14 @@ def _expressions(state: TableState) -> Iterator[str]:
     yield from state.generated.values()
 
 
-def table_folder(table: DeltaTable) -> fs.FileSystem:
+def table_folder(table: DeltaTable) -> fs.FileSystem | None:
     """Where a table's files are, for `to_pyarrow_dataset`, `to_pyarrow_table` and Arrow's own datasets.
 
     Left to itself, delta-rs has Arrow's threads call Python for each read. Those that read ahead of somebody who stops
-    early are then without an interpreter when the process ends, and hang it or abort it.
+    early are then without an interpreter when the process ends, and hang it or abort it. None, which leaves it to itself,
+    where Arrow would need options of its own to get there.
     """
+    if not table.table_uri.startswith("file:"):
+        return None
     root, path = fs.FileSystem.from_uri(table.table_uri)
     return fs.SubTreeFileSystem(path, root)

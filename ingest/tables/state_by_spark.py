@@ -10,21 +10,62 @@ import pyarrow as pa
 from deltalake import Schema as DeltaSchema
 from pyspark.sql.types import StructType
 
+from distributary.errors import CommitImpossible
+from distributary.ingest.spark.delta import why_no_delta
+from distributary.ingest.storage.opening import At
+from distributary.ingest.storage.place import Place
 from distributary.ingest.tables.conditions import Definition, identity_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def snapshot(spark: SparkSession, path: str) -> Any:
-    """Delta's `Snapshot` (a Java object) of the table's newest version."""
+_WHY = "it is more than delta-rs masters"
+
+
+def path_for_spark(table: At, why: str = _WHY) -> str:
+    """A table's path as Spark and its Delta library take it; `why` says what they are needed for.
+
+    Raises CommitImpossible where they are not let near a table: on S3, where their commits are no put-if-absent, and by
+    a URL that does not name Azure's account. https://docs.delta.io/latest/delta-storage.html
+    """
+    place = Place.parse(str(table))
+    if place.kind == "s3":
+        raise CommitImpossible(
+            f"table {place}: {why}. That takes Spark's own writer, which on S3 may replace an entry of the table's log that "
+            "somebody else put there at the same time, and neither would be told. Take it from the table, or keep the tables "
+            "in a folder, Azure, Google Cloud Storage or HDFS; and set policies.wider_type to `rescue`"
+        )
+    if place.scheme == "az":
+        raise CommitImpossible(
+            f"table {place}: {why}. That takes Spark, which needs the account in the URL; write "
+            "abfss://container@account.dfs.core.windows.net/... for sink.root"
+        )
+    return str(place)
+
+
+def require_delta(spark: SparkSession, table: At, why: str = _WHY) -> None:
+    """Raises CommitImpossible where this session's Spark has no Delta; `why` says what a table needs it for."""
+    if lacking := why_no_delta(spark):
+        raise CommitImpossible(
+            f"table {Place.parse(str(table))}: {why}. That takes Delta in Spark, and {lacking}"
+        )
+
+
+def snapshot(spark: SparkSession, table: At) -> Any:
+    """Delta's `Snapshot` (a Java object) of the table's newest version.
+
+    Raises CommitImpossible as `path_for_spark` and `require_delta` do.
+    """
+    path = path_for_spark(table)
+    require_delta(spark, table)
     log = spark._jvm.org.apache.spark.sql.delta.DeltaLog  # type: ignore[union-attr]
     return log.forTableWithSnapshot(spark._jsparkSession, path)._2()
 
 
-def definition(spark: SparkSession, path: str) -> tuple[int, Definition]:
+def definition(spark: SparkSession, table: At) -> tuple[int, Definition]:
     """The table's version and what its log says about it."""
-    current = snapshot(spark, path)
+    current = snapshot(spark, table)
     protocol = json.loads(current.protocol().json())["protocol"]
     features = protocol.get("writerFeatures", []) + protocol.get("readerFeatures", [])
     metadata = json.loads(current.metadata().json())["metaData"]
@@ -48,13 +89,13 @@ def spark_schema(schema: pa.Schema) -> StructType:
     return StructType.fromJson(json.loads(DeltaSchema.from_arrow(schema).to_json()))
 
 
-def add_columns(spark: SparkSession, path: str, merged: pa.Schema, identity: Collection[str]) -> None:
+def add_columns(spark: SparkSession, table: At, merged: pa.Schema, identity: Collection[str]) -> None:
     """Makes `merged`, which holds all the table has, the table's schema.
 
     An empty append that merges schemas: ALTER TABLE would lose the field metadata. Identity columns, which no writer
     may give values for, are left out of it.
     """
-    _, now = definition(spark, path)
+    _, now = definition(spark, table)
     identity = identity_columns(now)
     frame = spark.createDataFrame([], spark_schema(pa.schema([f for f in merged if f.name not in identity])))
-    frame.write.format("delta").mode("append").option("mergeSchema", "true").save(path)
+    frame.write.format("delta").mode("append").option("mergeSchema", "true").save(path_for_spark(table))

@@ -2,54 +2,122 @@
 
 from __future__ import annotations
 
-import os
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 from deltalake.exceptions import TableNotFoundError
 
-from distributary.errors import CommitImpossible
+from distributary.errors import CommitImpossible, TableAhead
 from distributary.ingest.columns.differences import differences
 from distributary.ingest.parquet.data_file import DataFile
-from distributary.ingest.storage.contract import Info
-from distributary.ingest.storage.opening import files_at
+from distributary.ingest.storage.contract import Files, Info
+from distributary.ingest.storage.opening import At
 from distributary.ingest.tables.handle import opened
+from distributary.ingest.tables.log import commit_of
+
+# What a commit says of itself, beside what Delta has fields for.
+GENERATION, LINEAGE = "distributary.generation", "distributary.lineage"
+
+BATCH, OFFSETS = "distributary.batch_id", "distributary.offsets"
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """What makes a repeat of a commit harmless.
+
+    app_id    the application's id, which no other log has
+    batch_id  the transaction's version
+    metadata  what the commit says of itself
+    before    the newest batch that the log had before this one; None where any before it may be the table's newest
+    """
+
+    app_id: str
+    batch_id: int
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    before: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TableCommit:
     """One table's part of a batch.
 
-    table     the table's folder, relative to the sink's root
-    path      that folder from the root of the file system
-    files     what becomes part of the table
-    schema    the files' schema
-    app_id    with batch_id the transaction that makes a repeat harmless
-    metadata  what the commit says of itself
-    native    by an entry in the log, not by Spark's writer
+    table        the table's folder, relative to the sink's root
+    place        that folder, open
+    files        what becomes part of the table
+    schema       the files' schema
+    transaction  by which it is in once
+    native       by an entry in the log, not by Spark's writer
     """
 
     table: str
-    path: str
+    place: Files
     files: Sequence[DataFile]
     schema: pa.Schema
-    app_id: str
-    batch_id: int
-    metadata: Mapping[str, str]
+    transaction: Transaction
     native: bool
+
+    @property
+    def app_id(self) -> str:
+        """The application's id."""
+        return self.transaction.app_id
+
+    @property
+    def batch_id(self) -> int:
+        """The batch's number."""
+        return self.transaction.batch_id
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """What the commit says of itself."""
+        return self.transaction.metadata
+
+    def is_in(self, newest: int | None, version: int) -> bool:
+        """Whether the batch is in the table, whose newest transaction of the application at this version is `newest`; None: it has none.
+
+        Raises TableAhead where that is of a batch that its log did not have before this one: then the log is not what filled the table.
+        """
+        mine = self.transaction
+        if newest is None or (newest < mine.batch_id and (mine.before is None or newest <= mine.before)):
+            return False
+        if newest == mine.batch_id and self._is_told(version):
+            return True
+        what = (
+            f"batch {newest} already"
+            if newest != mine.batch_id
+            else f"a batch {newest} of other offsets or files"
+        )
+        raise TableAhead(
+            f"table {self.place} has {what}, and this log only now comes to batch {mine.batch_id}: its checkpoint was put back "
+            "from an older copy, or a copy of it is run somewhere else. Run one alone; where the newest one is gone, go on with a new "
+            "checkpoint and `start: from_tables`"
+        )
+
+    def _is_told(self, version: int) -> bool:
+        """Whether the commit of this number is this batch's; one that nobody has any more is not doubted.
+
+        By its files, too, since a sweep leaves none that the batch does not name; Spark's writer has files of its own.
+        """
+        found = commit_of(self.place, version, self.app_id, self.batch_id)
+        if found is None:
+            return True
+        info, names = found
+        same = not self.native or names == {file.name for file in self.files}
+        return same and _offsets(told_by(info)) == _offsets(self.metadata)
 
     def impossible(self, why: str) -> CommitImpossible:
         """The error for a table that can never take its files of this batch."""
         return CommitImpossible(
-            f"table {self.path} cannot take its files of batch {self.batch_id}: {why}. Put that right and run again, "
+            f"table {self.place} cannot take its files of batch {self.batch_id}: {why}. Put that right and run again, "
             "or let `distributary resolve` decide what becomes of them",
             (self.table,),
         )
 
     def require_file(self, file: DataFile) -> Info:
         """What there is to tell of the file; CommitImpossible where it is gone or has another size than when it was written."""
-        info = files_at(self.path).info(file.name)
+        info = self.place.info(file.name)
         if info is None:
             raise self.impossible(f"file {file.name} is gone")
         if info.size != file.bytes:
@@ -62,14 +130,34 @@ class TableCommit:
             raise self.impossible("; ".join(found))
 
 
+def told_by(info: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a commit of ours says of itself, by its `commitInfo`: delta-rs keeps it beside its own fields, Spark as JSON text."""
+    if GENERATION in info:
+        return info
+    try:
+        told = json.loads(info.get("userMetadata") or "null")
+    except ValueError:
+        return info
+    return told if isinstance(told, dict) and GENERATION in told else info
+
+
+def _offsets(told: Mapping[str, Any]) -> Any:
+    return json.loads(told.get(OFFSETS) or "null")
+
+
 def is_in(newest: int | None, batch_id: int) -> bool:
     """Whether a batch is in a table whose newest transaction of the same application is this one; None: it has none."""
     return newest is not None and newest >= batch_id  # 0 is a version
 
 
-def is_committed(path: str | os.PathLike[str], app_id: str, batch_id: int) -> bool:
-    """Whether the transaction (app_id, batch_id) is in the table here. Raises DeltaError where delta-rs cannot open it."""
+def newest_batch(table: At, app_id: str) -> int | None:
+    """The newest batch of an application in the table; None where there is none. Raises DeltaError where delta-rs cannot open it."""
     try:
-        return is_in(opened(path).transaction_version(app_id), batch_id)
+        return opened(table).transaction_version(app_id)
     except TableNotFoundError:
-        return False
+        return None
+
+
+def is_committed(table: At, app_id: str, batch_id: int) -> bool:
+    """Whether the transaction (app_id, batch_id) is in the table. Raises DeltaError where delta-rs cannot open it."""
+    return is_in(newest_batch(table, app_id), batch_id)

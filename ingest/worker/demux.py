@@ -31,9 +31,13 @@ def demultiplex(pins: Pins) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = Demultiplexer(pins)
-        for batch in batches:
-            task.take(batch)
-        report = task.finish()
+        try:
+            for batch in batches:
+                task.take(batch)
+            report = task.finish()
+        except BaseException:
+            task.abandon()
+            raise
         context = TaskContext.get()
         report.retried = context is not None and context.attemptNumber() > 0
         yield to_batch(report)
@@ -75,6 +79,10 @@ class Demultiplexer:
     def finish(self) -> TaskReport:
         """Write what is still in memory and give the account."""
         return self._task.finish()
+
+    def abandon(self) -> None:
+        """Give up: nothing of this task is wanted any more."""
+        self._task.abandon()
 
     def _without_unknown_keys(self, raw: pa.RecordBatch, keys: LookedAt, rows: Rows) -> Rows:
         """Records whose key names a schema that is not known wait for the driver to ask for it."""

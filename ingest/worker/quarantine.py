@@ -94,6 +94,7 @@ class Quarantine:
             "entity": pa.array(refused.entities, pa.string()),
             "batch_id": pa.repeat(pa.scalar(self._pins.batch.id, pa.int64()), count),
             "generation": pa.repeat(pa.scalar(self._pins.batch.generation), count),
+            "pipeline": pa.repeat(pa.scalar(self._pins.batch.pipeline), count),
         }
         arrays = [columns[field.name].cast(field.type) for field in QUARANTINE_SCHEMA]
         return pa.RecordBatch.from_arrays(arrays, schema=QUARANTINE_SCHEMA)

@@ -134,7 +134,7 @@ class Files(_Part):
 class Questions(_Part):
     """Rows that have no place yet, and what the driver is asked because of them. The next pass takes them up.
 
-    aside      files of rows set aside
+    aside      names of files of rows set aside
     waiting    how many rows those are
     records    record types the pins do not cover, with the rows that wait for an answer
     keys       the same for the schemas of keys

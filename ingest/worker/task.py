@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -18,7 +17,10 @@ from distributary.ingest.columns.table_and_column_names import QUARANTINE_TABLE
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.kafka.offset_spans import place_of
 from distributary.ingest.parquet.buffers import Chunk, TableBuffers
+from distributary.ingest.parquet.uploads import give_up
 from distributary.ingest.pins import Pins
+from distributary.ingest.storage.opening import At, files_at
+from distributary.ingest.storage.stream import Upload
 from distributary.ingest.tables.ledger import (
     QUARANTINE_SCHEMA,
 )
@@ -43,11 +45,15 @@ class Task:
         self.report = TaskReport()
         self.book = EntityBook(pins)
         self._buffers = TableBuffers(
-            pins.batch.root, pins.batch.generation, pins.batch.id, pins.rules.worker_bytes, self._columns_of
+            pins.batch.root,
+            pins.batch.generation,
+            pins.batch.made_for,
+            pins.rules.worker_bytes,
+            self._columns_of,
         )
         self.chunk = Chunk(self._buffers, self.book.folders, pins.rules.worker_bytes // 4)
         self.quarantine = Quarantine(pins, self._buffers, self.report)
-        self._aside = AsideFile(pins.batch.aside)
+        self._aside = AsideFiles(pins.batch.aside)
         self._readers: dict[int, RecordReader] = {}
         self._met: dict[int, set[int]] = {}
         # With Kafka's columns, by the payload's: a thousand tables share a few.
@@ -95,6 +101,11 @@ class Task:
         self.report.questions.keys = Counter(dict(self.report.questions.keys.most_common(most)))
         return self.report
 
+    def abandon(self) -> None:
+        """Give up: nothing of this task is wanted any more."""
+        self._buffers.abandon()
+        self._aside.abandon()
+
     def _columns_of(self, folder: str) -> Layout:
         """All columns of this table's file as of now."""
         if folder == QUARANTINE_TABLE:
@@ -122,23 +133,41 @@ def tally(counts: Counter[T], names: Sequence[T], found: Sequence[int]) -> None:
         counts.update(dict(kept))
 
 
-class AsideFile:
-    """A Parquet file of raw records in the batch's own folder, made only if there is something to set aside."""
+# Where a file of records set aside ends and the next begins: who takes them up again may have to hold a whole one.
+_ASIDE_BYTES = 64 * 2**20
 
-    def __init__(self, folder: str) -> None:
-        self._path = f"{folder}/{uuid.uuid4().hex}.parquet"
+
+class AsideFiles:
+    """Parquet files of raw records in the batch's own place, made only if there is something to set aside."""
+
+    def __init__(self, place: At) -> None:
+        self._place, self._names = files_at(place), list[str]()
+        self._stream: Upload | None = None
         self._writer: pq.ParquetWriter | None = None
 
     def add(self, records: pa.RecordBatch) -> None:
         """Set these records aside."""
-        if self._writer is None:
-            os.makedirs(os.path.dirname(self._path), exist_ok=True)
-            self._writer = pq.ParquetWriter(self._path, records.schema, compression="zstd")
+        if self._stream is None or self._writer is None:
+            name = f"{uuid.uuid4().hex}.parquet"
+            self._stream = self._place.writer(name, named_later=True)
+            self._writer = pq.ParquetWriter(self._stream.sink, records.schema, compression="zstd")
+            self._names.append(name)
         self._writer.write_batch(records)
+        if self._stream.tell() >= _ASIDE_BYTES:
+            self._finish()
 
     def close(self) -> list[str]:
-        """The file's path, or nothing where nothing was set aside."""
-        if self._writer is None:
-            return []
-        self._writer.close()
-        return [self._path]
+        """The names of the files, all there now; none where nothing was set aside."""
+        self._finish()
+        return self._names
+
+    def abandon(self) -> None:
+        """Give up: an open file is not to be."""
+        if self._stream is not None:
+            give_up(self._writer, self._stream)
+
+    def _finish(self) -> None:
+        if self._stream is not None and self._writer is not None:
+            self._writer.close()
+            self._stream.close()
+            self._stream = self._writer = None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow.compute as pc
 import yaml
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from distributary.ingest.columns.table_and_column_names import QUARANTINE_TABLE
@@ -60,7 +60,11 @@ class Demonstration:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Demo:
-    """How large it is. `events` are all records, spread evenly over the versions."""
+    """How large it is, and where its tables go.
+
+    events  all records, spread evenly over the versions
+    s3      whether tables go to the stack's store, and not to a folder
+    """
 
     folder: Path
     games: int = 10
@@ -68,6 +72,7 @@ class Demo:
     events: int = 300_000
     corrupt: float = 0.0001
     batch_rows: int = 25_000
+    s3: bool = False
 
 
 def demonstrate(demo: Demo, stack: LocalStack, spark: SparkSession, progress: Progress) -> Demonstration:
@@ -97,7 +102,7 @@ def demonstrate(demo: Demo, stack: LocalStack, spark: SparkSession, progress: Pr
 
 def write_settings(demo: Demo, stack: LocalStack) -> Path:
     """The demonstration's pipeline as a settings file that a user can run, change and keep."""
-    settings = {
+    settings: dict[str, Any] = {
         "name": "demo",
         "source": {"kafka": {"bootstrap.servers": stack.bootstrap_servers}, "topics": [TOPIC]},
         "registry": {"url": stack.registry_url},
@@ -106,6 +111,9 @@ def write_settings(demo: Demo, stack: LocalStack) -> Path:
         "sink": {"root": "./lake"},
         "limits": {"batch_rows": demo.batch_rows},
     }
+    if demo.s3:
+        settings["decode"]["schema_location"] = f"{stack.s3.url}/schemas"
+        settings |= {"sink": {"root": f"{stack.s3.url}/games"}, "storage": stack.s3.storage()}
     path = demo.folder / "games.yaml"
     path.write_text(yaml.safe_dump(settings, sort_keys=False))
     return path
@@ -153,9 +161,8 @@ def _column_counts(settings: Settings) -> dict[str, int]:
 
 def _quarantine(settings: Settings) -> dict[str, int]:
     """Records in quarantine, by reason."""
-    path = settings.sink.root / QUARANTINE_TABLE
-    if not DeltaTable.is_deltatable(str(path)):
+    table = Lake.of(settings).open(QUARANTINE_TABLE)
+    if table is None:
         return {}
-    table = DeltaTable(path)
     reasons = table.to_pyarrow_table(columns=["reason"], filesystem=table_folder(table))["reason"]
     return {entry["values"]: entry["counts"] for entry in pc.value_counts(reasons).to_pylist()}

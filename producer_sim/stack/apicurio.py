@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tarfile
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,9 @@ from distributary.producer_sim.stack.service import Service
 REGISTRY_ARCHIVE = Path(__file__).with_name("registry_archive.lock")
 
 CONFLUENT_API = "/apis/ccompat/v7"
+
+# More options for the registry's Java; the script that starts it in its own image reads it too.
+JAVA_OPTIONS_VARIABLE = "JAVA_OPTS_APPEND"
 
 
 class ApicurioRegistry(Service):
@@ -52,6 +56,7 @@ class ApicurioRegistry(Service):
         database = f"jdbc:h2:file:{self.folder / 'data' / 'db'};WRITE_DELAY=0"
         return [
             *(str(find_java().path), "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+ExitOnOutOfMemoryError"),
+            *os.environ.get(JAVA_OPTIONS_VARIABLE, "").split(),
             *(self._mark, f"-Dquarkus.http.host={LOOPBACK}", f"-Dquarkus.http.port={ports['main']}"),
             *("-Dapicurio.storage.kind=sql", "-Dapicurio.storage.sql.kind=h2"),
             *(f"-Dapicurio.datasource.url={database}", "-Dquarkus.log.level=WARN"),

@@ -1,9 +1,9 @@
-"""The local stack: a real Kafka broker and a real schema registry on this machine, without Docker."""
+"""The local stack: a real Kafka broker, a real schema registry and, if asked for, an object store, without Docker."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,17 +17,23 @@ from distributary.files import file_lock
 from distributary.ingest.spark.artifacts import Report, to_stderr
 from distributary.producer_sim.stack.apicurio import ApicurioRegistry
 from distributary.producer_sim.stack.kafka_broker import KafkaBroker
-from distributary.producer_sim.stack.service import ServiceStatus
+from distributary.producer_sim.stack.s3_store import S3Store
+from distributary.producer_sim.stack.service import Service, ServiceStatus
 
 
 @dataclass(frozen=True, slots=True)
 class StackStatus:
-    """What `distributary stack status` says; `dataclasses.asdict` makes it JSON."""
+    """What `distributary stack status` says; `dataclasses.asdict` makes it JSON.
+
+    running  whether broker and registry run, and the store if it was asked for
+    s3       None where the folder never had a store
+    """
 
     folder: str
     running: bool
     broker: ServiceStatus
     registry: ServiceStatus
+    s3: ServiceStatus | None
 
 
 def default_folder() -> Path:
@@ -41,8 +47,11 @@ class LocalStack:
     As a context manager both run inside the `with` block: `with LocalStack(Path("stack")) as stack: ...`. It ends them
     afterwards; their topics and schemas stay in the folder.
 
-    Started by `up`, both run on after this object, and after this program, until `down` ends them. `broker` and `registry`
+    Started by `up`, both run on after this object, and after this program, until `down` ends them. `broker`, `registry` and `s3`
     can be stopped and started alone; they come back on the same port.
+
+    With an `s3_port` a store that speaks S3 runs beside them: `s3.url` and `s3.storage()` are what a pipeline's settings take
+    as `sink.root` and `storage`. It holds all in memory: what is in it ends with it.
     """
 
     def __init__(
@@ -51,14 +60,17 @@ class LocalStack:
         broker_port: int | None = None,
         registry_port: int | None = None,
         report: Report = to_stderr,
+        s3_port: int | None = None,
     ) -> None:
         """Manage the stack of this folder.
 
-        Ports: None is the one used last time, or else a free one; 0 is a free one.
+        Ports: None is the one used last time, or else a free one; 0 is a free one. `s3_port`: None is no store.
         """
         self.folder = (folder or default_folder()).expanduser().absolute()
         self.broker = KafkaBroker(self.folder / "broker", broker_port, report)
         self.registry = ApicurioRegistry(self.folder / "registry", registry_port, report)
+        self.s3 = S3Store(self.folder / "s3", s3_port)
+        self._with_s3 = s3_port is not None
 
     def __enter__(self) -> Self:
         self.up()
@@ -80,21 +92,21 @@ class LocalStack:
         return self.registry.url
 
     def up(self) -> StackStatus:
-        """Start what does not run yet and wait until both can be used. Raises SetupError.
+        """Start what does not run yet and wait until all can be used. Raises SetupError.
 
         Servers that an earlier run of ours left behind are adopted. When one cannot start, the one that
         was started with it is ended again.
         """
         with self._alone():
-            self.broker.prepare()
-            self.registry.prepare()
-            started: list[KafkaBroker | ApicurioRegistry] = []
+            for asked in self._asked_for:
+                asked.prepare()
+            started: list[Service] = []
             try:
-                for service in self._services:
-                    if service.launch():
-                        started.append(service)
-                for service in self._services:
-                    service.wait_ready()
+                for asked in self._asked_for:
+                    if asked.launch():
+                        started.append(asked)
+                for asked in self._asked_for:
+                    asked.wait_ready()
             except BaseException:
                 for service in started:
                     service.stop()
@@ -102,9 +114,9 @@ class LocalStack:
         return self.status()
 
     def down(self, wipe: bool = False) -> StackStatus:
-        """End both in good order; `wipe` also deletes their topics, schemas and logs."""
+        """End all in good order; `wipe` also deletes their topics, schemas and logs."""
         with self._alone():
-            for service in self._services:
+            for service in self._there:
                 service.stop()
                 if wipe:
                     shutil.rmtree(service.folder, ignore_errors=True)
@@ -113,11 +125,22 @@ class LocalStack:
     def status(self) -> StackStatus:
         """What runs now, where, and where the logs are."""
         broker, registry = self.broker.status(), self.registry.status()
-        return StackStatus(str(self.folder), broker.running and registry.running, broker, registry)
+        s3 = self.s3.status() if self.s3 in self._there else None
+        running = (
+            broker.running and registry.running and (not self._with_s3 or (s3 is not None and s3.running))
+        )
+        return StackStatus(str(self.folder), running, broker, registry, s3)
 
     @property
-    def _services(self) -> tuple[KafkaBroker, ApicurioRegistry]:
-        return self.broker, self.registry
+    def _asked_for(self) -> Sequence[KafkaBroker | ApicurioRegistry | S3Store]:
+        both = (self.broker, self.registry)
+        return (*both, self.s3) if self._with_s3 else both
+
+    @property
+    def _there(self) -> Sequence[Service]:
+        """With the store, whoever asked for it."""
+        both = (self.broker, self.registry)
+        return (*both, self.s3) if self._with_s3 or self.s3.folder.is_dir() else both
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

@@ -17,7 +17,11 @@ from distributary.producer_sim.stack.processes import Children, ProcessId, alive
 
 @dataclass(frozen=True, slots=True)
 class ServiceStatus:
-    """What `distributary stack status` says about one server; `port` is the last one used when it is down."""
+    """What `distributary stack status` says about one server.
+
+    port   the last one used when it is down
+    keeps  whether what it holds is there again at its next start
+    """
 
     name: str
     running: bool
@@ -26,6 +30,7 @@ class ServiceStatus:
     port: int | None
     folder: str
     log: str
+    keeps: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +51,12 @@ class Service(ABC):
     name: str
     port_option: str
     port_names: tuple[str, ...] = ("main",)
+    keeps = True
     start_seconds = 90.0
     stop_seconds = 30.0
+
+    # Somebody else can take a free port before the server listens there: then it is started on others.
+    _moves = 2
 
     # A program's servers share one, since they may outlive the object that started them.
     _children = Children()
@@ -60,6 +69,7 @@ class Service(ABC):
         self.folder = folder.absolute()
         self.log = self.folder / "server.log"
         self._wanted_port = port
+        self._moves_left = 0
 
     @property
     def port(self) -> int:
@@ -91,17 +101,16 @@ class Service(ABC):
             self._adopt(running)
             return False
         self.folder.mkdir(parents=True, exist_ok=True)
-        ports = self._choose_ports()
-        command = self._command(ports)
-        self._write_state(_State(ports))
-        self._write_state(_State(ports, self._children.start(command, self.log, self.folder)))
+        told = self._wanted_port or self._read_state() is not None
+        self._moves_left = 0 if told else self._moves
+        self._launch()
         return True
 
     def wait_ready(self) -> None:
         """Wait until the server can be used. Raises SetupError with the end of its log if it does not come up."""
         deadline = time.monotonic() + self.start_seconds
         while not self._ready():
-            if self.process is None:
+            if self.process is None and not self._moved():
                 raise SetupError(self._failure("ended while starting"))
             if time.monotonic() > deadline:
                 raise SetupError(self._failure(f"was not ready within {self.start_seconds:.0f} seconds"))
@@ -131,6 +140,7 @@ class Service(ABC):
             port=port,
             folder=str(self.folder),
             log=str(self.log),
+            keeps=self.keeps,
         )
 
     @abstractmethod
@@ -153,6 +163,21 @@ class Service(ABC):
     @property
     def _state_file(self) -> Path:
         return self.folder / "state.json"
+
+    def _launch(self) -> None:
+        ports = self._choose_ports()
+        command = self._command(ports)
+        self._write_state(_State(ports))
+        self._write_state(_State(ports, self._children.start(command, self.log, self.folder)))
+
+    def _moved(self) -> bool:
+        """Whether it was started again, on other ports, after it ended on ones that nobody was told of."""
+        if self._moves_left == 0:
+            return False
+        self._moves_left -= 1
+        self._state_file.unlink(missing_ok=True)
+        self._launch()
+        return True
 
     def _choose_ports(self) -> dict[str, int]:
         state = self._read_state()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from distributary.codecs.base import load_codec
 from distributary.codecs.changes.classify import ChangeClass
@@ -17,7 +17,7 @@ from distributary.producer_sim.formats.base import FORMATS
 from distributary.producer_sim.traffic.envelopes import GAMER
 from distributary.registry.confluent.options import RegistryAccess
 from distributary.registry.subjects import Strategy
-from distributary.values import EmptyIsNone, Group, Name, WrongValues
+from distributary.values import EmptyIsNone, Group, Name, Wrong
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -88,12 +88,11 @@ class Writing(Group):
             raise ValueError(f"write one of {', '.join(FORMATS)}")
         return name
 
-    @model_validator(mode="after")
-    def _subjects_hold_their_types(self) -> Writing:
+    def wrong(self) -> Iterator[Wrong]:
+        """What does not go together."""
         if self.event_types > 1 and self.subject_strategy == "TopicName":
             why = "one subject cannot hold several event_types; write RecordName or TopicRecordName"
-            raise WrongValues((("subject_strategy",), why))
-        return self
+            yield ("subject_strategy",), why
 
 
 class Players(Group):
@@ -143,11 +142,10 @@ class Faults(Group):
     tombstones: Share = 0.0
     """Share of records with a null value, which must be counted and dropped."""
 
-    @model_validator(mode="after")
-    def _leave_room(self) -> Faults:
+    def wrong(self) -> Iterator[Wrong]:
+        """What does not go together."""
         if self.corrupt + self.tombstones > 1:
             why = "corrupt and tombstones together must not exceed 1; make one of them smaller"
-            raise WrongValues((("corrupt",), why))
+            yield ("corrupt",), why
         if self.corrupt and self.corrupt_kinds == ():
-            raise WrongValues((("corrupt_kinds",), "it is empty, so corrupt must be 0; name a kind"))
-        return self
+            yield ("corrupt_kinds",), "it is empty, so corrupt must be 0; name a kind"

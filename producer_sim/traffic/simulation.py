@@ -117,14 +117,8 @@ class Simulation(Group):
         settings = named if isinstance(named, Settings) else _settings(named, info.context or {})
         return _with_defaults(given, settings)
 
-    @model_validator(mode="after")
-    def _can_be_sent(self) -> Simulation:
-        found = [*self._problems()]
-        if found:
-            raise WrongValues(*found)
-        return self
-
-    def _problems(self) -> Iterator[Wrong]:
+    def wrong(self) -> Iterator[Wrong]:
+        """What cannot be sent as it is."""
         if self.evolution.first_version > self.last_version:
             yield (
                 ("evolution", "first_version"),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -12,8 +11,13 @@ from deltalake.exceptions import DeltaError, DeltaProtocolError
 from pyarrow import dataset
 
 from distributary.ingest.columns.table_and_column_names import RESERVED_TABLES, table_name
+from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.settings.groups import Columns, NamedTable
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import open_files
+from distributary.ingest.tables.handle import opened
+from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.state import table_folder
 from distributary.producer_sim.events.routes import Routed
 
@@ -28,20 +32,26 @@ READ_ERRORS = (DeltaError, OSError, pa.ArrowException)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lake:
-    """Where the tables of a pipeline lie, what they are called, and how records find theirs, if they do."""
+    """Where the tables of a pipeline lie, what they are called, and how records find theirs, if they do.
 
-    root: Path
+    others  the tables of other pipelines under the same root, and the names of those
+    """
+
+    root: Files
     template: str
     route: Routed = field(default_factory=Routed)
     no_entity: str | NamedTable = "quarantine"
     fold_case: bool = True
     columns: Columns = field(default_factory=Columns)
+    others: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, settings: Settings) -> Lake:
         """The tables that a pipeline with these settings fills."""
+        root = open_files(settings.sink.root, settings.storage)
         return cls(
-            root=settings.sink.root,
+            root=root,
+            others=_of_others(root, settings.name),
             template=settings.route.table,
             route=Routed.of(settings.route),
             no_entity=settings.policies.no_entity,
@@ -55,23 +65,31 @@ class Lake:
 
     def open(self, name: str) -> DeltaTable | None:
         """A table by the name of its folder; None where there is none."""
-        path = self.root / name
-        return DeltaTable(str(path)) if (path / "_delta_log").is_dir() else None
+        table = self.root.below(name)
+        return opened(table) if has_log(table) else None
 
     def entity_tables(self) -> list[str]:
         """The folders of all entities' tables: those whose rows say where in Kafka they come from."""
-        if not self.root.is_dir():
-            return []
-        folders = sorted(path.parent.name for path in self.root.glob("*/_delta_log") if path.is_dir())
-        return [name for name in folders if name not in RESERVED_TABLES and self._has_coordinates(name)]
+        passing = RESERVED_TABLES | self.others.keys()
+        folders = (name for name in self.root.folders() if name not in passing)
+        return [name for name in folders if self._has_coordinates(name)]
 
     def _has_coordinates(self, name: str) -> bool:
         try:
             table = self.open(name)
         except DeltaError:
             return True  # let reading it fail, and be reported
-        there = {part.name for part in table.schema().fields} if table is not None else set()
+        if table is None:
+            return False
+        there = {part.name for part in table.schema().fields}
         return {self.columns.kafka_topic, self.columns.kafka_partition, self.columns.kafka_offset} <= there
+
+
+def _of_others(root: Files, pipeline: str) -> dict[str, str]:
+    owners = Records(root).all()
+    # Of a pipeline that got another name tables that it has not written to since still tell the one before.
+    mine = {owner.generation for owner in owners.values() if owner.pipeline == pipeline}
+    return {table: owner.pipeline for table, owner in owners.items() if owner.generation not in mine}
 
 
 def batches(table: DeltaTable, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:

@@ -68,12 +68,14 @@ class Held:
 
 
 def read_ledger(lake: Lake) -> list[Batch] | None:
-    """All batches in their order; None if there is no ledger."""
+    """All batches of the pipeline in their order; None if there is no ledger."""
     table = lake.open(BATCHES_TABLE)
     if table is None:
         return None
-    wanted = ["generation", "batch_id", *SUMS.values(), "offsets", "gaps"]
-    rows = [row for batch in batches(table, wanted) for row in batch.to_pylist()]
+    wanted = ["pipeline", "generation", "batch_id", *SUMS.values(), "offsets", "gaps"]
+    others = set(lake.others.values())
+    every = (row for batch in batches(table, wanted) for row in batch.to_pylist())
+    rows = [row for row in every if row["pipeline"] not in others]
     again = _changes_again(lake)
     found = [
         Batch(
@@ -91,6 +93,15 @@ def read_ledger(lake: Lake) -> list[Batch] | None:
         for row in rows
     ]
     return sorted(found, key=lambda batch: (batch.generation, batch.batch_id))
+
+
+def generations_of_others(lake: Lake) -> frozenset[str]:
+    """The generations of other pipelines that the ledger has."""
+    table, others = lake.open(BATCHES_TABLE), set(lake.others.values())
+    if table is None or not others:
+        return frozenset()
+    rows = (row for batch in batches(table, ["pipeline", "generation"]) for row in batch.to_pylist())
+    return frozenset(row["generation"] for row in rows if row["pipeline"] in others)
 
 
 def check_ledger(ledger: list[Batch], held: Held) -> Iterator[Difference]:

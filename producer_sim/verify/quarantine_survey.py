@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from distributary.ingest.columns.table_and_column_names import QUARANTINE_TABLE
 from distributary.ingest.pins import NO_ENTITY
@@ -14,6 +15,7 @@ from distributary.producer_sim.truth.checksum import Sum
 from distributary.producer_sim.truth.sent import PartitionOffset, Truth
 from distributary.producer_sim.verify.coverage import Coverage
 from distributary.producer_sim.verify.lake import Lake, batches
+from distributary.producer_sim.verify.ledger_check import generations_of_others
 from distributary.producer_sim.verify.table_survey import count_offsets
 from distributary.producer_sim.verify.verdict import EXAMPLES
 
@@ -56,12 +58,14 @@ class QuarantineSurvey:
 
 
 def survey_quarantine(lake: Lake, truth: Truth | None) -> QuarantineSurvey:
-    """Reads the quarantine; one that is not there is empty."""
+    """Reads the pipeline's part of the quarantine; one that is not there is empty."""
     survey = QuarantineSurvey()
     table = lake.open(QUARANTINE_TABLE)
     if table is None:
         return survey
-    for batch in batches(table, [*COORDINATES, "generation", "batch_id", "value", "reason"]):
+    others = pa.array(sorted(generations_of_others(lake)), pa.string())
+    for every in batches(table, [*COORDINATES, "generation", "batch_id", "value", "reason"]):
+        batch = every.filter(pc.invert(pc.is_in(every["generation"], others))) if len(others) else every
         survey.rows += batch.num_rows
         topics, partitions, offsets = (batch.column(name) for name in COORDINATES)
         survey.strays += count_offsets(topics, partitions, offsets, survey.coverage)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_validator
 from typing_extensions import Self
 
 from distributary.errors import ConfigError
@@ -19,7 +19,6 @@ from distributary.values import (
     Seconds,
     Secret,
     Wrong,
-    WrongValues,
     dotted,
     without_logins,
     wrong_by,
@@ -88,7 +87,9 @@ class Login(Group):
             bearer["bearer.auth.identity.pool.id"] = self.bearer_identity_pool
         return bearer
 
-    def _wrong_login(self) -> Iterator[Wrong]:
+    def wrong(self) -> Iterator[Wrong]:
+        """What does not go together, here and in the groups that this one is put together with."""
+        yield from super().wrong()
         if self.password is not None and self.user is None:
             yield ("password",), "a password needs a user; write registry.user as well"
         if self.bearer_token is not None and (self.user is not None or self.password is not None):
@@ -131,7 +132,9 @@ class Tls(Group):
             tls["ssl.key.location"] = self.key_file
         return tls
 
-    def _wrong_tls(self) -> Iterator[Wrong]:
+    def wrong(self) -> Iterator[Wrong]:
+        """What does not go together, here and in the groups that this one is put together with."""
+        yield from super().wrong()
         for name, given in (("key_file", self.key_file), ("key_password", self.key_password)):
             if given and self.certificate_file is None:
                 what = name.replace("_", " ").removesuffix(" file")
@@ -186,17 +189,6 @@ class RegistryAccess(Patience, Tls, Login, Address):
             if secret:
                 text = text.replace(secret, "***")
         return without_logins(text)
-
-    def wrong(self) -> Iterator[Wrong]:
-        """What does not go together."""
-        yield from self._wrong_login()
-        yield from self._wrong_tls()
-
-    @model_validator(mode="after")
-    def _goes_together(self) -> Self:
-        if found := tuple(self.wrong()):
-            raise WrongValues(*found)
-        return self
 
 
 class RegistryOptions(RegistryAccess):

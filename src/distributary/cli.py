@@ -16,6 +16,7 @@ import typer
 from distributary import __version__
 from distributary.commands import demo as commands_demo
 from distributary.commands import infer as commands_infer
+from distributary.commands import package as commands_package
 from distributary.commands import plan as commands_plan
 from distributary.commands import resolve as commands_resolve
 from distributary.commands import run as commands_run
@@ -53,6 +54,8 @@ app.command()(commands_resolve.resolve)
 app.command()(commands_infer.infer)
 
 app.command()(commands_plan.plan)
+
+app.command()(commands_package.package)
 
 app.add_typer(commands_stack.app, name="stack")
 

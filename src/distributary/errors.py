@@ -20,7 +20,9 @@ DistributaryError
 └── PipelineError             the run stops
     ├── BrokerUnavailable     Kafka does not answer: worth another try
     ├── LeaseHeld             another run holds this checkpoint
-    ├── CheckpointMismatch    Spark's files, the manifests, the topic or the cluster disagree
+    ├── Fenced                another run has begun with this checkpoint since: this one can decide nothing any more
+    ├── AnswerLost            the run had decided a batch before without being told: worth another try
+    ├── CheckpointMismatch    the checkpoint's files, the tables, the topic or the cluster disagree
     ├── TablesOfAnotherRun    the tables were filled from another checkpoint
     ├── EvolutionStopped      the schema changed and the settings say `fail`
     ├── PolicyStopped         a record or a change met a policy that says `fail`
@@ -125,10 +127,24 @@ class LeaseHeld(PipelineError):
     fatal = True
 
 
-class CheckpointMismatch(PipelineError):
-    """Spark's checkpoint files, our manifests, the topic or the cluster do not belong together."""
+class Fenced(PipelineError):
+    """Another run has begun with this checkpoint since this one did, and goes on in its place."""
 
     fatal = True
+
+
+class AnswerLost(PipelineError):
+    """An earlier attempt of this run decided the batch, and the answer that said so was lost; the next one finishes it."""
+
+
+class CheckpointMismatch(PipelineError):
+    """The checkpoint's files, the tables, the topic or the cluster do not belong together."""
+
+    fatal = True
+
+
+class TableAhead(CheckpointMismatch):
+    """A table has a batch that this log has not come to: the log is an old copy, or one of two."""
 
 
 class TablesOfAnotherRun(PipelineError):

@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from errno import ENOTSUP, EPERM
+from errno import ELOOP, ENOENT, ENOTDIR, ENOTSUP, EPERM
 from pathlib import Path
 
 from distributary.errors import SetupError
@@ -24,6 +24,9 @@ def numbered(folder: Path, suffix: str = "") -> list[int]:
 
 # What link(2) answers on a file system that has no hard links.
 _NO_LINKS = (EPERM, ENOTSUP)
+
+# What scandir(3) answers where there is no folder; a link that leads in a circle is none.
+NO_FOLDER = (ENOENT, ENOTDIR, ELOOP)
 
 _TEMPORARY = ".tmp"
 
@@ -56,7 +59,15 @@ def sweep(folder: Path, older_than_seconds: float = 3600.0) -> int:
     With 0 seconds only for who knows that nobody is writing there, such as the holder of a lease.
     """
     newest = time.time() - older_than_seconds
-    return sum(_removed(file, newest) for file in folder.glob(f".*{_TEMPORARY}"))
+    try:
+        # Not by a pattern, which costs several times as much where there are a hundred thousand other files.
+        with os.scandir(folder) as entries:
+            left = [entry.name for entry in entries if is_temporary(entry.name)]
+    except OSError as error:
+        if error.errno not in NO_FOLDER:
+            raise
+        return 0
+    return sum(_removed(folder / name, newest) for name in left)
 
 
 def make_folder(path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -20,9 +20,11 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
     WithJsonSchema,
+    model_validator,
 )
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, InitErrorDetails
+from typing_extensions import Self
 
 # The keys that lead to a setting, from the top of the file.
 Keys = tuple[str | int, ...]
@@ -93,12 +95,29 @@ _REMEDIES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 _LOGIN = re.compile(r"\b(basic|bearer)(\s+)([A-Za-z0-9+/=._~-]+)", re.IGNORECASE)
 
 
-def without_logins(text: str) -> str:
-    """A text that a server wrote, with a mask in place of each login that it quotes from a request's header.
+# A URL, with what stands before its last @ and behind its first ?. Before the @ of a container of Azure's no user stands.
+_URL = re.compile(
+    r"""(?P<scheme>\b(?!(?:abfs|wasb)s?:)[a-z][a-z0-9+.-]*://)(?P<user>[^\s"'<>`]*@)?(?P<place>[^\s"'<>`?]*)"""
+    r"""(?P<query>\?[^\s"'<>`]*?(?=[).,;:]*(?:[\s"'<>`]|$)))?""",
+    re.IGNORECASE,
+)
 
-    https://www.rfc-editor.org/rfc/rfc7617#section-2 and https://www.rfc-editor.org/rfc/rfc6750#section-2.1
+
+def without_logins(text: str) -> str:
+    """A text that a server or a library wrote, with a mask in place of each login that it quotes.
+
+    Those are what a request's header has, and a URL's user and query, either of which may be a secret.
+    https://www.rfc-editor.org/rfc/rfc7617#section-2, https://www.rfc-editor.org/rfc/rfc6750#section-2.1 and
+    https://www.rfc-editor.org/rfc/rfc3986#section-3
     """
-    return _LOGIN.sub(lambda found: f"{found[1]}{found[2]}{_masked_login(found[1], found[3])}", text)
+    plain = _LOGIN.sub(lambda found: f"{found[1]}{found[2]}{_masked_login(found[1], found[3])}", text)
+    return _URL.sub(_masked_url, plain)
+
+
+def _masked_url(found: re.Match[str]) -> str:
+    user = f"{MASK}@" if found["user"] else ""
+    query = f"?{MASK}" if found["query"] and found["query"] != "?" else found["query"] or ""
+    return f"{found['scheme']}{user}{found['place']}{query}"
 
 
 def _masked_login(scheme: str, word: str) -> str:
@@ -124,6 +143,16 @@ class Group(BaseModel):
             # Pydantic's own error quotes the value, which may be a secret.
             wrong = InitErrorDetails(type="frozen_instance", loc=(name,), input=None)
             raise ValidationError.from_exception_data(type(self).__name__, [wrong], hide_input=True)
+
+    def wrong(self) -> Iterator[Wrong]:
+        """What does not go together, of values that are each right by themselves."""
+        return iter(())
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> Self:
+        if found := tuple(self.wrong()):
+            raise WrongValues(*found)
+        return self
 
 
 def _empty_is_none(value: Any, info: ValidationInfo) -> Any:
@@ -155,15 +184,17 @@ def _path(value: Any, info: ValidationInfo, wanted: str) -> Path:
     return Path(os.path.abspath(Path(base) / expanded))
 
 
-def _folder(value: Any, info: ValidationInfo) -> Path:
+def folder_of(value: Any, info: ValidationInfo) -> Path:
+    """A folder's absolute path, a relative one taken from the settings file's folder. Raises ValueError with what to write."""
     path = _path(value, info, "write a folder, for example ./lake")
     if "%" in str(value):
         raise ValueError("delta-rs takes % in a path for the start of an escape; write a path without it")
     return path
 
 
-def _table_folder(value: Any, info: ValidationInfo) -> Path:
-    path = _folder(value, info)
+def table_folder_of(value: Any, info: ValidationInfo) -> Path:
+    """The same for a folder with tables in it, which delta-rs has to find."""
+    path = folder_of(value, info)
     if "%" in str(path):
         raise ValueError(
             f"it is {path}, and delta-rs takes % for the start of an escape; write a whole path without it"
@@ -175,10 +206,7 @@ def _file_name(value: Any, info: ValidationInfo) -> str | None:
     return None if value is None else str(_path(value, info, "write a file, for example ./ca.pem"))
 
 
-Folder = Annotated[Path, BeforeValidator(_folder)]
-
-# A folder with tables in it, which delta-rs has to find.
-TableFolder = Annotated[Path, BeforeValidator(_table_folder)]
+Folder = Annotated[Path, BeforeValidator(folder_of)]
 
 EmptyIsNone = BeforeValidator(_empty_is_none)
 

@@ -211,10 +211,10 @@ def test_what_is_no_schema_is_refused(name: str, format_: str, text: str) -> Non
 
 # Spark knows no difference between codecs that decode one format.
 BY_SPARK = [format_ for name, format_ in CODECS if name != "auto"]
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("compiled")
 @pytest.mark.parametrize("format_", BY_SPARK)
 def test_golden_records_are_the_same_by_sparks_own_function(spark: SparkSession, format_: str) -> None:
     record, rows = golden(format_)
@@ -224,27 +224,17 @@ def test_golden_records_are_the_same_by_sparks_own_function(spark: SparkSession,
     assert [plain(record, row) for row in found] == rows
 
 
-@pytest.fixture
-def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session without compiled queries: compiling one takes far longer than reading a few rows."""
-    for name, value in INTERPRETED.items():
-        spark.conf.set(name, value)
-    yield spark
-    for name in INTERPRETED:
-        spark.conf.unset(name)
-
-
 @pytest.mark.spark
 @pytest.mark.parametrize("format_", [format_ for format_ in BY_SPARK if format_ != "pipe"])
 @settings(max_examples=5, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_random_records_are_the_same_by_sparks_own_function(
-    interpreted: SparkSession, format_: str, data: st.DataObject
+    spark: SparkSession, format_: str, data: st.DataObject
 ) -> None:
     record, rows = data.draw(samples(format_))
     schema, path = schema_of(format_, record)
     reader = codec_of(format_, schema).reader(schema, path)
-    found = rows_by_spark(interpreted, reader, [BODY[format_](record, row) for row in rows])
+    found = rows_by_spark(spark, reader, [BODY[format_](record, row) for row in rows])
     assert [plain(record, row) for row in found] == rows
 
 

@@ -20,7 +20,7 @@ from distributary.registry.confluent.options import RegistryOptions
 from distributary.registry.confluent.registry import ConfluentRegistry
 from distributary.registry.memory import MemoryRegistry
 
-pytestmark = [pytest.mark.spark, pytest.mark.stack]
+pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.usefixtures("compiled")]
 
 HEAD = 'syntax = "proto3"; package games; import "google/protobuf/timestamp.proto"; '
 V1 = (

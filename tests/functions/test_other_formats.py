@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from distributary import functions
 from distributary.errors import ConfigError
 from distributary.ingest.schemas.inferred_schemas import SchemaLocation
+from distributary.ingest.storage.opening import files_at
 from distributary.producer_sim.stack.local import LocalStack
 from distributary.registry.confluent.options import RegistryOptions
 from distributary.registry.confluent.registry import ConfluentRegistry
@@ -71,7 +72,7 @@ def test_json_is_read_with_the_newest_schema_of_a_location(
     spark: SparkSession, tmp_path: Path, engine: str
 ) -> None:
     text = spark.createDataFrame([], "game string, score bigint").schema.json()
-    SchemaLocation(tmp_path, tmp_path.name).register(tmp_path.name, text)
+    SchemaLocation(files_at(tmp_path), tmp_path.name).register(tmp_path.name, text)
     frame = spark.createDataFrame([(bytearray(b'{"game":"a","score":3}'),), (None,)], "value binary")
     options = {
         "schemaLocation": str(tmp_path),
@@ -91,7 +92,8 @@ class Located:
     """A schema location, and what `from_json` makes of texts by it."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark, self.location = spark, SchemaLocation(folder, folder.name)
+        self.spark, self.folder = spark, folder
+        self.location = SchemaLocation(files_at(folder), folder.name)
         text = spark.createDataFrame([], GAMES[0]).schema.json()
         self.location.register(folder.name, text)
 
@@ -100,7 +102,7 @@ class Located:
             [(bytearray(text.encode()),) for text in texts], "value binary"
         ).coalesce(1)
         given = {
-            "schemaLocation": str(self.location.folder),
+            "schemaLocation": str(self.folder),
             **{name.replace("__", "."): value for name, value in options.items()},
         }
         found = frame.select(functions.from_json("value", options=given).alias("event")).collect()
@@ -165,7 +167,7 @@ def test_one_of_several_schemas_below_a_location_is_named_by_its_key(
 ) -> None:
     Located(spark, tmp_path / "games")
     other = Located(spark, tmp_path / "other")
-    other.location.folder = tmp_path
+    other.folder = tmp_path
     assert other.rows(GAMES[1], schemaLocationKey="games")[0]["game"] == "a"
 
 
@@ -211,7 +213,7 @@ def test_json_schema_of_a_registry_is_read_by_either_engine(
 def test_a_misspelt_option_and_a_missing_key_are_told_as_what_they_are(located: Located) -> None:
     with pytest.raises(ConfigError, match="has no option 'rescueDataColumn'"):
         located.rows(GAMES[1], rescueDataColumn="x")
-    located.location.folder = located.location.folder.parent
+    located.folder = located.folder.parent
     with pytest.raises(ConfigError, match="name one of them as schemaLocationKey: games"):
         located.rows(GAMES[1])
 

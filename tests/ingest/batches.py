@@ -25,9 +25,9 @@ from distributary.ingest.worker.demux import Demultiplexer
 from distributary.ingest.worker.report import TaskReport
 
 
-def generation(root: Path) -> Generation:
+def generation(root: Path, place: str = "checkpoint") -> Generation:
     """The generation that lives in the checkpoint under `root`; born if there is none."""
-    here = checkpoint(root)
+    here = checkpoint(root, place)
     return read_generation(here) or born(here, "games", World("cluster", {TOPIC: "topic"}, {}))
 
 

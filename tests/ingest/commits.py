@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from distributary.ingest.parquet.data_file import DataFile
+from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.spark_commit import commit_by_writer
-from distributary.ingest.tables.transaction import TableCommit
-
-Path = str | os.PathLike[str]
+from distributary.ingest.tables.transaction import TableCommit, Transaction
 
 
-def table_commit(path: Path, files: Sequence[DataFile], schema: pa.Schema, *transaction: Any) -> TableCommit:
-    """One table's part of a batch; the transaction is an application's id, its version, and what the commit says."""
+def table_commit(path: At, files: Sequence[DataFile], schema: pa.Schema, *transaction: Any) -> TableCommit:
+    """One table's part of a batch; the transaction is an application's id, its version, what the commit says, and the batch before."""
     app_id, batch_id, *rest = transaction
     metadata: Mapping[str, str] = rest[0] if rest else {}
-    folder = os.fspath(path)
-    name = os.path.basename(folder)
-    return TableCommit(name, folder, files, schema, app_id, batch_id, metadata, native=True)
+    before: int | None = rest[1] if len(rest) > 1 else None
+    place = files_at(path)
+    name = place.url.rpartition("/")[2]
+    return TableCommit(
+        name, place, files, schema, Transaction(app_id, batch_id, metadata, before), native=True
+    )
 
 
 def by_log(commits: NativeCommits, *part: Any) -> bool:
@@ -33,4 +35,4 @@ def by_log(commits: NativeCommits, *part: Any) -> bool:
 
 def by_writer(spark: SparkSession, *part: Any) -> bool:
     """Whether a commit by Spark's writer was new; `part` is as for `table_commit`."""
-    return commit_by_writer(spark, table_commit(*part))
+    return commit_by_writer(spark, replace(table_commit(*part), native=False))

@@ -25,6 +25,7 @@ from distributary.ingest.pins import (
     WorkerRules,
 )
 from distributary.ingest.settings.groups import Columns, Policies, Route
+from distributary.ingest.storage.opening import files_at
 from distributary.ingest.worker.report import TaskReport
 from distributary.producer_sim.events.versions import event_schema
 from distributary.producer_sim.formats.corruption import framed
@@ -95,7 +96,7 @@ def batch(records: Sequence[Sent]) -> pa.RecordBatch:
 def pins(root: Path, **changes: Any) -> Pins:
     """Pins with versions 1 to 3 known, any number of new tables wanted, and these changes."""
     base = Pins(
-        batch=BatchId(str(root / "lake"), str(root / "aside"), GENERATION, 7),
+        batch=BatchId(files_at(root / "lake"), files_at(root / "aside"), GENERATION, 7, 7, "games"),
         rules=WorkerRules(
             decoding=Decoding("protobuf"),
             topics=(TOPIC,),
@@ -155,6 +156,7 @@ def rows_of(pins: Pins, report: TaskReport, table: str) -> list[dict[str, Any]]:
     ]
 
 
-def aside_rows(report: TaskReport) -> list[dict[str, Any]]:
-    """The rows set aside."""
-    return [row for path in report.questions.aside for row in pq.ParquetFile(path).read().to_pylist()]
+def aside_rows(root: Path, report: TaskReport) -> list[dict[str, Any]]:
+    """The rows set aside by what was demultiplexed under this root."""
+    files = [pq.ParquetFile(root / "aside" / name) for name in report.questions.aside]
+    return [row for file in files for row in file.read().to_pylist()]

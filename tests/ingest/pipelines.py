@@ -11,9 +11,16 @@ from tests.ingest.kafka_records import GENERATION, TEMPLATE, TOPIC
 
 from distributary.codecs.base import load_codec
 from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.generation import Generation
+from distributary.ingest.checkpoint.manifest import Manifest
+from distributary.ingest.checkpoint.old_layout import as_batch
 from distributary.ingest.columns.layout import Layout
+from distributary.ingest.commit_log.entries import Owner, Process
+from distributary.ingest.commit_log.owners import Owners, Records
+from distributary.ingest.commit_log.writing import Writer, begin, take_over
 from distributary.ingest.evolution.rules import Rules, rules_of
 from distributary.ingest.kafka.columns import table_schema
+from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.progress import Silent
 from distributary.ingest.routing.read_ahead import ReadExpression
@@ -22,6 +29,7 @@ from distributary.ingest.schemas.pinned_schemas import PinsStore
 from distributary.ingest.schemas.registry_wait import RegistryWait
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.change import create
 from distributary.ingest.tables.known_tables import ENTITY_PROPERTY, TableBook
 from distributary.ingest.tables.log_commit import NativeCommits
@@ -51,11 +59,26 @@ def rules_for(chosen: Settings, expression: ReadExpression | None = None) -> Rul
     return rules_of(chosen.decode, chosen.policies, chosen.route, chosen.sink, expression)
 
 
-def checkpoint(root: Path) -> Checkpoint:
+def checkpoint(root: Path, place: str = "checkpoint") -> Checkpoint:
     """A checkpoint's folders, made."""
-    made = Checkpoint(root / "checkpoint")
+    made = Checkpoint.at(root / place)
     made.make()
     return made
+
+
+def keep(here: Checkpoint, manifest: Manifest) -> None:
+    """Let a manifest be the newest one of a checkpoint whose log is empty."""
+    take_over(here.log, as_batch(manifest))
+
+
+def owners(root: Path, of: Generation, log: str) -> Owners:
+    """The owners of the tables under `root`/lake, as the pipeline of this checkpoint asks and answers."""
+    return Owners(Records(files_at(root / "lake")), Owner(of.pipeline, log, of.id, of.lineage))
+
+
+def begun(here: Checkpoint, ends: Positions | None = None) -> Writer:
+    """Somebody who runs the pipeline of a checkpoint from here on; a new log begins at the first offset unless told otherwise."""
+    return begin(here.log, Process("here", 1, "0"), lambda: ends or {TOPIC: {0: 0}})
 
 
 def registry(versions: int = 3) -> MemoryRegistry:

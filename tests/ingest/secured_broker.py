@@ -335,7 +335,7 @@ def token_endpoint(broker: SecuredBroker) -> Iterator[str]:
             pass
 
     with http.server.ThreadingHTTPServer((LOOPBACK, 0), Endpoint) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield f"http://{LOOPBACK}:{server.server_address[1]}/token"

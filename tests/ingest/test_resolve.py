@@ -10,13 +10,12 @@ from deltalake import DeltaTable
 from tests.ingest.batches import decided, settled
 from tests.ingest.commits import by_log, table_commit
 from tests.ingest.kafka_records import TOPIC, folder, numbered, value
-from tests.ingest.pipelines import checkpoint, settings
+from tests.ingest.pipelines import checkpoint, keep, settings
 
 from distributary.errors import CommitImpossible, ConfigError, LeaseHeld
-from distributary.ingest.checkpoint.lease import Lease
 from distributary.ingest.checkpoint.manifest import Manifest
-from distributary.ingest.checkpoint.manifest_file import ManifestStore
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
+from distributary.ingest.lease.holding import held
 from distributary.ingest.resolve import resolve, stuck_tables
 from distributary.ingest.tables.known_tables import ENTITY_PROPERTY
 from distributary.ingest.tables.log_commit import NativeCommits
@@ -31,7 +30,7 @@ def stuck(tmp_path: Path) -> Manifest:
     here = checkpoint(tmp_path)
     values = [value(1, game_name="golf"), value(1, game_name="quest")]
     manifest = decided(tmp_path, settled(tmp_path, numbered(values)), {TOPIC: {0: (0, 2)}})
-    ManifestStore(here).write(manifest)
+    keep(here, manifest)
     error = table_commit(tmp_path / "lake" / GOLF, [], A, "app", manifest.batch_id).impossible(
         "it was altered"
     )
@@ -62,7 +61,7 @@ def test_where_an_earlier_version_named_no_tables_all_that_lack_the_batch_wait(
         "message": "a table was altered",
         "at": "2026-01-02T03:04:05+00:00",
     }
-    (checkpoint(tmp_path).stuck / f"{stuck.batch_id}.json").write_text(json.dumps(earlier))
+    (checkpoint(tmp_path).folder / "stuck" / f"{stuck.batch_id}.json").write_text(json.dumps(earlier))
     (quest,) = [one for one in stuck.tables if one.folder == QUEST]
     path = tmp_path / "lake" / QUEST
     by_log(NativeCommits(), path, quest.files, quest.layout.columns, quest.app_id, stuck.batch_id, {})
@@ -103,7 +102,7 @@ def test_a_table_whose_folder_is_gone_is_made_anew(tmp_path: Path, stuck: Manife
 
 
 def test_nothing_is_decided_while_a_run_is_alive(tmp_path: Path, stuck: Manifest) -> None:
-    with Lease(checkpoint(tmp_path), None, "games"), pytest.raises(LeaseHeld):
+    with held(checkpoint(tmp_path), "games"), pytest.raises(LeaseHeld):
         resolve(settings(tmp_path), GOLF, "skip")
 
 

@@ -9,15 +9,20 @@ from distributary.errors import CommitImpossible, DistributaryError
 from distributary.ingest.batch.runner import Done
 from distributary.ingest.columns.growth import Change
 from distributary.ingest.settings.groups import Evolutions, Failures
-from distributary.ingest.supervisor import Restart, Spending, _changes_in_place, _sentence
+from distributary.ingest.supervisor import Restart, Spending, _changes_in_place, sentence
 from distributary.ingest.tables.change import PlannedChange
+from distributary.values import MASK
 
 
 def test_an_errors_own_sentence_is_told_whole_and_a_foreign_one_by_its_first_line() -> None:
-    assert _sentence(CommitImpossible("table t\n- one\n- two\n")) == "table t\n- one\n- two"
-    assert _sentence(ValueError("first\nsecond")) == "ValueError: first"
-    assert _sentence(ValueError()) == "ValueError: "
-    assert len(_sentence(ValueError("x" * 10_000))) == 500
+    assert sentence(CommitImpossible("table t\n- one\n- two\n"), {}) == "table t\n- one\n- two"
+    assert sentence(ValueError("first\nsecond"), {}) == "ValueError: first"
+    assert sentence(ValueError(), {}) == "ValueError: "
+    assert len(sentence(ValueError("x" * 10_000), {})) == 500
+    assert (
+        sentence(OSError("GET https://a/b?sig=planted failed"), {})
+        == f"OSError: GET https://a/b?{MASK} failed"
+    )
 
 
 def test_a_restart_lasts_from_the_attempt_that_met_the_schema_to_the_one_that_decodes_it() -> None:
@@ -33,11 +38,13 @@ FATAL = {
     "ConfigError",
     "DecoderUnavailable",
     "EvolutionStopped",
+    "Fenced",
     "LeaseHeld",
     "PolicyStopped",
     "RegistryChanged",
     "SetupError",
     "SumsDisagree",
+    "TableAhead",
     "TablesOfAnotherRun",
     "UnknownCodec",
 }

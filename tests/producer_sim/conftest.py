@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.ledger import BATCHES_SCHEMA, QUARANTINE_SCHEMA
 from distributary.producer_sim.formats.base import corrupt_kinds
 from distributary.producer_sim.formats.corruption import framed, value_digest
@@ -53,7 +54,7 @@ class HandMade:
         return self.lake.table_of(game), schema_id
 
     def write(self) -> None:
-        root = self.lake.root
+        root = Path(self.lake.root.url)
         for (table, _), rows in sorted(self.parts.items(), key=lambda item: item[0][1]):
             write_deltalake(root / table, rows, mode="append", schema_mode="merge")
         if self.quarantine:
@@ -83,7 +84,7 @@ def hand_made(hand_made_once: HandMade, tmp_path: Path) -> HandMade:
     """A lake of its own for the test, not written yet."""
     return replace(
         hand_made_once,
-        lake=replace(hand_made_once.lake, root=tmp_path / "lake"),
+        lake=replace(hand_made_once.lake, root=files_at(tmp_path / "lake")),
         parts=dict(hand_made_once.parts),
         quarantine=deepcopy(hand_made_once.quarantine),
         ledger=deepcopy(hand_made_once.ledger),
@@ -93,7 +94,7 @@ def hand_made(hand_made_once: HandMade, tmp_path: Path) -> HandMade:
 @pytest.fixture(scope="session")
 def hand_made_once() -> HandMade:
     """Made once: generators take a while to get ready."""
-    lake = Lake(root=Path("nowhere"), template="silver_{entity}_events")
+    lake = Lake(root=files_at("/nowhere"), template="silver_{entity}_events")
     population, partitions = Population(games=GAMES, gamers=20), _Partitions()
     made = HandMade(lake, Truth(TOPIC))
     sent: dict[Group, Sent] = {}

@@ -13,6 +13,7 @@ from deltalake import write_deltalake
 from distributary.codecs.base import load_codec
 from distributary.ingest.columns.table_and_column_names import table_name
 from distributary.ingest.settings.groups import NamedTable
+from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.ledger import BATCHES_SCHEMA, QUARANTINE_SCHEMA
 from distributary.producer_sim.events.routes import Routed
 from distributary.producer_sim.formats.base import load_format
@@ -57,7 +58,7 @@ class World:
     truth: Truth
 
     def lake(self, no_entity: str | NamedTable = "quarantine") -> Lake:
-        return Lake(root=self.root, template=TEMPLATE, route=self.route, no_entity=no_entity)
+        return Lake(root=files_at(self.root), template=TEMPLATE, route=self.route, no_entity=no_entity)
 
     def write(self, no_entity: str | NamedTable = "quarantine") -> Lake:
         """The tables, with a ledger of one batch."""

@@ -20,12 +20,22 @@ _FLOATS = {Kind.FLOAT: "<f", Kind.DOUBLE: "<d"}
 _NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf", "INF": "inf", "-INF": "-inf"}
 
 
+# What a default leaves out has a default of its own: a few types can make more of them than anybody can write.
+_MOST_VALUES = 100_000
+
+
+class _TooMany(Exception):
+    """A default makes more values than _MOST_VALUES."""
+
+
 def default_bytes(avro: AvroType, value: Any) -> bytes:
-    """The value as Avro writes it. Raises BadSchema where it is none of the type's."""
+    """The value as Avro writes it. Raises BadSchema where it is none of the type's, or makes too many values."""
     try:
-        return _BY_KIND[avro.kind](avro, value)
-    except (TypeError, ValueError, OverflowError, struct.error, RecursionError):
-        raise _refused(avro) from None
+        return _Writing().of(avro, value)
+    except _TooMany:
+        raise BadSchema(
+            f"the default makes more than {_MOST_VALUES} values, with the defaults of what it leaves out"
+        ) from None
 
 
 def _refused(avro: AvroType) -> BadSchema:
@@ -78,36 +88,6 @@ def _enum(avro: AvroType, value: Any) -> bytes:
     return long_bytes(avro.names.index(value))
 
 
-def _array(avro: AvroType, value: Any) -> bytes:
-    _check(avro, isinstance(value, list))
-    return _block([default_bytes(avro.parts[0], one) for one in value])
-
-
-def _map(avro: AvroType, value: Any) -> bytes:
-    _check(avro, isinstance(value, dict))
-    return _block([_counted(key.encode()) + default_bytes(avro.parts[0], one) for key, one in value.items()])
-
-
-def _record(avro: AvroType, value: Any) -> bytes:
-    """What the default leaves out has a default of its own."""
-    _check(avro, isinstance(value, dict))
-    out = []
-    for name, part, extras in zip(avro.names, avro.parts, avro.extras, strict=True):
-        _check(avro, name in value or extras.has_default)
-        out.append(default_bytes(part, value.get(name, extras.default)))
-    return b"".join(out)
-
-
-def _union(avro: AvroType, value: Any) -> bytes:
-    """Of the first branch that has such a value; before Avro 1.12 that had to be the first branch of all."""
-    for number, branch in enumerate(avro.parts):
-        try:
-            return long_bytes(number) + default_bytes(branch, value)
-        except BadSchema:
-            continue
-    raise _refused(avro)
-
-
 def long_bytes(value: int) -> bytes:
     """A number as Avro writes it: zigzag, in groups of seven bits."""
     rest = (value << 1) ^ (value >> 63)
@@ -126,7 +106,7 @@ def _block(items: list[bytes]) -> bytes:
     return (long_bytes(len(items)) + b"".join(items) if items else b"") + long_bytes(0)
 
 
-_BY_KIND: Mapping[Kind, Callable[[AvroType, Any], bytes]] = {
+_LEAVES: Mapping[Kind, Callable[[AvroType, Any], bytes]] = {
     Kind.NULL: _null,
     Kind.BOOLEAN: _boolean,
     Kind.INT: _whole,
@@ -137,8 +117,54 @@ _BY_KIND: Mapping[Kind, Callable[[AvroType, Any], bytes]] = {
     Kind.STRING: _string,
     Kind.FIXED: _raw,
     Kind.ENUM: _enum,
-    Kind.ARRAY: _array,
-    Kind.MAP: _map,
-    Kind.RECORD: _record,
-    Kind.UNION: _union,
 }
+
+
+class _Writing:
+    """Writes one default, counting its values so that no schema can make it run for ever."""
+
+    def __init__(self) -> None:
+        self.values = 0
+
+    def of(self, avro: AvroType, value: Any) -> bytes:
+        self.values += 1
+        if self.values > _MOST_VALUES:
+            raise _TooMany
+        try:
+            nested = self._nested.get(avro.kind)
+            return nested(self, avro, value) if nested else _LEAVES[avro.kind](avro, value)
+        except (TypeError, ValueError, OverflowError, struct.error, RecursionError):
+            raise _refused(avro) from None
+
+    def array(self, avro: AvroType, value: Any) -> bytes:
+        _check(avro, isinstance(value, list))
+        return _block([self.of(avro.parts[0], one) for one in value])
+
+    def map_of(self, avro: AvroType, value: Any) -> bytes:
+        _check(avro, isinstance(value, dict))
+        return _block([_counted(key.encode()) + self.of(avro.parts[0], one) for key, one in value.items()])
+
+    def record(self, avro: AvroType, value: Any) -> bytes:
+        """What the default leaves out has a default of its own."""
+        _check(avro, isinstance(value, dict))
+        out = []
+        for name, part, extras in zip(avro.names, avro.parts, avro.extras, strict=True):
+            _check(avro, name in value or extras.has_default)
+            out.append(self.of(part, value.get(name, extras.default)))
+        return b"".join(out)
+
+    def union(self, avro: AvroType, value: Any) -> bytes:
+        """Of the first branch that has such a value; before Avro 1.12 that had to be the first branch of all."""
+        for number, branch in enumerate(avro.parts):
+            try:
+                return long_bytes(number) + self.of(branch, value)
+            except BadSchema:
+                continue
+        raise _refused(avro)
+
+    _nested: Mapping[Kind, Callable[[_Writing, AvroType, Any], bytes]] = {
+        Kind.ARRAY: array,
+        Kind.MAP: map_of,
+        Kind.RECORD: record,
+        Kind.UNION: union,
+    }

@@ -28,6 +28,9 @@ def demo(
     events: Annotated[int, typer.Option(min=1, help="How many records in all.")] = 300_000,
     corrupt: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of corrupt records.")] = 0.0001,
     batch_rows: Annotated[int, typer.Option(min=1, help="Records a batch.")] = 25_000,
+    s3: Annotated[
+        bool, typer.Option("--s3", help="Put the tables into a store that speaks S3, which runs as long.")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the outcome as JSON, and no progress.")
     ] = False,
@@ -43,12 +46,13 @@ def demo(
         events=events,
         corrupt=corrupt,
         batch_rows=batch_rows,
+        s3=s3,
     )
     outcome = _demonstrate(settings, silent=as_json)
     if as_json:
         typer.echo(json.dumps(_as_dict(outcome), indent=2))
         raise typer.Exit(0 if outcome.verdict.holds else CheckFailed.exit_code)
-    _print(outcome, folder)
+    _print(outcome, folder, s3)
     outcome.verdict.check()
 
 
@@ -76,7 +80,9 @@ def _demonstrate(settings: Demo, silent: bool) -> Demonstration:
     from distributary.producer_sim.demo.scenario import demonstrate
     from distributary.producer_sim.stack.local import LocalStack
 
-    with LocalStack(settings.folder / "stack", broker_port=0, registry_port=0) as stack, jvm_needed():
+    store = 0 if settings.s3 else None
+    stack_folder = settings.folder / "stack"
+    with LocalStack(stack_folder, broker_port=0, registry_port=0, s3_port=store) as stack, jvm_needed():
         spark = spark_session("distributary-demo")
         try:
             with watching(silent) as progress:
@@ -85,7 +91,7 @@ def _demonstrate(settings: Demo, silent: bool) -> Demonstration:
             stop_session(spark)
 
 
-def _print(outcome: Demonstration, folder: Path) -> None:
+def _print(outcome: Demonstration, folder: Path, s3: bool = False) -> None:
     out = Console(highlight=False, markup=False, emoji=False)
     out.print(_tables(outcome))
     for restart in outcome.restarts:
@@ -98,7 +104,8 @@ def _print(outcome: Demonstration, folder: Path) -> None:
     reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(outcome.quarantine.items()))
     out.print(f"quarantine: {sum(outcome.quarantine.values())} records ({reasons or 'none'})")
     out.print(f"verify: {_verdict(outcome)}")
-    out.print(f"left for you to look at: {folder} (lake, settings, truth)")
+    lake = "settings, checkpoint, truth; the tables ended with their store" if s3 else "lake, settings, truth"
+    out.print(f"left for you to look at: {folder} ({lake})")
 
 
 def _tables(outcome: Demonstration) -> Table:

@@ -53,6 +53,8 @@ def plan(
     expression = routing_expression(file, settings, ", nor what changes do to it")
     offer = None if schema is None else _offer(schema, subject, schema_type, references or [])
     found = plan_knowing(expression, settings, offer)
+    for notice in found.notices:
+        typer.echo(notice, err=True)
     view = views.View(found)
     typer.echo(json.dumps(view.as_dict(), indent=2) if as_json else view.text())
     if found.open and as_json:

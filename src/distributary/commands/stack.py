@@ -1,4 +1,4 @@
-"""`distributary stack`: the local broker and registry."""
+"""`distributary stack`: the local broker and registry, and a store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ import typer
 if TYPE_CHECKING:
     from distributary.producer_sim.stack.local import StackStatus
 
-app = typer.Typer(help="A real Kafka broker and schema registry on this machine.", no_args_is_help=True)
+app = typer.Typer(
+    help="A real Kafka broker and schema registry on this machine, and a store that speaks S3.",
+    no_args_is_help=True,
+)
 
 Folder = Annotated[
     Path | None,
@@ -32,12 +35,19 @@ def up(
     registry_port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="The registry's port (default: likewise).")
     ] = None,
+    s3: Annotated[
+        bool, typer.Option("--s3", help="A store that speaks S3, too; what is in it ends with it.")
+    ] = False,
+    s3_port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="The store's port (default: likewise); means --s3.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start what does not run yet, and wait until both can be used."""
+    """Start what does not run yet, and wait until all can be used."""
     from distributary.producer_sim.stack.local import LocalStack
 
-    _show(LocalStack(folder, broker_port, registry_port).up(), as_json)
+    stack = LocalStack(folder, broker_port, registry_port, s3_port=0 if s3 and s3_port is None else s3_port)
+    _show(stack.up(), as_json)
 
 
 @app.command()
@@ -46,7 +56,7 @@ def down(
     wipe: Annotated[bool, typer.Option("--wipe", help="Delete the topics, schemas and logs too.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """End both; what they hold stays for the next start."""
+    """End all; topics and schemas stay for the next start."""
     from distributary.producer_sim.stack.local import LocalStack
 
     _show(LocalStack(folder).down(wipe), as_json)
@@ -64,6 +74,7 @@ def _show(state: StackStatus, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(asdict(state), indent=2))
         return
-    for service in (state.broker, state.registry):
+    for service in filter(None, (state.broker, state.registry, state.s3)):
         what = f"runs at {service.address} (process {service.pid})" if service.running else "does not run"
-        typer.echo(f"{service.name}: {what}; log: {service.log}")
+        kept = "" if service.keeps else "; what is in it ends with it"
+        typer.echo(f"{service.name}: {what}{kept}; log: {service.log}")

@@ -220,6 +220,33 @@ def test_a_run_that_is_ended_while_spark_starts_leaves_no_jvm(number: signal.Sig
     assert psutil.wait_procs([jvm], 60)[1] == []
 
 
+# One alone ends a command that has no hold on signals; of two that come together the second finds no patience.
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("numbers", "program"),
+    [
+        ((signal.SIGINT, signal.SIGTERM), "with interrupts(): spark_session('interrupted')"),
+        ((signal.SIGINT,), "spark_session('interrupted')"),
+    ],
+)
+def test_a_start_of_spark_that_is_interrupted_leaves_no_jvm(
+    numbers: tuple[signal.Signals, ...], program: str
+) -> None:
+    source = (
+        "from distributary.commands.interrupts import interrupts\n"
+        "from distributary.ingest.spark.session import spark_session\n"
+        f"{program}\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", source], stderr=subprocess.PIPE, text=True) as running:
+        jvm = the_jvm_of(running.pid)
+        for number in numbers:
+            running.send_signal(number)
+        _, said = running.communicate(timeout=60)
+    assert running.returncode != 0
+    assert "KeyboardInterrupt" in said
+    assert psutil.wait_procs([jvm], 60)[1] == []
+
+
 @retry(
     retry=retry_if_exception_type(LookupError), stop=stop_after_delay(60), wait=wait_fixed(0.05), reraise=True
 )

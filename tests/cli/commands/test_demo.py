@@ -73,6 +73,15 @@ def test_restarts_throughput_quarantine_and_proof_are_told(capsys: pytest.Captur
     assert "verify: holds: 20,000 records sent = 19,996 in tables + 4 in quarantine + 0 dropped" in said
 
 
+def test_where_the_tables_ended_with_their_store_it_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    _print(OUTCOME, Path("out"), s3=True)
+    said = " ".join(capsys.readouterr().out.split())
+    assert (
+        "left for you to look at: out (settings, checkpoint, truth; the tables ended with their store)"
+        in said
+    )
+
+
 def test_as_json_it_says_whether_the_proof_holds() -> None:
     told = _as_dict(OUTCOME)
     assert told["restarts"] == [

@@ -17,12 +17,12 @@ import yaml
 from tests.ingest.avro_records import GAME, event, one, sent_as
 from tests.ingest.batches import decided, known, settled_by
 from tests.ingest.kafka_records import TOPIC, numbered
-from tests.ingest.pipelines import checkpoint, make_table, settings
+from tests.ingest.pipelines import checkpoint, keep, make_table, settings
 
 from distributary import cli
 from distributary.codecs.base import load_codec
+from distributary.ingest.checkpoint.folder import PINS
 from distributary.ingest.checkpoint.manifest import Manifest
-from distributary.ingest.checkpoint.manifest_file import ManifestStore
 from distributary.ingest.columns.growth import extend
 from distributary.ingest.columns.table_and_column_names import CHANGES_TABLE
 from distributary.ingest.pins import PinnedRecord, RecordKey
@@ -96,7 +96,7 @@ class World:
         )
         offsets = {TOPIC: {0: (0, len(sent))}}
         self.last = decided(self.folder, batch, offsets, self.last.entities if self.last else {}, chosen)
-        ManifestStore(checkpoint(self.folder)).write(self.last)
+        keep(checkpoint(self.folder), self.last)
         for record in records:
             PinsStore(checkpoint(self.folder)).write(record.key, record.schema)
 
@@ -153,6 +153,24 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
         return int(str(ended.value.code)), printed.out, printed.err
 
     return command
+
+
+def test_a_kept_schema_that_cannot_be_used_any_more_is_told_and_the_others_are_planned_for(
+    world: World, run: Run
+) -> None:
+    first, second = world.register(V1), world.register(V2)
+    world.ingest(
+        (first, {"game": "golf", "level": 1}), (second, {"game": "quest", "level": 2, "season": "s"})
+    )
+    rmtree(world.folder / "checkpoint" / PINS)
+    pins = PinsStore(checkpoint(world.folder))
+    pins.write((first.id, ()), Schema(first.id, "AVRO", '{"type": "whole"}'))
+    pins.write((second.id, ()), second)
+    code, out, err = run(world.file())
+    assert code == 0
+    assert f"schema {first.id} is kept in the checkpoint" in out + err and "to quarantine" in out + err
+    (step,) = [one for one in json.loads(run(world.file(), "--json")[1])["steps"] if "quest" in one["tables"]]
+    assert step["to_id"] == second.id
 
 
 def test_a_schema_is_planned_for_from_the_first_one_on(world: World, run: Run) -> None:

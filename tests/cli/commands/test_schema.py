@@ -65,8 +65,11 @@ Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def run(server: AnswerServer, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(server: AnswerServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     """What a command ends with and prints: exit code, standard output, standard error."""
+    # What this server does not know it never will: nobody waits as long as commands do for a real one.
+    none = {"retry_seconds": 0.0, "unknown_id_wait_seconds": 0.0}
+    monkeypatch.setattr(RegistryOptions, "impatient", lambda self: self.model_copy(update=none))
 
     def command(*arguments: object) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as ended:

@@ -9,6 +9,7 @@ from distributary.ingest.evolution.candidates import Candidate
 from distributary.ingest.evolution.planner import Step, TablePlan
 from distributary.ingest.evolution.verdicts import Action, TableVerdict
 from distributary.ingest.plan import Plan
+from distributary.ingest.storage.place import Place
 from distributary.registry.base import Schema
 from distributary.views.plan import View
 
@@ -18,7 +19,7 @@ CANDIDATE = Candidate("games-value", 2, 7, Schema(7, "AVRO", "{}"))
 
 def view(verdict: TableVerdict, tables: tuple[str, ...]) -> View:
     step = Step(tables, "games.Event", 6, CANDIDATE, (verdict,))
-    return View(Plan("games", Path("lake"), (), TablePlan((step,), (), {})))
+    return View(Plan("games", Place.parse("/lake"), (), TablePlan((step,), (), {})))
 
 
 @pytest.mark.parametrize("action", get_args(Action))
@@ -46,7 +47,7 @@ def test_tables_that_a_new_record_type_may_go_into_are_named_and_counted_once() 
     )
     met = Step(("golf",), "games.Event", 6, CANDIDATE, (verdict,))
     unmet = Step(("golf", "hop"), "games.Buy", None, CANDIDATE, (verdict,), unmet=True)
-    told = View(Plan("games", Path("lake"), (), TablePlan((met, unmet), (), {})))
+    told = View(Plan("games", Place.parse("/lake"), (), TablePlan((met, unmet), (), {})))
     line = "no table has met schema 7 (games.Buy); if its records go to 2 tables (golf, hop):"
     assert line in told.text().splitlines()
     assert told.verdict() == "2 changes to 2 tables to decide about"

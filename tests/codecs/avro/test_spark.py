@@ -16,7 +16,7 @@ from tests.codecs.avro_samples import by_fastavro, long, record, schema
 from distributary.codecs.avro.codec import AvroCodec, AvroReader
 from distributary.errors import DecoderUnavailable
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 
 def reader_of(spec: Any) -> AvroReader:

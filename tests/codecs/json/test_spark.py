@@ -16,7 +16,7 @@ from distributary.codecs.json.codec import JsonCodec
 from distributary.codecs.types.struct_type import arrow_schema, list_of, struct_json
 from distributary.registry.base import Schema
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 SCHEMA = pa.schema(
     [

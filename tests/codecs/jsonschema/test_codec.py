@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -168,6 +169,70 @@ def test_a_few_definitions_that_name_each_other_often_are_refused() -> None:
     }
     with pytest.raises(BadSchema, match="more than"):
         reader({"$defs": {**layers, "d20": {"type": "integer"}}, **record(x={"$ref": "#/$defs/d0"})})
+
+
+LEVELS = 40
+
+TWICE: dict[str, Callable[[Callable[[str], dict[str, Any]]], dict[str, Any]]] = {
+    "a part twice": lambda ref: {"allOf": [ref("a"), ref("a")]},
+    "one of two, each of which has both": lambda ref: {"allOf": [ref("a"), ref("b")]},
+    "a part, and a branch of it": lambda ref: {"allOf": [ref("a")], "oneOf": [ref("b"), ref("a")]},
+    "a reference beside a part": lambda ref: {"$ref": ref("a")["$ref"], "allOf": [ref("b")]},
+    "branches": lambda ref: {"oneOf": [ref("a"), ref("b")]},
+}
+
+LEAVES = {
+    "an object": record(n={"type": "integer"}),
+    "a text": {"type": "string"},
+    "an object that contains itself": record(n={"$ref": "#/$defs/a40"}),
+    "the record": {"$ref": "#"},
+}
+
+
+@pytest.mark.parametrize("leaf", LEAVES)
+@pytest.mark.parametrize("twice", TWICE)
+def test_definitions_that_lead_to_each_other_on_ever_more_ways_are_read_or_refused_at_once(
+    twice: str, leaf: str
+) -> None:
+    def layer(n: int) -> dict[str, Any]:
+        return TWICE[twice](lambda name: {"$ref": f"#/$defs/{name}{n + 1}"})
+
+    layers = {f"{name}{n}": layer(n) for n in range(LEVELS) for name in "ab"}
+    last = {f"{name}{LEVELS}": LEAVES[leaf] for name in "ab"}
+    schema = {"$defs": {**layers, **last}, **record(x={"$ref": "#/$defs/a0"})}
+    began = time.process_time()
+    try:
+        found = reader(schema).schema.field("x").type
+    except BadSchema as error:
+        assert "more than" in str(error)
+    else:
+        wanted = {"an object": "n", "an object that contains itself": "n", "the record": "x"}
+        assert [one.name for one in found] == [wanted[leaf]] if leaf in wanted else found == STRING
+    assert time.process_time() - began < 3
+
+
+@pytest.mark.parametrize("word", ["allOf", "anyOf", "oneOf"])
+def test_a_record_is_not_held_to_the_same_parts_for_ever(word: str) -> None:
+    layers = {f"d{n}": {word: [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(LEVELS)}
+    held_to = {"type": "integer", "not": {"$ref": "#/$defs/d0"}}
+    schema = {"$defs": {**layers, f"d{LEVELS}": record(n={})}, **record(x=held_to)}
+    assert reader(schema).schema.field("x").type == LONG
+    with pytest.raises(BadSchema, match="on more than 10000 ways"):
+        reader(schema, validate=True)
+
+
+def test_a_type_that_is_met_again_counts_as_often_as_it_is_met() -> None:
+    wide = record(**{f"p{n}": {"type": "integer"} for n in range(1_000)})
+    properties = {f"x{n}": {"$ref": "#/$defs/wide"} for n in range(9)}
+    assert len(reader({"$defs": {"wide": wide}, **record(**properties)}).schema) == 9
+    properties["x9"] = {"$ref": "#/$defs/wide"}
+    with pytest.raises(BadSchema, match="more than 5000 columns"):
+        reader({"$defs": {"wide": wide}, **record(**properties)})
+    tower = {f"d{n}": record(a={"$ref": f"#/$defs/d{n + 1}"}) for n in range(80)}
+    # Met first where it fits, and then where it is too deep.
+    properties = {"low": {"$ref": "#/$defs/d60"}, "high": {"$ref": "#/$defs/d0"}}
+    with pytest.raises(BadSchema, match="64 levels"):
+        reader({"$defs": {**tower, "d80": {"type": "integer"}}, **record(**properties)})
 
 
 def test_open_content_is_rescued() -> None:

@@ -128,6 +128,43 @@ def test_a_documents_own_id_is_known_beside_the_name_of_its_reference() -> None:
     assert column_of(schema, **{"other.json": other, "n.json": INTEGER}) == pa.struct([("n", LONG)])
 
 
+@pytest.mark.parametrize(
+    ("id_", "called", "reference"),
+    [
+        ("http://x/root.json", "http://x/root.json", "http://x/root.json"),
+        ("http://x/root.json", "http://x/root.json", "root.json"),
+        ("http://x/root.json", "root.json", "root.json"),
+        ("http://x/root.json", "root.json", "http://x/root.json#"),
+        ("root.json", "root.json", "root.json"),
+        ("urn:example:root", "urn:example:root", "urn:example:root"),
+    ],
+)
+@pytest.mark.parametrize("with_id", [False, True])
+def test_a_registry_reference_that_is_called_by_the_schemas_own_id_is_what_its_name_says(
+    id_: str, called: str, reference: str, with_id: bool
+) -> None:
+    price = {"$ref": "#/definitions/price"}
+    imported = {**record(n=price), "definitions": {"price": TEXT}, **({"$id": id_} if with_id else {})}
+    schema = {
+        "$id": id_,
+        **record(a=price, x={"$ref": reference}, y={"$ref": "#/definitions/deep"}),
+        "definitions": {"price": INTEGER, "deep": record(n=price)},
+    }
+    for validate in (False, True):
+        found = reader(schema, {called: imported}, validate).schema
+        wanted = [("a", LONG), ("x", pa.struct([("n", STRING)])), ("y", pa.struct([("n", LONG)]))]
+        assert found == pa.schema(wanted)
+    payloads = [b'{"a":1,"x":{"n":"a"},"y":{"n":1}}', b'{"a":1,"x":{"a":1,"n":2}}']
+    decoded = reader(schema, {called: imported}, validate=True).decode(pa.array(payloads, pa.binary()))
+    assert decoded.source.tolist() == [0]
+
+
+def test_what_is_beside_such_a_schema_stays_there() -> None:
+    schema = {"$id": "http://x/y/root.json", **record(x={"$ref": "n.json"}, y={"$ref": "root.json"})}
+    found = reader(schema, {"http://x/y/root.json": record(n=TEXT), "http://x/y/n.json": INTEGER}).schema
+    assert found == pa.schema([("x", LONG), ("y", pa.struct([("n", STRING)]))])
+
+
 LIST = {
     "$id": "http://x/list.json",
     "type": "array",
@@ -225,6 +262,20 @@ def test_a_reference_of_an_older_draft_hides_no_anchor() -> None:
     other = {"$schema": DRAFT_4, **record(n=INTEGER), "definitions": {"odd": True, "id": {"id": 7}}}
     schema = {**record(x={"$ref": "#here"}), "$defs": {"here": {"$anchor": "here", **INTEGER}}}
     assert column_of(schema, **{"other.json": other}) == LONG
+
+
+@pytest.mark.parametrize(("word", "draft"), [("$id", DRAFT_7), ("id", DRAFT_4)])
+def test_an_older_drafts_anchors_and_ids_may_be_under_the_newer_word_for_definitions(
+    word: str, draft: str
+) -> None:
+    schema = {
+        "$schema": draft,
+        word: "http://x/root.json",
+        **record(x={"$ref": "#here"}, y={"$ref": "n.json"}),
+        "$defs": {"here": {word: "#here", **INTEGER}, "n": {word: "n.json", **TEXT}, "odd": 3},
+    }
+    for validate in (False, True):
+        assert reader(schema, validate=validate).schema == pa.schema([("x", LONG), ("y", STRING)])
 
 
 @pytest.mark.parametrize("here", [{"$anchor": "here"}, {"id": "#here"}])

@@ -16,7 +16,7 @@ from distributary.codecs.protobuf.codec import ProtobufCodec
 from distributary.codecs.protobuf.spark import _check_columns, struct_of
 from distributary.errors import DecoderUnavailable
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 TEXT = """syntax = "proto2"; package s;
 import "google/protobuf/timestamp.proto"; import "google/protobuf/duration.proto"; import "google/protobuf/wrappers.proto";

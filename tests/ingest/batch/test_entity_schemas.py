@@ -27,6 +27,7 @@ from distributary.ingest.schemas.inferred_per_entity import EntitySchemas
 from distributary.ingest.schemas.known_schemas import SchemaBook
 from distributary.ingest.schemas.pinned_schemas import PinsStore
 from distributary.ingest.schemas.registry_wait import RegistryWait
+from distributary.ingest.storage.opening import files_at
 
 SUBJECT = "inferred:games"
 GO = PinnedTable("go", Layout(pa.schema([("score", pa.int64())])))
@@ -41,7 +42,7 @@ class Driver:
     """A driver over a location where `go` has version 1; anew, it knows what the one before pinned."""
 
     def __init__(self, root: Path, known: Mapping[str, PinnedTable] | None = None, **groups: Any) -> None:
-        self.root, self.location = root, EntitySchemas(root / "schemas", SUBJECT)
+        self.root, self.location = root, EntitySchemas(files_at(root / "schemas"), SUBJECT)
         if not self.location.names():
             self.location.register_each({"go": struct(score="long")})
         wait = RegistryWait(Silent(), threading.Event())

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import cast
 
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql import DataFrame
+from pyspark.sql import SparkSession
 from tests.ingest.batches import decided, settled
 from tests.ingest.kafka_records import TOPIC, folder, numbered, value
 from tests.ingest.pipelines import checkpoint, table_book
@@ -23,8 +22,8 @@ from distributary.ingest.settings.groups import Columns
 from distributary.ingest.tables.log_commit import NativeCommits
 
 GOLF, QUEST = folder("golf"), folder("quest")
-# Asked for its session only, which native commits do without.
-RECORDS = cast("DataFrame", SimpleNamespace(sparkSession=None))
+# Native commits do without a session.
+NO_SPARK = cast("SparkSession", None)
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ def manifest(tmp_path: Path) -> Manifest:
 
 def finish(root: Path, manifest: Manifest) -> None:
     Finisher(Columns(), checkpoint(root), table_book(root), NativeCommits(), "lineage").finish(
-        manifest, RECORDS
+        manifest, NO_SPARK
     )
 
 

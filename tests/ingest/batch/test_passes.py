@@ -1,25 +1,56 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pytest
 from tests.ingest.batches import demuxed
-from tests.ingest.kafka_records import numbered, pins, value
+from tests.ingest.kafka_records import batch, numbered, pins, value
 
 from distributary.ingest.batch.passes import discard
 from distributary.ingest.columns.table_and_column_names import QUARANTINE_TABLE
+from distributary.ingest.pins import Pins
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.worker.demux import demultiplex
 
 
-def test_an_attempt_that_is_given_up_leaves_no_file(tmp_path: Path) -> None:
+def pins_for(place: Files, tmp_path: Path) -> Pins:
+    """Pins whose tables are in this place."""
     by = pins(tmp_path)
+    return replace(by, batch=replace(by.batch, root=place.below("lake")))
+
+
+def names(root: Files) -> list[str]:
+    return [info.path for folder in root.folders() for info in root.list(folder)]
+
+
+def test_an_attempt_that_is_given_up_leaves_no_file_and_no_folder(place: Files, tmp_path: Path) -> None:
+    by = pins_for(place, tmp_path)
     report = demuxed(by, numbered([value(1, game_name="golf"), b""]))
-    assert len(list(Path(by.batch.root).rglob("*.parquet"))) == 2
+    assert len(names(by.batch.root)) == 2
     discard(by.batch.root, report)
     discard(by.batch.root, report)
-    assert not list(Path(by.batch.root).rglob("*.parquet"))
+    assert list(by.batch.root.folders()) == []
+
+
+def test_a_task_that_fails_amid_its_records_leaves_no_part_of_a_file(place: Files, tmp_path: Path) -> None:
+    by = pins_for(place, tmp_path)
+    by = replace(by, rules=replace(by.rules, worker_bytes=1))
+
+    def records() -> Iterator[pa.RecordBatch]:
+        for _ in range(3):
+            yield batch(numbered([value(1, game_name="golf"), value(1, game_name="quest")]))
+        raise RuntimeError("Kafka is gone")
+
+    with pytest.raises(RuntimeError, match="Kafka is gone"):
+        list(demultiplex(by)(records()))
+    assert names(by.batch.root) == []
 
 
 def test_files_of_tables_to_keep_stay(tmp_path: Path) -> None:
     by = pins(tmp_path)
     report = demuxed(by, numbered([value(1, game_name="golf"), b""]))
     discard(by.batch.root, report, keep=lambda table: table == QUARANTINE_TABLE)
-    assert [path.parent.name for path in Path(by.batch.root).rglob("*.parquet")] == [QUARANTINE_TABLE]
+    assert [path.parent.name for path in Path(by.batch.root.url).rglob("*.parquet")] == [QUARANTINE_TABLE]

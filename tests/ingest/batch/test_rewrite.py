@@ -9,14 +9,14 @@ from pyspark.sql import DataFrame
 from tests.ingest.batches import decided, settled
 from tests.ingest.commits import by_log
 from tests.ingest.kafka_records import PINNED, TOPIC, folder, numbered, pins, value
-from tests.ingest.pipelines import checkpoint
+from tests.ingest.pipelines import begun, checkpoint, keep, table_book
 
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.batch.finish import commit_metadata
 from distributary.ingest.batch.passes import Workers
 from distributary.ingest.batch.rewrite import Rewriter, _check_schemas, _is_lost, _with_files
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
-from distributary.ingest.checkpoint.rewritten import RewrittenFiles
+from distributary.ingest.checkpoint.manifest_json import rewritten_to_json
 from distributary.ingest.parquet.data_file import file_name
 from distributary.ingest.pins import PinnedKeys
 from distributary.ingest.tables.log_commit import NativeCommits
@@ -31,19 +31,24 @@ def manifest(tmp_path: Path) -> Manifest:
     return decided(tmp_path, settled(tmp_path, numbered(values)), {TOPIC: {0: (0, 3)}})
 
 
+def rewriter_of(root: Path) -> Rewriter:
+    here = checkpoint(root)
+    return Rewriter(here.log, begun(here), table_book(root), Workers(slots=2, headers={}, arrow_rows=100))
+
+
 def part(manifest: Manifest, table: str) -> TableFiles:
     (found,) = [one for one in manifest.tables if one.folder == table]
     return found
 
 
 def lost(root: Path, manifest: Manifest) -> set[str]:
-    tables = manifest.tables
-    return {one.folder for one in tables if _is_lost(str(root / "lake"), one, manifest.batch_id)}
+    book = table_book(root)
+    return {one.folder for one in manifest.tables if _is_lost(book, one, manifest.batch_id)}
 
 
 def test_while_every_file_is_there_the_manifest_is_as_it_was(tmp_path: Path, manifest: Manifest) -> None:
-    rewriter = Rewriter(checkpoint(tmp_path), Workers(slots=2, headers={}, arrow_rows=100))
-    assert rewriter.restored(manifest, NO_RECORDS, pins(tmp_path)) == manifest
+    rewriter = rewriter_of(tmp_path)
+    assert rewriter.restored(manifest, (), NO_RECORDS, pins(tmp_path)) == manifest
 
 
 def test_a_file_that_is_gone_or_cut_off_is_lost(tmp_path: Path, manifest: Manifest) -> None:
@@ -81,11 +86,9 @@ def test_files_written_again_take_the_place_of_the_lost_ones_in_later_attempts_t
     (tmp_path / "lake" / GOLF / file.name).rename(tmp_path / "lake" / GOLF / moved.name)
     assert part(_with_files(manifest, {GOLF: (moved,)}), GOLF).files == (moved,)
     assert lost(tmp_path, manifest) == {GOLF}
-    here = checkpoint(tmp_path)
-    RewrittenFiles(here).add(manifest.batch_id, {GOLF: (moved,)})
-    restored = Rewriter(here, Workers(slots=2, headers={}, arrow_rows=100)).restored(
-        manifest, NO_RECORDS, pins(tmp_path)
-    )
+    keep(checkpoint(tmp_path), manifest)
+    entry = begun(checkpoint(tmp_path)).rewrite(rewritten_to_json({GOLF: (moved,)}))
+    restored = rewriter_of(tmp_path).restored(manifest, [entry], NO_RECORDS, pins(tmp_path))
     assert [one.name for one in part(restored, GOLF).files] == [moved.name]
 
 
@@ -95,9 +98,9 @@ def test_lost_files_whose_schema_cannot_be_used_any_more_stop_the_run_before_any
 ) -> None:
     (file,) = part(manifest, table).files
     (tmp_path / "lake" / table / file.name).unlink()
-    rewriter = Rewriter(checkpoint(tmp_path), Workers(slots=2, headers={}, arrow_rows=100))
+    rewriter = rewriter_of(tmp_path)
     with pytest.raises(CheckpointMismatch, match=rf"files of {table} are gone.*cannot use \(11\)"):
-        rewriter.restored(manifest, NO_RECORDS, pins(tmp_path, records=PINNED[1:]))
+        rewriter.restored(manifest, (), NO_RECORDS, pins(tmp_path, records=PINNED[1:]))
 
 
 def test_a_schema_that_cannot_be_used_is_no_matter_for_tables_that_never_met_it(

@@ -32,7 +32,7 @@ from distributary.ingest.worker.fields_seen import LackedField, Sighting
 from distributary.ingest.worker.report import TaskReport
 from distributary.registry.base import Schema
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 INNER = {"type": "record", "name": "At", "fields": [{"name": "x", "type": "double"}, {"name": "tags", "type": {"type": "array", "items": "string"}}]}  # fmt: skip
 MOVE = {
@@ -150,7 +150,7 @@ def outcome(by: Pins, report: TaskReport) -> dict[str, Any]:
             table: sorted(rows_of(by, report, table), key=lambda row: row["kafka_offset"]) for table in tables
         },
         "layouts": {written.file.table: written.layout for written in report.files.written},
-        "aside": sorted(row["offset"] for row in aside_rows(report)),
+        "aside": sorted(row["offset"] for row in aside_rows(Path(by.batch.root.url).parent, report)),
         "counts": [
             report.counts.rows,
             report.counts.quarantined,

@@ -12,15 +12,13 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.ingest.foreign import ODD_ABOVE, ODD_BESIDE, foreign_entries
 
-from distributary.errors import TablesOfAnotherRun
 from distributary.ingest.checkpoint.earlier_runs import (
-    BATCH,
-    GENERATION,
-    LINEAGE,
-    OFFSETS,
+    after_lineage,
     earlier_commits,
-    start_from,
+    newest_in_ledger,
+    without_owners,
 )
 from distributary.ingest.checkpoint.generation import Start
 from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE
@@ -29,6 +27,7 @@ from distributary.ingest.tables.change import create
 from distributary.ingest.tables.ledger import (
     BATCHES_SCHEMA,
 )
+from distributary.ingest.tables.transaction import BATCH, GENERATION, LINEAGE, OFFSETS
 
 TOPIC = "events"
 TABLES = ("a", "b", "quarantine")
@@ -39,7 +38,7 @@ class Tables:
     """Real tables whose commits say what the pipeline's say; the rows themselves are only counted."""
 
     def __init__(self, root: Path) -> None:
-        self.root, self.lineage = root, "l"
+        self.root, self.lineage, self.pipeline = root, "l", "games"
         self.rows: Counter[tuple[str, int, int]] = Counter()
 
     def commit(self, table: str, generation: str, batch_id: int, offsets: Offsets) -> None:
@@ -53,6 +52,7 @@ class Tables:
 
     def complete(self, generation: str, batch_id: int, offsets: Offsets) -> None:
         row = {
+            "pipeline": self.pipeline,
             "generation": generation,
             "batch_id": batch_id,
             "offsets": json.dumps(offsets_to_json(offsets)),
@@ -127,7 +127,7 @@ def test_going_on_from_tables_loses_nothing_and_doubles_nothing(
     with TemporaryDirectory() as folder:
         tables = Tables(Path(folder))
         for number, (whole, last, crash) in enumerate([*history, ([], (0, 0), None)]):
-            start = start_from(folder, "from_tables", earlier_commits(folder))
+            start = after_lineage(folder, earlier_commits(folder), "l")
             generation = Checkpoint(f"g{number}", start, tables)
             for steps in whole:
                 generation.batch(steps)
@@ -135,17 +135,15 @@ def test_going_on_from_tables_loses_nothing_and_doubles_nothing(
                 generation.batch(last, crash)
             if maintained:
                 tables.maintain(maintained)
-        start = start_from(folder, "from_tables", earlier_commits(folder))
+        start = after_lineage(folder, earlier_commits(folder), "l")
         Checkpoint("last", start, tables).read_to(100)
         every = {(table_of(p, o), p, o) for p in (0, 1) for o in range(100)}
         assert tables.rows == dict.fromkeys(every, 1)
 
 
-def test_without_tables_a_checkpoint_starts_where_the_settings_say(tmp_path: Path) -> None:
+def test_where_no_table_tells_of_a_lineage_it_starts_where_the_settings_say(tmp_path: Path) -> None:
     assert earlier_commits(str(tmp_path / "nowhere")) == []
-    for mode in ("resume", "from_tables"):
-        assert start_from(str(tmp_path), mode, []) == Start("resume")
-    assert start_from(str(tmp_path), "again", []) == Start("again")
+    assert after_lineage(tmp_path, [], "l") == Start("from_tables", None, {}, "l")
 
 
 @pytest.fixture
@@ -157,15 +155,22 @@ def filled(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_tables_of_another_checkpoint_ask_for_a_decision(filled: Path) -> None:
-    commits = earlier_commits(str(filled))
-    with pytest.raises(TablesOfAnotherRun, match=r"\(a, ledger_batches\).*`start: from_tables`"):
-        start_from(str(filled), "resume", commits)
-    assert start_from(str(filled), "again", commits) == Start("again")
+def test_commits_of_others_are_told_apart_by_owners_and_by_the_ledger(filled: Path) -> None:
+    tables = Tables(filled)
+    tables.pipeline = "other"
+    tables.commit("b", "h", 0, {TOPIC: {0: (0, 3)}})
+    tables.complete("h", 0, {TOPIC: {0: (0, 3)}})
+    commits = earlier_commits(filled)
+    mine = without_owners(filled, commits, "games", set())
+    assert {commit.generation for commit in mine} == {"g"}
+    assert without_owners(filled, commits, "games", {"g"}) == []
+    newest = newest_in_ledger(mine)
+    assert newest is not None and (newest.generation, newest.batch_id) == ("g", 0)
+    assert {commit.table for commit in earlier_commits(filled, ["a", "b"])} == {BATCHES_TABLE}
 
 
 def test_a_half_committed_batch_is_left_out_of_its_table_only(filled: Path) -> None:
-    start = start_from(str(filled), "from_tables", earlier_commits(str(filled)))
+    start = after_lineage(filled, earlier_commits(filled), "l")
     ends: Positions = {TOPIC: {0: 20}}
     assert start == Start("from_tables", {TOPIC: {0: 10}}, {"a": ends}, "l")
 
@@ -175,13 +180,13 @@ def test_what_was_read_before_starting_again_says_nothing_about_where_to_go_on(f
     tables.lineage = "again"
     tables.commit("a", "h", 0, {TOPIC: {0: (0, 3)}})
     tables.complete("h", 0, {TOPIC: {0: (0, 3)}})
-    start = start_from(str(filled), "from_tables", earlier_commits(str(filled)))
+    start = after_lineage(filled, earlier_commits(filled), "again")
     assert start == Start("from_tables", {TOPIC: {0: 3}}, {}, "again")
 
 
 def test_before_the_first_batch_is_complete_its_start_counts(tmp_path: Path) -> None:
     Tables(tmp_path).commit("a", "g", 0, {TOPIC: {0: (5, 10)}})
-    start = start_from(str(tmp_path), "from_tables", earlier_commits(str(tmp_path)))
+    start = after_lineage(tmp_path, earlier_commits(tmp_path), "l")
     assert start == Start("from_tables", {TOPIC: {0: 5}}, {"a": {TOPIC: {0: 10}}}, "l")
 
 
@@ -206,3 +211,25 @@ def test_a_table_that_delta_rs_cannot_open_is_read_from_its_log(filled: Path) ->
     log = filled / "a" / "_delta_log" / f"{3:020d}.json"
     log.write_text(json.dumps({"protocol": {"minReaderVersion": 99, "minWriterVersion": 99}}))
     assert [commit.batch_id for commit in earlier_commits(str(filled)) if commit.table == "a"] == [1, 0]
+
+
+def test_entries_that_are_not_ours_are_passed_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    Tables(tmp_path).commit("a", "g", 0, {TOPIC: {0: (0, 5)}})
+    foreign_entries(tmp_path, monkeypatch)
+    assert [commit.table for commit in earlier_commits(tmp_path)] == ["a"]
+    assert "lost+found is passed by, since it may not be read" in caplog.text
+
+
+@pytest.mark.parametrize("odd", ODD_ABOVE)
+def test_folders_above_and_beside_tables_may_be_called_as_they_like(tmp_path: Path, odd: str) -> None:
+    root = tmp_path / odd
+    tables = Tables(root)
+    tables.commit("a", "g", 0, {TOPIC: {0: (0, 5)}})
+    tables.complete("g", 0, {TOPIC: {0: (0, 5)}})
+    tables.commit("a", "g", 1, {TOPIC: {0: (5, 7)}})
+    for beside in ODD_BESIDE:
+        (root / beside).mkdir()
+    started = after_lineage(root, earlier_commits(root), "l")
+    assert started == Start("from_tables", {TOPIC: {0: 5}}, {"a": {TOPIC: {0: 7}}}, "l")

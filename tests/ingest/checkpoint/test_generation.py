@@ -11,16 +11,18 @@ import pytest
 from tests.ingest.pipelines import settings
 
 from distributary.errors import CheckpointMismatch
-from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.folder import GENERATION, Checkpoint
 from distributary.ingest.checkpoint.generation import (
     Generation,
     Start,
     World,
     born,
+    check_same_topics,
     check_same_world,
     fingerprint,
     read_generation,
 )
+from distributary.ingest.commit_log.entries import Owner
 from distributary.ingest.settings.model import Settings
 
 TOPICS = {"events": "uuid-1", "more": "uuid-2"}
@@ -34,7 +36,7 @@ WORLD = World("cluster-1", TOPICS, FINGERPRINT)
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Checkpoint:
-    return Checkpoint(tmp_path / "games")
+    return Checkpoint.at(tmp_path / "games")
 
 
 @pytest.fixture
@@ -54,8 +56,31 @@ def test_what_was_born_is_read_back(checkpoint: Checkpoint) -> None:
     assert made.app_id("silver_a") == f"{made.id}/silver_a"
 
 
+def test_whose_tables_it_takes_is_kept_and_earlier_versions_say_nothing_of_it(checkpoint: Checkpoint) -> None:
+    after = Owner("games", "/old", "old-id", "lineage")
+    made = born(
+        checkpoint, "games", WORLD, Start("from_tables", lineage="lineage", after=after, dead=("a", "b"))
+    )
+    kept = read_generation(checkpoint)
+    assert kept == made and kept.start.after is not None
+    assert kept.start.after.lineage == "lineage"
+    value = json.loads(checkpoint.files.read(GENERATION))
+    del value["start"]["after"], value["start"]["dead"]
+    checkpoint.files.put(GENERATION, json.dumps(value).encode())
+    assert read_generation(checkpoint) == replace(made, start=Start("from_tables", lineage="lineage"))
+
+
+def test_a_root_that_was_kept_with_two_slashes_is_that_with_one(generation: Generation) -> None:
+    kept, now = ({**FINGERPRINT, "sink.root": root} for root in ("//mnt/lake", "/mnt/lake"))
+    before = replace(generation, world=World("cluster-1", TOPICS, kept))
+    check_same_world(before, World("cluster-1", TOPICS, now))
+    check_same_world(before, World("cluster-1", TOPICS, kept))
+    with pytest.raises(CheckpointMismatch, match=r'sink\.root was "//mnt/lake" and is "/mnt/pond"'):
+        check_same_world(before, World("cluster-1", TOPICS, {**FINGERPRINT, "sink.root": "/mnt/pond"}))
+
+
 def test_no_two_are_alike(tmp_path: Path) -> None:
-    made = {born(Checkpoint(tmp_path / name), "games", WORLD).id for name in "ab"}
+    made = {born(Checkpoint.at(tmp_path / name), "games", WORLD).id for name in "ab"}
     assert len(made) == 2
 
 
@@ -90,6 +115,12 @@ def test_other_topics_are_named(generation: Generation, now: dict[str, str]) -> 
         check_same_world(generation, World("cluster-1", now, FINGERPRINT))
 
 
+def test_a_topic_made_anew_since_the_start_is_named(generation: Generation) -> None:
+    check_same_topics(generation, TOPICS)
+    with pytest.raises(CheckpointMismatch, match=r"'more' was made anew"):
+        check_same_topics(generation, {**TOPICS, "more": "uuid-9"})
+
+
 def test_topic_ids_an_old_broker_does_not_have_are_not_compared(generation: Generation) -> None:
     check_same_world(generation, World("cluster-1", {"events": "", "more": ""}, FINGERPRINT))
 
@@ -115,14 +146,14 @@ def test_every_changed_setting_is_named(generation: Generation) -> None:
 def test_a_broken_file_is_no_new_checkpoint(
     checkpoint: Checkpoint, generation: Generation, text: str
 ) -> None:
-    checkpoint.generation_file.write_text(text, encoding="latin-1")
+    (Path(str(checkpoint)) / GENERATION).write_text(text, encoding="latin-1")
     with pytest.raises(CheckpointMismatch):
         read_generation(checkpoint)
 
 
 def test_an_unknown_way_to_start_is_refused(checkpoint: Checkpoint, generation: Generation) -> None:
-    text = checkpoint.generation_file.read_text()
-    checkpoint.generation_file.write_text(text.replace('"resume"', '"sideways"'))
+    text = (Path(str(checkpoint)) / GENERATION).read_text()
+    (Path(str(checkpoint)) / GENERATION).write_text(text.replace('"resume"', '"sideways"'))
     with pytest.raises(CheckpointMismatch, match="cut off or edited"):
         read_generation(checkpoint)
 

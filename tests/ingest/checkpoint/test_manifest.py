@@ -1,19 +1,18 @@
-"""Manifests: their sums, their text and the folder they are kept in."""
+"""Manifests: their sums, their text and where they are kept."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from threading import Barrier
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.ingest.pipelines import begun, keep
 
 from distributary.errors import CheckpointMismatch, SumsDisagree
 from distributary.ingest.checkpoint.folder import Checkpoint
@@ -25,9 +24,11 @@ from distributary.ingest.checkpoint.manifest import (
     SpanRead,
     TableFiles,
 )
-from distributary.ingest.checkpoint.manifest_file import KEPT, ManifestStore, from_bytes, to_bytes
+from distributary.ingest.checkpoint.manifest_json import from_json, rewritten_to_json, to_json
+from distributary.ingest.checkpoint.manifests import ManifestStore, names_of
 from distributary.ingest.checkpoint.sums import check_sums
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
+from distributary.ingest.commit_log.reading import entry_path
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.registry.base import Guid
@@ -136,14 +137,18 @@ manifests = st.builds(
 )
 
 
+def through_text(value: Manifest) -> Manifest:
+    return from_json(json.loads(json.dumps(to_json(value))))
+
+
 @pytest.fixture
-def store(tmp_path: Path) -> ManifestStore:
-    return ManifestStore(Checkpoint(tmp_path))
+def here(tmp_path: Path) -> Checkpoint:
+    return Checkpoint.at(tmp_path)
 
 
 @given(manifests)
 def test_every_manifest_survives_its_text(value: Manifest) -> None:
-    assert from_bytes(to_bytes(value)) == value
+    assert through_text(value) == value
 
 
 def test_a_layout_shared_by_many_tables_is_kept_once() -> None:
@@ -151,9 +156,8 @@ def test_a_layout_shared_by_many_tables_is_kept_once() -> None:
         manifest(),
         tables=tuple(table(f"t{n}", [1], layout=Layout(pa.schema(LAYOUT.columns))) for n in range(50)),
     )
-    kept = json.loads(to_bytes(many))
-    assert len(kept["layouts"]) == 1
-    assert from_bytes(to_bytes(many)) == many
+    assert len(to_json(many)["layouts"]) == 1
+    assert through_text(many) == many
 
 
 def test_sums_that_agree_are_let_through() -> None:
@@ -194,12 +198,10 @@ def test_sums_that_agree_are_let_through() -> None:
         ),
     ],
 )
-def test_sums_that_do_not_agree_are_named(counts: Counts, said: str, store: ManifestStore) -> None:
-    wrong = manifest(counts=counts)
+def test_sums_that_do_not_agree_are_named(counts: Counts, said: str) -> None:
     with pytest.raises(SumsDisagree) as caught:
-        store.write(wrong)
+        check_sums(manifest(counts=counts))
     assert said in str(caught.value)
-    assert store.read(7) is None, "nothing may be written"
 
 
 def test_a_batch_without_a_record_agrees() -> None:
@@ -209,51 +211,31 @@ def test_a_batch_without_a_record_agrees() -> None:
     assert empty.gaps == {"events": {0: 10, 1: 10}}
 
 
-def test_what_was_written_is_read_back(store: ManifestStore) -> None:
+def test_what_was_written_is_read_back(here: Checkpoint) -> None:
+    store = ManifestStore(here)
     assert store.last() is None and store.last_batch() is None and store.read(7) is None
-    store.write(manifest())
-    found = store.read(7)
-    assert found == manifest()
-    assert store.last() == found
+    keep(here, manifest())
+    assert store.read(7) == store.last() == manifest()
+    assert store.last_batch() == 7
+    assert store.read(6) is store.read(8) is None
 
 
-def test_the_last_one_is_the_highest_number(store: ManifestStore) -> None:
-    for batch_id in (9, 10):
-        store.write(manifest(batch_id))
-    last = store.last()
-    assert last is not None and last.batch_id == 10
+def test_the_last_one_is_found_behind_starts(here: Checkpoint) -> None:
+    keep(here, manifest())
+    for number in (8, 9):
+        assert begun(here).start.number == number
+    assert ManifestStore(here).last() == manifest()
+    assert ManifestStore(here).read(8) is None
 
 
-def test_a_batch_is_decided_once(store: ManifestStore) -> None:
-    store.write(manifest())
-    with pytest.raises(CheckpointMismatch, match="another run decided this batch"):
-        store.write(replace(manifest(), generation="g2"))
-    assert store.read(7) == manifest()
-
-
-def test_of_rivals_one_decides(store: ManifestStore) -> None:
-    start = Barrier(8)
-
-    def decide(number: int) -> bool:
-        start.wait()
-        try:
-            store.write(replace(manifest(), generation=str(number)))
-        except CheckpointMismatch:
-            return False
-        return True
-
-    with ThreadPoolExecutor(8) as pool:
-        won = list(pool.map(decide, range(8)))
-    found = store.read(7)
-    assert won.count(True) == 1
-    assert found is not None and found.generation == str(won.index(True))
-
-
-def test_old_manifests_go_and_the_newest_stay(store: ManifestStore) -> None:
-    for batch_id in (0, 1, 2):
-        store.write(manifest(batch_id))
-    store.write(manifest(KEPT + 1))
-    assert [store.read(n) is not None for n in (0, 1, 2, KEPT + 1)] == [False, False, True, True]
+def test_of_files_written_again_the_new_ones_stay(here: Checkpoint) -> None:
+    keep(here, manifest())
+    again = files("silver_a", [9])[0]
+    writer = begun(here)
+    writer.rewrite(rewritten_to_json({"silver_a": (replace(again, name="again.parquet"),)}))
+    names = names_of(begun(here).unsettled(), here.log)
+    kept = {file.name for table in manifest().tables if table.folder != "silver_a" for file in table.files}
+    assert names == {*kept, "again.parquet"}
 
 
 @pytest.mark.parametrize(
@@ -263,7 +245,7 @@ def test_old_manifests_go_and_the_newest_stay(store: ManifestStore) -> None:
         lambda text: text[:-20],
         lambda text: "[]",
         lambda text: "{}",
-        lambda text: text.replace('"format":1', '"format":2'),
+        lambda text: text.replace('"format":1,"batch_id"', '"format":2,"batch_id"'),
         lambda text: text.replace('"role":"events"', '"role":"other"'),
         lambda text: text.replace('"layout":"', '"layout":"0'),
         lambda text: text.replace('"layouts":{', '"layouts":{"x":"AAAA",'),
@@ -271,16 +253,16 @@ def test_old_manifests_go_and_the_newest_stay(store: ManifestStore) -> None:
     ],
 )
 def test_a_manifest_that_was_edited_is_not_taken_for_none(
-    store: ManifestStore, edit: Callable[[str], str]
+    here: Checkpoint, edit: Callable[[str], str]
 ) -> None:
-    store.write(manifest())
-    path = Path(store.path(7))
+    keep(here, manifest())
+    path = here.folder / entry_path(7)
     path.write_text(edit(path.read_text()))
     with pytest.raises(CheckpointMismatch, match=r"7\.json"):
-        store.read(7)
+        ManifestStore(here).read(7)
 
 
-def test_a_thousand_tables_take_little_time(store: ManifestStore) -> None:
+def test_a_thousand_tables_take_little_time(here: Checkpoint) -> None:
     statistics = json.dumps({"numRecords": 5, "minValues": {f"column_{n}": n for n in range(100)}})
     assert 1_500 < len(statistics) < 2_500
 
@@ -293,8 +275,8 @@ def test_a_thousand_tables_take_little_time(store: ManifestStore) -> None:
     counts = Counts({"events": {0: SpanRead(10_000, 0, 9_999)}}, {one.folder: 10 for one in tables})
     value = replace(manifest(counts=counts, offsets={"events": {0: (0, 10_000)}}), tables=tables)
     began = time.perf_counter()
-    store.write(value)
+    keep(here, value)
     written = time.perf_counter()
-    assert store.read(7) == value
+    assert ManifestStore(here).read(7) == value
     # Ten times what it takes on a quiet machine.
     assert written - began < 2.0 and time.perf_counter() - written < 2.0

@@ -28,6 +28,6 @@ def test_what_an_earlier_version_wrote_names_no_tables(tmp_path: Path) -> None:
         "message": "table /lake/a cannot take its files",
         "at": "2026-01-02T03:04:05+00:00",
     }
-    (here.stuck / "7.json").write_text(json.dumps(earlier))
+    (here.folder / "stuck" / "7.json").write_text(json.dumps(earlier))
     (found,) = StuckCommits(here).read()
     assert (found.batch_id, found.tables, found.message) == (7, None, earlier["message"])

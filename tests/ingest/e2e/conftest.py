@@ -1,7 +1,11 @@
-"""A pipeline of the test's own for every test in this folder."""
+"""A pipeline of the test's own for every test in this folder.
+
+`TABLES_IN=s3` puts their tables into a store that speaks S3; `PART=3/8` takes every eighth of the tests, from the fourth on.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,12 +17,27 @@ from distributary.ingest import failpoints
 from distributary.producer_sim.stack.local import LocalStack
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out all but the part that is asked for, after `-m` has left out what it does."""
+    part, _, parts = os.environ.get("PART", "0/1").partition("/")
+    kept = items[int(part) :: int(parts)]
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = kept
+
+
 @pytest.fixture
 def kit(
-    tmp_path: Path, make_topic: Callable[[int], str], stack: LocalStack, spark: SparkSession
+    tmp_path: Path,
+    make_topic: Callable[[int], str],
+    stack: LocalStack,
+    spark: SparkSession,
+    request: pytest.FixtureRequest,
 ) -> PipelineKit:
     """A pipeline over an empty topic with two partitions."""
-    return PipelineKit(tmp_path, make_topic(2), stack, spark)
+    made = PipelineKit(tmp_path, make_topic(2), stack, spark)
+    in_s3 = os.environ.get("TABLES_IN") == "s3"
+    return made.in_store(request.getfixturevalue("s3_store")) if in_s3 else made
 
 
 @pytest.fixture

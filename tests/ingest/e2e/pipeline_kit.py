@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,21 @@ import yaml
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from tests.ingest.storage.stores import Store
 
 from distributary.ingest.checkpoint.folder import Checkpoint
-from distributary.ingest.checkpoint.manifest_file import ManifestStore
+from distributary.ingest.checkpoint.manifests import ManifestStore
 from distributary.ingest.failpoints import VARIABLE
 from distributary.ingest.parquet.data_file import owner
 from distributary.ingest.progress import Progress
 from distributary.ingest.run import run
-from distributary.ingest.schemas.inferred_per_entity import schema_folder
+from distributary.ingest.schemas.inferred_per_entity import schema_place
 from distributary.ingest.settings.model import Settings, load
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import open_files
 from distributary.ingest.supervisor import Outcome
+from distributary.ingest.tables.handle import is_there, opened
+from distributary.ingest.tables.log import has_log
 from distributary.producer_sim.demo.background_run import BackgroundRun
 from distributary.producer_sim.events.routes import Routed
 from distributary.producer_sim.sending.simulate import simulate
@@ -51,20 +57,25 @@ class PipelineKit:
     """
 
     def __init__(self, folder: Path, topic: str, stack: LocalStack, spark: SparkSession) -> None:
-        self.folder, self.topic, self.spark = folder, topic, spark
+        self.folder, self.topic, self.spark, self._stack = folder, topic, spark, stack
         self.bootstrap_servers = stack.bootstrap_servers
         self.registry_options = RegistryOptions(url=stack.registry_url)
         self.truth = Truth(topic)
         self._document: dict[str, Any] = {
             "name": "games",
             "source": {"kafka": {"bootstrap.servers": stack.bootstrap_servers}, "topics": [topic]},
-            "registry": {"url": stack.registry_url, "unknown_id_wait_seconds": 0.5},
+            "registry": {"url": stack.registry_url, "unknown_id_wait_seconds": 0.1},
             "route": {"field": "game_name", "table": "silver_{entity}_events"},
             "sink": {"root": "./lake"},
             "trigger": {"available_now": True},
             "supervisor": {"failures": {"max": 0}},
             "spark": {"master": "local[2]"},
         }
+
+    def beside(self, topic: str) -> PipelineKit:
+        """Another pipeline of the same folder, so that its tables lie under the same root."""
+        where = {name: self._document[name] for name in ("sink", "storage") if name in self._document}
+        return PipelineKit(self.folder, topic, self._stack, self.spark).configured(**where)
 
     # Settings
 
@@ -84,6 +95,17 @@ class PipelineKit:
     def settings(self) -> Settings:
         """The settings as they are now."""
         return load(self.settings_file)
+
+    def in_store(self, store: Store) -> PipelineKit:
+        """The pipeline with its tables, and the schemas that it infers, in a place in S3 that nobody else has."""
+        given = store.options_by(store.port).s3
+        login = {"access_key_id": "anybody", "secret_access_key": "${S3_SECRET:-anything}"}
+        place = f"{store.url}/{uuid.uuid4().hex}"
+        return self.configured(
+            decode={"schema_location": f"{place}/schemas"},
+            sink={"root": f"{place}/lake"},
+            storage={"s3": {"endpoint": given.endpoint, "region": given.region, "login": login}},
+        )
 
     # Sending
 
@@ -151,27 +173,34 @@ class PipelineKit:
         """`distributary run` with the settings as they are now."""
         return [sys.executable, "-m", "distributary", "run", str(self.settings_file), *options]
 
-    @staticmethod
-    def environment(failpoints: str = "") -> dict[str, str]:
-        """The environment of a run that reaches these failpoints."""
-        return {**os.environ, VARIABLE: failpoints}
+    def environment(self, failpoints: str = "") -> dict[str, str]:
+        """The environment of a run that reaches these failpoints, its temporary files where a URL would be quoted."""
+        temporary = self.folder / "temporary 100%25"
+        temporary.mkdir(exist_ok=True)
+        return {**os.environ, VARIABLE: failpoints, "TMPDIR": str(temporary)}
 
     # What came of it
 
     @property
     def root(self) -> Path:
-        """Where the tables are."""
-        return self.settings.sink.root
+        """Where the tables are, of a pipeline whose tables are in a folder."""
+        return self.settings.sink.root.path
 
     @property
-    def schema_folder(self) -> Path:
-        """Where the versions of an inferred schema are."""
-        return schema_folder(self.settings.name, self.settings.decode)
+    def schemas(self) -> Files:
+        """The versions of an inferred schema."""
+        settings = self.settings
+        return open_files(schema_place(settings.name, settings.decode), settings.storage)
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """The checkpoint's folder."""
-        return Checkpoint(self.settings.checkpoint)
+        """The checkpoint."""
+        return Checkpoint(open_files(self.settings.checkpoint, self.settings.storage))
+
+    @property
+    def checkpoint_folder(self) -> Path:
+        """Where the checkpoint is, of a pipeline whose checkpoint is in a folder."""
+        return self.settings.checkpoint.path
 
     @property
     def manifests(self) -> ManifestStore:
@@ -189,16 +218,17 @@ class PipelineKit:
 
     def delta(self, table: str) -> DeltaTable:
         """A table by its folder's name."""
-        return DeltaTable(self.root / table)
+        return opened(self.lake.root.below(table))
 
     def rows(self, table: str) -> pa.Table:
         """All rows of a table by its folder's name; none where it is not there."""
-        path = self.root / table
-        return self.delta(table).to_pyarrow_table() if DeltaTable.is_deltatable(str(path)) else pa.table({})
+        there = is_there(self.lake.root.below(table))
+        return self.delta(table).to_pyarrow_table() if there else pa.table({})
 
     def versions(self) -> dict[str, int]:
         """The version of every table, by folder."""
-        folders = sorted(path.parent.name for path in self.root.glob("*/_delta_log"))
+        root = self.lake.root
+        folders = [folder for folder in root.folders() if has_log(root.below(folder))]
         return {folder: self.delta(folder).version() for folder in folders}
 
     def verify(self) -> Verdict:
@@ -213,19 +243,18 @@ class PipelineKit:
 
     def unnamed_files(self) -> set[str]:
         """Data files of ours, as folder/name, that no table's log names."""
-        there = {
-            f"{path.parent.name}/{path.name}" for path in self.root.glob("*/*.parquet") if owner(path.name)
-        }
-        return there - self._named_files()
+        root = self.lake.root
+        there = {info.path for folder in root.folders() for info in root.list(folder) if owner(info.name)}
+        return there - set(self._named_files(root))
 
-    def _named_files(self) -> set[str]:
-        named = set()
-        for log in self.root.glob("*/_delta_log/*.json"):
-            for line in log.read_text(encoding="utf-8").splitlines():
-                entry = json.loads(line)
-                if "add" in entry:
-                    named.add(f"{log.parent.parent.name}/{entry['add']['path']}")
-        return named
+    @staticmethod
+    def _named_files(root: Files) -> Iterator[str]:
+        for folder in root.folders():
+            for log in root.list(f"{folder}/_delta_log"):
+                if not log.name.endswith(".json"):
+                    continue
+                entries = map(json.loads, root.read(log.path).splitlines())
+                yield from (f"{folder}/{entry['add']['path']}" for entry in entries if "add" in entry)
 
 
 def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

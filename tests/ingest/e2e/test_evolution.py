@@ -16,7 +16,7 @@ from distributary.producer_sim.traffic.events import game_names
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
-GAMES, EVENTS = 10, 600
+EVENTS = 600
 SECOND = {"season", "guild", "achievements"}
 THIRD = {"wallet", "platform", "coins", "item"}
 
@@ -48,19 +48,22 @@ def row_at(rows: pa.Table, change: dict[str, Any]) -> dict[str, Any]:
     return found[0]
 
 
-# `inline` in three versions is in `make test` with JSON Schema: test_formats.py.
-@pytest.mark.parametrize("mode", ["restart", pytest.param("inline", marks=pytest.mark.heavy)])
-def test_three_versions_over_ten_games(kit: PipelineKit, mode: str) -> None:
+# `inline` in three versions is in `make test` with JSON Schema: test_formats.py; more games bring more of the same commits.
+@pytest.mark.parametrize(
+    ("mode", "games"),
+    [("restart", 4), *(pytest.param(mode, 10, marks=pytest.mark.heavy) for mode in ("restart", "inline"))],
+)
+def test_three_versions_over_several_games(kit: PipelineKit, mode: str, games: int) -> None:
     kit.configured(decode={"evolution": mode}, limits={"batch_rows": 400})
     with kit.running() as running:
         running.wait_until_started()
         for version in (1, 2, 3):
-            kit.simulate(version, EVENTS, GAMES, old_producers=0.2, corrupt=0.01, tombstones=0.01)
+            kit.simulate(version, EVENTS, games, old_producers=0.2, corrupt=0.01, tombstones=0.01)
             running.wait_for(kit.truth.records)
     outcome = running.outcome()
 
     verdict = kit.assert_clean()
-    assert len(verdict.tables) == GAMES
+    assert len(verdict.tables) == games
     assert outcome.summary.failures == 0
     assert outcome.summary.rows == kit.truth.records
     assert kit.unnamed_files() == set()
@@ -74,7 +77,7 @@ def test_three_versions_over_ten_games(kit: PipelineKit, mode: str) -> None:
     else:
         assert outcome.summary.evolutions == len(outcome.restarts) == 0
 
-    for number in range(GAMES):
+    for number in range(games):
         table = kit.folder_of(number)
         assert payload_columns(kit, table) == set(arrow_schema(3).names)
         assert {row["column"] for row in changes(kit, table, "created")} == set(arrow_schema(1).names)
@@ -83,7 +86,7 @@ def test_three_versions_over_ten_games(kit: PipelineKit, mode: str) -> None:
         for change in added:
             version = 2 if change["column"] in SECOND else 3
             assert change["schema_id"] == schema_id(kit, version)
-            assert change["entity"] == game_names(GAMES)[number]
+            assert change["entity"] == game_names(games)[number]
             # The change names the event that brought the column, and this event has its value.
             assert row_at(rows, change)["schema_id"] == change["schema_id"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from tests.ingest.e2e.pipeline_kit import PipelineKit
@@ -60,8 +59,8 @@ def test_protobuf_without_spark_s_jar_for_it_is_refused_before_anything_is_read(
     assert not kit.versions()
 
 
-def schema_files(kit: PipelineKit) -> list[Path]:
-    return sorted(kit.schema_folder.glob("*.json"))
+def schema_files(kit: PipelineKit) -> list[str]:
+    return [name for name in kit.schemas.names() if name.endswith(".json")]
 
 
 def sent_json(kit: PipelineKit, records: list[dict[str, object]]) -> None:

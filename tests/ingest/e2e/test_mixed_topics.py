@@ -108,7 +108,7 @@ def test_four_formats_in_one_topic_meet_in_their_entities_tables(kit: PipelineKi
     mixed(kit, types, decode={"evolution": evolution}, route={"field": "game"})
     kit.send(types.of("go", 1)[:2])
     kit.run()
-    assert not list(kit.schema_folder.glob("*"))  # nothing is inferred before there is something
+    assert not list(kit.schemas.names())  # nothing is inferred before there is something
     kit.send([*types.of("go", 2)[2:], *types.of("chess", 3), b"\x7f", b"[1]", b"{"])
     kit.run()
     kit.send([raw(game="go", level="high"), raw(game="go", level=4, at={"x": 1.5})])
@@ -196,7 +196,7 @@ def test_an_expression_that_only_spark_evaluates_is_refused_before_anything_is_r
     kit.configured(route={"field": None, "by": "expression", "expression": "soundex(game)"})
     with pytest.raises(ConfigError, match=r"function soundex.*decode\.engine: spark"):
         kit.run()
-    assert not kit.checkpoint.folder.exists()
+    assert not kit.checkpoint_folder.exists()
 
 
 def test_an_expression_whose_types_do_not_go_with_a_record_stops_the_run_by_name(kit: PipelineKit) -> None:

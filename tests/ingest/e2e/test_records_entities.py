@@ -61,11 +61,13 @@ HOSTILE_NAMES = [
 
 
 def folders(kit: PipelineKit) -> set[str]:
-    return {path.name for path in kit.root.iterdir()} - RESERVED_TABLES
+    # Who owns the tables is told beside them.
+    return set(kit.lake.root.folders()) - RESERVED_TABLES - {".distributary"}
 
 
 def paths_beside(kit: PipelineKit) -> set[Path]:
-    return {path for path in kit.folder.rglob("*") if kit.root not in (path, *path.parents)}
+    root = Path(kit.lake.root.url)
+    return {path for path in kit.folder.rglob("*") if root not in (path, *path.parents)}
 
 
 # Those that lead out of the root, that are ours, that differ in case alone, and one too long for a file's name.

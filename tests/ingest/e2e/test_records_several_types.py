@@ -117,7 +117,7 @@ def test_two_new_versions_meet_in_one_batch_beside_old_producers(kit: PipelineKi
     assert_each_record_in_one_place(kit)
 
 
-# Old producers in three versions: test_three_versions_over_ten_games (test_evolution.py).
+# Old producers in three versions: test_three_versions_over_several_games (test_evolution.py).
 @pytest.mark.heavy
 def test_old_producers_keep_sending_beside_new_ones_and_every_value_is_right(kit: PipelineKit) -> None:
     kit.simulate(1)

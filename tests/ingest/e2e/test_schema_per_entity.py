@@ -38,11 +38,10 @@ def types(kit: PipelineKit, table: str) -> dict[str, str]:
 
 
 def versions(kit: PipelineKit) -> dict[str, list[str]]:
-    """The files of versions, by the folder they are in."""
-    found: dict[str, list[str]] = {}
-    for path in sorted(kit.schema_folder.rglob("*.json")):
-        found.setdefault(path.parent.name, []).append(path.name)
-    return found
+    """The files of versions, by the folder they are in; those right in the location by none."""
+    folders = ["", *(folder for folder in kit.schemas.folders() if not folder.startswith("_"))]
+    found = {folder: [*kit.schemas.names(folder)] for folder in folders}
+    return {folder: names for folder, names in found.items() if names}
 
 
 def planned(kit: PipelineKit) -> set[tuple[str, str, str]]:
@@ -93,8 +92,9 @@ def test_each_table_has_its_own_types_and_only_one_grows(kit: PipelineKit, evolu
     assert_each_record_in_one_place(kit)
     assert planned(kit) == set()
     # A version written by hand is one table's future.
-    kit.schema_folder.joinpath("chess", "99.json").write_text(
-        '{"type":"struct","fields":[{"name":"score","type":"long","nullable":true,"metadata":{}}]}'
+    kit.schemas.put(
+        "chess/99.json",
+        b'{"type":"struct","fields":[{"name":"score","type":"long","nullable":true,"metadata":{}}]}',
     )
     assert planned(kit) == {("chess", "score", "changed"), ("chess", "game", "dropped")}
 
@@ -131,7 +131,7 @@ def test_entities_beyond_the_limit_cost_no_schema(kit: PipelineKit) -> None:
     kit.send([raw(game=f"game_{number}", score="a") for number in range(5)] + [raw(game="chess", at=1)] * 2)
     kit.run()
     # Records without a table are decoded by a schema without fields, which is in the location itself.
-    assert sorted(versions(kit)) == ["chess", kit.schema_folder.name, "go"]
+    assert sorted(versions(kit)) == ["", "chess", "go"]
     assert types(kit, "chess") == {"game": "string", "at": "int64"}
     assert reasons(kit) == {"table_limit": 5}
     assert_each_record_in_one_place(kit)

@@ -18,7 +18,7 @@ from tests.ingest.secured_broker import PLANTED, SecuredBroker, token_endpoint
 from distributary.ingest.kafka.source import TopicReader
 from distributary.producer_sim.stack.local import LocalStack
 
-pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.heavy]
+pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.heavy, pytest.mark.folder]
 
 
 @pytest.fixture
@@ -73,7 +73,10 @@ def told_by_spark(kit: PipelineKit) -> list[str]:
     chosen = kit.settings
     topics = TopicReader.of(kit.spark, chosen.name, chosen.source, chosen.route)
     query = (
-        topics.stream(chosen.limits.batch_rows).writeStream.format("noop").trigger(availableNow=True).start()
+        topics.stream(chosen.limits.batch_rows, {kit.topic: {0: 0, 1: 0}})
+        .writeStream.format("noop")
+        .trigger(availableNow=True)
+        .start()
     )
     assert query.awaitTermination(int(PATIENCE_SECONDS))
     context = kit.spark.sparkContext

@@ -50,7 +50,7 @@ def test_sigterm_ends_a_run_in_good_order_and_the_next_one_goes_on(
         try:
             for line in run.stderr or ():
                 said.append(line)
-                if "batch 1:" in line:
+                if "batch 2:" in line:
                     send(run.pid)
             run.wait(PATIENCE_SECONDS)
         finally:
@@ -61,9 +61,7 @@ def test_sigterm_ends_a_run_in_good_order_and_the_next_one_goes_on(
     assert "finished:" in whole
     assert "0 failures" in whole
     assert "Traceback" not in whole
-    decided, counted = kit.manifests.last_batch(), kit.checkpoint.last_committed_batch()
-    assert decided is not None
-    assert counted is not None
+    assert kit.manifests.last_batch() is not None
     assert kit.unnamed_files() == set()
 
     kit.configured(trigger={"available_now": True})

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.ingest.e2e.handmade import registered
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
-pytestmark = [pytest.mark.spark, pytest.mark.stack]
+pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.folder]
 
 
 def files_read(frame: DataFrame) -> int:

@@ -21,7 +21,7 @@ from distributary.errors import BudgetSpent
 from distributary.ingest.checkpoint.change_log import ChangeLog
 from distributary.ingest.columns.table_and_column_names import CHANGES_TABLE
 
-pytestmark = [pytest.mark.spark, pytest.mark.stack]
+pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.folder]
 
 WIDER = EVENT.replace("int32 level = 3;", "int64 level = 3;\n  string mood = 4;")
 BIG = 2**40
@@ -47,10 +47,10 @@ def test_tables_of_wider_records_get_wider_columns_across_a_crash(
     kit.send([narrow.value(game="chess", level=2), wide.value(game="chess", level=BIG, mood="glad")])
     kit.send([narrow.value(game=game, level=3) for game in ("chess", "golf")], partition=1)
     # The column is wider by then, and no manifest says so.
-    fail_at("before_manifest:1")
+    fail_at("before_manifest:3")
     with pytest.raises(BudgetSpent):
         kit.run()
-    assert kit.manifests.last_batch() == 0
+    assert kit.manifests.last_batch() == 1
     kit.run()
     # One that never heard of the new schema goes on beside one that did; then a table that is new.
     kit.send([narrow.value(game="chess", level=4), wide.value(game="chess", level=-BIG)], partition=1)
@@ -71,12 +71,16 @@ def test_tables_of_wider_records_get_wider_columns_across_a_crash(
     assert column(kit, "go", "level") == [5, BIG]
     features = kit.delta(kit.folder_of("chess")).protocol().writer_features
     assert "typeWidening" in (features or [])
-    logged = [(one.change.kind, one.change.column) for one in ChangeLog(kit.checkpoint).read(1)]
+    logged = [
+        (one.change.kind, one.change.column)
+        for one in ChangeLog(kit.checkpoint).read(1)
+        if one.change.table == kit.folder_of("chess")
+    ]
     assert sorted(logged) == [("added", "mood"), ("widened", "level")]
     told = [
         (row["kind"], row["column"], row["decision"], row["before"], row["type"], row["schema_id"])
         for row in kit.rows(CHANGES_TABLE).to_pylist()
-        if row["table"] == kit.folder_of("chess") and row["batch_id"] == 1
+        if row["table"] == kit.folder_of("chess") and row["batch_id"] > 1
     ]
     assert sorted(told) == [
         ("added", "mood", "add", None, "string", wide.id),

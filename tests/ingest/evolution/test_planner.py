@@ -19,6 +19,7 @@ from distributary.ingest.evolution.pairing import Known
 from distributary.ingest.evolution.planner import Planner, TablePlan
 from distributary.ingest.pins import PinnedTable, RecordKey
 from distributary.ingest.schemas.inferred_schemas import SchemaLocation
+from distributary.ingest.storage.opening import files_at
 from distributary.registry.base import Schema, SchemaRegistry
 from distributary.registry.memory import MemoryRegistry
 
@@ -81,7 +82,7 @@ def test_records_that_no_table_could_be_for_are_told_before_the_first_comes(tmp_
 
 
 def test_versions_of_an_inferred_schema_are_planned_for(tmp_path: Path) -> None:
-    location = SchemaLocation(tmp_path / "schemas", SUBJECT)
+    location = SchemaLocation(files_at(tmp_path / "schemas"), SUBJECT)
     for names in (("game",), ("game", "a")):
         location.register(SUBJECT, json.dumps({"type": "struct", "fields": [_text(name) for name in names]}))
     found = _plan(tmp_path, "json", location, {"golf": ((1, ()),), "chess": ((1, ()), (2, ()))})

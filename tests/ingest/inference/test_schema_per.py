@@ -36,9 +36,9 @@ def test_what_cannot_be_is_refused_with_the_reason(
 )
 def test_where_it_can_be_schemas_are_kept_by_entity(tmp_path: Path, route: dict[str, Any]) -> None:
     per_entity = settings(tmp_path, decode=PER_ENTITY, route=route)
-    assert isinstance(location_of(per_entity.name, per_entity.decode), EntitySchemas)
+    assert isinstance(location_of(per_entity.name, per_entity.decode, per_entity.storage), EntitySchemas)
     per_topic = settings(tmp_path, decode={"format": "json"}, route=route)
-    assert not isinstance(location_of(per_topic.name, per_topic.decode), EntitySchemas)
+    assert not isinstance(location_of(per_topic.name, per_topic.decode, per_topic.storage), EntitySchemas)
     # A checkpoint may go from one to the other.
     per_both = [fingerprint(s.source, s.route, s.decode, s.sink) for s in (per_entity, per_topic)]
     assert per_both[0] == per_both[1]

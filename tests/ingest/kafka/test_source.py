@@ -11,11 +11,10 @@ from confluent_kafka.cimpl import NewPartitions
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from distributary.ingest.checkpoint.folder import Checkpoint
-from distributary.ingest.checkpoint.spark_files import batch_offsets
+from distributary.ingest.checkpoint.spark_files import SparkFiles, batch_offsets
 from distributary.ingest.kafka.connection import connect
 from distributary.ingest.kafka.offsets import Offsets, Positions
-from distributary.ingest.kafka.source import EARLIEST, TopicReader, complete, warm_up
+from distributary.ingest.kafka.source import TopicReader, complete, warm_up
 from distributary.ingest.settings.model import Settings
 from distributary.producer_sim.stack.local import LocalStack
 
@@ -51,15 +50,17 @@ def values(frame: DataFrame) -> list[str]:
 
 
 def run(
-    spark: SparkSession, pipeline: Settings, checkpoint: Checkpoint, start: Positions | None = None
+    spark: SparkSession, pipeline: Settings, spark_files: SparkFiles, start: Positions | None = None
 ) -> list[list[str]]:
     """Run to the end of the topics; the values of each batch."""
     batches: list[list[str]] = []
+    if start is None:
+        start = complete({}, {topic: [0, 1] for topic in pipeline.source.topics})
     query = (
         topics_of(spark, pipeline)
         .stream(pipeline.limits.batch_rows, start)
         .writeStream.foreachBatch(lambda frame, batch_id: batches.append(values(frame)))
-        .option("checkpointLocation", str(checkpoint.folder))
+        .option("checkpointLocation", str(spark_files.folder))
         .trigger(availableNow=True)
         .start()
     )
@@ -70,10 +71,10 @@ def run(
 WORDS = [f"w{number:02}" for number in range(50)]
 
 
-def test_partitions_nobody_named_start_at_their_beginning() -> None:
+def test_partitions_nobody_named_start_at_offset_0_even_where_retention_took_it() -> None:
     assert complete({"a": {0: 7, 9: 1}, "z": {0: 1}}, {"a": [0, 1], "b": [0]}) == {
-        "a": {0: 7, 1: EARLIEST},
-        "b": {0: EARLIEST},
+        "a": {0: 7, 1: 0},
+        "b": {0: 0},
     }
 
 
@@ -83,15 +84,13 @@ def test_batches_are_bounded_and_their_offsets_are_in_spark_s_files(
     spark: SparkSession, stack: LocalStack, topic: str, tmp_path: Path
 ) -> None:
     produce(stack, topic, WORDS)
-    pipeline, checkpoint = settings(stack, [topic]), Checkpoint(tmp_path / "games")
-    batches = run(spark, pipeline, checkpoint)
+    pipeline, spark_files = settings(stack, [topic]), SparkFiles(tmp_path / "games")
+    batches = run(spark, pipeline, spark_files)
     assert [len(batch) for batch in batches] == [20, 20, 10]
-    assert checkpoint.last_spark_batch() == checkpoint.last_committed_batch() == 2
-    assert checkpoint.query_id()
-    assert batch_offsets(checkpoint, 0) == {topic: {0: (0, 10), 1: (0, 10)}}
-    assert batch_offsets(checkpoint, 2) == {topic: {0: (20, 25), 1: (20, 25)}}
+    assert batch_offsets(spark_files, 0) == {topic: {0: (0, 10), 1: (0, 10)}}
+    assert batch_offsets(spark_files, 2) == {topic: {0: (20, 25), 1: (20, 25)}}
     for batch_id, batch in enumerate(batches):
-        assert values(topics_of(spark, pipeline).range(batch_offsets(checkpoint, batch_id))) == batch
+        assert values(topics_of(spark, pipeline).range(batch_offsets(spark_files, batch_id))) == batch
 
 
 @pytest.mark.spark
@@ -100,12 +99,12 @@ def test_a_partition_added_on_the_way_starts_at_zero(
     spark: SparkSession, stack: LocalStack, topic: str, admin: AdminClient, tmp_path: Path
 ) -> None:
     produce(stack, topic, WORDS[:10])
-    pipeline, checkpoint = settings(stack, [topic]), Checkpoint(tmp_path / "games")
-    run(spark, pipeline, checkpoint)
+    pipeline, spark_files = settings(stack, [topic]), SparkFiles(tmp_path / "games")
+    run(spark, pipeline, spark_files)
     admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
     produce(stack, topic, WORDS[10:16], partitions=3)
-    assert run(spark, pipeline, checkpoint) == [WORDS[10:16]]
-    assert batch_offsets(checkpoint, 1) == {topic: {0: (5, 7), 1: (5, 7), 2: (0, 2)}}
+    assert run(spark, pipeline, spark_files) == [WORDS[10:16]]
+    assert batch_offsets(spark_files, 1) == {topic: {0: (5, 7), 1: (5, 7), 2: (0, 2)}}
 
 
 @pytest.mark.spark
@@ -114,11 +113,11 @@ def test_given_positions_decide_where_a_new_checkpoint_starts(
     spark: SparkSession, stack: LocalStack, topic: str, tmp_path: Path
 ) -> None:
     produce(stack, topic, WORDS[:10])
-    checkpoint = Checkpoint(tmp_path / "games")
+    spark_files = SparkFiles(tmp_path / "games")
     start = complete({topic: {1: 3}}, {topic: [0, 1]})
-    batches = run(spark, settings(stack, [topic]), checkpoint, start)
+    batches = run(spark, settings(stack, [topic]), spark_files, start)
     assert batches == [sorted([*WORDS[0:10:2], *WORDS[7:10:2]])]
-    assert batch_offsets(checkpoint, 0) == {topic: {0: (0, 5), 1: (3, 5)}}
+    assert batch_offsets(spark_files, 0) == {topic: {0: (0, 5), 1: (3, 5)}}
 
 
 @pytest.mark.spark
@@ -145,23 +144,21 @@ def test_aborted_transactions_are_not_read(
         producer.produce(topic, value, partition=0)
         producer.flush(30)
         (producer.commit_transaction if number else producer.abort_transaction)(30)
-    checkpoint = Checkpoint(tmp_path / "games")
-    assert run(spark, settings(stack, [topic]), checkpoint) == [["kept"]]
-    assert batch_offsets(checkpoint, 0)[topic][0] == (0, 4), "two records and a marker for each transaction"
+    spark_files = SparkFiles(tmp_path / "games")
+    assert run(spark, settings(stack, [topic]), spark_files) == [["kept"]]
+    assert batch_offsets(spark_files, 0)[topic][0] == (0, 4), "two records and a marker for each transaction"
 
 
 @pytest.mark.spark
 @pytest.mark.stack
-def test_warming_up_reads_little_and_imports_what_it_is_told(
+def test_warming_up_takes_a_topic_with_records_and_one_without(
     spark: SparkSession, stack: LocalStack, topic: str
 ) -> None:
     pipeline = settings(stack, [topic])
     with connect(pipeline.source, spark) as kafka:
         warm_up(topics_of(spark, pipeline), kafka)
         produce(stack, topic, WORDS[:3])
-        warm_up(topics_of(spark, pipeline), kafka, ("json", "distributary.codecs.base"))
-        with pytest.raises(Exception, match="no_such_module"):
-            warm_up(topics_of(spark, pipeline), kafka, ("no_such_module",))
+        warm_up(topics_of(spark, pipeline), kafka)
 
 
 @pytest.mark.spark

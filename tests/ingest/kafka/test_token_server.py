@@ -71,7 +71,7 @@ def answering(status: int) -> Iterator[int]:
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield int(server.server_address[1])
@@ -80,7 +80,9 @@ def answering(status: int) -> Iterator[int]:
             thread.join()
 
 
-def failure(connecting: Connect, token_port: int) -> DistributaryError:
+def failure(
+    connecting: Connect, token_port: int, timeout_seconds: float, address: str = "{place}/token"
+) -> DistributaryError:
     """What is said in one sentence, without the secret, of a broker that is never reached."""
     kafka = {
         "bootstrap.servers": "127.0.0.1:1",
@@ -88,13 +90,16 @@ def failure(connecting: Connect, token_port: int) -> DistributaryError:
         "sasl.mechanism": "OAUTHBEARER",
         "sasl.jaas.config": f'{MODULE}.OAuthBearerLoginModule required clientId="me" clientSecret="{PLANTED}";',
         "sasl.login.callback.handler.class": f"{MODULE}.secured.OAuthBearerLoginCallbackHandler",
-        "sasl.oauthbearer.token.endpoint.url": f"http://127.0.0.1:{token_port}/token",
+        "sasl.oauthbearer.token.endpoint.url": "http://" + address.format(place=f"127.0.0.1:{token_port}"),
         # As long as that a server is asked again.
         "sasl.login.retry.backoff.ms": "50",
         "sasl.login.retry.backoff.max.ms": "100",
     }
     source = Source.model_validate({"kafka": kafka, "topics": ["events"]})
-    with pytest.raises(DistributaryError) as caught, connecting(source, timeout_seconds=2.0) as cluster:
+    with (
+        pytest.raises(DistributaryError) as caught,
+        connecting(source, timeout_seconds=timeout_seconds) as cluster,
+    ):
         cluster.cluster_id()
     said = str(caught.value)
     assert PLANTED not in said
@@ -115,8 +120,9 @@ SILENCES = {
 def test_a_server_of_tokens_that_is_down_is_an_outage(
     server: Callable[[], AbstractContextManager[int]], connecting: Connect, quiet: None
 ) -> None:
+    # Nobody answers, however long one waits.
     with server() as port:
-        error = failure(connecting, port)
+        error = failure(connecting, port, timeout_seconds=0.5)
     assert isinstance(error, BrokerUnavailable)
 
 
@@ -124,5 +130,14 @@ def test_a_secret_that_the_server_of_tokens_does_not_know_is_a_wrong_setting(
     connecting: Connect, quiet: None
 ) -> None:
     with answering(401) as port:
-        error = failure(connecting, port)
+        error = failure(connecting, port, timeout_seconds=2.0)
     assert isinstance(error, ConfigError | SetupError)
+
+
+@pytest.mark.parametrize("address", [f"me:{PLANTED}@{{place}}/token", f"{{place}}/token?key={PLANTED}"])
+def test_a_secret_in_the_address_of_the_server_of_tokens_is_not_told(
+    address: str, connecting: Connect, quiet: None
+) -> None:
+    # Which Java quotes whole.
+    with answering(404) as port:
+        failure(connecting, port, 2.0, address)

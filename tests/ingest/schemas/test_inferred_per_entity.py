@@ -13,6 +13,7 @@ from distributary.errors import BadSchema, SchemaNotFound
 from distributary.ingest.schemas.inferred_per_entity import EntitySchemas, entity_name
 from distributary.ingest.schemas.inferred_schemas import SchemaLocation
 from distributary.ingest.schemas.mixed import MixedSchemas
+from distributary.ingest.storage.opening import files_at
 from distributary.registry.memory import MemoryRegistry
 
 SUBJECT = "inferred:games"
@@ -25,7 +26,7 @@ def struct(**types: str) -> str:
 
 @pytest.fixture
 def location(tmp_path: Path) -> EntitySchemas:
-    return EntitySchemas(tmp_path / "schemas", SUBJECT)
+    return EntitySchemas(files_at(tmp_path / "schemas"), SUBJECT)
 
 
 def test_versions_count_over_all_entities_and_tell_whose_they_are(location: EntitySchemas) -> None:
@@ -34,11 +35,11 @@ def test_versions_count_over_all_entities_and_tell_whose_they_are(location: Enti
     grown = struct(score="long", level="long")
     again = location.register_each({"go": grown, "chess": struct(score="string")})
     assert {name: schema.id for name, schema in again.items()} == {"chess": 1, "go": 3}
-    anew = EntitySchemas(location.folder, SUBJECT)
+    anew = EntitySchemas(files_at(location.folder), SUBJECT)
     assert [version.id for version in anew.versions(SUBJECT)] == [1, 2, 3]
     assert [anew.by_ref(number).entity for number in (1, 2, 3)] == ["chess", "go", "go"]
     assert {name: schema.id for name, schema in anew.newest(["go", "ludo"]).items()} == {"go": 3}
-    assert json.loads((location.folder / "go" / "3.json").read_text(encoding="utf-8")) == json.loads(grown)
+    assert json.loads(Path(location.folder, "go", "3.json").read_text(encoding="utf-8")) == json.loads(grown)
     with pytest.raises(SchemaNotFound):
         anew.by_ref(4)
 
@@ -56,14 +57,14 @@ def test_records_without_an_entity_have_versions_beside_the_entities(location: E
 def test_an_entity_whose_name_is_not_its_own_is_found_again(location: EntitySchemas, entity: str) -> None:
     name = entity_name(entity, fold_case=True)
     location.register_each({name: struct(a="long")}, {name: entity})
-    anew = EntitySchemas(location.folder, SUBJECT)
+    anew = EntitySchemas(files_at(location.folder), SUBJECT)
     assert [anew.entity(name) for name in anew.names()] == [entity]
-    assert [path.name for path in (location.folder / name).iterdir()] == ["1.json"]
+    assert [path.name for path in Path(location.folder, name).iterdir()] == ["1.json"]
 
 
 def test_of_many_who_write_at_once_no_two_get_one_number(location: EntitySchemas) -> None:
     def write(turn: int) -> set[int]:
-        own = EntitySchemas(location.folder, SUBJECT)
+        own = EntitySchemas(files_at(location.folder), SUBJECT)
         made = own.register_each({f"game_{place}": struct(**{f"f{turn}": "long"}) for place in range(3)})
         return {schema.id for schema in made.values()}
 
@@ -72,9 +73,37 @@ def test_of_many_who_write_at_once_no_two_get_one_number(location: EntitySchemas
     assert sorted(numbers) == list(range(1, 13))
 
 
+def test_numbers_that_others_have_claimed_stay_theirs_written_or_not(location: EntitySchemas) -> None:
+    location.register_each({"go": struct(a="long"), "chess": struct(a="long")})
+    claim = json.dumps({"numbers": 5, "by": "somebody"}).encode()
+    assert files_at(location.folder).put_new("_numbers/3.json", claim)
+    assert location.register_each({"ludo": struct(a="long")})["ludo"].id == 8
+    assert [one.id for one in EntitySchemas(files_at(location.folder), SUBJECT).versions(SUBJECT)] == [
+        1,
+        2,
+        8,
+    ]
+
+
+def test_versions_from_before_numbers_were_claimed_keep_theirs(location: EntitySchemas) -> None:
+    for name, number in (("go", 4), ("chess", 7)):
+        Path(location.folder, name).mkdir(parents=True)
+        Path(location.folder, name, f"{number}.json").write_text(struct(a="long"), encoding="utf-8")
+    Path(location.folder, "_lock").touch()
+    made = location.register_each({"go": struct(a="long"), "chess": struct(a="string")})
+    assert {name: schema.id for name, schema in made.items()} == {"go": 4, "chess": 8}
+
+
+def test_a_claim_that_was_cut_off_is_named(location: EntitySchemas) -> None:
+    location.register_each({"go": struct(a="long")})
+    Path(location.folder, "_numbers", "1.json").write_text("{", encoding="utf-8")
+    with pytest.raises(BadSchema, match=r"_numbers/1\.json was edited or cut off; remove it"):
+        location.register_each({"go": struct(a="string")})
+
+
 def test_a_number_in_two_folders_is_refused_by_name(location: EntitySchemas) -> None:
     location.register_each({"go": struct(a="long"), "chess": struct(a="long")})
-    (location.folder / "go" / "1.json").write_text(struct(b="long"), encoding="utf-8")
+    Path(location.folder, "go", "1.json").write_text(struct(b="long"), encoding="utf-8")
     with pytest.raises(BadSchema, match=r"version 1 is in .*chess and .*go"):
         location.versions(SUBJECT)
 
@@ -99,5 +128,5 @@ def test_each_entity_has_a_subject_for_those_who_plan(location: EntitySchemas) -
 
 def test_one_schema_for_all_goes_on_counting_where_there_was_one_an_entity(location: EntitySchemas) -> None:
     location.register_each({"go": struct(a="long"), "chess": struct(a="long")})
-    assert SchemaLocation(location.folder, SUBJECT).register(SUBJECT, struct(b="long")) == 3
+    assert SchemaLocation(files_at(location.folder), SUBJECT).register(SUBJECT, struct(b="long")) == 3
     assert location.register_each({"go": struct(a="string")})["go"].id == 4

@@ -5,9 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from typing_extensions import Buffer
 
-from distributary.errors import BadSchema, SchemaNotFound
+from distributary.errors import BadSchema, SchemaNotFound, SetupError
 from distributary.ingest.schemas.inferred_schemas import SchemaLocation
+from distributary.ingest.storage.opening import files_at
+from distributary.ingest.storage.posix import PosixFiles
 from distributary.registry.base import Guid, Schema
 
 
@@ -18,7 +21,7 @@ def struct(*names: str) -> str:
 
 @pytest.fixture
 def location(tmp_path: Path) -> SchemaLocation:
-    return SchemaLocation(tmp_path / "schemas" / "games", "games")
+    return SchemaLocation(files_at(tmp_path / "schemas" / "games"), "games")
 
 
 def test_an_empty_location_has_no_versions(location: SchemaLocation) -> None:
@@ -46,10 +49,10 @@ def test_what_the_newest_version_says_already_makes_no_new_one(location: SchemaL
 
 
 def test_a_version_is_spark_s_own_json_and_can_be_written_by_hand(location: SchemaLocation) -> None:
-    location.folder.mkdir(parents=True)
-    (location.folder / "4.json").write_text(struct("x"), encoding="utf-8")
+    Path(location.folder).mkdir(parents=True)
+    Path(location.folder, "4.json").write_text(struct("x"), encoding="utf-8")
     assert location.register("games", struct("x", "y")) == 5
-    assert json.loads((location.folder / "5.json").read_text(encoding="utf-8")) == json.loads(
+    assert json.loads(Path(location.folder, "5.json").read_text(encoding="utf-8")) == json.loads(
         struct("x", "y")
     )
 
@@ -67,8 +70,8 @@ def test_of_many_who_write_at_once_everyone_gets_a_version_with_its_schema(locat
 def test_what_is_no_struct_type_is_refused_both_ways(location: SchemaLocation, text: str) -> None:
     with pytest.raises(BadSchema):
         location.register("games", text)
-    location.folder.mkdir(parents=True)
-    (location.folder / "1.json").write_text(text, encoding="utf-8")
+    Path(location.folder).mkdir(parents=True)
+    Path(location.folder, "1.json").write_text(text, encoding="utf-8")
     with pytest.raises(BadSchema, match=r"1\.json"):
         location.by_ref(1)
 
@@ -87,3 +90,19 @@ def test_another_subject_has_no_versions_here(location: SchemaLocation) -> None:
         location.versions("players")
     with pytest.raises(BadSchema):
         location.register("players", struct("a"))
+
+
+def test_a_store_without_the_promise_of_numbers_is_refused_to_whoever_may_write(tmp_path: Path) -> None:
+    class Careless(PosixFiles):
+        """As stores are that know no conditions, behind a network."""
+
+        remote = True
+
+        def put_new(self, path: str, data: Buffer, *, durable: bool = True) -> bool:
+            self.put(path, data)
+            return True
+
+    SchemaLocation(PosixFiles(tmp_path / "folder"), "games").check_store()
+    assert not (tmp_path / "folder").exists()
+    with pytest.raises(SetupError, match="lets a second writer"):
+        SchemaLocation(Careless(tmp_path / "store"), "games").check_store()

@@ -18,6 +18,7 @@ from distributary.ingest.schemas.known_schemas import SchemaBook
 from distributary.ingest.schemas.mixed import MixedSchemas
 from distributary.ingest.schemas.pinned_schemas import PinsStore
 from distributary.ingest.schemas.registry_wait import RegistryWait
+from distributary.ingest.storage.opening import files_at
 from distributary.registry.base import Schema
 from distributary.registry.memory import MemoryRegistry
 
@@ -31,7 +32,7 @@ def struct(*names: str) -> str:
 
 
 def mixed(root: Path, registry: MemoryRegistry) -> MixedSchemas:
-    return MixedSchemas(registry, SchemaLocation(root / "schemas", OWN))
+    return MixedSchemas(registry, SchemaLocation(files_at(root / "schemas"), OWN))
 
 
 def book(root: Path, schemas: MixedSchemas) -> SchemaBook:
@@ -49,7 +50,7 @@ def registry() -> MemoryRegistry:
 
 
 def test_the_first_version_is_what_hints_give(tmp_path: Path, registry: MemoryRegistry) -> None:
-    location = SchemaLocation(tmp_path / "schemas", OWN)
+    location = SchemaLocation(files_at(tmp_path / "schemas"), OWN)
     answer = MixedSchemas(registry, location, struct("a")).by_refs([INFERRED])[INFERRED]
     assert isinstance(answer, Schema)
     assert json.loads(answer.text) == json.loads(struct("a"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from distributary.errors import CheckpointMismatch
-from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.folder import PINS, Checkpoint
 from distributary.ingest.pins import RecordKey
 from distributary.ingest.schemas.pinned_schemas import PinsStore
 from distributary.registry.base import Guid, Reference, Schema
@@ -27,7 +27,7 @@ AVRO = Schema(8, "AVRO", '{"type": "string", "name": "x"}')
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Checkpoint:
-    return Checkpoint(tmp_path)
+    return Checkpoint.at(tmp_path)
 
 
 def test_a_new_checkpoint_has_no_pins(checkpoint: Checkpoint) -> None:
@@ -51,11 +51,11 @@ def test_pins_outlive_the_process_in_full(checkpoint: Checkpoint) -> None:
 
 def test_pinning_twice_changes_nothing(checkpoint: Checkpoint) -> None:
     PinsStore(checkpoint).write((8, ()), AVRO)
-    before = {file.name: file.stat().st_mtime_ns for file in checkpoint.pins.iterdir()}
+    before = {file.name: file.stat().st_mtime_ns for file in (Path(str(checkpoint)) / PINS).iterdir()}
     again = PinsStore(checkpoint)
     again.write((8, ()), AVRO)
     again.write((8, ()), replace(AVRO, text='{"name":"x","type":"string"}'))
-    assert {file.name: file.stat().st_mtime_ns for file in checkpoint.pins.iterdir()} == before
+    assert {file.name: file.stat().st_mtime_ns for file in (Path(str(checkpoint)) / PINS).iterdir()} == before
 
 
 @pytest.mark.parametrize("path", [(0,), (1,)])
@@ -84,7 +84,7 @@ def test_a_rival_who_was_first_is_compared_with(checkpoint: Checkpoint) -> None:
 @pytest.mark.parametrize("ref", ["../../outside", "A" * 4000, "\0", "", "x/y", "CON", "é"])
 def test_a_reference_from_data_never_names_a_file(checkpoint: Checkpoint, ref: str) -> None:
     PinsStore(checkpoint).write((Guid(ref), (0,)), AVRO)
-    (file,) = checkpoint.pins.iterdir()
+    (file,) = (Path(str(checkpoint)) / PINS).iterdir()
     assert file.name.isascii() and len(file.name) < 120
     assert PinsStore(checkpoint).read() == [((ref, (0,)), AVRO)]
 
@@ -92,7 +92,7 @@ def test_a_reference_from_data_never_names_a_file(checkpoint: Checkpoint, ref: s
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format":9}', "\xff"])
 def test_an_edited_pin_is_named(checkpoint: Checkpoint, text: str) -> None:
     PinsStore(checkpoint).write((8, ()), AVRO)
-    (checkpoint.pins / "id-8.json").write_text(text, encoding="latin-1")
+    (Path(str(checkpoint)) / PINS / "id-8.json").write_text(text, encoding="latin-1")
     with pytest.raises(CheckpointMismatch, match=r"id-8\.json"):
         PinsStore(checkpoint).read()
 

@@ -33,14 +33,14 @@ def test_a_file_a_text_and_a_mapping_say_the_same(tmp_path: Path) -> None:
     assert Settings.from_file(str(file)) == expected
     assert Settings.from_yaml(TEXT, tmp_path) == expected
     assert Settings.from_dict(given(), tmp_path) == expected
-    assert expected.sink.root == tmp_path / "lake"
+    assert expected.sink.root.path == tmp_path / "lake"
 
 
 def test_relative_paths_are_below_the_working_folder_unless_one_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert Settings.from_yaml(TEXT).sink.root == tmp_path / "lake"
+    assert Settings.from_yaml(TEXT).sink.root.path == tmp_path / "lake"
 
 
 def test_a_text_is_filled_in_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

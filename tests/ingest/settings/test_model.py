@@ -56,8 +56,8 @@ def with_lines(text: str, **groups: str) -> str:
 def test_a_small_file_gives_whole_settings(tmp_path: Path) -> None:
     settings = settings_from(tmp_path, SMALL)
     assert settings.registry.url == "http://127.0.0.1:8081"
-    assert settings.sink.root == tmp_path / "lake"
-    assert settings.checkpoint == tmp_path / "checkpoints" / "games"
+    assert settings.sink.root.path == tmp_path / "lake"
+    assert settings.checkpoint.path == tmp_path / "checkpoints" / "games"
     assert settings.source.spark_options() == {
         "kafka.bootstrap.servers": "127.0.0.1:9092",
         "kafka.isolation.level": "read_committed",
@@ -79,7 +79,7 @@ registry:
   timeout_seconds: 10 parsec
 topics: [x]
 route: {field: 3, table: "silver_{entty}_events"}
-sink: {root: s3://x/y, columns: {kafka_topic: a, schema_id: A}}
+sink: {root: s4://x/y, columns: {kafka_topic: a, schema_id: A}}
 limits: {worker_bytes: "${MUCH}"}
 policies: {no_entity: {table: _x}, new_field: ad}
 policies: {}
@@ -168,17 +168,41 @@ decode: restart
             "8:3: registry.key_password: a key password needs",
         ),
         ("8081/", "8081/\n  key_file: k.pem", "registry.key_file: a key needs its certificate"),
-        ("./lake", "abfss://c@a/lake", "sink.root: abfss:// is not supported"),
+        (
+            "./lake",
+            "abfss://c@a/lake",
+            "sink.root: write abfss://container@account.dfs.core.windows.net/lake",
+        ),
+        (
+            "./lake",
+            "s3://me:pw@bucket/lake",
+            "sink.root: s3://... holds an @ or a colon; take user and password out of it",
+        ),
+        ("./lake", "s3:///lake", "sink.root: s3://... names no bucket"),
+        (
+            "./lake",
+            "./lake\ndecode: {format: json, schema_location: 's3://b/50%'}",
+            "decode.schema_location: ",
+        ),
         ("./lake", "file:///tmp/lake", "sink.root: file:// is not supported"),
         ("./lake", '""', "sink.root: it is empty"),
-        ("./lake", "./lake\ncheckpoint: s3a://b/c", "checkpoint: s3a:// is not supported"),
+        (
+            "./lake",
+            "s3://b/lake\ncheckpoint: s3a://b/lake/cp",
+            "checkpoint: checkpoint and sink.root lie in each other",
+        ),
+        (
+            "./lake",
+            "./lake\ncheckpoint: s3a://b",
+            "checkpoint: it is all of a file system or bucket; write a folder of its own",
+        ),
         (
             "./lake",
             "./lake\ncheckpoint: ./lake/cp",
             "13:1: checkpoint: checkpoint and sink.root lie in each other",
         ),
         ("./lake", ".", "checkpoint: checkpoint and sink.root lie in each other"),
-        ("./lake", "./lake\ndecode: {format: xml}", "decode.format: no codec goes by this name; there are: "),
+        ("./lake", "./lake\ndecode: {format: xml}", "decode.format: no codec is called 'xml'; there are: "),
         (
             "./lake",
             "./lake\ndecode: {format: avro, check: schema}",
@@ -270,6 +294,10 @@ sink: {root: ./lake}
 spark:
   conf:
     spark.authenticate.secret: ${PASSWORD}
+storage:
+  s3: {login: {access_key_id: k, secret_access_key: "${PASSWORD}", session_token: "${PASSWORD}"}}
+  azure: {account_key: "${PASSWORD}"}
+  gcs: {service_account_key: "${PASSWORD}"}
 """
 
 
@@ -277,16 +305,17 @@ def test_secrets_are_never_shown(tmp_path: Path) -> None:
     settings = settings_from(tmp_path, SECRETS, PASSWORD=SECRET)
     shown = [repr(settings), str(settings), str(settings.source.kafka), repr(settings.registry)]
     shown += [json.dumps(settings.effective()), settings.model_dump_json(), str(settings.model_dump())]
-    shown += [repr(settings.spark.conf)]
+    shown += [repr(settings.spark.conf), repr(settings.storage), str(settings.storage.s3.login)]
     assert not [text for text in shown if SECRET in text]
     assert settings.source.kafka["ssl.truststore.password"] == SECRET
     assert settings.registry.password == SECRET
+    assert settings.storage.s3.login.secret_access_key == SECRET
 
 
 def test_a_secret_written_out_is_refused_and_not_repeated(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         settings_from(tmp_path, SECRETS.replace("${PASSWORD}", SECRET))
-    assert str(caught.value).count("secrets come from the environment") == 5
+    assert str(caught.value).count("secrets come from the environment") == 9
     assert SECRET not in str(caught.value)
 
 
@@ -342,8 +371,8 @@ def test_paths_are_relative_to_the_file_and_know_home(
     monkeypatch.setenv("HOME", "/home/somebody")
     text = SMALL.replace("./lake", "../there/./lake\ncheckpoint: ~/cp")
     settings = settings_from(tmp_path, text)
-    assert settings.sink.root == tmp_path.parent / "there" / "lake"
-    assert settings.checkpoint == Path("/home/somebody/cp")
+    assert settings.sink.root.path == tmp_path.parent / "there" / "lake"
+    assert settings.checkpoint.path == Path("/home/somebody/cp")
 
 
 def test_a_named_table_collects_records_without_entity(tmp_path: Path) -> None:
@@ -358,7 +387,7 @@ def test_what_is_in_effect_is_a_file_that_gives_the_same_settings(tmp_path: Path
 
 def test_settings_do_not_change() -> None:
     settings = Settings.model_validate(yaml.safe_load(SMALL))
-    assert settings.sink.root == Path.cwd() / "lake"
+    assert settings.sink.root.path == Path.cwd() / "lake"
     with pytest.raises(ValueError, match="frozen"):
         settings.name = "other"
 
@@ -388,3 +417,9 @@ def test_keys_that_become_text_have_a_column_and_only_then_say_so(tmp_path: Path
     assert "kafka_key_text" in made.sink.columns.reserved()
     named = settings_from(tmp_path, SMALL + "  columns: {key_text: who}\ndecode: {key: text}\n")
     assert named.sink.columns.key_text == "who"
+
+
+def test_all_groups_that_do_not_go_together_are_told_at_once(tmp_path: Path) -> None:
+    text = SMALL.replace("  root: ./lake", "  root: ./lake\n  columns: {key_text: k}")
+    found = problems(tmp_path, text + "checkpoint: ./lake/checkpoint\ndecode: {check: schema}\n")
+    assert [one.split(": ")[1] for one in found] == ["sink.columns.key_text", "checkpoint", "decode.check"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 
 from distributary.ingest.settings.passed_on_options import ClientOptions, is_literal_secret, without_secrets
-from distributary.values import MASK
+from distributary.values import MASK, Group
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="s3 cret";'
 
@@ -55,6 +56,41 @@ def test_the_secrets_of_both_clients_are_never_shown_and_never_taken_from_a_file
     assert "hunter2" not in repr(ClientOptions({name: value}))
     assert "hunter2" not in without_secrets(f"no good: {value}", {name: value})
     assert is_literal_secret(name, value)
+
+
+TOKENS = "sasl.oauthbearer.token.endpoint.url"
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("http://me:hunter2@a:1/token", "code 400 for URL: http://me:hunter2@a:1/token"),
+        ("http://me:hunter2@a:1/token", "nobody at me:hunter2@a:1"),
+        ("http://me:hunter%322@a:1/token", "login hunter22 is unknown"),
+        ("http://a:1/token?v=1&key=hunter2", "http://a:1/token?v=1&key=hunter2"),
+        ("http://a:1/token?v=1&key=hunter2", "key hunter2 of query v=1&key=hunter2 is wrong"),
+        ("me:hunter2@a:1/token?key=hunter2", "no protocol: me:hunter2@a:1/token?key=hunter2"),
+    ],
+)
+def test_what_is_secret_of_an_address_is_not_told(address: str, said: str) -> None:
+    assert "hunter2" not in without_secrets(said, {TOKENS: address})
+    assert "hunter" not in repr(ClientOptions({"proxy.url": address, TOKENS: address}))
+
+
+def test_what_is_not_secret_of_an_address_is_told() -> None:
+    kafka = {TOKENS: "http://a:1/token?v=1", "sasl.password": "x://me"}
+    assert without_secrets("http://a:1/token: 1 of 1 says no", kafka) == "http://a:1/token: 1 of 1 says no"
+    assert without_secrets("not x://me", kafka) == f"not {MASK}"
+    proxy = {"proxy.url": "http://a:1/token"}
+    assert ClientOptions(proxy).masked() == proxy
+
+
+def test_a_mask_within_a_value_is_taken_for_no_value() -> None:
+    class Given(Group):
+        kafka: ClientOptions
+
+    with pytest.raises(ValidationError, match="is only shown in place of a secret"):
+        Given.model_validate({"kafka": {TOKENS: f"http://{MASK}@a:1/token"}})
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ import pytest
 from distributary.errors import SetupError
 from distributary.files import file_lock
 from distributary.ingest.spark.artifact_list import Artifact, ArtifactList, read_artifact_list
-from distributary.ingest.spark.artifacts import SPARK_JARS, cache_folder, resolve, spark_jars
+from distributary.ingest.spark.artifacts import cache_folder, resolve, spark_jars
 
 ROOT = Path(__file__).resolve().parents[3]
-LISTS = sorted([*(ROOT / "ingest").glob("*.lock"), *(ROOT / "producer_sim").glob("*.lock")])
+LISTS = sorted([*(ROOT / "ingest").rglob("*.lock"), *(ROOT / "producer_sim").rglob("*.lock")])
 
 # A mirror as a user would name it, but on disk: real Ivy, no network.
 MIRROR = """\
@@ -72,12 +72,6 @@ def test_shipped_lists_are_exact(path: Path) -> None:
     assert "://" not in path.read_text(encoding="utf-8")
 
 
-def test_spark_has_seven_jars_and_no_second_kafka_client() -> None:
-    names = [artifact.name for artifact in read_artifact_list(SPARK_JARS).artifacts]
-    assert len(names) == 7
-    assert names.count("kafka-clients") == 1
-
-
 @pytest.mark.parametrize("line", ["a:b:1", "a:b 0 1", f"a:b:1:c {'0' * 64} 1", f"a:b:1 {'0' * 64} many"])
 def test_a_damaged_list_names_its_line(tmp_path: Path, line: str) -> None:
     (tmp_path / "bad.lock").write_text(f"# heading\n{line}\n", encoding="utf-8")
@@ -122,6 +116,12 @@ def test_a_damaged_file_is_fetched_again(publish: Publish, harm: Callable[[Path]
     lines: list[str] = []
     assert resolve(wanted, lines.append)[0].read_bytes() == b"1"
     assert lines[0].startswith("fetching 1 file,")
+
+
+def test_a_list_whose_name_has_a_version_has_a_folder_and_a_lock_of_its_own(publish: Publish) -> None:
+    [path] = resolve(ArtifactList("jars_4.0", (publish("one", b"1"),)))
+    assert path.parent.name.startswith("jars_4.0-")
+    assert path.parent.with_name(f"{path.parent.name}.lock").exists()
 
 
 def test_a_list_of_another_release_has_another_folder(publish: Publish) -> None:

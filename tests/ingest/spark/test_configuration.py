@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from distributary.ingest.spark import daemon
 from distributary.ingest.spark.configuration import (
     LOG_SETTINGS,
     REDACTED,
@@ -87,3 +88,8 @@ def test_ordinary_options_are_not_redacted() -> None:
 
 def test_log_settings_are_shipped() -> None:
     assert LOG_SETTINGS.is_file()
+
+
+def test_workers_are_forked_ready_where_their_python_is_the_drivers() -> None:
+    assert settings("local[2]", [])["spark.python.daemon.module"] == daemon.__name__
+    assert "spark.python.daemon.module" not in settings("spark://127.0.0.1:7077", [])

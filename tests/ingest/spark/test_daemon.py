@@ -12,7 +12,6 @@ import psutil
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from tests.preloaded import FOR_WORKERS
 
 from distributary.ingest.spark import daemon
 from distributary.ingest.spark.configuration import laid_over, settings
@@ -55,7 +54,7 @@ def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_what_is_imported_leaves_no_thread_behind_and_works_in_every_fork() -> None:
-    ended = run(FORKS, *FOR_WORKERS)
+    ended = run(FORKS, *daemon.FOR_WORKERS)
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
@@ -88,14 +87,14 @@ import written_later
 
 
 def test_settings_name_this_daemon_and_a_users_own_counts() -> None:
-    ours = laid_over(settings("local", []), daemon.preloading(["a", "b.c"]))
+    ours = laid_over(settings("yarn", []), daemon.preloading(["a", "b.c"]))
     assert ours["spark.python.daemon.module"] == daemon.__name__
     assert ours["spark.executorEnv.DISTRIBUTARY_PRELOAD"] == "a,b.c"
     assert laid_over(ours, {"spark.python.daemon.module": "own"})["spark.python.daemon.module"] == "own"
 
 
 @pytest.mark.spark
-def test_every_worker_of_the_tests_session_is_forked_with_its_modules(spark: SparkSession) -> None:
+def test_every_worker_of_a_local_session_is_forked_with_its_modules(spark: SparkSession) -> None:
     def parents(numbers: Iterable[int]) -> Iterator[tuple[int, list[str], bool]]:
         list(numbers)
         yield os.getpid(), psutil.Process(os.getppid()).cmdline(), gc.get_freeze_count() > 0

@@ -13,8 +13,11 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
+from tests.spark_3_5 import require_generated_columns
 
 from distributary.ingest.spark.error_classes import named, overflowed, refused_row, worker_died
+
+pytestmark = pytest.mark.usefixtures("compiled")
 
 
 def failure(frame: DataFrame) -> Exception:
@@ -108,6 +111,7 @@ REFUSED = [
 def test_a_row_that_is_refused_for_good_is_known_by_its_error_class(
     made: str, row: str, by: str, spark: SparkSession, tmp_path: Path
 ) -> None:
+    require_generated_columns(made)
     table = tmp_path / "table"
     spark.sql(f"CREATE TABLE delta.`{table}` {made}")
     with pytest.raises((PySparkException, Py4JError)) as caught:

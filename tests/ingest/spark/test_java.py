@@ -6,6 +6,7 @@ import pytest
 
 from distributary.errors import SetupError
 from distributary.ingest.spark.java import find_java
+from distributary.ingest.spark.supported import spark_line
 
 
 def java_that_says(folder: Path, text: str) -> Path:
@@ -43,6 +44,14 @@ def test_other_versions_are_refused_with_the_way_out(tmp_path: Path, number: str
     with pytest.raises(SetupError, match=rf"is Java {major}: install a Java 17 or 21 .* JAVA_HOME") as caught:
         find_java({"JAVA_HOME": str(home), "PATH": ""})
     assert str(home / "bin" / "java") in str(caught.value)
+
+
+def test_a_java_that_the_spark_does_not_run_on_is_named_with_the_spark(tmp_path: Path) -> None:
+    home = {"JAVA_HOME": str(java_that_says(tmp_path / "jdk", version("21.0.1"))), "PATH": ""}
+    old, new = spark_line("3.5.3"), spark_line("4.0.1")
+    with pytest.raises(SetupError, match=r"Spark 3\.5 runs on Java 17, but .* is Java 21: point JAVA_HOME"):
+        find_java(home, old)
+    assert find_java(home, new).major == 21
 
 
 def test_options_named_in_the_environment_do_not_hide_the_version(tmp_path: Path) -> None:

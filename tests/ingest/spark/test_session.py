@@ -4,30 +4,21 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import closing
-from http.client import HTTPConnection
 from pathlib import Path
 
 import pyarrow as pa
-import pyspark
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
-from tenacity import Retrying, stop_after_delay, wait_fixed
+from tests.standalone import SHORT_LIVED_BY, SPARK_HOME, standalone
 
 from distributary.errors import SetupError
 from distributary.ingest.spark.artifacts import spark_jars
 from distributary.ingest.spark.session import spark_session
-from distributary.producer_sim.stack.ports import free_port
-from distributary.producer_sim.stack.processes import Children
 
 pytestmark = pytest.mark.spark
 
-# What says how a JVM of the tests is to run.
-SHORT_LIVED_BY = ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS")
-
 ROOT = Path(__file__).resolve().parents[3]
-SPARK_HOME = Path(pyspark.__file__).parent
 
 
 def run(command: list[str], cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -114,6 +105,7 @@ def test_a_session_is_quiet_and_leaves_nothing_where_it_was_started(tmp_path: Pa
 SUBMITTED = """\
 from pyspark.sql import SparkSession
 from distributary.errors import SetupError
+from distributary.ingest.spark.delta import why_no_delta
 from distributary.ingest.spark.session import spark_session
 try:
     session = spark_session("ours", "local[7]", {"spark.sql.files.maxRecordsPerFile": "5"})
@@ -125,30 +117,28 @@ else:
     print(conf.get("spark.databricks.delta.snapshotPartitions"), conf.get("spark.sql.files.maxRecordsPerFile"))
     session.stop()
     foreign = SparkSession.builder.getOrCreate()
-    try:
-        spark_session("x")
-    except SetupError as error:
-        print(error)
+    assert spark_session("x") is foreign
+    print(why_no_delta(foreign))
 """
 
 
 # Both of one start: each would take a JVM of its own.
-def test_spark_submits_master_and_settings_are_respected_and_a_session_without_delta_is_refused(
+def test_spark_submits_master_and_settings_are_respected_and_a_session_without_delta_is_taken_and_told_of(
     tmp_path: Path,
 ) -> None:
     jars = ",".join(str(jar) for jar in spark_jars())
     options = ["--master", "local[1,2]", "--jars", jars, "--conf", "spark.sql.shuffle.partitions=3"]
     answer = submit(options, tmp_path)
-    told, refused = answer.stdout.splitlines()[-2:]
+    told, lacking = answer.stdout.splitlines()[-2:]
     assert told == "local[1,2] 3 2 5", answer
-    assert "made without spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension" in refused
+    assert "made without spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension" in lacking
 
 
-# A JVM for one sentence; the one above shows a session that is refused under `spark-submit`, too.
+# A JVM for one sentence; the one above shows what a session under `spark-submit` lacks, too.
 @pytest.mark.heavy
 def test_spark_submit_without_the_jars_says_how_to_submit(tmp_path: Path) -> None:
     answer = submit(["--master", "local[1]"], tmp_path)
-    assert "Delta is not on the class path" in answer.stdout, answer
+    assert "Spark's Kafka source is not on the class path" in answer.stdout, answer
     assert 'spark-submit --jars "$(distributary jars --paths)"' in answer.stdout
 
 
@@ -163,41 +153,19 @@ session.stop()
 
 
 @pytest.fixture
-def standalone(tmp_path: Path) -> Iterator[str]:
-    """The address of a cluster of one worker, made from PySpark's own package."""
-    port, web, worker_web = free_port(), free_port(), free_port()
-    start = ["env", f"SPARK_HOME={SPARK_HOME}", "SPARK_LOCAL_IP=127.0.0.1", "SPARK_DAEMON_MEMORY=256m"]
-    start += [f"SPARK_DAEMON_JAVA_OPTS={os.environ[SHORT_LIVED_BY[0]]}"]
-    start += [str(SPARK_HOME / "bin" / "spark-class")]
-    deploy, log, url = "org.apache.spark.deploy", tmp_path / "cluster.log", f"spark://127.0.0.1:{port}"
-    master = [f"{deploy}.master.Master", "-h", "127.0.0.1", "-p", str(port), "--webui-port", str(web)]
-    worker = [f"{deploy}.worker.Worker", "-h", "127.0.0.1", "--webui-port", str(worker_web)]
-    worker += ["-c", "1", "-m", "600m", "-d", str(tmp_path / "work"), url]
-    children = Children()
-    running = [children.start([*start, *arguments], log, tmp_path) for arguments in (master, worker)]
-    try:
-        for attempt in Retrying(stop=stop_after_delay(200), wait=wait_fixed(0.3)):
-            with attempt:
-                assert b"ALIVE" in _workers(web), log.read_text("utf-8")
-        yield url
-    finally:
-        for process in reversed(running):
-            children.stop(process, 20)
-
-
-def _workers(web: int) -> bytes:
-    with closing(HTTPConnection("127.0.0.1", web, timeout=10)) as connection:
-        connection.request("GET", "/json/")
-        page = connection.getresponse().read()
-    return page.partition(b'"workers"')[2].partition(b"]")[0]
+def cluster(tmp_path: Path) -> Iterator[str]:
+    """The address of a cluster of one worker."""
+    with standalone(tmp_path) as running:
+        running.start_worker("one", tmp_path / "work")
+        yield running.url
 
 
 # Four JVMs: that an executor of another process gets what the driver has is shown here alone, what a session is given
-# also by test_spark_submits_master_and_settings_are_respected_and_a_session_without_delta_is_refused.
+# also by test_spark_submits_master_and_settings_are_respected_and_a_session_without_delta_is_taken_and_told_of.
 @pytest.mark.heavy
-def test_a_standalone_cluster_gets_the_jars_from_the_driver(standalone: str, tmp_path: Path) -> None:
+def test_a_standalone_cluster_gets_the_jars_from_the_driver(cluster: str, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(STANDALONE, encoding="utf-8")
-    answer = run([sys.executable, str(program), standalone], tmp_path)
-    assert answer.stdout == f"{standalone}\n", answer
+    answer = run([sys.executable, str(program), cluster], tmp_path)
+    assert answer.stdout == f"{cluster}\n", answer
     assert DeltaTable(tmp_path / "table").to_pyarrow_table().num_rows == 4

@@ -25,16 +25,15 @@ import pytest
 from tests.ingest.storage import hdfs_jar
 from tests.ingest.storage.relay import Relay, relayed
 
+from distributary.errors import SetupError
 from distributary.ingest.spark.java import find_java
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.options import Azure, StorageOptions
 from distributary.ingest.storage.place import Place
 from distributary.ingest.storage.s3_options import S3, S3Login
-
-_MOTO = Path(__file__).with_name("s3_server.py")
-
-_MOTO_PYTHON = Path(__file__).parents[3] / ".venv-stores" / "bin" / "python"
+from distributary.producer_sim.stack.ports import free_port
+from distributary.producer_sim.stack.s3_store import REGION, S3Store, Server
 
 _HDFS = Path(__file__).with_name("MiniDfs.java")
 
@@ -60,8 +59,11 @@ class Store:
 
     def files(self, port: int | None = None) -> Files:
         """The files of a place that nobody else has."""
-        place = Place.parse(self.url) / uuid.uuid4().hex
-        return open_files(place, self.options_by(self.port if port is None else port))
+        return self.files_at(f"{self.url}/{uuid.uuid4().hex}", port)
+
+    def files_at(self, url: str, port: int | None = None) -> Files:
+        """The files of a place."""
+        return open_files(Place.parse(url), self.options_by(self.port if port is None else port))
 
     @contextmanager
     def relayed(self) -> Iterator[tuple[Relay, Files]]:
@@ -78,41 +80,35 @@ def folder(path: Path) -> Iterator[Store]:
 
 @contextmanager
 def s3(path: Path) -> Iterator[Store]:
-    """gofakes3, which is quick, where it is on the PATH; otherwise moto."""
-    quick = _program("gofakes3")
-    with _gofakes3(quick) if quick else moto() as port:
-        raced, listed = (60, 2_500) if quick else (4, 1_010)
-        yield Store(f"s3://{_BUCKET}/tests", port, _s3, raced, listed)
+    """The local stack's store: gofakes3, which is quick, where it is there; otherwise moto."""
+    with s3_store(path) as running:
+        yield of_stack(running)
+
+
+def of_stack(running: S3Store) -> Store:
+    """The local stack's store as one for these tests."""
+    raced, listed = (60, 2_500) if running.prepare() == "gofakes3" else (4, 1_010)
+    return Store(f"{running.url}/tests", running.port, _s3, raced, listed)
 
 
 def _s3(port: int) -> StorageOptions:
     login = S3Login(access_key_id="anybody", secret_access_key="anything")  # noqa: S106
-    return StorageOptions(s3=S3(endpoint=f"http://127.0.0.1:{port}", region="us-east-1", login=login))
+    return StorageOptions(s3=S3(endpoint=f"http://127.0.0.1:{port}", region=REGION, login=login))
 
 
 @contextmanager
-def moto() -> Iterator[int]:
-    """moto as a process of its own, at this port."""
-    if not _MOTO_PYTHON.is_file():
-        pytest.skip("neither gofakes3 nor moto is there (make test-stores)")
-    # Beside the environment of the tests: what moto needs would change versions in it.
-    command = [str(_MOTO_PYTHON), str(_MOTO)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        port = int(server.stdout.readline())
-        _ask(port, "PUT", f"/{_BUCKET}")
-        yield port
-        # It ends when nobody holds its standard input, which leaving this block lets go.
-
-
-@contextmanager
-def _gofakes3(program: str) -> Iterator[int]:
-    port = _free_port()
-    with _process(
-        program, "-backend", "memory", "-host", f"127.0.0.1:{port}", "-initialbucket", _BUCKET
-    ) as server:
-        _wait_for(port, server)
-        yield port
+def s3_store(path: Path, server: Server | None = None) -> Iterator[S3Store]:
+    """The local stack's store, run by this server or by what is there; what needs it is skipped where nothing is."""
+    store = S3Store(path / "store", server=server)
+    try:
+        store.prepare()
+    except SetupError as missing:
+        pytest.skip(str(missing))
+    try:
+        store.start()
+        yield store
+    finally:
+        store.kill()
 
 
 @contextmanager
@@ -121,7 +117,7 @@ def azure(path: Path) -> Iterator[Store]:
     program = _program("azurite-blob")
     if program is None:
         pytest.skip("Azurite is not there (make test-stores)")
-    port, key = _free_port(), base64.b64encode(secrets.token_bytes(64)).decode()
+    port, key = free_port(), base64.b64encode(secrets.token_bytes(64)).decode()
     where = ("--blobHost", "127.0.0.1", "--blobPort", str(port), "--inMemoryPersistence")
     how = ("--silent", "--disableTelemetry", "--skipApiVersionCheck")
     with _process(program, *where, *how, AZURITE_ACCOUNTS=f"{_ACCOUNT}:{key}") as server:
@@ -176,11 +172,6 @@ def _process(*command: str, **environment: str) -> Iterator[subprocess.Popen[byt
             yield server
         finally:
             server.terminate()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:

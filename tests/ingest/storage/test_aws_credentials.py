@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from tests.ingest.storage.stores import moto
+from tests.ingest.storage.stores import s3_store
 
 from distributary.errors import ConfigError
-from distributary.ingest.storage import aws_credentials
+from distributary.ingest.storage import aws_credentials, s3_options
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
 
@@ -26,9 +27,9 @@ ROLE = "arn:aws:iam::123456789012:role/lake"
 
 
 @pytest.fixture(scope="module")
-def sts() -> Iterator[int]:
-    with moto() as port:
-        yield port
+def sts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    with s3_store(tmp_path_factory.mktemp("sts"), "moto") as moto:
+        yield moto.port
 
 
 @pytest.fixture(autouse=True)
@@ -41,6 +42,7 @@ def _own_aws_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sts: int) ->
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("AWS_ENDPOINT_URL_STS", f"http://127.0.0.1:{sts}")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    s3_options._credentials.cache_clear()
     # Nobody else's keys, and no machine is asked who it is.
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     for name in ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
@@ -109,6 +111,74 @@ def test_a_role_that_nobody_gives_is_told() -> None:
     assert credentials is not None
     with pytest.raises(PermissionError, match="AWS gives no keys"):
         credentials()
+
+
+def test_a_role_is_taken_on_anew_only_shortly_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    good_for = [timedelta(hours=1), timedelta(minutes=4), timedelta(hours=1)]
+    taken: list[str] = []
+
+    class Sts:
+        """Gives keys that are good for a while."""
+
+        def __init__(self, **given: object) -> None: ...
+
+        def client(self, service: str) -> Sts:
+            return self
+
+        def get_credentials(self) -> None: ...
+
+        def assume_role(self, **asked: str) -> dict[str, dict[str, object]]:
+            until = datetime.now(timezone.utc) + good_for[len(taken)]
+            taken.append(asked["RoleArn"])
+            keys = {"AccessKeyId": f"key {len(taken)}", "SecretAccessKey": "hush", "SessionToken": "token"}
+            return {"Credentials": {**keys, "Expiration": until}}
+
+    monkeypatch.setattr(aws_credentials, "boto3", SimpleNamespace(Session=Sts))
+    given = options(profile="me", role_arn=ROLE)
+    assert [given.for_delta(PLACE)["AWS_ACCESS_KEY_ID"] for _ in range(3)] == ["key 1"] * 3
+    credentials = given.for_obstore(PLACE).credentials
+    assert credentials is not None and credentials()["access_key_id"] == "key 1"
+    credentials._last = None
+    assert [credentials()["access_key_id"] for _ in range(3)] == ["key 2", "key 3", "key 3"]
+    assert taken == [ROLE] * 3
+
+
+class Keys(SimpleNamespace):
+    """Keys of a session that was opened so many others later."""
+
+    def get_frozen_credentials(self) -> SimpleNamespace:
+        return SimpleNamespace(access_key=f"key {self.number}", secret_key="hush", token=None)  # noqa: S106
+
+
+@pytest.mark.parametrize(
+    ("renewing", "asked"), [({}, ["key 1", "key 2"]), ({"refresh_needed": 1}, ["key 1"] * 2)]
+)
+def test_keys_that_a_tool_writes_into_a_file_are_read_again_and_those_that_renew_themselves_are_kept(
+    monkeypatch: pytest.MonkeyPatch, renewing: dict[str, int], asked: list[str]
+) -> None:
+    opened: list[object] = []
+
+    def session(**_: object) -> SimpleNamespace:
+        keys = Keys(number=len(opened) + 1, **renewing)
+        opened.append(keys)
+        return SimpleNamespace(get_credentials=lambda: keys)
+
+    monkeypatch.setattr(aws_credentials, "boto3", SimpleNamespace(Session=session))
+    monkeypatch.setattr(aws_credentials, "_BELIEVED", timedelta(0))
+    given = options(profile="me")
+    assert [given.for_delta(PLACE)["AWS_ACCESS_KEY_ID"] for _ in range(2)] == asked
+
+
+@BOTO3
+def test_keys_in_a_file_of_aws_that_were_replaced_are_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aws_credentials, "_BELIEVED", timedelta(0))
+    given = options(profile="me")
+    assert given.for_delta(PLACE)["AWS_ACCESS_KEY_ID"] == "AKIAME"
+    file = tmp_path / "credentials"
+    file.write_text(file.read_text().replace("AKIAME", "AKIANEW"))
+    assert given.for_delta(PLACE)["AWS_ACCESS_KEY_ID"] == "AKIANEW"
 
 
 def test_without_boto3_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

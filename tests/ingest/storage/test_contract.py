@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import pickle
 import subprocess
@@ -19,8 +20,6 @@ from tests.ingest.storage.relay import Loss
 from tests.ingest.storage.stores import Store
 
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.storage.opening import open_files
-from distributary.ingest.storage.place import Place
 from distributary.ingest.storage.probe import require_put_if_absent
 
 RACER = Path(racer.__file__)
@@ -44,7 +43,10 @@ NAMES = (
 
 
 def names(files: Files, folder: str = "", after: str = "") -> list[str]:
-    return [info.name for info in files.list(folder, after)]
+    told = list(files.names(folder, after))
+    assert [info.name for info in files.list(folder, after)] == told
+    assert files.has_files(folder) == bool(told if not after else list(files.names(folder)))
+    return told
 
 
 def own(text: str = "") -> bytes:
@@ -358,10 +360,75 @@ def test_leftovers_of_killed_writers_are_neither_seen_nor_kept(files: Files) -> 
     file.abandon()
 
 
-def test_a_place_is_opened_once(store: Store) -> None:
-    if not store.port:
-        pytest.skip("it has no port of its own")
-    place = Place.parse(store.url)
-    one = open_files(place, store.options_by(store.port))
-    assert open_files(Place.parse(store.url), store.options_by(store.port)) is one
-    assert open_files(place / "below", store.options_by(store.port)) is not one
+def test_a_folder_is_a_place_of_its_own_that_needs_no_connection_of_its_own(files: Files) -> None:
+    table = files.below("table")
+    table.put("_delta_log/0.json", b"1")
+    assert files.read("table/_delta_log/0.json") == b"1"
+    assert (table.url, table.options, str(table)) == (f"{files.url}/table", files.options, table.url)
+    assert [info.path for info in table.list("_delta_log")] == ["_delta_log/0.json"]
+    assert [info.path for info in files.list("table/_delta_log", after="0")] == ["table/_delta_log/0.json"]
+    assert list(table.folders()) == ["_delta_log"]
+    info = table.below("_delta_log").info("0.json")
+    assert info is not None and info.path == "0.json"
+    table.delete(["_delta_log/0.json"])
+    assert files.info("table/_delta_log/0.json") is None
+    assert getattr(table, "_client", None) is getattr(files, "_client", None)
+    assert table == files.below("table") == pickle.loads(pickle.dumps(table)) != files  # noqa: S301
+    assert len({table, files.below("table"), files}) == 2
+    with pytest.raises(ValueError, match="no path in a place"):
+        files.below("../other")
+
+
+def test_a_folder_is_cleared_of_all_that_is_in_it(files: Files) -> None:
+    for path in ("f/file", "f/below/file", "f/below/er/.hidden", "fellow/file"):
+        files.put(path, b"1")
+    assert list(files.clear("f")) == list(files.clear("nothing")) == []
+    assert (names(files, "f"), list(files.folders("f"))) == ([], [])
+    files.remove_folder("f")
+    assert list(files.folders()) == ["fellow"]
+    assert list(files.below("fellow").clear()) == []
+    assert names(files, "fellow") == []
+
+
+def test_what_somebody_still_writes_is_not_swept_for_its_age(files: Files) -> None:
+    with files.writer("folder/file") as file:
+        file.write(b"half")
+        assert files.sweep("folder", older_than_seconds=3600.0) == 0
+    assert files.read("folder/file") == b"half"
+
+
+def test_only_an_empty_folder_goes_by_itself(files: Files) -> None:
+    files.put("folder/below/file", b"1")
+    files.remove_folder("folder")
+    files.remove_folder("folder/below")
+    assert files.read("folder/below/file") == b"1"
+    files.delete(["folder/below/file"])
+    for folder in ("folder/below", "folder", "nothing"):
+        files.remove_folder(folder)
+    assert list(files.folders()) == []
+
+
+@pytest.mark.parametrize("size", [1_000, 20 * 2**20], ids=["small", "large"])
+def test_a_file_whose_name_is_told_later_is_whole_once_it_is_closed(files: Files, size: int) -> None:
+    with files.writer("folder/file", named_later=True) as file:
+        file.write(b"x" * size)
+        assert file.tell() == size
+    info = files.info("folder/file")
+    assert info is not None and info.size == size
+    with pytest.raises(RuntimeError, match="half way"), files.writer("other/file", named_later=True) as file:
+        file.write(b"x" * size)
+        raise RuntimeError("half way")
+    files.writer("other/forgotten", named_later=True).write(b"half")
+    gc.collect()
+    assert names(files, "other") == []
+
+
+def test_parquet_is_written_into_what_arrow_likes_best(files: Files) -> None:
+    rows = pa.table({"a": range(1000)})
+    with files.writer("folder/rows.parquet", named_later=True) as file:
+        with pq.ParquetWriter(file.sink, rows.schema) as writer:
+            writer.write_table(rows)
+        size = file.tell()
+    info = files.info("folder/rows.parquet")
+    assert info is not None and info.size == size
+    assert pq.read_table(pa.BufferReader(files.read("folder/rows.parquet"))) == rows

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import pickle
+import shutil
 import socket
+import uuid
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import certifi
 import obstore
 import pytest
-from obstore.store import S3Store
+from obstore.store import MemoryStore, S3Store
 from tests.ingest.storage.stores import Store
 
 from distributary.errors import ConfigError
-from distributary.ingest.storage import object_store
+from distributary.ingest.storage import authorities, clients, object_store
 from distributary.ingest.storage.object_store import ObjectFiles, sentence
 from distributary.ingest.storage.options import ForObstore, StorageOptions
 from distributary.ingest.storage.place import Place
@@ -41,6 +46,23 @@ def test_authorities_that_are_none_are_an_error_of_ours(tmp_path: Path) -> None:
         ObjectFiles(PLACE, options)
 
 
+def test_authorities_go_along_to_a_machine_that_has_no_such_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "ca.pem"
+    shutil.copy(certifi.where(), file)
+    given = StorageOptions.model_validate({"http": {"ca_file": file}})
+    sent = pickle.dumps(ObjectFiles(PLACE, given))
+    file.unlink()
+    monkeypatch.setattr(clients, "_clients", {})
+    monkeypatch.setattr(authorities, "_held", {})
+    with pytest.raises(ConfigError, match=r"ca\.pem cannot be read"):
+        ObjectFiles(PLACE, given)
+    arrived = pickle.loads(sent)  # noqa: S301 made above
+    assert arrived == ObjectFiles(PLACE, given)
+    assert str(arrived) == "s3://lake/tables"
+
+
 def panicking(bucket: str, **_: object) -> S3Store:
     """A client's option among the store's, which obstore minds where it is given a URL."""
     config: Any = {"allow_http": "true"}
@@ -52,8 +74,8 @@ def test_a_panic_of_the_crate_s_is_an_error_of_ours(monkeypatch: pytest.MonkeyPa
         panicking("lake")
     assert not isinstance(caught.value, Exception)
     monkeypatch.setattr(object_store, "_CLASSES", {"s3": panicking})
-    with pytest.raises(ConfigError, match=r"storage: s3://lake/tables cannot be opened: .*prefix"):
-        ObjectFiles(PLACE, StorageOptions())
+    with pytest.raises(ConfigError, match=r"storage: s3://panics/tables cannot be opened: .*prefix"):
+        ObjectFiles(Place.parse("s3://panics/tables"), StorageOptions())
 
 
 def test_a_store_that_does_not_answer_is_an_oserror_that_says_where() -> None:
@@ -72,6 +94,59 @@ def test_a_store_that_does_not_answer_is_an_oserror_that_says_where() -> None:
         ObjectFiles(PLACE, options).put_new("file", b"1")
     assert "hush" not in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+class Pages:
+    """`obstore.list`, whose pages are counted as they are asked for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked, self._list = 0, obstore.list
+        monkeypatch.setattr(obstore, "list", self)
+
+    def __call__(self, *where: Any, **how: Any) -> Iterator[Any]:
+        for page in self._list(*where, **how):
+            self.asked += 1
+            yield page
+
+
+@pytest.fixture
+def in_memory(monkeypatch: pytest.MonkeyPatch) -> ObjectFiles:
+    """A store that lists in pages, as S3 does."""
+    held = MemoryStore()
+    monkeypatch.setattr(ObjectFiles, "connected", staticmethod(lambda *_: held))
+    return ObjectFiles(Place.parse(f"s3://lake/{uuid.uuid4().hex}"), Unasked())
+
+
+class Unasked(StorageOptions):
+    """Options that no other test has, and so no client either."""
+
+
+def test_what_is_asked_for_behind_a_name_does_not_grow_with_a_tables_log(
+    in_memory: ObjectFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = in_memory.below("table")
+    for path in ("0a", "0b", *(f"_delta_log/{version:020d}.json" for version in range(3_500)), "fa", "fb"):
+        table.put(path, b"")
+    pages = Pages(monkeypatch)
+    assert list(table.names("", after="0a")) == ["0b", "fa", "fb"]
+    assert [info.name for info in table.list("", after="0a")] == ["0b", "fa", "fb"]
+    assert pages.asked == 4, "two each: up to where the log begins, and from where it ends"
+    assert table.has_files("")
+    assert list(table.names("_delta_log", after=f"{3_497:020d}.json")) == [
+        f"{version:020d}.json" for version in (3_498, 3_499)
+    ]
+
+
+def test_who_stops_early_asks_for_no_more_names(
+    in_memory: ObjectFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3_500):
+        in_memory.put(f"{number:04d}", b"")
+    pages = Pages(monkeypatch)
+    names = in_memory.names("", after="0007")
+    assert [next(names) for _ in range(1_000)] == [f"{number:04d}" for number in range(8, 1_008)]
+    assert pages.asked == 1
+    assert [*names] == [f"{number:04d}" for number in range(1_008, 3_500)]
 
 
 @pytest.mark.parametrize("store", ["azure"], indirect=True)

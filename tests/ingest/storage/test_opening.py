@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -28,22 +29,52 @@ def test_a_path_is_a_folder_and_a_url_a_store(tmp_path: Path) -> None:
         assert files_at(url).url == url
 
 
-def test_a_store_is_opened_once_for_the_same_place_and_options() -> None:
-    one = files_at("s3://lake/tables")
-    assert files_at("s3://lake/tables/") is one
-    assert files_at("s3://lake/tables", OTHERS) is not one
-    assert files_at("s3://lake/other") is not one
-    assert open_files(Place.parse("s3://lake/tables"), OTHERS) is files_at("s3://lake/tables", OTHERS)
+def client_at(url: str, given: StorageOptions = StorageOptions()) -> object:  # noqa: B008 it is frozen
+    found = files_at(url, given)
+    assert isinstance(found, ObjectFiles)
+    return found._client
+
+
+def test_all_places_of_one_store_and_options_share_their_connections() -> None:
+    one = client_at("s3://lake/tables")
+    assert client_at("s3://lake/tables/") is client_at("s3://lake/other") is one
+    assert client_at("s3://lake/tables", OTHERS) is not one
+    assert client_at("s3://pond/tables") is not one
+    assert open_files(Place.parse("s3://lake/tables"), OTHERS).url == "s3://lake/tables"
+
+
+def test_what_delta_rs_reads_from_the_environment_alone_is_there_once_a_store_is_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME")
+    for name in names:
+        # Set and then taken away, so that it is gone again after the test.
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_ROLE_SESSION_NAME", "mine")
+    login = {"role_arn": "arn:aws:iam::123456789012:role/lake", "web_identity_token_file": "/token"}
+    given = StorageOptions.model_validate({"s3": {"region": "eu-central-1", "login": login}})
+    files_at("/lake", given)
+    assert "AWS_ROLE_ARN" not in os.environ
+    files_at("s3://token/lake", given)
+    assert [os.environ[name] for name in names] == ["/token", login["role_arn"], "mine"]
+
+
+def test_what_is_open_already_is_answered_as_it_is(tmp_path: Path) -> None:
+    for place in (tmp_path, "s3://lake/tables"):
+        one = files_at(place)
+        assert files_at(one) is one
+        assert files_at(one, OTHERS) is one
 
 
 FORKING = """
 import os
 from distributary.ingest.storage.opening import files_at
-one = files_at("s3://lake/tables")
+one = files_at("s3://lake/tables")._client
 child = os.fork()
 if child == 0:
-    os._exit(int(files_at("s3://lake/tables") is one))
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), files_at("s3://lake/tables") is one)
+    os._exit(int(files_at("s3://lake/tables")._client is one))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), files_at("s3://lake/tables")._client is one)
 """
 
 

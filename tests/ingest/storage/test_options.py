@@ -161,7 +161,7 @@ def test_both_are_told_the_same_in_their_own_words(
     rendered = options.for_obstore(place)
     assert rendered.config == obstore
     assert rendered.credentials is None
-    assert options.for_delta(place) == {**delta, "timeout": "60s"}
+    assert options.for_delta(place) == {**delta, "timeout": "60s", "retry_timeout": "60s"}
     assert rendered.client["allow_http"] is ("allow_http" in delta)
 
 
@@ -191,12 +191,18 @@ def test_proxies_patience_and_authorities(tmp_path: Path) -> None:
     }
     assert rendered.retry == {"retry_timeout": timedelta(seconds=7)}
     delta = options.for_delta(BUCKET)
-    assert (delta["timeout"], delta["proxy_url"], delta["proxy_excludes"]) == (
+    assert (delta["timeout"], delta["retry_timeout"], delta["proxy_url"], delta["proxy_excludes"]) == (
         "5s",
+        "7s",
         "http://proxy:3128",
         "127.0.0.1",
     )
-    assert options.environment(BUCKET) == {"SSL_CERT_FILE": str(authorities)}
+
+
+def test_authorities_that_are_gone_by_the_time_they_are_needed_are_named(tmp_path: Path) -> None:
+    authorities = tmp_path / "gone.pem"
+    authorities.touch()
+    options = http(ca_file=authorities)
     authorities.unlink()
     with pytest.raises(ConfigError, match=r"storage\.http\.ca_file: .*cannot be read"):
         options.for_obstore(BUCKET)

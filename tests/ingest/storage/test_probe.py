@@ -11,7 +11,7 @@ from typing_extensions import Buffer
 from distributary.errors import SetupError
 from distributary.ingest.storage.contract import Info
 from distributary.ingest.storage.posix import PosixFiles
-from distributary.ingest.storage.probe import require_put_if_absent
+from distributary.ingest.storage.probe import require_put_if_absent, require_usable, sign
 
 
 class Overwriting(PosixFiles):
@@ -69,3 +69,22 @@ def test_nothing_stays_in_one_that_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SetupError):
         require_put_if_absent(Overwriting(tmp_path))
     assert [*PosixFiles(tmp_path).list("_probe")] == []
+
+
+def test_a_folder_is_made_and_asked_nothing_and_a_store_is_asked(tmp_path: Path) -> None:
+    class Far(Overwriting):
+        """Behind a network."""
+
+        remote = True
+
+    require_usable(Overwriting(tmp_path / "below" / "lake"))
+    assert (tmp_path / "below" / "lake").is_dir()
+    with pytest.raises(SetupError, match="lets a second writer"):
+        require_usable(Far(tmp_path / "far"))
+
+
+def test_a_sign_is_there_for_as_long_as_somebody_looks(tmp_path: Path) -> None:
+    files = PosixFiles(tmp_path)
+    with sign(files) as path:
+        assert files.info(path) is not None
+    assert list(tmp_path.iterdir()) == []

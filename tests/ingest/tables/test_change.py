@@ -11,7 +11,7 @@ from distributary.errors import CommitImpossible
 from distributary.ingest.batch.passes import Settled, planned_changes
 from distributary.ingest.columns.differences import differences
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.columns.table_and_column_names import CHANGES_TABLE
+from distributary.ingest.columns.table_and_column_names import CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.pins import PinnedTable
 from distributary.ingest.settings.groups import Columns
@@ -84,9 +84,12 @@ def test_a_table_that_contradicts_what_was_planned_is_told(tmp_path: Path) -> No
         apply(tmp_path, planned, {"new": A})
 
 
-def test_a_ledger_that_an_earlier_version_made_gets_the_columns_it_lacks(tmp_path: Path) -> None:
-    folder, whole = CHANGES_TABLE, OWN_TABLES[CHANGES_TABLE]
-    create(tmp_path / "lake" / folder, pa.schema(list(whole)[:-3]), {})
+@pytest.mark.parametrize(("folder", "lacking"), [(CHANGES_TABLE, 3), (QUARANTINE_TABLE, 1)])
+def test_a_table_of_ours_that_an_earlier_version_made_gets_the_columns_it_lacks(
+    tmp_path: Path, folder: str, lacking: int
+) -> None:
+    whole = OWN_TABLES[folder]
+    create(tmp_path / "lake" / folder, pa.schema(list(whole)[:-lacking]), {})
     for _ in range(2):
         apply(tmp_path, [], {})
         assert table_book(tmp_path).states([folder])[folder].layout.names == whole.names

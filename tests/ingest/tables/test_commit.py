@@ -11,9 +11,10 @@ from deltalake import DeltaTable
 
 from distributary.errors import CommitImpossible
 from distributary.ingest.parquet.data_file import DataFile, file_name
+from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.change import create
 from distributary.ingest.tables.commit import commit_tables
-from distributary.ingest.tables.transaction import TableCommit
+from distributary.ingest.tables.transaction import TableCommit, Transaction
 
 SCHEMA = pa.schema([("a", pa.int64())])
 
@@ -26,14 +27,16 @@ def one(root: Path, name: str, made: bool = True) -> TableCommit:
     file = path / file_name("0" * 32, 3)
     pq.write_table(pa.table({"a": [1]}, SCHEMA), file)
     data = DataFile(name, file.name, 1, file.stat().st_size, '{"numRecords":1}')
-    return TableCommit(name, str(path), (data,), SCHEMA, "app/events", 3, {"k": "v"}, native=True)
+    return TableCommit(
+        name, files_at(path), (data,), SCHEMA, Transaction("app/events", 3, {"k": "v"}), native=True
+    )
 
 
 def test_all_tables_are_committed_and_a_repeat_changes_nothing(tmp_path: Path) -> None:
     commits = [one(tmp_path, f"t{i}") for i in range(20)]
     assert commit_tables(None, commits, 4) == {f"t{i}": True for i in range(20)}
     assert commit_tables(None, commits, 4) == {f"t{i}": False for i in range(20)}
-    assert all(DeltaTable(commit.path).version() == 1 for commit in commits)
+    assert all(DeltaTable(commit.place.url).version() == 1 for commit in commits)
 
 
 def test_each_table_is_told_of_in_the_callers_thread(tmp_path: Path) -> None:
@@ -70,4 +73,4 @@ def test_an_error_of_the_callback_ends_the_work_and_a_repeat_finishes_it(tmp_pat
     done = commit_tables(None, commits, 4)
     assert set(done) == {f"t{i}" for i in range(30)}
     assert False in done.values()
-    assert all(DeltaTable(commit.path).to_pyarrow_table().num_rows == 1 for commit in commits)
+    assert all(DeltaTable(commit.place.url).to_pyarrow_table().num_rows == 1 for commit in commits)

@@ -4,12 +4,15 @@ import shutil
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable, Field
 from deltalake.schema import PrimitiveType
 from tests.ingest.commits import by_log
+from tests.ingest.foreign import ODD_ABOVE, ODD_BESIDE, foreign_entries
 from tests.ingest.pipelines import make_table, table_book
 
 from distributary.ingest.tables.change import create
+from distributary.ingest.tables.known_tables import ENTITY_PROPERTY, PIPELINE_PROPERTY
 from distributary.ingest.tables.log_commit import NativeCommits
 
 A = pa.schema([("a", pa.int64())])
@@ -24,6 +27,35 @@ def test_tables_made_for_entities_are_found_by_them(tmp_path: Path) -> None:
     make_table(tmp_path, ".t.replaced-1", A, "Golf!")
     (tmp_path / "lake" / "no_table").mkdir()
     assert book.entities_there() == {"Golf!": "t", "": "strays"}
+
+
+def test_tables_of_another_pipeline_are_not_told_whoever_says_whose_they_are(tmp_path: Path) -> None:
+    book = table_book(tmp_path)
+    for folder, entity in [("mine", "golf"), ("recorded", "golf"), ("nobodys", "quest")]:
+        make_table(tmp_path, folder, A, entity)
+    create(tmp_path / "lake" / "told", A, {ENTITY_PROPERTY: "golf", PIPELINE_PROPERTY: "other"})
+    owners = {"mine": "games", "recorded": "other"}
+    assert book.entities_there("games", owners) == {"golf": "mine", "quest": "nobodys"}
+    assert book.entities_there("other", owners)["quest"] == "nobodys"
+
+
+def test_entries_that_are_not_ours_are_passed_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_table(tmp_path, "t", A, "golf")
+    (tmp_path / "lake" / "t" / "circle").symlink_to(tmp_path / "lake" / "t" / "circle")
+    foreign_entries(tmp_path / "lake", monkeypatch)
+    assert table_book(tmp_path).entities_there() == {"golf": "t"}
+    assert "lost+found is passed by, since it may not be read" in caplog.text
+
+
+@pytest.mark.parametrize("odd", ODD_ABOVE)
+def test_folders_above_and_beside_tables_may_be_called_as_they_like(tmp_path: Path, odd: str) -> None:
+    root = tmp_path / odd
+    make_table(root, "t", A, "golf")
+    for beside in ODD_BESIDE:
+        (root / "lake" / beside).mkdir()
+    assert table_book(root).entities_there() == {"golf": "t"}
 
 
 def test_a_known_table_is_pinned_with_its_payloads_columns(tmp_path: Path) -> None:

@@ -17,13 +17,14 @@ from deltalake import CommitProperties, DeltaTable, Field, Transaction
 from deltalake.schema import PrimitiveType
 from tests.ingest.commits import by_log
 
-from distributary.errors import CommitImpossible
+from distributary.errors import CommitImpossible, TableAhead
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
 from distributary.ingest.tables.change import create
-from distributary.ingest.tables.log import put_entry
+from distributary.ingest.tables.log import append_actions, put_entry
 from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.ingest.tables.transaction import OFFSETS
 
 SCHEMA = pa.schema([("a", pa.int64()), ("s", pa.struct([("x", pa.int32()), ("y", pa.string())]))])
 ROWS: list[dict[str, Any]] = [{"a": 1, "s": {"x": 1, "y": "e"}}, {"a": None, "s": None}]
@@ -44,8 +45,9 @@ def table(tmp_path: Path) -> Path:
 
 def test_files_are_in_once_with_their_transaction_and_metadata(table: Path) -> None:
     files = [written(table), written(table)]
-    assert by_log(NativeCommits(), table, files, SCHEMA, "app/events", 0, {"distributary.offsets": "{}"})
-    assert not by_log(NativeCommits(), table, files, SCHEMA, "app/events", 0, {})
+    for new in (True, False):
+        told = {"distributary.offsets": "{}"}
+        assert by_log(NativeCommits(), table, files, SCHEMA, "app/events", 0, told) is new
     opened = DeltaTable(table)
     assert opened.to_pyarrow_table().num_rows == 4
     assert opened.transaction_version("app/events") == 0
@@ -58,8 +60,46 @@ def test_a_repeat_needs_neither_files_nor_fit(table: Path) -> None:
     file = written(table)
     assert by_log(NativeCommits(), table, [file], SCHEMA, "app", 7, {})
     assert not by_log(
-        NativeCommits(), table, [replace(file, bytes=1)], pa.schema([("z", pa.int8())]), "app", 6, {}
+        NativeCommits(), table, [replace(file, bytes=1)], pa.schema([("z", pa.int8())]), "app", 7, {}
     )
+
+
+def of(start: int, end: int) -> dict[str, str]:
+    """What the commit of a batch of these offsets says of itself."""
+    return {OFFSETS: json.dumps({"events": {"0": [start, end]}})}
+
+
+def test_a_batch_that_the_log_does_not_know_of_stops_the_one_behind_it(table: Path) -> None:
+    commits = NativeCommits()
+    assert by_log(commits, table, [written(table)], SCHEMA, "app", 7, of(0, 9))
+    for known in (commits, NativeCommits()):
+        with pytest.raises(
+            TableAhead, match=rf"{table} has batch 7 already, and this log .* comes to batch 6"
+        ):
+            by_log(known, table, [written(table)], SCHEMA, "app", 6, of(0, 5), 5)
+        # Another run's, between this log's newest batch and the next one.
+        with pytest.raises(TableAhead, match=r"batch 7 already, .* to batch 9.*`start: from_tables`"):
+            by_log(known, table, [written(table)], SCHEMA, "app", 9, of(5, 9), 5)
+        with pytest.raises(TableAhead, match=r"has a batch 7 of other offsets.* an older copy"):
+            by_log(known, table, [written(table)], SCHEMA, "app", 7, of(0, 5), 5)
+    assert DeltaTable(table).to_pyarrow_table().num_rows == 2
+    assert by_log(commits, table, [written(table)], SCHEMA, "app", 9, of(9, 10), 7)
+
+
+def test_whether_a_batch_is_in_is_told_by_its_own_commit_behind_those_of_others(table: Path) -> None:
+    files = [written(table)]
+    assert by_log(NativeCommits(), table, files, SCHEMA, "app", 7, of(0, 9))
+    for batch in range(3):
+        by_log(NativeCommits(), table, [], SCHEMA, "rival", batch, of(3, 4))
+    assert not by_log(NativeCommits(), table, files, SCHEMA, "app", 7, of(0, 9), 3)
+    # Those of another decision about the same offsets: the table's own would be garbage to this one.
+    for others, offsets in [(files, of(0, 8)), ([written(table)], of(0, 9))]:
+        with pytest.raises(TableAhead, match="of other offsets or files"):
+            by_log(NativeCommits(), table, others, SCHEMA, "app", 7, offsets, 3)
+    # Cleaned up after a checkpoint: the transaction's number is all that there is.
+    DeltaTable(table).create_checkpoint()
+    (table / "_delta_log" / f"{1:020d}.json").unlink()
+    assert not by_log(NativeCommits(), table, [], SCHEMA, "app", 7, of(0, 8), 3)
 
 
 def test_a_later_batch_and_another_app_go_on(table: Path) -> None:
@@ -79,6 +119,15 @@ def test_of_eight_who_commit_the_same_batch_one_does(table: Path) -> None:
     assert DeltaTable(table).to_pyarrow_table().num_rows == 2
 
 
+def test_one_of_those_who_commit_the_same_batch_within_a_millisecond_does(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+    actions = [append_actions([], "app", 0, {}) for _ in range(2)]
+    assert [put_entry(table, 1, each) for each in actions] == [True, False]
+
+
 def test_rivals_of_other_apps_all_get_in(table: Path) -> None:
     files = [written(table) for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
@@ -92,14 +141,14 @@ def test_rivals_of_other_apps_all_get_in(table: Path) -> None:
 def test_a_rival_between_check_and_commit_is_met_by_checking_again(
     table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file, rival = written(table), written(table)
+    file = written(table)
     versions: list[int] = []
 
     def with_rival_first(folder: str, version: int, actions: Sequence[Mapping[str, Any]]) -> bool:
         versions.append(version)
         if len(versions) == 1:
             DeltaTable(table).alter.add_columns(Field("new", PrimitiveType("string")))
-            assert by_log(NativeCommits(), table, [rival], SCHEMA, "app", 3, {})
+            assert by_log(NativeCommits(), table, [file], SCHEMA, "app", 3, {})
         return put_entry(folder, version, actions)
 
     monkeypatch.setattr("distributary.ingest.tables.log_commit.put_entry", with_rival_first)
@@ -217,6 +266,6 @@ def cpu_seconds(commits: NativeCommits, path: Path, batch_id: int) -> float:
 def test_ids_written_by_a_rival_library_count(table: Path) -> None:
     properties = CommitProperties(app_transactions=[Transaction("app", 5)])
     DeltaTable(table).create_write_transaction([], "append", SCHEMA, commit_properties=properties)
-    assert not by_log(NativeCommits(), table, [written(table)], SCHEMA, "app", 5, {})
+    assert not by_log(NativeCommits(), table, [], SCHEMA, "app", 5, {})
     lines = [json.loads(line) for line in (table / "_delta_log" / f"{1:020d}.json").read_text().splitlines()]
     assert any("txn" in line for line in lines)

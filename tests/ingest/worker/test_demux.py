@@ -163,7 +163,7 @@ def test_every_record_ends_in_exactly_one_place_and_the_counts_say_so(
         records = [fate.record for fate in fates]
         report = demuxed(by, *(records[a:b] for a, b in pairwise(cuts)))
         found = dict(_places(by, report))
-        waiting = {(row["partition"], row["offset"]) for row in aside_rows(report)}
+        waiting = {(row["partition"], row["offset"]) for row in aside_rows(Path(root), report)}
         _check_counts(by, report)
         _check_new_tables(by, fates, found, waiting)
         for fate in fates:
@@ -181,7 +181,7 @@ def test_every_record_ends_in_exactly_one_place_and_the_counts_say_so(
         spans = report.counts.spans.items()
         assert {place[1]: span.count for place, span in spans} == Counter(r.partition for r in records)
         assert report.counts.dropped.total() == sum(fate.place == DROPPED for fate in fates)
-        on_disk = {str(path) for path in Path(by.batch.root).rglob("*.parquet")}
+        on_disk = {str(path) for path in Path(by.batch.root.url).rglob("*.parquet")}
         assert on_disk == {f"{by.batch.root}/{w.file.table}/{w.file.name}" for w in report.files.written}
 
 
@@ -201,11 +201,12 @@ def _check_counts(by: Pins, report: TaskReport) -> None:
     for one in report.files.written:
         written[one.file.table] += one.file.rows
         assert one.file.rows
+    assert {row["pipeline"] for row in rows_of(by, report, QUARANTINE_TABLE)} <= {"games"}
     quarantined = Counter(row["reason"] for row in rows_of(by, report, QUARANTINE_TABLE))
     assert quarantined == report.counts.quarantined
     assert written.pop(QUARANTINE_TABLE, 0) == report.counts.quarantined.total()
     assert written == report.counts.rows
-    assert len(aside_rows(report)) == report.questions.waiting
+    assert len(aside_rows(Path(by.batch.root.url).parent, report)) == report.questions.waiting
     assert report.questions.waiting == report.questions.records.total() + report.questions.newcomers.total()
     places = report.counts.rows.total() + report.counts.quarantined.total() + report.counts.dropped.total()
     assert places + report.counts.already + report.questions.waiting == sum(
@@ -348,7 +349,7 @@ def test_rows_set_aside_are_placed_by_the_next_pass(tmp_path: Path) -> None:
     by = pins(tmp_path, records=PINNED[:1])
     first = demuxed(by, numbered([value(1, game_name="a"), value(2, game_name="a", season="s")]))
     second = Demultiplexer(pins(tmp_path, count_input=False, schemas_final=True))
-    raw = pa.RecordBatch.from_pylist(aside_rows(first), batch([]).schema)
+    raw = pa.RecordBatch.from_pylist(aside_rows(tmp_path, first), batch([]).schema)
     second.take(raw)
     report = second.finish()
     assert not report.counts.spans

@@ -48,7 +48,7 @@ def test_what_was_decided_before_is_reported_too(tmp_path: Path) -> None:
 def test_records_that_fit_wait_beside_those_that_do_not(tmp_path: Path) -> None:
     report = demuxed(tmp_path, {"game": "go", **WIDE}, {"game": "go", "level": 1})
     assert [
-        len(aside_rows(report)),
+        len(aside_rows(tmp_path, report)),
         len(report.questions.proposals[1, ()]),
         report.sightings.outgrown,
     ] == [

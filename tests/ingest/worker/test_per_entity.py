@@ -75,13 +75,13 @@ def test_each_record_is_decoded_by_its_entitys_newest_schema(tmp_path: Path) -> 
 def test_only_the_schema_of_the_entity_that_brought_a_field_is_to_grow(tmp_path: Path) -> None:
     report = demuxed(entity_pins(tmp_path), raw(game="go", score=1, level=2), raw(game="ludo", score=1))
     assert set(report.questions.proposals) == {(2, ())}
-    assert [row["offset"] for row in aside_rows(report)] == [0]
+    assert [row["offset"] for row in aside_rows(tmp_path, report)] == [0]
 
 
 def test_an_entity_that_nobody_met_is_asked_for_with_what_its_records_have(tmp_path: Path) -> None:
     report = demuxed(entity_pins(tmp_path), raw(game="Go!", level=2), raw(game="Go!", at=1.5), raw(game="go"))
     ((entity, texts),) = report.questions.unmet.items()
-    assert (entity, dict(report.questions.newcomers), len(aside_rows(report))) == (
+    assert (entity, dict(report.questions.newcomers), len(aside_rows(tmp_path, report))) == (
         "Go!",
         {"Go!": 2},
         2,
@@ -136,7 +136,7 @@ def test_a_record_with_names_made_of_data_keeps_no_other_out(tmp_path: Path) -> 
     (proposed,) = report.questions.proposals[2, ()]
     assert [field["name"] for field in json.loads(proposed)["fields"]] == ["game", "score", "level"]
     # What may not grow waits for nobody: ludo's record has its place, with what has no column beside it.
-    assert [row["offset"] for row in aside_rows(report)] == [0, 1]
+    assert [row["offset"] for row in aside_rows(tmp_path, report)] == [0, 1]
     assert [row["_rescued_data"] for row in rows_of(by, report, "ludo")] == ['{"a":1,"b":2}']
     assert report.sightings.outgrown == {"ludo": Sighting(1, (TOPIC, 0, 2))}
     grown = entity_pins(tmp_path, max_fields=2)

@@ -110,11 +110,12 @@ def test_status_tells_what_runs_and_is_json(own: LocalStack) -> None:
     assert Path(state["registry"]["log"]).is_file()
 
 
-def test_the_brokers_java_takes_the_options_that_kafkas_own_scripts_take(own: LocalStack) -> None:
+def test_their_java_takes_the_options_that_their_own_scripts_take(own: LocalStack) -> None:
     own.up()
-    wanted = os.environ["KAFKA_JVM_PERFORMANCE_OPTS"].split()
-    assert wanted
-    assert set(wanted) <= set(psutil.Process(process_of(own.broker).pid).cmdline())
+    for service, variable in ((own.broker, "KAFKA_JVM_PERFORMANCE_OPTS"), (own.registry, "JAVA_OPTS_APPEND")):
+        wanted = os.environ[variable].split()
+        assert wanted
+        assert set(wanted) <= set(psutil.Process(process_of(service).pid).cmdline())
 
 
 def test_status_before_the_first_start(tmp_path: Path) -> None:
@@ -170,6 +171,30 @@ def test_each_can_be_away_alone_and_comes_back_to_its_port_with_what_it_had(own:
     assert "stays" in topics(own)
 
 
+def test_a_store_runs_beside_them_where_it_is_asked_for_and_is_ended_by_whoever_ends_them(
+    own: LocalStack,
+) -> None:
+    own.up()
+    assert own.status().s3 is None
+    with_store = LocalStack(own.folder, s3_port=0)
+    try:
+        with_store.s3.prepare()
+    except SetupError as missing:
+        pytest.skip(str(missing))
+    state = with_store.up()
+    assert state.running
+    assert state.s3 is not None and state.s3.address == with_store.s3.endpoint
+    assert own.status().s3 == state.s3
+    with_store.s3.kill()
+    assert own.status().running, "nobody asked for the store"
+    assert not with_store.status().running
+    store = with_store.up().s3
+    assert store is not None and store.running
+    own.down()
+    assert not with_store.status().broker.running
+    assert with_store.s3.process is None
+
+
 PARENT = """\
 import sys
 from pathlib import Path
@@ -208,6 +233,7 @@ def test_what_a_killed_parent_left_is_adopted_found_without_its_pid_ended_after_
     own.down(wipe=True)
     assert not own.broker.folder.exists()
     assert not own.registry.folder.exists()
+    assert own.status().s3 is None
 
 
 def test_a_process_that_got_an_old_pid_is_left_alone(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -180,7 +181,7 @@ def test_nothing_at_all(hand_made: HandMade) -> None:
 
 def test_a_file_that_is_gone(hand_made: HandMade) -> None:
     hand_made.write()
-    folder = hand_made.lake.root / hand_made.lake.table_of("golf")
+    folder = Path(hand_made.lake.root.url, hand_made.lake.table_of("golf"))
     next(folder.glob("*.parquet")).unlink()
     verdict = compare(hand_made.lake, hand_made.truth)
     unreadable = [d.where for d in verdict.differences if d.kind == "table_unreadable"]

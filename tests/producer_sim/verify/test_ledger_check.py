@@ -9,6 +9,7 @@ import pytest
 from tests.ingest.commits import by_log
 
 from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE, CHANGES_TABLE
+from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables import ledger
 from distributary.ingest.tables.change import create
 from distributary.ingest.tables.log_commit import NativeCommits
@@ -77,7 +78,7 @@ def write_changes(root: Path, *changes: tuple[str, str | None, str | None], batc
 @pytest.mark.parametrize("columns", [len(ledger.CHANGES_SCHEMA), len(ledger.CHANGES_SCHEMA) - 3])
 def test_a_change_that_is_told_twice_is_found(columns: int, tmp_path: Path) -> None:
     write_batch(tmp_path)
-    lake = Lake(root=tmp_path, template="{entity}")
+    lake = Lake(root=files_at(tmp_path), template="{entity}")
     create(tmp_path / CHANGES_TABLE, pa.schema(list(ledger.CHANGES_SCHEMA)[:columns]), {})
     whole = columns == len(ledger.CHANGES_SCHEMA)
     write_changes(tmp_path, ("rank", None, "A"), ("rank", None, "B") if whole else ("level", None, None))

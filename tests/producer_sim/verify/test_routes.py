@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -69,14 +69,20 @@ ALL = [
 ]
 
 
-@pytest.fixture
-def made(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    """What was sent and where a rule puts it; the rule is the test's first parameter."""
-    name: str = request.param
+@cache
+def made_once(name: str) -> World:
+    """What was sent and where the rule of this name puts it: most of a test's time, and the same in all of them."""
     route, rule, chosen = RULES[name]
-    if route.by == "expression":
+    return world(Path("nowhere"), route, rule, **chosen)
+
+
+@pytest.fixture
+def made(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+    """A world of the test's own; the rule's name is the test's first parameter."""
+    if RULES[request.param][0].by == "expression":
         request.getfixturevalue("spark")  # instead of one more JVM
-    yield world(tmp_path / "lake", route, rule, **chosen)
+    once = made_once(request.param)
+    return replace(once, root=tmp_path / "lake", events=list(once.events), entities=dict(once.entities))
 
 
 def checked(made: World, no_entity: str | NamedTable = "quarantine") -> Verdict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic
@@ -143,10 +144,11 @@ def test_a_hundred_ids_at_a_registry_that_hangs_cost_one_time_out(
     assert monotonic() - began < 5
 
 
-def test_a_port_where_nobody_listens_is_unavailable(server: AnswerServer, connect: Connect) -> None:
-    server.server_close()
-    with pytest.raises(RegistryUnavailable, match="ConnectError"):
-        connect(server.url).by_ref(7)
+def test_a_port_where_nobody_listens_is_unavailable(connect: Connect) -> None:
+    # Bound all the while, so that nobody else gets it.
+    with socket.socket() as bound, pytest.raises(RegistryUnavailable, match="ConnectError"):
+        bound.bind(("127.0.0.1", 0))
+        connect(f"http://127.0.0.1:{bound.getsockname()[1]}").by_ref(7)
 
 
 def test_a_second_address_is_tried_when_the_first_is_silent(server: AnswerServer, connect: Connect) -> None:

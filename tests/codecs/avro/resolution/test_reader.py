@@ -248,6 +248,17 @@ def test_a_default_that_is_no_value_is_said_when_it_is_needed(kind: Any, default
         reader_of(fields({"name": "n", "type": "int"}), after)
 
 
+def test_defaults_of_defaults_without_end_are_refused() -> None:
+    # Each type can contain itself, so that none of them has columns that would be counted.
+    last: Any = fields({"name": "back", "type": ["null", "T0"], "default": None}, name="T40")
+    for n in reversed(range(40)):
+        both = ({"name": "a", "type": last, "default": {}}, {"name": "b", "type": f"T{n + 1}", "default": {}})
+        last = fields(*both, name=f"T{n}")
+    after = fields({"name": "new", "type": last, "default": {}})
+    with pytest.raises(BadSchema, match=r"R\.new: the default makes more than 100000 values"):
+        reader_of(fields({"name": "n", "type": "int"}), after)
+
+
 def test_only_records_that_cannot_be_the_readers_are_refused() -> None:
     before = fields(
         {"name": "e", "type": {"type": "array", "items": E1}},

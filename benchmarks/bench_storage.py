@@ -1,0 +1,126 @@
+"""Tables in a store that speaks S3 beside tables in a folder: how fast, and what each request's way there costs.
+
+python benchmarks/bench_storage.py --help; README.md says what is measured and how it is kept fair.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+# Run as a file, Python looks for modules beside it: let it look where `benchmarks` itself is.
+sys.path[0:1] = [str(Path(__file__).resolve().parent.parent)]
+
+from benchmarks.bounds import Bound, broken
+from benchmarks.machine import machine, versions
+from benchmarks.output import screen, write
+from benchmarks.sizes import FULL, SMOKE, Sizes
+from benchmarks.storage.costs import ROUND_TRIP_SECONDS, Latency, measure_latency, measure_speed
+from benchmarks.storage.distance import distance
+from benchmarks.watching import Watch, watching
+from benchmarks.world import DRIVER_MEMORY, open_world
+
+from distributary.errors import CheckFailed, DistributaryError
+from distributary.producer_sim.stack.s3_store import S3Store
+from distributary.views.terminal import console
+
+RESULTS = Path(__file__).resolve().parent / "results" / "storage.json"
+
+BOUNDS = (
+    Bound("s3_posix", "of the rows/s into a folder", 0.7, at_least=True),
+    Bound("latency_10_tables_seconds", "seconds more a batch to 10 tables, 30 ms a request", 0.6),
+    Bound("latency_1000_tables_seconds", "seconds more a batch to 1,000 tables, 30 ms a request", 4),
+    Bound("requests_a_table", "requests a batch and table beside its data files", 2),
+    Bound("checkpoint_requests_a_table", "requests more for checkpoints of logs, on average", 1),
+)
+
+
+def main(
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="Tiny sizes: shows that it runs, measures nothing.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option(help="Where the JSON goes (results/storage.json; nowhere with --smoke).")
+    ] = None,
+) -> None:
+    """Measure, print, write the JSON; exit code 3 where a figure of the full size is not good enough."""
+    try:
+        with watching() as watch:
+            document = _measured(SMOKE if smoke else FULL, watch)
+        screen().print(_verdicts(document["ratios"]))
+        write(document, output or (None if smoke else RESULTS))
+        if not smoke and (failures := broken(document["ratios"], BOUNDS)):
+            raise CheckFailed("; ".join(failures))
+    except DistributaryError as error:
+        console().print(f"bench: {error}", soft_wrap=True)
+        raise typer.Exit(error.exit_code) from None
+
+
+def _measured(sizes: Sizes, watch: Watch) -> dict[str, Any]:
+    with open_world(sizes, watch) as world:
+        store = S3Store(world.new_folder("s3"))
+        watch.say(f"starting {store.prepare()}")
+        store.start()
+        try:
+            speed = measure_speed(world, store)
+            with distance(store.port) as way:
+                few = measure_latency(world, store, way, sizes.games)
+                many = measure_latency(world, store, way, sizes.most_games)
+        finally:
+            store.kill()
+        return {
+            "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "versions": versions(world.spark),
+            "machine": machine(),
+            "parameters": {
+                **asdict(sizes),
+                "driver_memory": DRIVER_MEMORY,
+                "store": store.prepare(),
+                "round_trip_seconds": ROUND_TRIP_SECONDS,
+            },
+            "speed": {name: {"seconds": [round(run, 3) for run in runs]} for name, runs in speed.items()},
+            "latency": {"few": _latency(few), "many": _latency(many)},
+            "ratios": {name: round(figure, 3) for name, figure in ratios_of(speed, few, many).items()},
+        }
+
+
+def ratios_of(speed: Mapping[str, Sequence[float]], few: Latency, many: Latency) -> dict[str, float]:
+    """S3 by a folder in rows/s, seconds that distance adds, and requests; those of many tables, where what is shared weighs little."""
+    return {
+        "s3_posix": statistics.median(speed["posix"]) / statistics.median(speed["s3"]),
+        "latency_10_tables_seconds": few.extra_seconds,
+        "latency_1000_tables_seconds": many.extra_seconds,
+        "requests_a_table": many.requests.a_table,
+        "checkpoint_requests_a_table": many.requests.checkpoints_a_table,
+    }
+
+
+def _latency(found: Latency) -> dict[str, Any]:
+    return {
+        "tables": found.tables,
+        "near_seconds": [round(seconds, 3) for seconds in found.near_seconds],
+        "far_seconds": [round(seconds, 3) for seconds in found.far_seconds],
+        "requests": asdict(found.requests),
+        "requests_a_table": round(found.requests.a_table, 3),
+    }
+
+
+def _verdicts(ratios: Mapping[str, float]) -> Table:
+    table = Table("figure", "what", title="A store that speaks S3", title_justify="left")
+    table.add_column("measured", justify="right")
+    table.add_column("must be", justify="right")
+    for bound in BOUNDS:
+        table.add_row(bound.figure, bound.meaning, f"{ratios[bound.figure]:,.3g}", bound.required())
+    return table
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,148 @@
+"""Manifests as JSON, in which each table layout is kept once, however many tables share it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from distributary.ingest.checkpoint import histories
+from distributary.ingest.checkpoint.manifest import (
+    ROLES,
+    BatchPins,
+    Counts,
+    Manifest,
+    SpanRead,
+    TableFiles,
+)
+from distributary.ingest.columns.layout import Layout
+from distributary.ingest.kafka.offsets import offsets_from_json, offsets_to_json
+from distributary.ingest.parquet.data_file import DataFile
+from distributary.registry.base import schema_ref
+
+FORMAT = 1
+
+# Per table's folder, files that take the place of lost ones.
+RewrittenFiles = Mapping[str, tuple[DataFile, ...]]
+
+
+def to_json(manifest: Manifest) -> dict[str, Any]:
+    """The manifest as JSON values."""
+    layouts = dict.fromkeys(table.layout for table in manifest.tables)
+    keys = {layout: _layout_key(layout) for layout in layouts}
+    return {
+        "format": FORMAT,
+        "batch_id": manifest.batch_id,
+        "generation": manifest.generation,
+        "created_at": manifest.created_at,
+        "code_version": manifest.code_version,
+        "offsets": offsets_to_json(manifest.offsets),
+        "gaps": manifest.gaps,
+        "counts": _counts_to_json(manifest.counts),
+        "pins": _pins_to_json(manifest.pins),
+        "entities": dict(manifest.entities),
+        "met": histories.to_json(manifest.met),
+        "layouts": {key: _layout_to_text(layout) for layout, key in keys.items()},
+        "tables": [_table_to_json(table, keys) for table in manifest.tables],
+    }
+
+
+def from_json(value: Mapping[str, Any]) -> Manifest:
+    """What `to_json` gave. Raises ValueError, KeyError or TypeError for anything else."""
+    if value["format"] != FORMAT:
+        raise ValueError(f"its format is {value['format']}, this version reads {FORMAT}")
+    layouts = {key: _layout_from_text(text) for key, text in value["layouts"].items()}
+    return Manifest(
+        batch_id=value["batch_id"],
+        generation=value["generation"],
+        created_at=value["created_at"],
+        code_version=value["code_version"],
+        offsets=offsets_from_json(value["offsets"]),
+        pins=_pins_from_json(value["pins"]),
+        entities=value["entities"],
+        tables=tuple(_table_from_json(table, layouts) for table in value["tables"]),
+        counts=_counts_from_json(value["counts"]),
+        # Earlier versions did not write it.
+        met=histories.from_json(value.get("met")),
+    )
+
+
+def _layout_key(layout: Layout) -> str:
+    """What the manifest calls a layout: a hash of what it holds."""
+    return hashlib.sha256(layout.serialized).hexdigest()[:16]
+
+
+def _layout_to_text(layout: Layout) -> str:
+    return base64.b64encode(layout.serialized).decode()
+
+
+def _layout_from_text(text: str) -> Layout:
+    return Layout.read(base64.b64decode(text, validate=True))
+
+
+def rewritten_to_json(files: RewrittenFiles) -> dict[str, Any]:
+    """Files of a batch that were lost and written again, by their tables' folders, as JSON values."""
+    return {folder: [_file_to_json(file) for file in found] for folder, found in files.items()}
+
+
+def rewritten_from_json(value: Mapping[str, Any]) -> RewrittenFiles:
+    """What `rewritten_to_json` gave. Raises ValueError, KeyError or TypeError for anything else."""
+    return {folder: tuple(DataFile(*file) for file in files) for folder, files in value.items()}
+
+
+def _file_to_json(file: DataFile) -> list[Any]:
+    return [file.table, file.name, file.rows, file.bytes, file.statistics]
+
+
+def _table_to_json(table: TableFiles, keys: Mapping[Layout, str]) -> dict[str, Any]:
+    return {
+        "folder": table.folder,
+        "role": table.role,
+        "app_id": table.app_id,
+        "layout": keys[table.layout],
+        "native": table.native,
+        "files": [_file_to_json(file) for file in table.files],
+    }
+
+
+def _table_from_json(value: dict[str, Any], layouts: Mapping[str, Layout]) -> TableFiles:
+    if value["role"] not in ROLES:
+        raise ValueError(f"it has a table of the unknown role {value['role']!r}")
+    files = tuple(DataFile(*file) for file in value["files"])
+    return TableFiles(
+        value["folder"], value["role"], value["app_id"], layouts[value["layout"]], value["native"], files
+    )
+
+
+def _pins_to_json(pins: BatchPins) -> dict[str, Any]:
+    # A list of pairs: as keys of an object the id 7 and the GUID "7" would be one.
+    schemas = [[ref, fingerprint] for ref, fingerprint in pins.schemas.items()]
+    return {"schemas": schemas, "settings": pins.settings, "decisions": dict(pins.decisions)}
+
+
+def _pins_from_json(value: dict[str, Any]) -> BatchPins:
+    schemas = {schema_ref(ref): str(fingerprint) for ref, fingerprint in value["schemas"]}
+    return BatchPins(schemas, value["settings"], value["decisions"])
+
+
+def _counts_to_json(counts: Counts) -> dict[str, Any]:
+    read = {
+        topic: {str(number): [span.count, span.first, span.last] for number, span in spans.items()}
+        for topic, spans in counts.read.items()
+    }
+    return {
+        "read": read,
+        "rows": dict(counts.rows),
+        "quarantined": dict(counts.quarantined),
+        "dropped": dict(counts.dropped),
+        "already": counts.already,
+    }
+
+
+def _counts_from_json(value: dict[str, Any]) -> Counts:
+    read = {
+        topic: {int(number): SpanRead(*span) for number, span in spans.items()}
+        for topic, spans in value["read"].items()
+    }
+    return Counts(read, value["rows"], value["quarantined"], value["dropped"], value["already"])

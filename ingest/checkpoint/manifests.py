@@ -1,0 +1,72 @@
+"""The manifests of a checkpoint: each stands in the log, in the entry of its batch."""
+
+from __future__ import annotations
+
+from distributary.ingest.checkpoint import manifest_json, old_layout
+from distributary.ingest.checkpoint.damage import undamaged
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.manifest import Manifest
+from distributary.ingest.commit_log.entries import Batch, Rewritten
+from distributary.ingest.commit_log.reading import CommitLog, entry_path
+from distributary.ingest.commit_log.writing import Unsettled
+from distributary.ingest.parquet.data_file import DataFile
+
+
+class ManifestStore:
+    """The manifests of a checkpoint, as everybody may read them; those of earlier versions, too, which had files of their own."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self._checkpoint = checkpoint
+
+    def last(self) -> Manifest | None:
+        """The newest manifest; None in a new checkpoint. Raises CheckpointMismatch for one that was edited."""
+        so_far = self._checkpoint.log.state().so_far
+        if so_far is None:
+            return old_layout.newest_manifest(self._checkpoint)
+        return None if so_far.last is None else self.read(so_far.last)
+
+    def read(self, number: int) -> Manifest | None:
+        """The manifest of a batch; None if there is none any more. Raises CheckpointMismatch for one that was edited."""
+        log = self._checkpoint.log
+        entry = log.entry(number) or log.newest_batch(number)
+        if isinstance(entry, Batch):
+            return manifest_of(entry, log)
+        old = old_layout.newest_manifest(self._checkpoint)
+        return old if old is not None and old.batch_id == number else None
+
+    def last_batch(self) -> int | None:
+        """The newest batch that has a manifest; None in a new checkpoint."""
+        last = self.last()
+        return None if last is None else last.batch_id
+
+
+def manifest_of(batch: Batch, log: CommitLog) -> Manifest:
+    """What a batch decided. Raises CheckpointMismatch for an entry that was edited."""
+    with undamaged(f"{log.url}/{entry_path(batch.number)}"):
+        manifest = manifest_json.from_json(batch.decided)
+        if manifest.batch_id != batch.number:
+            raise ValueError(f"it is the manifest of batch {manifest.batch_id}")
+        return manifest
+
+
+def rewritten_of(entry: Rewritten, log: CommitLog) -> manifest_json.RewrittenFiles:
+    """The files that were written again. Raises CheckpointMismatch for an entry that was edited."""
+    with undamaged(f"{log.url}/{entry_path(entry.number)}"):
+        return manifest_json.rewritten_from_json(entry.decided)
+
+
+def names_of(unsettled: Unsettled, log: CommitLog) -> frozenset[str]:
+    """The names of all files that are to stay of those that a start has to look through: of lost ones that were written again the new ones."""
+    names: set[str] = set()
+    files: dict[str, tuple[DataFile, ...]] = {}
+    for entry in sorted(unsettled.entries, key=lambda entry: entry.number):
+        if isinstance(entry, Batch):
+            names |= _names(files)
+            files = {table.folder: table.files for table in manifest_of(entry, log).tables}
+        else:
+            files.update(rewritten_of(entry, log))
+    return frozenset(names | _names(files))
+
+
+def _names(files: manifest_json.RewrittenFiles) -> set[str]:
+    return {file.name for found in files.values() for file in found}

@@ -1,0 +1,125 @@
+"""Entries as JSON text, and back. The format has a version; of a newer one nothing is read but that it is newer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+from distributary.errors import CheckpointMismatch
+from distributary.ingest.commit_log.entries import (
+    Batch,
+    Entry,
+    HandedOver,
+    Owner,
+    Process,
+    Rewritten,
+    Standing,
+    Start,
+)
+from distributary.ingest.kafka.offsets import (
+    offsets_from_json,
+    offsets_to_json,
+    positions_from_json,
+    positions_to_json,
+)
+
+FORMAT = 1
+
+
+def to_bytes(value: Mapping[str, Any]) -> bytes:
+    """A file of the log, with the version of the format."""
+    return json.dumps({"format": FORMAT, **value}, separators=(",", ":")).encode()
+
+
+def value_of(data: bytes, path: str) -> dict[str, Any]:
+    """What `to_bytes` was given. Raises CheckpointMismatch, naming the path, for a newer format, ValueError for no JSON object."""
+    value: dict[str, Any] = dict(json.loads(data))
+    found = value.pop("format")
+    if found > FORMAT:
+        raise CheckpointMismatch(
+            f"{path} has format {found}, and this version of distributary reads up to {FORMAT}: a newer version has run this "
+            "pipeline. Use that version, or a later one"
+        )
+    return value
+
+
+def to_json(entry: Entry) -> dict[str, Any]:
+    """An entry as JSON values."""
+    name, kind = next((name, kind) for name, kind in _KINDS.items() if isinstance(entry, kind.of))
+    return {
+        "kind": name,
+        "number": entry.number,
+        "id": entry.id,
+        "at": entry.at,
+        "so_far": _standing_to_json(entry.so_far),
+        **kind.own(entry),
+    }
+
+
+def from_json(value: Mapping[str, Any]) -> Entry:
+    """What `to_json` was given. Raises ValueError, KeyError, TypeError or AttributeError for anything else."""
+    kind = _KINDS[value["kind"]]
+    return kind.of(
+        number=int(value["number"]),
+        id=str(value["id"]),
+        at=str(value["at"]),
+        so_far=_standing_from_json(value["so_far"]),
+        **kind.read(value),
+    )
+
+
+class _Kind(NamedTuple):
+    """A kind of entry, and what it has beyond every other: as JSON values, and read from them."""
+
+    of: type[Entry]
+    own: Callable[[Any], dict[str, Any]]
+    read: Callable[[Mapping[str, Any]], dict[str, Any]]
+
+
+def _batch(batch: Batch) -> dict[str, Any]:
+    return {"start": batch.start, "offsets": offsets_to_json(batch.offsets), "decided": dict(batch.decided)}
+
+
+def _read_batch(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {"offsets": offsets_from_json(value["offsets"]), **_read_rewritten(value)}
+
+
+def _rewritten(entry: Rewritten) -> dict[str, Any]:
+    return {"start": entry.start, "decided": dict(entry.decided)}
+
+
+def _read_rewritten(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {"start": int(value["start"]), "decided": dict(value["decided"])}
+
+
+_KINDS: Mapping[str, _Kind] = {
+    "start": _Kind(
+        Start, lambda start: {"by": asdict(start.by)}, lambda value: {"by": Process(**value["by"])}
+    ),
+    "batch": _Kind(Batch, _batch, _read_batch),
+    "rewritten": _Kind(Rewritten, _rewritten, _read_rewritten),
+    "handed over": _Kind(
+        HandedOver, lambda entry: {"to": asdict(entry.to)}, lambda value: {"to": Owner(**value["to"])}
+    ),
+}
+
+
+def _standing_to_json(standing: Standing) -> dict[str, Any]:
+    return {
+        "settled": standing.settled,
+        "last": standing.last,
+        "rewritten": list(standing.rewritten),
+        "ends": positions_to_json(standing.ends),
+    }
+
+
+def _standing_from_json(value: Mapping[str, Any]) -> Standing:
+    last = value["last"]
+    return Standing(
+        settled=int(value["settled"]),
+        last=None if last is None else int(last),
+        rewritten=tuple(map(int, value["rewritten"])),
+        ends=positions_from_json(value["ends"]),
+    )

@@ -1,0 +1,214 @@
+"""Whose each table is: a record under the root of the tables, numbered, of which the newest counts.
+
+`.distributary/owners/0000000003/<table>.json`. A pipeline asks when it first writes to a table in a run. While its log goes on nobody else
+can have taken the table since: whoever takes one closes its owner's log first.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+
+from distributary.errors import CheckpointMismatch, TablesOfAnotherRun
+from distributary.ingest.commit_log import entry_json
+from distributary.ingest.commit_log.entries import HandedOver, Owner
+from distributary.ingest.commit_log.reading import CommitLog
+from distributary.ingest.storage.contract import Files
+
+_FOLDER, _SUFFIX = ".distributary/owners", ".json"
+
+# How often a table is asked for again because others put records at the same time.
+_ATTEMPTS = 20
+
+# An owner's log where it can be reached, and is his.
+Reach = Callable[[Owner], CommitLog | None]
+
+
+def _nowhere(_: Owner) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The records under one root, for anybody to read.
+
+    threads  how many tables are asked about side by side
+    """
+
+    root: Files
+    threads: int = 8
+
+    def numbers(self) -> list[int]:
+        """The numbers that records have, ascending: one more for each time that tables went from one owner to the next."""
+        return sorted(int(name) for name in self.root.folders(_FOLDER) if name.isascii() and name.isdigit())
+
+    def tables(self) -> dict[str, list[int]]:
+        """The tables that have records, by one listing a number, and the numbers of those."""
+        found: dict[str, list[int]] = {}
+        for number in self.numbers():
+            for name in self.root.names(_folder(number)):
+                found.setdefault(name.removesuffix(_SUFFIX), []).append(number)
+        return found
+
+    def all(self) -> dict[str, Owner]:
+        """The owner of each table that has one."""
+        tables = self.tables()
+        if not tables:
+            return {}
+        with ThreadPoolExecutor(min(self.threads, len(tables))) as pool:
+            found = zip(tables, pool.map(self.newest, tables, tables.values()), strict=True)
+        return {table: owner for table, (_, owner) in found if owner is not None}
+
+    def pipelines(self) -> dict[str, str]:
+        """The name of each one's pipeline."""
+        return {table: owner.pipeline for table, owner in self.all().items()}
+
+    def of(self, table: str) -> Owner | None:
+        """Whose a table is, by its folder; None of one that is nobody's. Raises CheckpointMismatch for a record that was edited."""
+        return self.newest(table, self.numbers())[1]
+
+    def newest(self, table: str, numbers: Sequence[int]) -> tuple[int, Owner | None]:
+        """The number of the newest record among these, -1 where there is none, and whose the table is by it."""
+        newest = -1
+        for number in reversed(numbers):
+            there, owner = self._read(_path(table, number))
+            newest = max(newest, number) if there else newest
+            if owner is not None:
+                return newest, owner
+        return newest, None
+
+    def put(self, table: str, number: int, owner: Owner) -> bool:
+        """Whether the record of this number is this one.
+
+        A loss of power may empty it, which costs no sync: whoever put it is gone by then, and puts the next one.
+        """
+        self.root.make_folder(_folder(number))
+        value = {"id": uuid.uuid4().hex, "owner": asdict(owner)}
+        return self.root.put_new(_path(table, number), entry_json.to_bytes(value), durable=False)
+
+    def _read(self, path: str) -> tuple[bool, Owner | None]:
+        """Whether there is a record, and what it says."""
+        where = f"{self.root.url}/{path}"
+        try:
+            data = self.root.read(path)
+        except FileNotFoundError:
+            return False, None
+        try:
+            return True, Owner(**entry_json.value_of(data, where)["owner"]) if data else None
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointMismatch(
+                f"{where} was cut off or edited ({error}). Restore it, as it says whose the table is"
+            ) from error
+
+
+class Owners:
+    """The owners of the tables under one root, as one pipeline asks and answers."""
+
+    def __init__(
+        self, records: Records, me: Owner, reach: Reach = _nowhere, dead: Collection[str] = ()
+    ) -> None:
+        """`dead` are generations of which the user says that no run is alive."""
+        self.records, self.me, self._reach, self._dead = records, me, reach, frozenset(dead)
+        self._mine: set[str] = set()
+        self._heirs: dict[Owner, Owner] = {}
+
+    def claim(self, tables: Iterable[str]) -> None:
+        """Have tables that are nobody's, or this pipeline's already; each is asked about once a run. Raises TablesOfAnotherRun."""
+        unasked = [table for table in tables if table not in self._mine]
+        if not unasked:
+            return
+        # As they are now: where others come in between, putting the next one tells.
+        numbers = self.records.numbers()
+        with ThreadPoolExecutor(min(self.records.threads, len(unasked))) as pool:
+            list(pool.map(lambda table: self._claim(table, numbers), unasked))
+        self._mine.update(unasked)
+
+    def adopt(self, tables: Collection[str]) -> None:
+        """Have those of the tables of one's own log that were made before there were records. Raises TablesOfAnotherRun for a copy of the log."""
+        recorded = self.records.tables().keys()
+        for table in sorted(recorded & set(tables)):
+            owner = self.records.of(table)
+            if owner is not None and owner.generation == self.me.generation:
+                # All of them are at the same place, or none is.
+                self.claim([table])
+                break
+        self.claim(sorted(set(tables) - recorded))
+
+    def take_over(self) -> None:
+        """Have all tables of logs that were handed over to this one, and of those that are dead."""
+        self.claim(
+            table
+            for table, owner in self.records.all().items()
+            if not self._is_me(owner) and self._follows(owner)
+        )
+
+    def _claim(self, table: str, numbers: Sequence[int]) -> None:
+        for _ in range(_ATTEMPTS):
+            number, owner = self.records.newest(table, numbers)
+            if owner is not None and self._is_me(owner) and owner.pipeline == self.me.pipeline:
+                return
+            if owner is not None and not self._is_me(owner) and not self._follows(owner):
+                raise self._refused(table, owner)
+            if self.records.put(table, number + 1, self.me):
+                return
+            numbers = self.records.numbers()
+        raise CheckpointMismatch(
+            f"{self.records.root.url}/{_path(table, 0)}: {_ATTEMPTS} times another record was first; run again"
+        )
+
+    def _is_me(self, owner: Owner) -> bool:
+        return (owner.log, owner.generation) == (self.me.log, self.me.generation)
+
+    def _follows(self, owner: Owner) -> bool:
+        """Whether this pipeline has what that owner had."""
+        alike = owner.pipeline == self.me.pipeline or owner.generation == self.me.generation
+        if alike and owner.generation in self._dead:
+            return True
+        if owner not in self._heirs:
+            self._heirs[owner] = heir(owner, self._reach)
+        return self._is_me(self._heirs[owner])
+
+    def _refused(self, table: str, owner: Owner) -> TablesOfAnotherRun:
+        whose = f"table {self.records.root.url}/{table} is that of {owner}"
+        if owner.generation == self.me.generation:
+            return TablesOfAnotherRun(
+                f"{whose}, and this checkpoint, {self.me.log}, is a copy of that one or was moved. Run the pipeline with the one where "
+                "it was; or, once no run of that one is alive any more, go on here with "
+                f"`{confirmation([owner.generation])}` in the settings"
+            )
+        return TablesOfAnotherRun(
+            f"{whose}, and two pipelines would mix their rows in it. Route this pipeline's records to other tables; or, to go on in "
+            f"place of that pipeline, run {owner.pipeline!r} with a new checkpoint and `start: from_tables`"
+        )
+
+
+def heir(owner: Owner, reach: Reach) -> Owner:
+    """Who has what an owner had, as far as logs can be reached that tell: whoever it was handed over to, or the owner himself."""
+    met: set[str] = set()
+    while owner.generation not in met:
+        met.add(owner.generation)
+        try:
+            log = reach(owner)
+            newest = None if log is None else log.state().newest
+        except (OSError, CheckpointMismatch):
+            break
+        if not isinstance(newest, HandedOver):
+            break
+        owner = newest.to
+    return owner
+
+
+def confirmation(generations: Iterable[str]) -> str:
+    """The setting by which a user says that no run of these generations is alive."""
+    return "confirm_dead: [{}]".format(", ".join(f'"{generation}"' for generation in generations))
+
+
+def _path(table: str, number: int) -> str:
+    return f"{_folder(number)}/{table}{_SUFFIX}"
+
+
+def _folder(number: int) -> str:
+    # Not a folder a table, which would take longer to make than all else together.
+    return f"{_FOLDER}/{number:010d}"

@@ -1,0 +1,296 @@
+"""How tables come from one log of a pipeline to the next: what a new checkpoint does about those that earlier ones filled.
+
+docs/adr/0015-the-log-of-a-pipeline.md, rules 9 and 10. Each step may be repeated without harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import SparkSession
+
+from distributary.errors import CheckpointMismatch, ConfigError, TableAhead, TablesOfAnotherRun
+from distributary.ingest.batch.finish import Finisher, ahead
+from distributary.ingest.batch.sweep import sweep
+from distributary.ingest.checkpoint.earlier_runs import (
+    EarlierCommit,
+    after_lineage,
+    earlier_commits,
+    newest_in_ledger,
+    without_owners,
+)
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.generation import Generation, Start, StartMode, read_generation
+from distributary.ingest.checkpoint.manifest import Manifest
+from distributary.ingest.checkpoint.manifests import ManifestStore, manifest_of, rewritten_of
+from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE, RESERVED_TABLES
+from distributary.ingest.commit_log.entries import HandedOver, Owner, Rewritten, Standing
+from distributary.ingest.commit_log.owners import Owners, Records, confirmation, heir
+from distributary.ingest.commit_log.reading import CommitLog, State
+from distributary.ingest.commit_log.writing import hand_over
+from distributary.ingest.kafka.offsets import Positions
+from distributary.ingest.settings.groups import Columns
+from distributary.ingest.tables.known_tables import TableBook
+from distributary.ingest.tables.log_commit import NativeCommits
+
+_UNREACHED = "its log cannot be reached from here"
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """An earlier log of the pipeline.
+
+    checkpoint  where it can be reached, and is that owner's
+    ended       whether it was handed over before
+    lost        in words why nothing can be had from it; empty where it goes on
+    """
+
+    owner: Owner
+    checkpoint: Checkpoint | None
+    ended: bool = False
+    lost: str = ""
+
+
+class Heritage:
+    """What a new checkpoint finds under the root of its tables, and takes over.
+
+    at  opens the checkpoint whose log is at a place
+    """
+
+    def __init__(
+        self,
+        tables: TableBook,
+        native: NativeCommits,
+        spark: SparkSession,
+        at: Callable[[str], Checkpoint],
+    ) -> None:
+        self._tables, self._native, self._spark, self._at = tables, native, spark, at
+        self.records = Records(tables.root, tables.threads)
+
+    def log(self, owner: Owner) -> CommitLog | None:
+        """An owner's log, where it can be reached."""
+        checkpoint = self._checkpoint(owner)
+        return None if checkpoint is None else checkpoint.log
+
+    def start(self, mode: StartMode, pipeline: str, confirmed: Collection[str]) -> Start:
+        """What a new checkpoint of the pipeline does about the tables there; `confirmed` are generations that the user says are dead.
+
+        Raises TablesOfAnotherRun where the user has to decide, or has to say that a run is dead.
+        """
+        owned = self.records.all()
+        tables = sorted(table for table, owner in owned.items() if owner.pipeline == pipeline)
+        if not tables:
+            return self._without_owners(mode, pipeline, owned, confirmed)
+        self._require_wanted(mode, tables)
+        found = list(self._earlier(pipeline, owned))
+        lost = [one for one in found if one.lost]
+        self._require_dead({one.owner.generation: f"{one.owner}: {one.lost}" for one in lost}, confirmed)
+        dead = tuple(one.owner.generation for one in lost)
+        live = [one for one in found if not (one.ended or one.lost)]
+        if len(live) > 1:
+            raise TablesOfAnotherRun(
+                f"tables in {self._tables.root} belong to several logs that are called {pipeline!r}: "
+                f"{'; '.join(str(one.owner) for one in live)}. Give one of those pipelines another name, and tables of its own"
+            )
+        for one in live:
+            return _after_log(mode, one, dead)
+        for one in found:
+            if one.ended and one.checkpoint is not None:
+                self._finish(one.checkpoint)
+        if mode == "again":
+            return Start(mode, dead=dead)
+        lineages = {one.owner.lineage or one.owner.generation for one in lost}
+        return replace(self._by_commits(lineages), dead=dead)
+
+    def complete(self, generation: Generation, owners: Owners) -> Positions | None:
+        """Take over what the new checkpoint's start says, before its log begins: where that begins, None where the settings say."""
+        start = generation.start
+        ended = None if start.after is None else self._take(start.after, owners)
+        owners.take_over()
+        return ended if start.mode == "from_tables" else None
+
+    def _earlier(self, pipeline: str, owned: Mapping[str, Owner]) -> Iterator[Earlier]:
+        """The logs that have tables of the pipeline, and those that these were handed over to."""
+        left = [owner for owner in owned.values() if owner.pipeline == pipeline]
+        met: set[str] = set()
+        while left:
+            owner = left.pop()
+            if owner.generation in met:
+                continue
+            met.add(owner.generation)
+            yield (one := self._state(owner, [table for table, its in owned.items() if its == owner]))
+            if one.ended and one.checkpoint is not None:
+                newest = one.checkpoint.log.state().newest
+                left += [newest.to] if isinstance(newest, HandedOver) else []
+
+    def _state(self, owner: Owner, tables: Sequence[str]) -> Earlier:
+        checkpoint = self._checkpoint(owner)
+        generation = None if checkpoint is None else read_generation(checkpoint)
+        if checkpoint is None or generation is None:
+            return Earlier(owner, None, lost=_UNREACHED)
+        # Of a run that is alive the tables are never ahead of its log, if they are asked first.
+        reached = self._finisher(checkpoint, generation).newest(generation, [*RESERVED_TABLES, *tables])
+        try:
+            state = checkpoint.log.state()
+        except CheckpointMismatch as error:
+            return Earlier(owner, None, lost=str(error))
+        if self._is_older(checkpoint, generation, reached):
+            return Earlier(owner, None, lost="its log is older than the tables, as if put back from a copy")
+        return Earlier(owner, checkpoint, ended=isinstance(state.newest, HandedOver))
+
+    def _is_older(
+        self, checkpoint: Checkpoint, generation: Generation, reached: Mapping[str, int | None]
+    ) -> bool:
+        last = ManifestStore(checkpoint).last()
+        if ahead(reached, last):
+            return True
+        try:
+            if last is not None and reached[BATCHES_TABLE] == last.batch_id:
+                self._finisher(checkpoint, generation).require_in_ledger(last)
+        except TableAhead:
+            return True
+        return False
+
+    def _without_owners(
+        self, mode: StartMode, pipeline: str, owned: Mapping[str, Owner], confirmed: Collection[str]
+    ) -> Start:
+        """The same for tables from before they had owners, which only their commits and the ledger tell of."""
+        root = self._tables.root
+        known = {name for owner in owned.values() for name in (owner.generation, owner.lineage)}
+        commits = without_owners(root, earlier_commits(root, owned), pipeline, known)
+        if not commits:
+            return Start("again" if mode == "again" else "resume")
+        self._require_wanted(mode, sorted({commit.table for commit in commits}))
+        newest = newest_in_ledger(commits)
+        dead = {commit.generation for commit in commits} if newest is None else {newest.generation}
+        why = "nothing tells where its log is, as of those that an earlier version of distributary filled"
+        self._require_dead({one: f"generation {one}: {why}" for one in sorted(dead)}, confirmed)
+        if mode == "again":
+            return Start(mode, dead=tuple(sorted(dead)))
+        lineages = {commit.lineage for commit in commits} if newest is None else {newest.lineage}
+        return replace(self._by_commits(lineages, commits), dead=tuple(sorted(dead)))
+
+    def _by_commits(self, lineages: Collection[str], commits: Sequence[EarlierCommit] | None = None) -> Start:
+        found = earlier_commits(self._tables.root) if commits is None else commits
+        mine = [commit for commit in found if commit.lineage in lineages]
+        newest = newest_in_ledger(mine)
+        if newest is None and len(lineages) > 1:
+            raise TablesOfAnotherRun(
+                f"tables in {self._tables.root} were filled from several checkpoints that are gone, and no batch of any is complete, so "
+                "nobody can tell where to go on: move the tables away, or set `start: again`"
+            )
+        lineage = next(iter(lineages)) if newest is None else newest.lineage
+        return after_lineage(self._tables.root, mine, lineage)
+
+    def _take(self, owner: Owner, owners: Owners) -> Positions | None:
+        """Shut out whoever runs the owner's log, and finish what that decided; where it ended."""
+        checkpoint = self._checkpoint(owner)
+        generation = None if checkpoint is None else read_generation(checkpoint)
+        if checkpoint is None or generation is None:
+            raise TablesOfAnotherRun(
+                f"the tables of {owner} were to be taken over, and {_UNREACHED} any more. Bring it back; or delete this new checkpoint, "
+                f"{owners.me.log}, which has read nothing yet, and say with `{confirmation([owner.generation])}` that no run of it is alive"
+            )
+        state = hand_over(checkpoint.log, owners.me)
+        to = heir(owner, self.log)
+        if to.generation != owners.me.generation:
+            raise TablesOfAnotherRun(
+                f"the tables of {owner} were handed over to {to} meanwhile. Run that one; or delete this new checkpoint, "
+                f"{owners.me.log}, which has read nothing yet, and begin again"
+            )
+        self._finish(checkpoint)
+        self._sweep(checkpoint, generation, state)
+        if state.so_far is not None and state.so_far.ends:
+            return state.so_far.ends
+        before = generation.start
+        return before.offsets if before.after is None else self._take(before.after, owners)
+
+    def _finish(self, checkpoint: Checkpoint) -> None:
+        """See to it that all tables have a log's newest batch, since whoever decided it may finish it at any time."""
+        log, generation = checkpoint.log, read_generation(checkpoint)
+        so_far = log.state().so_far
+        if generation is None or so_far is None or so_far.last is None:
+            return
+        finisher = self._finisher(checkpoint, generation)
+        if finisher.reached(generation) == so_far.last:
+            return
+        batch = log.newest_batch(so_far.last)
+        if batch is None:
+            raise log.missing(so_far.last)
+        manifest = _with_rewritten(manifest_of(batch, log), log, so_far)
+        finisher.finish(manifest, self._spark, batch.before)
+
+    def _sweep(self, checkpoint: Checkpoint, generation: Generation, state: State) -> None:
+        """Delete what an earlier log's run wrote for numbers that are its last entry's now, and those before that are not settled."""
+        if state.so_far is None or state.newest is None:
+            return
+        made_for = range(state.so_far.settled + 1, state.newest.number + 1)
+        named = _names_behind(state.so_far.settled, checkpoint.log, state.so_far)
+        sweep(self._tables.root, generation.id, [made_for], named)
+
+    def _finisher(self, checkpoint: Checkpoint, generation: Generation) -> Finisher:
+        columns = _columns(generation)
+        return Finisher(columns, checkpoint, self._tables, self._native, generation.lineage)
+
+    def _checkpoint(self, owner: Owner) -> Checkpoint | None:
+        try:
+            checkpoint = self._at(owner.log)
+            generation = read_generation(checkpoint)
+        except (OSError, ValueError, ConfigError, CheckpointMismatch):
+            return None
+        return checkpoint if generation is not None and generation.id == owner.generation else None
+
+    def _require_wanted(self, mode: StartMode, tables: Sequence[str]) -> None:
+        if mode == "resume":
+            raise TablesOfAnotherRun(
+                f"tables in {self._tables.root} ({', '.join(tables[:3])}{', ...' if len(tables) > 3 else ''}) were filled from another "
+                "checkpoint, and this one is new. Point `checkpoint` back at that one; or set `start: from_tables` to go on "
+                "from where it ended; or `start: again` to ingest everything once more. If this is another pipeline, give it another `name`"
+            )
+
+    def _require_dead(self, lost: Mapping[str, str], confirmed: Collection[str]) -> None:
+        if any(generation not in confirmed for generation in lost):
+            raise TablesOfAnotherRun(
+                f"tables in {self._tables.root} are those of {'; and of '.join(lost.values())}. So nobody can shut out a run of it that is "
+                "still alive, and its rows would be doubled. Make sure that there is none, on any machine, and say so with "
+                f"`{confirmation(lost)}` in the settings"
+            )
+
+
+def _after_log(mode: StartMode, earlier: Earlier, dead: tuple[str, ...]) -> Start:
+    generation = None if earlier.checkpoint is None else read_generation(earlier.checkpoint)
+    if generation is None or mode == "again":
+        return Start(mode, after=earlier.owner, dead=dead)
+    already = generation.start.already
+    return Start(mode, None, already, generation.lineage, earlier.owner, dead)
+
+
+def _with_rewritten(manifest: Manifest, log: CommitLog, so_far: Standing) -> Manifest:
+    for number in so_far.rewritten:
+        entry = log.entry(number)
+        if isinstance(entry, Rewritten):
+            files = rewritten_of(entry, log)
+            tables = (replace(table, files=files.get(table.folder, table.files)) for table in manifest.tables)
+            manifest = replace(manifest, tables=tuple(tables))
+    return manifest
+
+
+def _names_behind(settled: int, log: CommitLog, so_far: Standing) -> frozenset[str]:
+    """The names of all files of the batches that are not settled."""
+    named: set[str] = set()
+    while so_far.last is not None and so_far.last > settled:
+        batch = log.newest_batch(so_far.last)
+        if batch is None:
+            raise log.missing(so_far.last)
+        decided = manifest_of(batch, log)
+        named |= decided.file_names() | _with_rewritten(decided, log, so_far).file_names()
+        so_far = batch.so_far
+    return frozenset(named)
+
+
+def _columns(generation: Generation) -> Columns:
+    """The names of columns that the generation's files have."""
+    prefix = "sink.columns."
+    told = generation.world.fingerprint.items()
+    return Columns(**{name.removeprefix(prefix): value for name, value in told if name.startswith(prefix)})

@@ -1,0 +1,94 @@
+"""A lease in a store, which knows no locks: the holder gives a sign of life every few seconds.
+
+No clock is compared with another one. Who wants the lease looks, by his own clock, whether the sign changes while he watches.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+import uuid
+from contextlib import suppress
+from typing import final
+
+from distributary.ingest.lease.keeper import HOLDER
+from distributary.ingest.storage.contract import Files
+
+# A sign of life is a read and a put. Three that fail to come are one dead holder: he is watched for some nine seconds.
+BEAT_SECONDS, MISSED = 3.0, 3
+
+_log = logging.getLogger(__name__)
+
+
+@final
+class Heartbeat:
+    """A sign of life in a place, given by this process or watched by it."""
+
+    def __init__(self, files: Files, beat_seconds: float = BEAT_SECONDS) -> None:
+        self._files, self._beat_seconds = files, beat_seconds
+        self._id, self._said = uuid.uuid4().hex, b"{}"
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def acquire(self, holder: bytes) -> bool:
+        """Whether nobody else gives a sign of life, so that this process does from here on."""
+        if self._somebody_lives():
+            return False
+        self._said = holder
+        self._files.put(HOLDER, self._sign(0))
+        self._thread = threading.Thread(target=self._beat, name="lease", daemon=True)
+        self._thread.start()
+        return True
+
+    def holder(self) -> bytes:
+        """The newest sign of life. Raises FileNotFoundError where there is none."""
+        return self._files.read(HOLDER)
+
+    def release(self) -> None:
+        """Give no sign any more, and take the last one away, unless somebody else lives by now."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+        # It is found dead in time by whoever comes, if the store is away just now.
+        with suppress(OSError):
+            if self._is_mine():
+                self._files.delete([HOLDER])
+
+    def _somebody_lives(self) -> bool:
+        seen = self._newest()
+        until = time.monotonic() + MISSED * self._beat_seconds
+        while seen is not None and time.monotonic() < until:
+            time.sleep(self._beat_seconds / MISSED)
+            now = self._newest()
+            if now != seen:
+                return now is not None
+        return False
+
+    def _beat(self) -> None:
+        number = 0
+        while not self._ended.wait(self._beat_seconds):
+            number += 1
+            try:
+                if not self._is_mine():
+                    return
+                self._files.put(HOLDER, self._sign(number))
+            except OSError as error:
+                _log.debug("a sign of life could not be given: %s", error)
+
+    def _sign(self, number: int) -> bytes:
+        return json.dumps({**json.loads(self._said), "id": self._id, "beat": number}).encode()
+
+    def _is_mine(self) -> bool:
+        """Whether the newest sign is this process's: one that stood still for long may have been given up for dead."""
+        newest = self._newest()
+        with suppress(ValueError, TypeError, AttributeError):
+            return newest is not None and bool(json.loads(newest).get("id") == self._id)
+        return False
+
+    def _newest(self) -> bytes | None:
+        try:
+            return self._files.read(HOLDER)
+        except FileNotFoundError:
+            return None

@@ -1,0 +1,139 @@
+"""A place in a store: one client a process for each store and its options, whose connections a thousand tables share."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from threading import Lock
+from typing import Any, Generic, TypeVar
+
+from typing_extensions import Self
+
+from distributary.ingest.storage.authorities import authorities_of, bring
+from distributary.ingest.storage.contract import Info
+from distributary.ingest.storage.options import StorageOptions
+from distributary.ingest.storage.place import Place
+
+C = TypeVar("C")
+
+_clients: dict[bytes, Any] = {}
+
+_lock = Lock()
+
+
+def _forget() -> None:
+    _clients.clear()
+    _lock.release()
+
+
+# A client has threads, which a forked child does not get.
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_forget)
+
+
+class InStore(ABC, Generic[C]):
+    """What all stores' implementations of `contract.Files` have in common: where they are, and who asks for them."""
+
+    remote = True
+
+    def __init__(self, place: Place, given: StorageOptions) -> None:
+        """Asks nothing of the store yet. Raises ConfigError for options that cannot work."""
+        self._place, self._given = place, given
+        self._client = self._shared()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _arrived, (type(self), self._place, self._given, _authorities(self._given))
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and (other._place, other._given) == (self._place, self._given)
+
+    def __hash__(self) -> int:
+        return hash(self._place)
+
+    def __str__(self) -> str:
+        return self.url
+
+    @property
+    def url(self) -> str:
+        """The place's URL."""
+        return str(self._place)
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """What delta-rs needs beside the URL."""
+        return self._given.for_delta(self._place)
+
+    def below(self, folder: str) -> Self:
+        """The files of a folder here."""
+        return type(self)(self._place / folder, self._given)
+
+    @abstractmethod
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete files; nothing happens to those that are not there."""
+
+    @abstractmethod
+    def folders(self, folder: str = "") -> Sequence[str]:
+        """The names of the folders right in a folder, in order."""
+
+    @abstractmethod
+    def remove_folder(self, folder: str = "") -> None:
+        """Remove a folder that is empty."""
+
+    @abstractmethod
+    def sweep(self, folder: str = "", older_than_seconds: float = 0.0) -> int:
+        """How many leftovers of killed writers were removed from a folder."""
+
+    def clear(self, folder: str = "") -> Sequence[str]:
+        """Delete all that is in a folder; what stays, and why."""
+        left: list[str] = []
+        try:
+            for below in (f"{folder}/{name}".lstrip("/") for name in self.folders(folder)):
+                left += self.clear(below)
+                self.remove_folder(below)
+            self.sweep(folder)
+            self.delete([f"{folder}/{name}".lstrip("/") for name in self.names(folder)])
+        except OSError as error:
+            left.append(str(error))
+        return left
+
+    @abstractmethod
+    def list(self, folder: str = "", after: str = "") -> Iterator[Info]:
+        """The files right in a folder, in order."""
+
+    def names(self, folder: str = "", after: str = "") -> Iterator[str]:
+        """The names of the files right in a folder, in order: what a store lists has all the rest with it."""
+        return (info.name for info in self.list(folder, after))
+
+    def has_files(self, folder: str = "") -> bool:
+        """Whether there is a file right in a folder."""
+        return any(True for _ in self.names(folder))
+
+    def make_folder(self, folder: str) -> None:
+        """Nothing: a folder comes with its first file."""
+
+    @staticmethod
+    @abstractmethod
+    def connected(place: Place, given: StorageOptions) -> C:
+        """A new client for the store that a place is in, which asks nothing of it yet."""
+
+    def _shared(self) -> C:
+        key = pickle.dumps((type(self), self._place.scheme, self._place.authority, self._given))
+        with _lock:
+            if key not in _clients:
+                _clients[key] = self.connected(self._place, self._given)
+            client: C = _clients[key]
+            return client
+
+
+def _authorities(given: StorageOptions) -> bytes | None:
+    return None if given.http.ca_file is None else authorities_of(given.http.ca_file)
+
+
+def _arrived(
+    kind: type[InStore[C]], place: Place, given: StorageOptions, authorities: bytes | None
+) -> InStore[C]:
+    """A place that was opened on another machine, whose files this one does not have."""
+    if given.http.ca_file is not None and authorities is not None:
+        bring(given.http.ca_file, authorities)
+    return kind(place, given)

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from errno import EACCES
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from tests.ingest.kafka_records import batch, numbered, value
+
+from distributary.ingest.batch.waiting_records import (
+    _reading,
+    emptied,
+    forget_waiting,
+    place_aside,
+    waiting_records,
+)
+from distributary.ingest.kafka.records import RAW_SCHEMA, TEXT
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import files_at
+from distributary.ingest.storage.posix import PosixFiles
+from distributary.ingest.worker.task import AsideFiles
+
+SENT = numbered([value(2, game_name="golf"), b"\xff", None, value(3, game_name="quest")])
+
+
+def taken_up(spark: SparkSession, aside: Files) -> list[dict[str, object]]:
+    """What a worker gets of the records that two tasks set aside."""
+    names = []
+    for half in (SENT[:3], SENT[3:]):
+        files = AsideFiles(aside)
+        files.add(batch(half))
+        names += files.close()
+    records = waiting_records(spark, aside, names)
+    assert records.count() == len(SENT)
+
+    def seen(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+
+    return sorted((row.asDict() for row in records.mapInArrow(seen, records.schema).collect()), key=_offset)
+
+
+def _offset(row: dict[str, object]) -> int:
+    found = row["offset"]
+    assert isinstance(found, int)
+    return found
+
+
+def test_records_set_aside_are_taken_up_as_they_were(spark: SparkSession, place: Files) -> None:
+    found = taken_up(spark, place.below("aside/7"))
+    wanted = batch(SENT).to_pylist()
+    assert [row["value"] and bytes(row["value"]) for row in found] == [row["value"] for row in wanted]  # type: ignore[call-overload]
+    assert [row["offset"] for row in found] == [0, 1, 2, 3]
+    assert [row["topic"] for row in found] == [row["topic"] for row in wanted]
+
+
+@pytest.mark.parametrize("keys", [False, True], ids=["records", "records with the texts of their keys"])
+def test_a_worker_reads_the_files_whose_numbers_it_is_given(place: Files, *, keys: bool) -> None:
+    names = []
+    for half in (SENT[:3], SENT[3:]):
+        files, records = AsideFiles(place), batch(half)
+        files.add(records.append_column(TEXT, pa.array(["k"] * len(half))) if keys else records)
+        names += files.close()
+    numbers = iter([pa.RecordBatch.from_pydict({"id": [1]}), pa.RecordBatch.from_pydict({"id": [0]})])
+    found = list(_reading(place, names)(numbers))
+    assert {one.schema for one in found} == {RAW_SCHEMA}
+    assert pa.Table.from_batches(found).sort_by("offset").to_pylist() == batch(SENT).to_pylist()
+
+
+def test_records_wait_in_the_checkpoint_or_beside_tables_in_a_store(place: Files, tmp_path: Path) -> None:
+    checkpoint = files_at(tmp_path / "checkpoint")
+    aside = place_aside(checkpoint, place, "g1")
+    assert aside == (place.below("_aside/g1") if place.remote else checkpoint.below("aside"))
+
+
+def test_only_what_this_pipeline_left_is_forgotten(place: Files) -> None:
+    mine, other = place.below("_aside/g1"), place.below("_aside/g2")
+    for aside in (mine, other):
+        for one in ("7-a", "7-b"):
+            files = AsideFiles(aside.below(one))
+            files.add(batch(SENT))
+            files.close()
+    emptied(mine.below("7-a"))
+    assert [list(aside.folders()) for aside in (mine, other)] == [["7-b"], ["7-a", "7-b"]]
+    forget_waiting(mine)
+    forget_waiting(place.below("nothing"))
+    assert [list(aside.folders()) for aside in (mine, other)] == [[], ["7-a", "7-b"]]
+
+
+def test_what_runs_before_left_goes_however_deep_it_is_and_keeps_no_start_from_going_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    aside, unlink = PosixFiles(tmp_path), os.unlink
+    for path in ("0-a/_temporary/0/part", "0-a/rows.parquet", "loose.parquet", "1-b/others"):
+        aside.put(path, b"payload")
+
+    def refused(path: str) -> None:
+        if path.endswith("others"):
+            raise PermissionError(EACCES, "Permission denied", path)
+        unlink(path)
+
+    monkeypatch.setattr(os, "unlink", refused)
+    forget_waiting(aside)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["others"]
+    assert "cannot be deleted" in caplog.text and "1-b/others" in caplog.text

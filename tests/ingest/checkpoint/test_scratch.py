@@ -1,0 +1,58 @@
+"""Folders for the files of queries: each goes with its query, or with the next one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from distributary.ingest.checkpoint.scratch import scratch_folder, sweep
+
+_HOLDS = """
+import sys
+from distributary.ingest.checkpoint.scratch import scratch_folder
+with scratch_folder() as spark:
+    (spark.folder / "offsets").mkdir()
+    print(spark.folder, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return tmp_path
+
+
+def test_a_folder_goes_with_its_query(temporary: Path) -> None:
+    with scratch_folder() as spark:
+        spark.offsets(0).parent.mkdir()
+        spark.offsets(0).write_text("v1")
+    assert [*temporary.iterdir()] == []
+
+
+def test_what_a_living_process_holds_stays_and_what_a_killed_one_left_goes(temporary: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _HOLDS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with process:
+        assert process.stdout is not None
+        folder = Path(process.stdout.readline().strip())
+        assert sweep() == 0
+        process.kill()
+    assert folder.is_dir()
+    with scratch_folder() as spark:
+        assert [*temporary.iterdir()] == [spark.folder]
+
+
+def test_nothing_else_is_swept(temporary: Path) -> None:
+    (temporary / "distributary-demo").mkdir()
+    (temporary / "distributary-query-file").write_text("a file")
+    (temporary / "elsewhere").mkdir()
+    (temporary / "distributary-query-link").symlink_to(temporary / "elsewhere")
+    assert sweep() == 0
+    assert len([*temporary.iterdir()]) == 4

@@ -1,0 +1,14 @@
+"""What tests of the log ask for by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from distributary.ingest.commit_log import writing
+
+
+@pytest.fixture
+def closing_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entries are closed after a few instead of hundreds."""
+    monkeypatch.setattr(writing, "KEPT", 3)
+    monkeypatch.setattr(writing, "AT_ONCE", 2)

@@ -1,0 +1,101 @@
+"""A run that stands still while another one takes over: woken, it decides nothing, and every record is in its table once."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from tests.ingest.e2e.pipeline_kit import PATIENCE_SECONDS, PipelineKit
+
+from distributary.ingest.checkpoint.folder import GENERATION, LEASE
+from distributary.ingest.checkpoint.manifest_json import to_json
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+
+@contextmanager
+def stopped(kit: PipelineKit, failpoint: str) -> Iterator[subprocess.Popen[str]]:
+    """A run in a process of its own that has stopped itself there, and holds no lease that anybody sees."""
+    command = kit.command("--available-now")
+    run = subprocess.Popen(
+        command, env=kit.environment(f"{failpoint}=stop"), cwd=kit.folder, stderr=subprocess.PIPE, text=True
+    )
+    with run:
+        try:
+            _, status = os.waitpid(run.pid, os.WUNTRACED)
+            assert os.WIFSTOPPED(status), "it did not come to where it is to stop"
+            # As where locks do not reach: on another machine, or in an object store.
+            shutil.rmtree(kit.checkpoint_folder / LEASE)
+            yield run
+        finally:
+            run.kill()
+
+
+@pytest.mark.parametrize(
+    "point",
+    # The other two are those of test_crashes.py with a run that wakes in the place of one that is dead.
+    [
+        "before_manifest",
+        pytest.param("after_manifest", marks=pytest.mark.heavy),
+        pytest.param("between_commits", marks=pytest.mark.heavy),
+    ],
+)
+def test_a_run_that_wakes_after_another_took_over_stops_and_nothing_is_lost_or_twice(
+    kit: PipelineKit, point: str
+) -> None:
+    kit.configured(limits={"commit_threads": 1, "batch_rows": 200})
+    kit.simulate(events=600, corrupt=0.05)
+    with stopped(kit, f"{point}:1") as zombie:
+        kit.run()
+        kit.assert_clean()
+        versions = kit.versions()
+        os.kill(zombie.pid, signal.SIGCONT)
+        _, said = zombie.communicate(timeout=PATIENCE_SECONDS)
+    assert zombie.returncode == 1, said
+    assert "another run (pid" in said and "it ends here, and nothing is lost or twice" in said
+    assert "Traceback" not in said
+    assert kit.versions() == versions
+    kit.assert_clean()
+    kit.simulate(events=200)
+    kit.run()
+    kit.assert_clean()
+    assert kit.unnamed_files() == set()
+
+
+def to_old_layout(kit: PipelineKit) -> None:
+    """The checkpoint as versions before the log would have left it, but for Spark's own files, which nobody reads any more."""
+    manifest = kit.manifests.last()
+    assert manifest is not None
+    folder = kit.checkpoint_folder
+    for name in ("log", "closed"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    manifests = folder / "manifests"
+    manifests.mkdir()
+    (manifests / f"{manifest.batch_id}.json").write_text(json.dumps(to_json(manifest)))
+    generation = kit.checkpoint_folder / GENERATION
+    generation.write_text(json.dumps({**json.loads(generation.read_text()), "format": 1}))
+
+
+@pytest.mark.parametrize("point", ["", pytest.param("between_commits", marks=pytest.mark.heavy)])
+def test_a_checkpoint_of_the_layout_before_the_log_goes_on(kit: PipelineKit, point: str) -> None:
+    kit.configured(limits={"commit_threads": 1})
+    kit.simulate(corrupt=0.05)
+    if point:
+        assert kit.run_apart(f"{point}=kill").returncode == -signal.SIGKILL
+    else:
+        kit.run()
+    to_old_layout(kit)
+    kit.simulate(2, games=4, corrupt=0.05)
+    kit.run()
+    kit.assert_clean()
+    assert kit.unnamed_files() == set()
+    assert sorted(row["batch_id"] for row in kit.rows("ledger_batches").to_pylist()) == [1, 3]
+    # Closed to the programs of that time: the next manifest that they would write is there, in a format that they refuse.
+    blocking = json.loads((kit.checkpoint_folder / "manifests" / "2.json").read_text())
+    assert blocking["format"] == 2

@@ -1,0 +1,105 @@
+"""One run at a checkpoint in a place that knows no locks: by signs of life, whatever any clock says."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from distributary.errors import LeaseHeld
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.lease.folder_lock import FolderLock
+from distributary.ingest.lease.heartbeat import Heartbeat
+from distributary.ingest.lease.holding import held, keeper_of
+from distributary.ingest.lease.keeper import HOLDER
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.posix import PosixFiles
+
+BEAT = 0.5
+
+# Gives a sign of life until its input ends.
+OTHER = f"""
+import sys
+from distributary.ingest.lease.heartbeat import Heartbeat
+from distributary.ingest.storage.posix import PosixFiles
+heartbeat = Heartbeat(PosixFiles(sys.argv[1]), {BEAT})
+assert heartbeat.acquire(b'{{"pid": 7, "host": "there", "since": "then", "pipeline": "other"}}')
+print("held", flush=True)
+sys.stdin.read()
+heartbeat.release()
+"""
+
+ME = b'{"pid": 1, "host": "here", "since": "now", "pipeline": ""}'
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return PosixFiles(str(tmp_path))
+
+
+@pytest.fixture
+def mine(files: Files) -> Heartbeat:
+    return Heartbeat(files, BEAT)
+
+
+def other(files: Files) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", OTHER, files.url]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def test_it_is_taken_and_given_back(files: Files) -> None:
+    for _ in range(2):
+        mine = Heartbeat(files, BEAT)
+        assert mine.acquire(ME)
+        assert json.loads(mine.holder())["host"] == "here"
+        mine.release()
+        assert files.info(HOLDER) is None
+
+
+def test_a_living_process_keeps_others_out_until_it_ends(
+    files: Files, mine: Heartbeat, tmp_path: Path
+) -> None:
+    with other(files) as living:
+        assert not mine.acquire(ME)
+        checkpoint = Checkpoint.at(tmp_path / "games")
+        expected = r"games is held by pid 7 on there since then \(pipeline other\)"
+        with pytest.raises(LeaseHeld, match=expected), held(checkpoint, keeper=mine):
+            pytest.fail("two hold it")
+        living.communicate()
+    assert mine.acquire(ME)
+    mine.release()
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_process_that_gives_no_sign_any_more_is_followed(
+    files: Files, mine: Heartbeat, end: signal.Signals
+) -> None:
+    with other(files) as dead:
+        os.kill(dead.pid, end)
+        assert mine.acquire(ME)
+        assert json.loads(mine.holder())["host"] == "here"
+        # Who wakes up finds somebody else's sign, gives none, and takes that one away at no end of his.
+        os.kill(dead.pid, signal.SIGCONT)
+        dead.communicate()
+        assert json.loads(mine.holder())["host"] == "here"
+        mine.release()
+    assert files.info(HOLDER) is None
+
+
+def test_a_broken_sign_is_that_of_a_dead_one(files: Files, mine: Heartbeat) -> None:
+    files.put(HOLDER, b"[]")
+    assert mine.acquire(ME)
+    mine.release()
+
+
+def test_what_is_on_another_machine_has_a_sign_of_life_and_a_folder_its_locks(tmp_path: Path) -> None:
+    assert isinstance(keeper_of(Checkpoint.at("s3://anywhere/games")), Heartbeat)
+    assert isinstance(keeper_of(Checkpoint.at(tmp_path)), FolderLock)

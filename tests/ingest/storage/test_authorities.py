@@ -1,0 +1,86 @@
+"""Authorities of a store's own, beside which all others are trusted as before, by whomever in this process."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import subprocess
+import sys
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import certifi
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from distributary.errors import ConfigError
+from distributary.ingest.storage.authorities import beside_the_systems
+from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.options import StorageOptions
+from distributary.ingest.storage.place import Place
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """The certificate of an authority that nobody else knows."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "own")])
+    now = datetime.now(timezone.utc)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    path = tmp_path / "own.pem"
+    path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+def trusted(context: ssl.SSLContext) -> set[bytes]:
+    return set(context.get_ca_certs(binary_form=True))
+
+
+def test_a_registry_is_trusted_as_before_once_a_store_with_an_authority_of_its_own_is_open(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Set and then taken away, so that it is as before after the test.
+    monkeypatch.setenv("SSL_CERT_FILE", "")
+    monkeypatch.delenv("SSL_CERT_FILE")
+    given = StorageOptions.model_validate({"http": {"ca_file": str(own)}})
+    open_files(Place.parse("s3://own-authority/lake"), given)
+    (mine,) = trusted(ssl.create_default_context(cafile=str(own)))
+    others = trusted(ssl.create_default_context(cafile=certifi.where()))
+    now = trusted(ssl.create_default_context(cafile=os.environ["SSL_CERT_FILE"]))
+    assert mine in now and len(now & others) > 50
+
+
+def test_the_file_goes_with_the_process_that_made_it_and_not_with_its_children(own: Path) -> None:
+    program = (
+        "import os, sys\n"
+        "from distributary.ingest.storage.authorities import beside_the_systems\n"
+        "path = beside_the_systems(sys.argv[1])\n"
+        "child = os.fork()\n"
+        "if child == 0: sys.exit()\n"
+        "os.waitpid(child, 0)\n"
+        "print(os.path.exists(path), path)\n"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", program, str(own)], capture_output=True, text=True, check=True
+    ).stdout
+    there, path = said.split(maxsplit=1)
+    assert there == "True"
+    assert not Path(path.strip()).exists()
+
+
+def test_authorities_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"storage\.http\.ca_file: .* cannot be read"):
+        beside_the_systems(str(tmp_path / "none.pem"))

@@ -1,0 +1,48 @@
+"""What a plan takes for the past, of what a checkpoint keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.ingest.avro_records import GAME, event, one
+from tests.ingest.pipelines import rules_for, settings
+
+from distributary.codecs.base import load_codec
+from distributary.errors import BadSchema
+from distributary.ingest.columns.layout import Layout
+from distributary.ingest.evolution.candidates import Candidates
+from distributary.ingest.evolution.pairing import Known
+from distributary.ingest.evolution.planner import Planner
+from distributary.ingest.pins import PinnedTable
+from distributary.ingest.plan import _usable
+from distributary.registry.base import Schema
+from distributary.registry.memory import MemoryRegistry
+
+SUBJECT = "games-value"
+AVRO = load_codec("avro")
+
+
+def test_a_kept_schema_that_cannot_be_used_any_more_is_told_and_the_others_are_planned_for(
+    tmp_path: Path,
+) -> None:
+    registry = MemoryRegistry()
+    gone, here = Schema(7, "AVRO", '{"type": "whole"}'), event(0, GAME, one("int", "level"))
+    newest = registry.register(SUBJECT, here.text, "AVRO")
+    met = {"golf": ((7, ()),), "quest": ((7, ()), (newest, ()))}
+    columns = Layout(AVRO.reader(here, ()).schema)
+    tables = {folder: PinnedTable(folder, columns) for folder in met}
+    usable, refused = _usable(AVRO, [((7, ()), gone), ((newest, ()), registry.by_ref(newest))])
+    chosen = settings(tmp_path, route={"field": "game"}, decode={"format": "avro"})
+    found = Planner(
+        AVRO, Candidates(AVRO, registry, [SUBJECT]), rules_for(chosen), Known(tables, met, usable)
+    ).plan()
+    assert [told.partition(":")[0] for told in refused] == [
+        "schema 7 is kept in the checkpoint, and records that name it will go to quarantine"
+    ]
+    assert {folder for step in found.steps for folder in step.tables} == {"golf", "quest"}
+
+
+def test_an_inferred_schema_that_cannot_be_used_ends_a_plan_as_it_ends_a_run() -> None:
+    with pytest.raises(BadSchema):
+        _usable(load_codec("json"), [((-1, ()), Schema(-1, "STRUCT", "{"))])
