@@ -12,9 +12,14 @@ from distributary.errors import SetupError
 
 LOOPBACK = "127.0.0.1"
 
+# A server listens some time after its ports were chosen: until then only we know that they are taken.
+_given: set[int] = set()
+
 
 def free_port() -> int:
     """A loopback port that nobody listens on, and that stays free while its server is down for a moment.
+
+    A program gets no port twice: it may have given it to a server that is not listening yet.
 
     It lies below the range from which systems take the ports of outgoing connections. A port of that range
     can be lost to any client, and a client that keeps trying to reach a server that is down can even end up
@@ -22,7 +27,8 @@ def free_port() -> int:
     """
     while True:
         port = secrets.choice(range(15_000, 32_000))
-        if _can_listen(port):
+        if port not in _given and _can_listen(port):
+            _given.add(port)
             return port
 
 
