@@ -52,6 +52,8 @@ class Difference:
 
 def differences(table: pa.Schema, wanted: pa.Schema) -> Iterator[Difference]:
     """What of `wanted` the table lacks or holds with another type; the table may have more."""
+    if table.equals(wanted):
+        return  # as nearly always, and told in a hundredth of the time
     for have, want in pairs(pa.struct(list(table)), pa.struct(list(wanted))):
         for path, old, new in _between(have, want, want.name):
             yield Difference(path, old, new, want.name)
@@ -60,10 +62,12 @@ def differences(table: pa.Schema, wanted: pa.Schema) -> Iterator[Difference]:
 def _between(have: pa.Field | None, want: pa.Field, path: str) -> Iterator[_Place]:
     if have is None:
         yield path, None, want.type
+    elif have.type.equals(want.type):
+        return
     elif alike(have.type, want.type):
         for old, new in pairs(have.type, want.type):
             yield from _between(old, new, f"{path}.{new.name}")
-    elif not have.type.equals(want.type):
+    else:
         yield path, have.type, want.type
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from errno import ENOTEMPTY
 from pathlib import Path
 from stat import S_ISREG
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 import pyarrow as pa
 from typing_extensions import Buffer
@@ -19,6 +19,8 @@ from distributary.ingest.storage.contract import Info
 from distributary.ingest.storage.lost_answers import put_or_compare
 from distributary.ingest.storage.place import checked_path
 from distributary.ingest.storage.stream import Upload
+
+_Begun = TypeVar("_Begun")
 
 
 class PosixFiles:
@@ -63,7 +65,7 @@ class PosixFiles:
     def put(self, path: str, data: Buffer, *, named_later: bool = False) -> None:
         """Put a file here, in the place of what may be there."""
         if named_later:
-            _put_in_place(_with_folder(self._at(path)), data)
+            _put_in_place(self._at(path), data)
             return
         files.replace(Path(self._at(path)), _bytes(data))
 
@@ -130,10 +132,10 @@ class PosixFiles:
 
     def writer(self, path: str, *, named_later: bool = False) -> Upload:
         """A stream into a file that is there once it is closed. It is not synced: a loss of power may take it."""
-        target = _with_folder(self._at(path))
+        target = self._at(path)
         if not named_later:
-            return Upload(_Draft.begun(Path(target)))
-        file = pa.OSFile(target, "wb")
+            return Upload(_in_folder(lambda path: _Draft.begun(Path(path)), target))
+        file = _in_folder(_opened, target)
         return Upload(_InPlace(file, target), file)
 
     def sweep(self, folder: str = "", older_than_seconds: float = 0.0) -> int:
@@ -203,7 +205,7 @@ class _InPlace:
 
 def _put_in_place(target: str, data: Buffer) -> None:
     try:
-        with pa.OSFile(target, "wb") as file:
+        with _in_folder(_opened, target) as file:
             file.write(data)
     except OSError:
         with suppress(FileNotFoundError):
@@ -228,9 +230,17 @@ def _cleared(folder: str) -> Iterator[str]:
                 yield str(error)
 
 
-def _with_folder(target: str) -> str:
-    os.makedirs(os.path.dirname(target), exist_ok=True)
-    return target
+def _opened(target: str) -> pa.NativeFile:
+    return pa.OSFile(target, "wb")
+
+
+def _in_folder(begin: Callable[[str], _Begun], target: str) -> _Begun:
+    """A file begun in a folder that is made where it is missing, which is seldom: to look first takes as long as to write."""
+    try:
+        return begin(target)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        return begin(target)
 
 
 def _bytes(data: Buffer) -> bytes:

@@ -119,7 +119,7 @@ class TableBook:
 
     def states(self, folders: Iterable[str]) -> dict[str, TableState]:
         """The present states of those of these tables that are there."""
-        wanted = list(folders)
+        wanted = list(dict.fromkeys(folders))
         # In a folder it takes microseconds, and less than another thread does.
         known = self._side_by_side(self._known, wanted) if self.root.remote else map(self._known, wanted)
         found = dict(zip(wanted, known, strict=True))
