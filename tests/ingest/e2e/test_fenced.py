@@ -37,15 +37,9 @@ def stopped(kit: PipelineKit, failpoint: str) -> Iterator[subprocess.Popen[str]]
             run.kill()
 
 
-@pytest.mark.parametrize(
-    "point",
-    # The other two are those of test_crashes.py with a run that wakes in the place of one that is dead.
-    [
-        "before_manifest",
-        pytest.param("after_manifest", marks=pytest.mark.heavy),
-        pytest.param("between_commits", marks=pytest.mark.heavy),
-    ],
-)
+# `make test` has a run that wakes in test_owners.py; what wakes in tests/ingest/commit_log/test_paused.py is a log alone.
+@pytest.mark.heavy
+@pytest.mark.parametrize("point", ["before_manifest", "after_manifest", "between_commits"])
 def test_a_run_that_wakes_after_another_took_over_stops_and_nothing_is_lost_or_twice(
     kit: PipelineKit, point: str
 ) -> None:
@@ -82,7 +76,9 @@ def to_old_layout(kit: PipelineKit) -> None:
     generation.write_text(json.dumps({**json.loads(generation.read_text()), "format": 1}))
 
 
-@pytest.mark.parametrize("point", ["", pytest.param("between_commits", marks=pytest.mark.heavy)])
+# How it is read, and closed, is in tests/ingest/checkpoint/test_old_layout.py.
+@pytest.mark.heavy
+@pytest.mark.parametrize("point", ["", "between_commits"])
 def test_a_checkpoint_of_the_layout_before_the_log_goes_on(kit: PipelineKit, point: str) -> None:
     kit.configured(limits={"commit_threads": 1})
     kit.simulate(corrupt=0.05)

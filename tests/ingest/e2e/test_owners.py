@@ -44,6 +44,8 @@ def test_pipelines_share_a_root_its_ledger_and_its_quarantine(kit: PipelineKit) 
         assert len(set(zip(rows["pipeline"].to_pylist(), rows["generation"].to_pylist(), strict=True))) == 2
 
 
+# Without Spark it is in tests/ingest/test_handover.py.
+@pytest.mark.heavy
 def test_of_two_pipelines_over_one_table_the_second_is_refused_by_name(
     kit: PipelineKit, other: PipelineKit
 ) -> None:
