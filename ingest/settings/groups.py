@@ -228,8 +228,8 @@ class Limits(Group):
     """About how much a Python worker may hold in rows not yet written, as bytes or as `192 MiB`."""
     arrow_rows: Annotated[int, Field(ge=1)] = 20_000
     """How many rows a worker is given at once."""
-    commit_threads: Annotated[int, Field(ge=1, le=256)] = 8
-    """How many tables are committed side by side."""
+    commit_threads: Annotated[int, Field(ge=1, le=256)] | None = None
+    """How many tables are committed side by side; by default 8 in a folder, and 64 in a store, where most of the time is waiting."""
 
 
 class NamedTable(Group):

@@ -36,6 +36,9 @@ ENTITY_PROPERTY = "distributary.entity"
 # The one that says which pipeline made it.
 PIPELINE_PROPERTY = "distributary.pipeline"
 
+# Where tables are on another machine, each is waited for a dozen times a batch, and hardly a processor is needed.
+_THREADS, _THREADS_IN_STORES = 8, 64
+
 
 class TableBook:
     """States of tables by their folder under the root."""
@@ -45,15 +48,16 @@ class TableBook:
         root: At,
         columns: Columns,
         spark: SparkSession | None,
-        threads: int,
+        threads: int | None = None,
         native: NativeCommits | None = None,
     ) -> None:
         """`native` commits to the same tables, so that each is opened once for both.
 
-        threads  how many tables are looked at, changed or committed side by side
+        threads  how many tables are looked at, changed or committed side by side; None: as suits where they are
         """
         self.root: Files = files_at(root)
-        self._columns, self._spark, self.threads = columns, spark, threads
+        self._columns, self._spark = columns, spark
+        self.threads = threads or (_THREADS_IN_STORES if self.root.remote else _THREADS)
         self._native = native or NativeCommits()
         self._by_spark: dict[str, TableState | None] = {}
         self._layouts: dict[Layout, Layout] = {}

@@ -207,6 +207,11 @@ def test_what_killed_writers_left_is_swept_and_nothing_else(place: Files) -> Non
     assert read(place.below("t")) == [{"a": 1}]
 
 
+def test_more_tables_are_waited_for_side_by_side_in_a_store(in_s3: Files, tmp_path: Path) -> None:
+    assert TableBook(in_s3, Columns(), None).threads > TableBook(tmp_path, Columns(), None).threads
+    assert TableBook(in_s3, Columns(), None, 3).threads == 3
+
+
 def constrained(place: Files) -> Files:
     """A table that only Spark's writer may append to."""
     table = place.below("t")
