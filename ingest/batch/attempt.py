@@ -35,19 +35,26 @@ from distributary.ingest.pins import (
     Pins,
 )
 from distributary.ingest.schemas.known_schemas import SchemaBook
+from distributary.ingest.storage.clients import sent
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.change import PlannedChange, TableChanger
 from distributary.ingest.tables.known_tables import PIPELINE_PROPERTY, TableBook
 from distributary.ingest.worker.fields_seen import GrowthWarnings, UnknownFieldWarnings
 
 
-@dataclass(frozen=True)
+@dataclass
 class RunMemory:
     """What a run remembers from one query to the next: how often the newest batch was begun, and what it has warned of."""
 
     attempts: dict[int, int] = field(default_factory=dict)
+    sent_before: int = field(default_factory=sent)
     unknown: UnknownFieldWarnings = field(default_factory=UnknownFieldWarnings)
     outgrown: GrowthWarnings = field(default_factory=GrowthWarnings)
+
+    def sent(self) -> int:
+        """How many requests to object stores the driver has sent since this was asked last."""
+        before, self.sent_before = self.sent_before, sent()
+        return self.sent_before - before
 
     def begun(self, batch_id: int) -> int:
         """How often this batch was begun, with this time. Those before it are done, and a run may bring millions to their end."""
@@ -134,7 +141,7 @@ class Attempts:
             settled=settled,
             changes=planned,
             logged=self._evolve(records, batch_id, settled, planned),
-            attempt=Attempt(started, number),
+            attempt=Attempt(started, number, run.memory.sent()),
             rules=run.rules.changes,
         )
         manifest = decide(run.pipeline, run.generation, run.tables, decision)

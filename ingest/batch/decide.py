@@ -66,10 +66,14 @@ class Before:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """When the attempt that decides a batch began, and how many there were in this run with it."""
+    """When the attempt that decides a batch began, and how many there were in this run with it.
+
+    sent  requests to object stores that the driver sent since the batch before was decided
+    """
 
     started_at: datetime
     number: int
+    sent: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +191,13 @@ def _batch_row(pipeline: str, manifest: Manifest, decision: Decision) -> BatchRo
         gaps=manifest.gaps,
         schema_ids=sorted(decision.settled.report.counts.decoded),
         unknown_fields=by_schema(decision.settled.report.sightings.unknown),
+        requests=_requests(decision),
     )
+
+
+def _requests(decision: Decision) -> int | None:
+    settled = decision.settled
+    return decision.attempt.sent + settled.report.files.requests if settled.pins.batch.root.remote else None
 
 
 def _change_rows(pipeline: str, tables: TableBook, manifest: Manifest, decision: Decision) -> list[ChangeRow]:

@@ -22,6 +22,8 @@ _clients: dict[bytes, Any] = {}
 
 _lock = Lock()
 
+_sent = 0
+
 
 def _forget() -> None:
     _clients.clear()
@@ -30,6 +32,18 @@ def _forget() -> None:
 
 # A client has threads, which a forked child does not get.
 os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_forget)
+
+
+def count(requests: int = 1) -> None:
+    """Take note of requests to an object store; one that its client repeats by itself is one."""
+    global _sent  # noqa: PLW0603 - a process has one connection to its stores, and this is what went through it
+    with _lock:
+        _sent += requests
+
+
+def sent() -> int:
+    """How many requests this process has sent to object stores, which charge for each; delta-rs' own are not among them."""
+    return _sent
 
 
 class InStore(ABC, Generic[C]):

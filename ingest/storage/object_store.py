@@ -20,7 +20,7 @@ from obstore.store import AzureStore, GCSStore, S3Store
 from typing_extensions import Buffer
 
 from distributary.errors import ConfigError
-from distributary.ingest.storage.clients import InStore
+from distributary.ingest.storage.clients import InStore, count
 from distributary.ingest.storage.contract import Info
 from distributary.ingest.storage.lost_answers import put_or_compare
 from distributary.ingest.storage.options import StorageOptions
@@ -28,7 +28,7 @@ from distributary.ingest.storage.place import Kind, Place, checked_path
 from distributary.ingest.storage.stream import Upload
 
 if TYPE_CHECKING:
-    from obstore import ObjectMeta, WritableFile
+    from obstore import ListResult, ObjectMeta, WritableFile
     from obstore.store import ObjectStore
 
 _CLASSES: Mapping[Kind, Any] = {"s3": S3Store, "azure": AzureStore, "gcs": GCSStore}
@@ -56,19 +56,23 @@ class ObjectFiles(InStore["ObjectStore"]):
 
     def read(self, path: str) -> bytes:
         """The file's content."""
+        count()
         with self._told(path):
             return bytes(obstore.get(self._client, self._key(path)).bytes())
 
     def put(self, path: str, data: Buffer, *, named_later: bool = False) -> None:
         """Put a file here, in the place of what may be there."""
+        content = _plain(data)
+        count(_requests(len(content)))
         with self._told(path):
-            obstore.put(self._client, self._key(path), _plain(data), chunk_size=_PART)
+            obstore.put(self._client, self._key(path), content, chunk_size=_PART)
 
     def put_new(self, path: str, data: Buffer, *, durable: bool = True) -> bool:
         """Whether the file that is here now is this one; a store is always durable."""
         content = _plain(data)
 
         def create() -> None:
+            count()
             with self._told(path):
                 obstore.put(self._client, self._key(path), content, mode="create")
 
@@ -76,6 +80,7 @@ class ObjectFiles(InStore["ObjectStore"]):
 
     def info(self, path: str) -> Info | None:
         """The file's size, tag and time."""
+        count()
         try:
             with self._told(path):
                 return _info(path, obstore.head(self._client, self._key(path)))
@@ -121,7 +126,7 @@ class ObjectFiles(InStore["ObjectStore"]):
     def folders(self, folder: str = "") -> Sequence[str]:
         """The names of the folders right in a folder."""
         with self._told(folder):
-            found = obstore.list_with_delimiter(self._client, self._key(folder) or None)["common_prefixes"]
+            found = self._listed(self._key(folder))["common_prefixes"]
         return sorted((prefix.rstrip("/").rpartition("/")[2] for prefix in found), key=str.encode)
 
     def delete(self, paths: Iterable[str]) -> None:
@@ -129,6 +134,8 @@ class ObjectFiles(InStore["ObjectStore"]):
         wanted = [self._key(path) for path in paths]
         if not wanted:
             return
+        # S3 alone takes a thousand names at once.
+        count(-(-len(wanted) // _PAGE) if self._place.kind == "s3" else len(wanted))
         try:
             with self._told(""):
                 obstore.delete(self._client, wanted)
@@ -182,7 +189,12 @@ class ObjectFiles(InStore["ObjectStore"]):
             obstore.delete(self._client, key)
 
     def _right_in(self, above: str) -> Iterable[ObjectMeta]:
-        return obstore.list_with_delimiter(self._client, above or None)["objects"]
+        return self._listed(above)["objects"]
+
+    def _listed(self, above: str) -> ListResult[Sequence[ObjectMeta]]:
+        found = obstore.list_with_delimiter(self._client, above or None)
+        count(1 + (len(found["objects"]) + len(found["common_prefixes"])) // _PAGE)
+        return found
 
     def _behind(self, above: str, key: str) -> Iterator[ObjectMeta]:
         """What comes behind a key, right in a folder or below. Of a folder below that goes on beyond a page the rest is leapt over."""
@@ -190,7 +202,10 @@ class ObjectFiles(InStore["ObjectStore"]):
         while beyond is not None:
             pages = obstore.list(self._client, above or None, offset=beyond or None, chunk_size=_PAGE)
             beyond = None
+            count()
             for page in pages:
+                if len(page) == _PAGE:
+                    count()
                 yield from page
                 beyond = self._leap(above, page)
                 if beyond is not None:
@@ -212,15 +227,18 @@ class _Draft:
 
     file: WritableFile | None
     told: Callable[[], AbstractContextManager[None]]
+    written: int = 0
 
     def write(self, data: memoryview) -> None:
         if self.file is not None:
             with self.told():
                 # Copied, for it is read after the call has returned.
                 self.file.write(bytes(data))
+            self.written += len(data)
 
     def finish(self) -> None:
         if self.file is not None:
+            count(_requests(self.written))
             with self.told():
                 self.file.close()
 
@@ -244,6 +262,12 @@ def _opened(place: Place, given: StorageOptions) -> ObjectStore:
     # The crate may panic, as over options that it did not expect, and a panic is no Exception.
     except BaseException as error:  # noqa: BLE001
         raise ConfigError(f"storage: {place} cannot be opened: {given.masked(sentence(error))}") from None
+
+
+def _requests(size: int) -> int:
+    """With how many a file of so many bytes is put: a large one is begun, goes in parts and is completed."""
+    parts = -(-size // _PART)
+    return 1 if parts <= 1 else parts + 2
 
 
 def _start(above: str) -> str:

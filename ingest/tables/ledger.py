@@ -41,8 +41,9 @@ BATCHES_SCHEMA = pa.schema(
         ("offsets", pa.string()),
         ("gaps", pa.string()),
         ("schema_ids", pa.string()),
-        # Behind those of earlier versions, whose tables get it.
+        # Behind those of earlier versions, whose tables get them.
         ("unknown_fields", pa.string()),
+        ("requests", pa.int64()),
     ]
 )
 
@@ -109,6 +110,7 @@ class BatchRow:
     gaps            topic -> partition -> offsets without a record
     schema_ids      ids of the schemas that records were decoded with
     unknown_fields  schema id -> path of a field that it lacks -> records of a sample that have it
+    requests        to the object store that the tables are in: its workers', and the driver's since the row before; None elsewhere
     """
 
     pipeline: str
@@ -131,6 +133,7 @@ class BatchRow:
     gaps: Mapping[str, Mapping[int, int]]
     schema_ids: Sequence[int]
     unknown_fields: Mapping[int, Mapping[str, int]]
+    requests: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -120,14 +120,16 @@ class Counts(_Part):
 class Files(_Part):
     """What was written, none of it visible yet, and how tables change by it.
 
-    written  the files
-    growths  layouts that grew in this task, or should have wider columns
-    wishes   layouts that should have wider columns
+    written   the files
+    growths   layouts that grew in this task, or should have wider columns
+    wishes    layouts that should have wider columns
+    requests  to the object store that the files are in
     """
 
     written: list[WrittenFile] = field(default_factory=list, metadata=_GATHERED)
     growths: list[Growth] = field(default_factory=list, metadata=_GATHERED)
     wishes: list[Wish] = field(default_factory=list, metadata=_GATHERED)
+    requests: int = field(default=0, metadata=_SUM)
 
 
 @dataclass

@@ -19,6 +19,7 @@ from distributary.ingest.kafka.offset_spans import place_of
 from distributary.ingest.parquet.buffers import Chunk, TableBuffers
 from distributary.ingest.parquet.uploads import give_up
 from distributary.ingest.pins import Pins
+from distributary.ingest.storage.clients import sent
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.storage.stream import Upload
 from distributary.ingest.tables.ledger import (
@@ -43,6 +44,7 @@ class Task:
         self.pins = pins
         self.codec = codec_of(pins)
         self.report = TaskReport()
+        self._sent_before = sent()
         self.book = EntityBook(pins)
         self._buffers = TableBuffers(
             pins.batch.root,
@@ -96,6 +98,7 @@ class Task:
             layout = _QUARANTINE if mine else self.book.layout_of(file.table)
             self.report.files.written.append(WrittenFile(entity, file, layout))
         self.report.questions.aside += self._aside.close()
+        self.report.files.requests = sent() - self._sent_before
         most = self.pins.rules.max_questions
         self.report.questions.records = Counter(dict(self.report.questions.records.most_common(most)))
         self.report.questions.keys = Counter(dict(self.report.questions.keys.most_common(most)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,6 +16,10 @@ from benchmarks.bench_storage import BOUNDS, ratios_of
 from benchmarks.storage.costs import Latency
 from benchmarks.storage.distance import distance
 from benchmarks.storage.requests import Requests, of_batch
+from tests.ingest.storage.stores import s3
+
+from distributary.ingest.storage.clients import sent
+from distributary.ingest.storage.contract import Files
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -111,6 +115,60 @@ def test_what_passes_the_distance_stays_as_it_is_and_is_told_and_takes_longer(ec
         connection.close()
         assert way.asked() == ["PUT /a%20b?c", "POST /a%20b?c", "HEAD /a%20b?c", "PUT /a%20b?c"]
         assert way.asked() == []
+
+
+LARGE = bytes(20 * 2**20)
+
+
+def listed(place: Files) -> list[str]:
+    return list(place.names("many", "0005"))
+
+
+def streamed(place: Files) -> None:
+    with place.writer("streamed") as stream:
+        for _ in range(5):
+            stream.write(LARGE[: 4 * 2**20])
+
+
+@pytest.mark.parametrize(
+    ("ask", "requests"),
+    [
+        (lambda place: place.put("small", b"a"), 1),
+        (lambda place: place.put("large", LARGE), 5),
+        (lambda place: place.put_new("new", b"a"), 1),
+        (lambda place: place.put_new("there", b"a"), 2),
+        (lambda place: place.read("there"), 1),
+        (lambda place: place.info("nowhere"), 1),
+        (listed, 2),
+        (lambda place: place.folders(), 1),
+        (lambda place: place.delete(["there", "nowhere"]), 1),
+        (streamed, 5),
+    ],
+    ids=[
+        "put",
+        "put in parts",
+        "put new",
+        "put what is there",
+        "read",
+        "info",
+        "list",
+        "folders",
+        "delete",
+        "stream",
+    ],
+)
+def test_what_a_pipeline_counts_is_what_the_store_is_asked(
+    tmp_path: Path, ask: Callable[[Files], object], requests: int
+) -> None:
+    with s3(tmp_path) as store, distance(store.port) as way:
+        place = store.files(way.port)
+        place.put("there", b"there")
+        for number in range(1, 1_010 if ask is listed else 2):
+            place.put(f"many/{number:04}", b"a")
+        way.asked()
+        before = sent()
+        ask(place)
+        assert (len(way.asked()), sent() - before) == (requests, requests)
 
 
 # It runs a whole pipeline several times; its parts are tested above and in the other benchmarks' tests.

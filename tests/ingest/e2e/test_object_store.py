@@ -34,7 +34,7 @@ def kit(kit: PipelineKit, s3_store: Store, monkeypatch: pytest.MonkeyPatch) -> P
     return kit.in_store(s3_store)
 
 
-# With the checkpoint in S3, too, a killed run is below; in a folder they are in test_evolution.py and in test_crashes.py.
+# In a folder they are in test_evolution.py and in test_crashes.py.
 @pytest.mark.heavy
 @pytest.mark.parametrize(("name", "mode"), [("protobuf", "restart"), ("json", "inline")])
 def test_tables_evolve_and_a_batch_that_died_amid_its_commits_is_brought_to_its_end(
@@ -86,7 +86,8 @@ def test_a_new_checkpoint_goes_on_from_what_the_tables_keep(kit: PipelineKit) ->
     kit.assert_clean()
 
 
-def test_inferred_schemas_are_kept_in_a_store_too(kit: PipelineKit) -> None:
+def test_a_checkpoint_and_inferred_schemas_are_in_a_store_too(kit: PipelineKit, s3_store: Store) -> None:
+    kit.configured(checkpoint=f"{s3_store.url}/{uuid.uuid4().hex}")
     kit.configured(decode={"format": "json", "evolution": "inline", "schema_per": "entity"})
     for version in (1, 2):
         kit.simulate(version, format="json")
@@ -94,7 +95,8 @@ def test_inferred_schemas_are_kept_in_a_store_too(kit: PipelineKit) -> None:
     kit.assert_clean()
     names = [name for folder in kit.schemas.folders() for name in kit.schemas.names(folder)]
     assert "1.json" in names
-    assert not Path(kit.folder, "schemas").exists()
+    assert all(row["requests"] > row["files"] for row in kit.rows("ledger_batches").to_pylist())
+    assert not {"schemas", "checkpoint"} & {path.name for path in kit.folder.iterdir()}
 
 
 def test_a_table_that_is_stuck_is_not_put_aside_where_nothing_can_be_renamed(
@@ -179,7 +181,9 @@ def test_a_secret_of_the_store_is_told_nowhere(kit: PipelineKit, capfd: pytest.C
     assert PLANTED not in "".join(capfd.readouterr())
 
 
-def test_a_checkpoint_is_in_a_store_too_and_a_killed_run_is_followed_in_time(
+# A checkpoint in a store is above; who waits for whom is in tests/ingest/lease/test_heartbeat.py, what a killed run left in test_crashes.py.
+@pytest.mark.heavy
+def test_a_killed_run_with_its_checkpoint_in_a_store_is_followed_in_time(
     kit: PipelineKit, s3_store: Store
 ) -> None:
     kit.configured(checkpoint=f"{s3_store.url}/{uuid.uuid4().hex}", limits={"commit_threads": 1})
@@ -192,5 +196,4 @@ def test_a_checkpoint_is_in_a_store_too_and_a_killed_run_is_followed_in_time(
     assert time.monotonic() - started > BEAT_SECONDS * (MISSED - 1), "it did not look whether somebody lives"
     kit.assert_clean()
     assert kit.unnamed_files() == set()
-    assert not Path(kit.folder, "checkpoint").exists()
     assert told_in_files(kit.folder) == []
