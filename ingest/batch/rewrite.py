@@ -7,13 +7,15 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
-from distributary.errors import CheckpointMismatch, SumsDisagree
+from distributary.errors import CheckpointMismatch, CommitImpossible, SumsDisagree
 from distributary.ingest.batch.passes import Workers, discard
 from distributary.ingest.batch.sweep import sweep
 from distributary.ingest.checkpoint import manifest_pins as decisions
+from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
 from distributary.ingest.checkpoint.manifest_json import RewrittenFiles, rewritten_to_json
 from distributary.ingest.checkpoint.manifests import rewritten_of
+from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.commit_log.entries import Rewritten
 from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.commit_log.writing import Writer
@@ -27,6 +29,7 @@ class Rewriter:
 
     def __init__(self, log: CommitLog, writer: Writer, tables: TableBook, workers: Workers) -> None:
         self._log, self._writer, self._tables, self._workers = log, writer, tables, workers
+        self._checkpoint = Checkpoint(log.files)
 
     def restored(
         self, manifest: Manifest, rewritten: Sequence[Rewritten], records: DataFrame, pins: Pins
@@ -39,15 +42,20 @@ class Rewriter:
         """
         for entry in rewritten:
             manifest = self._taken(manifest, entry, pins)
+        skipped = Resolutions(self._checkpoint).skipped(manifest.batch_id)
         lost = {
             table.folder: table
             for table in manifest.tables
-            if _is_lost(self._tables, table, manifest.batch_id)
+            if table.folder not in skipped and _is_lost(self._tables, table, manifest.batch_id)
         }
         if not lost:
             return manifest
-        _check_schemas(manifest, pins, lost)
-        found = self._write_again(manifest, records, pins, lost)
+        try:
+            _check_schemas(manifest, pins, lost)
+            found = self._write_again(manifest, records, pins, lost)
+        except Exception:
+            self._let_decide(manifest, lost)
+            raise
         return self._taken(manifest, self._writer.rewrite(rewritten_to_json(found)), pins)
 
     def _taken(self, manifest: Manifest, entry: Rewritten, pins: Pins) -> Manifest:
@@ -61,6 +69,11 @@ class Rewriter:
             made_for = range(entry.number, entry.number + 1)
             sweep(pins.batch.root, pins.batch.generation, [made_for], named)
         return _with_files(manifest, files)
+
+    def _let_decide(self, manifest: Manifest, lost: Mapping[str, TableFiles]) -> None:
+        """Note that tables wait for files that may never be there again: the records may be gone from Kafka, too."""
+        why = f"batch {manifest.batch_id}: files of {', '.join(sorted(lost))} are gone, and they were not written again"
+        StuckCommits(self._checkpoint).write(manifest.batch_id, CommitImpossible(why, tuple(sorted(lost))))
 
     def _write_again(
         self, manifest: Manifest, records: DataFrame, pins: Pins, lost: Mapping[str, TableFiles]

@@ -1,24 +1,29 @@
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import pytest
 from pyspark.sql import DataFrame
+from tests.ingest.batch.test_runner import stopped
 from tests.ingest.batches import decided, settled
 from tests.ingest.commits import by_log
 from tests.ingest.kafka_records import PINNED, TOPIC, folder, numbered, pins, value
-from tests.ingest.pipelines import begun, checkpoint, keep, table_book
+from tests.ingest.pipelines import begun, checkpoint, keep, settings, table_book
+from tests.ingest.queries import Query, batches, one
 
-from distributary.errors import CheckpointMismatch
-from distributary.ingest.batch.finish import commit_metadata
+from distributary.errors import CheckpointMismatch, PolicyStopped, SumsDisagree
+from distributary.ingest.batch.finish import Finisher, commit_metadata
 from distributary.ingest.batch.passes import Workers
 from distributary.ingest.batch.rewrite import Rewriter, _check_schemas, _is_lost, _with_files
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
 from distributary.ingest.checkpoint.manifest_json import rewritten_to_json
+from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE
 from distributary.ingest.parquet.data_file import file_name
 from distributary.ingest.pins import PinnedKeys
+from distributary.ingest.resolve import resolve, stuck_tables
 from distributary.ingest.tables.log_commit import NativeCommits
 
 GOLF = folder("golf")
@@ -119,3 +124,22 @@ def test_a_keys_schema_that_cannot_be_used_concerns_every_table(tmp_path: Path, 
     _check_schemas(with_keys, pins(tmp_path), {GOLF: part(manifest, GOLF)})
     with pytest.raises(CheckpointMismatch, match=r"\(5\)"):
         _check_schemas(with_keys, pins(tmp_path, keys=PinnedKeys(decoded=True)), {GOLF: part(manifest, GOLF)})
+
+
+def test_files_that_nothing_can_write_again_are_the_users_to_decide_about(tmp_path: Path) -> None:
+    """A table was dropped, its files with it, and by now the records of the batch are gone from Kafka."""
+    query = batches(tmp_path, 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Finisher, "finish", stopped)
+        with pytest.raises(PolicyStopped):
+            query.batch(1, one(1))
+    shutil.rmtree(tmp_path / "lake" / GOLF)
+    with pytest.raises(SumsDisagree, match=f"files of {GOLF} are gone and cannot be written again"):
+        Query(tmp_path).resume()
+    (waiting,) = stuck_tables(settings(tmp_path))
+    assert (waiting.batch_id, waiting.table, waiting.rows) == (2, GOLF, 1)
+    resolve(settings(tmp_path), GOLF, "skip")
+    again = Query(tmp_path)
+    again.resume()
+    again.batch(2, one(2))
+    assert (again.rows(GOLF), again.rows(BATCHES_TABLE), stuck_tables(settings(tmp_path))) == (1, 3, [])
