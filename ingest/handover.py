@@ -21,7 +21,15 @@ from distributary.ingest.checkpoint.earlier_runs import (
     without_owners,
 )
 from distributary.ingest.checkpoint.folder import Checkpoint
-from distributary.ingest.checkpoint.generation import Generation, Start, StartMode, read_generation
+from distributary.ingest.checkpoint.generation import (
+    Generation,
+    Start,
+    StartMode,
+    World,
+    check_same_offsets,
+    made_anew,
+    read_generation,
+)
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifests import ManifestStore, manifest_of, rewritten_of
 from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE, RESERVED_TABLES
@@ -73,10 +81,11 @@ class Heritage:
         checkpoint = self._checkpoint(owner)
         return None if checkpoint is None else checkpoint.log
 
-    def start(self, mode: StartMode, pipeline: str, confirmed: Collection[str]) -> Start:
+    def start(self, mode: StartMode, pipeline: str, confirmed: Collection[str], world: World) -> Start:
         """What a new checkpoint of the pipeline does about the tables there; `confirmed` are generations that the user says are dead.
 
-        Raises TablesOfAnotherRun where the user has to decide, or has to say that a run is dead.
+        Raises TablesOfAnotherRun where the user has to decide, or has to say that a run is dead; CheckpointMismatch where it is to
+        go on with offsets that count other records in this world.
         """
         owned = self.records.all()
         tables = sorted(table for table, owner in owned.items() if owner.pipeline == pipeline)
@@ -94,7 +103,7 @@ class Heritage:
                 f"{'; '.join(str(one.owner) for one in live)}. Give one of those pipelines another name, and tables of its own"
             )
         for one in live:
-            return _after_log(mode, one, dead)
+            return _after_log(mode, one, dead, world)
         for one in found:
             if one.ended and one.checkpoint is not None:
                 self._finish(one.checkpoint)
@@ -106,7 +115,7 @@ class Heritage:
     def complete(self, generation: Generation, owners: Owners) -> Positions | None:
         """Take over what the new checkpoint's start says, before its log begins: where that begins, None where the settings say."""
         start = generation.start
-        ended = None if start.after is None else self._take(start.after, owners)
+        ended = None if start.after is None else self._take(start.after, owners, generation.world.topics)
         owners.take_over()
         return ended if start.mode == "from_tables" else None
 
@@ -183,8 +192,8 @@ class Heritage:
         lineage = next(iter(lineages)) if newest is None else newest.lineage
         return after_lineage(self._tables.root, mine, lineage)
 
-    def _take(self, owner: Owner, owners: Owners) -> Positions | None:
-        """Shut out whoever runs the owner's log, and finish what that decided; where it ended."""
+    def _take(self, owner: Owner, owners: Owners, topics: Mapping[str, str]) -> Positions | None:
+        """Shut out whoever runs the owner's log, and finish what that decided; where it ended, `topics` being those of now."""
         checkpoint = self._checkpoint(owner)
         generation = None if checkpoint is None else read_generation(checkpoint)
         if checkpoint is None or generation is None:
@@ -201,10 +210,12 @@ class Heritage:
             )
         self._finish(checkpoint)
         self._sweep(checkpoint, generation, state)
-        if state.so_far is not None and state.so_far.ends:
-            return state.so_far.ends
         before = generation.start
-        return before.offsets if before.after is None else self._take(before.after, owners)
+        if state.so_far is not None and state.so_far.ends:
+            others = made_anew(before.left, topics)
+            reached = {**state.so_far.left, **state.so_far.ends}
+            return {name: ends for name, ends in reached.items() if name not in others}
+        return before.offsets if before.after is None else self._take(before.after, owners, topics)
 
     def _finish(self, checkpoint: Checkpoint) -> None:
         """See to it that all tables have a log's newest batch, since whoever decided it may finish it at any time."""
@@ -258,12 +269,13 @@ class Heritage:
             )
 
 
-def _after_log(mode: StartMode, earlier: Earlier, dead: tuple[str, ...]) -> Start:
+def _after_log(mode: StartMode, earlier: Earlier, dead: tuple[str, ...], world: World) -> Start:
     generation = None if earlier.checkpoint is None else read_generation(earlier.checkpoint)
     if generation is None or mode == "again":
         return Start(mode, after=earlier.owner, dead=dead)
-    already = generation.start.already
-    return Start(mode, None, already, generation.lineage, earlier.owner, dead)
+    check_same_offsets(generation, world)
+    left = {name: uuid for name, uuid in generation.topics.items() if name not in world.topics}
+    return Start(mode, None, generation.start.already, generation.lineage, earlier.owner, dead, left)
 
 
 def _with_rewritten(manifest: Manifest, log: CommitLog, so_far: Standing) -> Manifest:

@@ -37,7 +37,7 @@ from distributary.ingest.checkpoint.generation import (
     read_generation,
 )
 from distributary.ingest.checkpoint.spark_files import SparkFiles
-from distributary.ingest.commit_log.entries import Owner, Process
+from distributary.ingest.commit_log.entries import Owner, Process, Standing
 from distributary.ingest.commit_log.owners import Owners
 from distributary.ingest.commit_log.writing import Writer, begin
 from distributary.ingest.evolution.rules import RunRules, rules_of, worker_policies
@@ -232,7 +232,7 @@ def _generation(
     if generation is not None:
         check_same_world(generation, world)
         return generation
-    start = heritage.start(settings.start, settings.name, settings.confirm_dead)
+    start = heritage.start(settings.start, settings.name, settings.confirm_dead, world)
     return born(checkpoint, settings.name, world, start)
 
 
@@ -256,20 +256,24 @@ def _begun(
     """The log, which this process writes from here on; `take_over` is called once in a log's life, and says where it is to begin."""
     old_layout.adopt(checkpoint, generation)
 
-    def first() -> Positions:
+    def first() -> Standing:
         taken = take_over()
-        whole = kafka.end_offsets() if source.starting_offsets == "latest" else kafka.earliest_offsets()
         planned = taken or old_layout.first_offsets(checkpoint) or generation.start.offsets
         if planned is None:
-            return whole
-        # What the tables tell of no partition is read from its beginning.
-        earliest = kafka.earliest_offsets()
-        return {
-            topic: {number: planned.get(topic, {}).get(number, first) for number, first in numbers.items()}
-            for topic, numbers in earliest.items()
-        }
+            latest = source.starting_offsets == "latest"
+            return Standing(ends=kafka.end_offsets() if latest else kafka.earliest_offsets())
+        return going_on(planned, kafka.earliest_offsets())
 
     return begin(checkpoint.log, Process(gethostname(), os.getpid(), code_version()), first)
+
+
+def going_on(planned: Positions, earliest: Positions) -> Standing:
+    """The beginning of a log that goes on from these positions; what they tell of no partition is read from its beginning."""
+    ends = {
+        topic: {number: planned.get(topic, {}).get(number, first) for number, first in numbers.items()}
+        for topic, numbers in earliest.items()
+    }
+    return Standing(ends=ends, left={topic: planned[topic] for topic in planned if topic not in earliest})
 
 
 # Kept by the session whose workers have been warmed: they live as long as it does.

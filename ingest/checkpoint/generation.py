@@ -33,6 +33,7 @@ class Start:
     offsets  where its first batch starts; None: where the settings say
     already  per table folder: the offsets below this are in the table, committed by another generation
     lineage  the generation whose reading of the topics this one goes on with; empty where it begins anew
+    left     topics that the reading left, which it has offsets of and this generation does not read: name -> the topic's UUID
     after    whose log is handed over to this one before it begins
     dead     the generations whose tables it takes as well, since no run of theirs is alive
     """
@@ -43,6 +44,7 @@ class Start:
     lineage: str = ""
     after: Owner | None = None
     dead: tuple[str, ...] = ()
+    left: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,11 @@ class Generation:
         """The generation that began to read: this one, or the first of those that went on from tables."""
         return self.start.lineage or self.id
 
+    @property
+    def topics(self) -> dict[str, str]:
+        """Each topic that this reading has offsets of, read now or left, and its UUID."""
+        return {**self.start.left, **self.world.topics}
+
     def app_id(self, role: str) -> str:
         """The application id of a table's transactions."""
         return f"{self.id}/{role}"
@@ -138,6 +145,15 @@ def check_same_topics(generation: Generation, topics: Mapping[str, str]) -> None
     _refuse(generation, _other_topics(generation.world.topics, topics))
 
 
+def check_same_offsets(generation: Generation, world: World) -> None:
+    """Raises CheckpointMismatch where the offsets that a generation read count other records in this world, whatever else differs."""
+    before = generation.world
+    _refuse(
+        generation,
+        [*_other_cluster(before.cluster_id, world.cluster_id), *_made_anew(before.topics, world.topics)],
+    )
+
+
 def _refuse(generation: Generation, found: Sequence[str]) -> None:
     if found:
         raise CheckpointMismatch(
@@ -163,12 +179,20 @@ def _other_topics(before: Mapping[str, str], now: Mapping[str, str]) -> list[str
             f"source.topics was {', '.join(sorted(before))} and is {', '.join(sorted(now))}. "
             f"Put it back, or {_NEW_CHECKPOINT} with `start: from_tables`"
         )
-    return found + [
+    return found + _made_anew(before, now)
+
+
+def _made_anew(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    return [
         f"topic {name!r} was made anew: its id was {before[name]} and is {now[name]}, so the offsets kept here count "
         f"other records. If that was meant, {_NEW_CHECKPOINT} with `start: again`"
-        for name in sorted(set(before) & set(now))
-        if not _same_topic(before[name], now[name])
+        for name in made_anew(before, now)
     ]
+
+
+def made_anew(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """The topics that have another UUID than before."""
+    return [name for name in sorted(set(before) & set(now)) if not _same_topic(before[name], now[name])]
 
 
 def _same_topic(before: str, now: str) -> bool:
@@ -205,6 +229,7 @@ def _to_bytes(generation: Generation) -> bytes:
         "lineage": start.lineage,
         "after": None if start.after is None else asdict(start.after),
         "dead": list(start.dead),
+        "left": dict(start.left),
     }
     return json.dumps({"format": generation.format, **value}, indent=1).encode()
 
@@ -223,5 +248,5 @@ def _from_json(value: dict[str, Any]) -> Generation:
     kept = {**value, "format": found, "world": world}
     # Those of earlier versions say nothing of other logs.
     after = None if start.get("after") is None else Owner(**start["after"])
-    dead = tuple(map(str, start.get("dead", ())))
-    return Generation(**kept, start=Start(start["mode"], offsets, already, start["lineage"], after, dead))
+    dead, left = tuple(map(str, start.get("dead", ()))), dict(start.get("left", {}))
+    return Generation(**kept, start=Start(start["mode"], offsets, already, start["lineage"], after, dead, left))

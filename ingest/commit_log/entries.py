@@ -54,12 +54,14 @@ class Standing:
     last       the number of the newest batch; None before the first
     rewritten  the entries since then that name files of that batch in the place of lost ones
     ends       where the next batch begins, each partition's first offset that no batch has
+    left       the same of topics that earlier logs of this reading read and this one does not, for whoever reads them again
     """
 
     settled: int = NONE
     last: int | None = None
     rewritten: tuple[int, ...] = ()
     ends: Positions = field(default_factory=dict)
+    left: Positions = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +140,7 @@ class Batch(Decision):
             topic: {**self.so_far.ends.get(topic, {}), **positions}
             for topic, positions in ends(self.offsets).items()
         }
-        return Standing(self.so_far.settled, self.number, (), {**self.so_far.ends, **reached})
+        return replace(self.so_far, last=self.number, rewritten=(), ends={**self.so_far.ends, **reached})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -112,6 +112,7 @@ def _standing_to_json(standing: Standing) -> dict[str, Any]:
         "last": standing.last,
         "rewritten": list(standing.rewritten),
         "ends": positions_to_json(standing.ends),
+        "left": positions_to_json(standing.left),
     }
 
 
@@ -122,4 +123,6 @@ def _standing_from_json(value: Mapping[str, Any]) -> Standing:
         last=None if last is None else int(last),
         rewritten=tuple(map(int, value["rewritten"])),
         ends=positions_from_json(value["ends"]),
+        # Earlier versions did not write it.
+        left=positions_from_json(value.get("left", {})),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
@@ -67,7 +67,7 @@ class Unsettled:
         return range(self.late, self.late + 1), behind
 
 
-def begin(log: CommitLog, by: Process, first: Callable[[], Positions]) -> Writer:
+def begin(log: CommitLog, by: Process, first: Callable[[], Standing]) -> Writer:
     """Run the pipeline from here on; `first` is asked where its first batch begins, once in a log's life.
 
     Raises Fenced where yet another run began at the same time, TablesOfAnotherRun where the log was handed over, and
@@ -80,7 +80,7 @@ def begin(log: CommitLog, by: Process, first: Callable[[], Positions]) -> Writer
                 f"the tables of {log.url} were handed over to {state.newest.to}; run that one, or go on from here with a new "
                 "checkpoint and `start: from_tables`"
             )
-        so_far = state.so_far or Standing(ends=first())
+        so_far = state.so_far or first()
         start = Start(number=state.next, id=_id(), at=_now(), so_far=so_far, by=by)
         if _put(log.files, start):
             return Writer(log, start, state)
@@ -232,9 +232,8 @@ class Writer:
             yield found
 
     def _heading(self) -> dict[str, Any]:
-        so_far = self.so_far
-        settled = Standing(self._settled, so_far.last, so_far.rewritten, so_far.ends)
-        return {"number": self.next, "id": _id(), "at": _now(), "so_far": settled}
+        so_far = replace(self.so_far, settled=self._settled)
+        return {"number": self.next, "id": _id(), "at": _now(), "so_far": so_far}
 
     def _require_next(self, offsets: Offsets) -> None:
         ended, begun = _flat(self.so_far.ends), _flat(starts(offsets))

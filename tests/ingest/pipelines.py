@@ -15,7 +15,7 @@ from distributary.ingest.checkpoint.generation import Generation
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.old_layout import as_batch
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.commit_log.entries import Owner, Process
+from distributary.ingest.commit_log.entries import Owner, Process, Standing
 from distributary.ingest.commit_log.owners import Owners, Records
 from distributary.ingest.commit_log.writing import Writer, begin, take_over
 from distributary.ingest.evolution.rules import Rules, rules_of
@@ -78,7 +78,7 @@ def owners(root: Path, of: Generation, log: str) -> Owners:
 
 def begun(here: Checkpoint, ends: Positions | None = None) -> Writer:
     """Somebody who runs the pipeline of a checkpoint from here on; a new log begins at the first offset unless told otherwise."""
-    return begin(here.log, Process("here", 1, "0"), lambda: ends or {TOPIC: {0: 0}})
+    return begin(here.log, Process("here", 1, "0"), lambda: Standing(ends=ends or {TOPIC: {0: 0}}))
 
 
 def registry(versions: int = 3) -> MemoryRegistry:

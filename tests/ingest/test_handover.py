@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Sequence
@@ -10,18 +11,21 @@ from typing import cast
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.ingest import queries
 from tests.ingest.batches import generation
 from tests.ingest.kafka_records import TOPIC
 from tests.ingest.pipelines import checkpoint, table_book
 from tests.ingest.queries import GOLF, Query, batches, one
 
-from distributary.errors import Fenced, PolicyStopped, TablesOfAnotherRun
+from distributary.errors import CheckpointMismatch, Fenced, PolicyStopped, TablesOfAnotherRun
 from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.checkpoint.generation import Generation, Start, StartMode, World, born
-from distributary.ingest.commit_log.entries import Owner
+from distributary.ingest.commit_log.entries import Owner, Process, Standing
 from distributary.ingest.commit_log.owners import Owners, Records
+from distributary.ingest.commit_log.writing import begin
 from distributary.ingest.handover import Heritage
 from distributary.ingest.kafka.offsets import Positions
+from distributary.ingest.pipeline import going_on
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.log_commit import NativeCommits
 
@@ -37,19 +41,24 @@ def heritage(root: Path) -> Heritage:
 
 
 def begin_at(
-    root: Path, place: str, mode: StartMode, dead: Sequence[str] = (), name: str = "games"
+    root: Path,
+    place: str,
+    mode: StartMode,
+    dead: Sequence[str] = (),
+    name: str = "games",
+    world: World = WORLD,
 ) -> tuple[Generation, Owners]:
     """A new checkpoint's birth, at which nothing is taken over yet."""
     found = heritage(root)
-    new = born(checkpoint(root, place), name, WORLD, found.start(mode, name, dead))
+    new = born(checkpoint(root, place), name, world, found.start(mode, name, dead, world))
     me = Owner(name, f"{root}/{place}", new.id, new.lineage)
     return new, Owners(found.records, me, found.log, new.start.dead)
 
 
 def taken_over(
-    root: Path, place: str, mode: StartMode, dead: Sequence[str] = ()
+    root: Path, place: str, mode: StartMode, dead: Sequence[str] = (), world: World = WORLD
 ) -> tuple[Generation, Positions | None]:
-    new, owners = begin_at(root, place, mode, dead)
+    new, owners = begin_at(root, place, mode, dead, world=world)
     return new, heritage(root).complete(new, owners)
 
 
@@ -72,9 +81,9 @@ def stopped(*_: object) -> None:
 
 def test_without_tables_of_the_pipeline_a_checkpoint_starts_where_the_settings_say(tmp_path: Path) -> None:
     modes: tuple[StartMode, ...] = ("resume", "from_tables", "again")
-    empty = [heritage(tmp_path).start(mode, "games", ()) for mode in modes]
+    empty = [heritage(tmp_path).start(mode, "games", (), WORLD) for mode in modes]
     batches(tmp_path, 1)
-    beside_another = [heritage(tmp_path).start(mode, "other", ()) for mode in modes]
+    beside_another = [heritage(tmp_path).start(mode, "other", (), WORLD) for mode in modes]
     assert empty == beside_another == [Start("resume"), Start("resume"), Start("again")]
 
 
@@ -83,7 +92,7 @@ def test_tables_of_another_checkpoint_ask_for_a_decision(tmp_path: Path) -> None
     with pytest.raises(
         TablesOfAnotherRun, match=rf"\({GOLF}\).*`start: from_tables`.*`start: again`.*another `name`"
     ):
-        heritage(tmp_path).start("resume", "games", ())
+        heritage(tmp_path).start("resume", "games", (), WORLD)
 
 
 @pytest.mark.parametrize("decided", [False, True])
@@ -160,7 +169,7 @@ def test_a_log_that_is_gone_is_refused_until_the_user_says_that_its_run_is_dead(
     modes: tuple[StartMode, ...] = ("from_tables", "again")
     for mode in modes:
         with pytest.raises(TablesOfAnotherRun, match=rf'cannot be reached.*`confirm_dead: \["{dead}"\]`'):
-            heritage(tmp_path).start(mode, "games", ["another"])
+            heritage(tmp_path).start(mode, "games", ["another"], WORLD)
     new, ends = taken_over(tmp_path, "second", "from_tables", [dead])
     # What the tables tell is kept with the new checkpoint, since no log can be asked again.
     assert ends is None
@@ -176,8 +185,8 @@ def test_a_log_that_is_older_than_the_tables_is_not_gone_on_from(tmp_path: Path)
     shutil.copytree(tmp_path / "copy", first.here.folder)
     old = generation(tmp_path).id
     with pytest.raises(TablesOfAnotherRun, match=r"older than the tables.*confirm_dead"):
-        heritage(tmp_path).start("from_tables", "games", ())
-    start = heritage(tmp_path).start("from_tables", "games", [old])
+        heritage(tmp_path).start("from_tables", "games", (), WORLD)
+    start = heritage(tmp_path).start("from_tables", "games", [old], WORLD)
     assert (start.offsets, start.dead) == ({TOPIC: {0: 2}}, (old,))
 
 
@@ -201,7 +210,7 @@ def test_the_lineage_is_that_of_the_tables_owner_whatever_the_clock_says(
     monkeypatch.undo()
     for gone in ("checkpoint", "second"):
         shutil.rmtree(tmp_path / gone)
-    start = heritage(tmp_path).start("from_tables", "games", [new.id])
+    start = heritage(tmp_path).start("from_tables", "games", [new.id], WORLD)
     assert (start.offsets, start.lineage) == ({TOPIC: {0: 1}}, new.id)
     assert set(owned(tmp_path).values()) == {new.id, other.runner.attempts.run.generation.id}
 
@@ -222,8 +231,8 @@ def test_tables_from_before_there_were_owners_are_gone_on_from_by_the_ledgers_or
     with pytest.raises(
         TablesOfAnotherRun, match=rf'nothing tells where its log is.*confirm_dead: \["{old}"\]'
     ):
-        heritage(tmp_path).start("from_tables", "games", ())
-    start = heritage(tmp_path).start("from_tables", "games", [old])
+        heritage(tmp_path).start("from_tables", "games", (), WORLD)
+    start = heritage(tmp_path).start("from_tables", "games", [old], WORLD)
     assert (start.offsets, start.lineage) == ({TOPIC: {0: 3}}, old)
 
 
@@ -252,3 +261,36 @@ def test_two_pipelines_over_one_table_are_refused_before_it_is_touched(tmp_path:
     with pytest.raises(TablesOfAnotherRun, match=rf"{GOLF} is that of pipeline 'games'"):
         other.batch(0, one(0))
     assert other.rows(GOLF) == 1
+
+
+def test_offsets_of_a_topic_that_was_made_anew_are_not_gone_on_from(tmp_path: Path) -> None:
+    batches(tmp_path, 1)
+    anew, elsewhere = World("cluster", {TOPIC: "another"}, {}), World("another", {TOPIC: "another"}, {})
+    for world, why in ((anew, f"topic '{TOPIC}' was made anew"), (elsewhere, "it belongs to the Kafka cluster")):
+        with pytest.raises(CheckpointMismatch, match=f"{why}.*`start: again`"):
+            heritage(tmp_path).start("from_tables", "games", (), world)
+        assert heritage(tmp_path).start("again", "games", (), world).mode == "again"
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_topic_that_was_left_for_a_while_is_gone_on_with(tmp_path: Path, anew: bool) -> None:
+    """Unless it was made anew meanwhile: then it is another one, and read from its beginning."""
+    both = World("cluster", {TOPIC: "topic", "more": "more"}, {})
+    born(checkpoint(tmp_path), "games", both)
+    first = Query(tmp_path, ends={TOPIC: {0: 0}, "more": {0: 7}})
+    first.resume()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(queries, "positions", lambda at: json.dumps({TOPIC: {"0": at}, "more": {"0": 7}}))
+        first.batch(0, one(0))
+    new, ends = taken_over(tmp_path, "second", "from_tables")
+    assert (ends, new.start.left) == ({TOPIC: {0: 1}, "more": {0: 7}}, {"more": "more"})
+    begins = going_on(ends, {TOPIC: {0: 0}})
+    assert begins == Standing(ends={TOPIC: {0: 1}}, left={"more": {0: 7}})
+    begin(checkpoint(tmp_path, "second").log, Process("here", 1, "0"), lambda: begins)
+    second = Query(tmp_path, "second", decode=INLINE)
+    second.resume()
+    second.batch(1, one(1))
+    now = World("cluster", {TOPIC: "topic", "more": "another" if anew else "more"}, {})
+    third, ends = taken_over(tmp_path, "third", "from_tables", world=now)
+    assert third.start.left == {}
+    assert ends == {TOPIC: {0: 2}, **({} if anew else {"more": {0: 7}})}

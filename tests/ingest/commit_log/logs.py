@@ -5,10 +5,10 @@ from __future__ import annotations
 import uuid
 from itertools import pairwise
 
-from distributary.ingest.commit_log.entries import Batch, Entry, Process
+from distributary.ingest.commit_log.entries import Batch, Entry, Process, Standing
 from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.commit_log.writing import Unsettled, Writer, begin
-from distributary.ingest.kafka.offsets import Offsets, Positions
+from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.storage.contract import Files
 
 BY = Process("here", 7, "1.0")
@@ -16,9 +16,9 @@ BY = Process("here", 7, "1.0")
 TOPIC = "games"
 
 
-def earliest() -> Positions:
+def earliest() -> Standing:
     """Where the first batch of these logs begins."""
-    return {TOPIC: {0: 5, 1: 0}}
+    return Standing(ends={TOPIC: {0: 5, 1: 0}})
 
 
 def begun(files: Files) -> Writer:

@@ -33,7 +33,7 @@ RANGES = st.dictionaries(
     TOPICS, st.dictionaries(st.integers(0, 999), st.tuples(OFFSETS, OFFSETS), min_size=1), max_size=3
 )
 STANDINGS = st.builds(
-    Standing, st.integers(-1, 10**10), st.none() | NUMBERS, st.lists(NUMBERS).map(tuple), POSITIONS
+    Standing, st.integers(-1, 10**10), st.none() | NUMBERS, st.lists(NUMBERS).map(tuple), POSITIONS, POSITIONS
 )
 COMMON = {"number": NUMBERS, "id": TEXTS, "at": TEXTS, "so_far": STANDINGS}
 DECIDED = st.dictionaries(TEXTS, st.none() | st.booleans() | NUMBERS | TEXTS | st.lists(TEXTS), max_size=3)

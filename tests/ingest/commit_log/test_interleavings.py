@@ -13,7 +13,7 @@ from tests.ingest.commit_log.stepped import Fault, Run, World
 from distributary.ingest.commit_log.entries import Batch
 from distributary.ingest.commit_log.reading import CommitLog
 
-FIRST = earliest()[TOPIC][0]
+FIRST = earliest().ends[TOPIC][0]
 
 
 class Runs(RuleBasedStateMachine):

@@ -9,7 +9,7 @@ import pytest
 from tests.ingest.asked import AskedFiles
 
 from distributary.errors import CheckpointMismatch, TablesOfAnotherRun
-from distributary.ingest.commit_log.entries import Owner, Process
+from distributary.ingest.commit_log.entries import Owner, Process, Standing
 from distributary.ingest.commit_log.owners import Owners, Records
 from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.commit_log.writing import begin, hand_over
@@ -104,7 +104,7 @@ def test_a_table_goes_with_its_owners_log_however_often_that_is_handed_over(file
         return log_of(files, owner)
 
     for each in (GAMES, OTHER):
-        begin(log_of(files, each), Process("here", 1, "0"), dict)
+        begin(log_of(files, each), Process("here", 1, "0"), Standing)
     asking(files, GAMES).claim(["one", "two"])
     hand_over(log_of(files, GAMES), OTHER)
     other = Owners(Records(files), OTHER, reach)

@@ -15,7 +15,6 @@ from distributary.errors import AnswerLost, CheckpointMismatch, Fenced, TablesOf
 from distributary.ingest.commit_log.entries import Owner, Standing
 from distributary.ingest.commit_log.reading import CommitLog, closed_path, entry_path, numbers_in
 from distributary.ingest.commit_log.writing import Writer, begin, hand_over, take_over
-from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.posix import PosixFiles
 
@@ -39,7 +38,7 @@ def test_a_later_start_goes_on_where_the_last_batch_ended(files: Files) -> None:
 
 
 def test_where_the_first_batch_begins_is_asked_once_in_a_logs_life(files: Files) -> None:
-    now: list[Positions] = [{TOPIC: {0: 100}}, {TOPIC: {0: 200}}]
+    now = [Standing(ends={TOPIC: {0: 100}}), Standing(ends={TOPIC: {0: 200}})]
     latest = partial(now.pop, 0)
     begin(CommitLog(files), BY, latest)
     second = begin(CommitLog(files), BY, latest)
