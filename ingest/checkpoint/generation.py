@@ -249,4 +249,6 @@ def _from_json(value: dict[str, Any]) -> Generation:
     # Those of earlier versions say nothing of other logs.
     after = None if start.get("after") is None else Owner(**start["after"])
     dead, left = tuple(map(str, start.get("dead", ()))), dict(start.get("left", {}))
-    return Generation(**kept, start=Start(start["mode"], offsets, already, start["lineage"], after, dead, left))
+    return Generation(
+        **kept, start=Start(start["mode"], offsets, already, start["lineage"], after, dead, left)
+    )

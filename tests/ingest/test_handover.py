@@ -22,7 +22,7 @@ from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.checkpoint.generation import Generation, Start, StartMode, World, born
 from distributary.ingest.commit_log.entries import Owner, Process, Standing
 from distributary.ingest.commit_log.owners import Owners, Records
-from distributary.ingest.commit_log.writing import begin
+from distributary.ingest.commit_log.writing import begin as begin_log
 from distributary.ingest.handover import Heritage
 from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.pipeline import going_on
@@ -45,13 +45,13 @@ def begin_at(
     place: str,
     mode: StartMode,
     dead: Sequence[str] = (),
-    name: str = "games",
+    *,
     world: World = WORLD,
 ) -> tuple[Generation, Owners]:
     """A new checkpoint's birth, at which nothing is taken over yet."""
     found = heritage(root)
-    new = born(checkpoint(root, place), name, world, found.start(mode, name, dead, world))
-    me = Owner(name, f"{root}/{place}", new.id, new.lineage)
+    new = born(checkpoint(root, place), "games", world, found.start(mode, "games", dead, world))
+    me = Owner("games", f"{root}/{place}", new.id, new.lineage)
     return new, Owners(found.records, me, found.log, new.start.dead)
 
 
@@ -266,7 +266,10 @@ def test_two_pipelines_over_one_table_are_refused_before_it_is_touched(tmp_path:
 def test_offsets_of_a_topic_that_was_made_anew_are_not_gone_on_from(tmp_path: Path) -> None:
     batches(tmp_path, 1)
     anew, elsewhere = World("cluster", {TOPIC: "another"}, {}), World("another", {TOPIC: "another"}, {})
-    for world, why in ((anew, f"topic '{TOPIC}' was made anew"), (elsewhere, "it belongs to the Kafka cluster")):
+    for world, why in (
+        (anew, f"topic '{TOPIC}' was made anew"),
+        (elsewhere, "it belongs to the Kafka cluster"),
+    ):
         with pytest.raises(CheckpointMismatch, match=f"{why}.*`start: again`"):
             heritage(tmp_path).start("from_tables", "games", (), world)
         assert heritage(tmp_path).start("again", "games", (), world).mode == "again"
@@ -284,9 +287,9 @@ def test_a_topic_that_was_left_for_a_while_is_gone_on_with(tmp_path: Path, anew:
         first.batch(0, one(0))
     new, ends = taken_over(tmp_path, "second", "from_tables")
     assert (ends, new.start.left) == ({TOPIC: {0: 1}, "more": {0: 7}}, {"more": "more"})
-    begins = going_on(ends, {TOPIC: {0: 0}})
+    begins = going_on(ends or {}, {TOPIC: {0: 0}})
     assert begins == Standing(ends={TOPIC: {0: 1}}, left={"more": {0: 7}})
-    begin(checkpoint(tmp_path, "second").log, Process("here", 1, "0"), lambda: begins)
+    begin_log(checkpoint(tmp_path, "second").log, Process("here", 1, "0"), lambda: begins)
     second = Query(tmp_path, "second", decode=INLINE)
     second.resume()
     second.batch(1, one(1))
