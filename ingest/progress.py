@@ -15,7 +15,8 @@ class Summary:
     """What a run did, all its attempts together.
 
     batches      batches committed
-    rows         records read from Kafka; every one is in `written`, `quarantined` or `dropped`
+    rows         records read from Kafka; every one is in `written`, `quarantined` or `dropped`, but for those that an earlier
+                 checkpoint had committed to their table
     written      rows in the entities' tables
     quarantined  rows in the quarantine
     dropped      records that the settings let go, tombstones among them

@@ -55,15 +55,15 @@ _MAY_MOVE = "the routing expression reads this field: records may go to other ta
 class TableVerdict:
     """One change and what becomes of it in one table.
 
-    kind    the change's class
-    column  the table's column, dotted; where it has none, the field's path in the payload's names
-    before  what was there: a type, a name, a symbol
-    after   what is there now
-    table   the type of the table's column, once this is done; empty where it has none
-    action  what the pipeline does
-    setting the setting that says so; empty where none has a say
-    detail  more in words
-    routing whether the routing expression reads the field, so that records may go elsewhere
+    kind     the change's class
+    action   what the pipeline does
+    column   the table's column, dotted; where it has none, the field's path in the payload's names
+    before   what was there: a type, a name, a symbol
+    after    what is there now
+    table    the type of the table's column, once this is done; empty where it has none
+    setting  the setting that says so; empty where none has a say
+    detail   more in words
+    routing  whether the routing expression reads the field, so that records may go elsewhere
     """
 
     kind: ChangeClass

@@ -43,9 +43,8 @@ _A_PATH = "write the path of the pipeline's settings, such as games.yaml"
 class Simulation(Group):
     """What to send, where, and how fast.
 
-    Made of its parts, `Simulation(players=Players(games=3), pace=Pace(events=100))`, or by `of` of settings whose part
-    goes without saying, `Simulation.of(games=3, events=100)`. Both refuse what cannot work, the one with pydantic's
-    ValidationError, the other with ConfigError.
+    Made by `of`, of settings by their own names, whatever part they are in, `Simulation.of(games=3, events=100)`, or read by
+    `from_file`. Both refuse what cannot work.
     """
 
     pipeline: Annotated[PipelineView, WithJsonSchema({"type": "string", "format": "path"})] = PipelineView()

@@ -23,6 +23,7 @@ DistributaryError
     ├── Fenced                another run has begun with this checkpoint since: this one can decide nothing any more
     ├── AnswerLost            the run had decided a batch before without being told: worth another try
     ├── CheckpointMismatch    the checkpoint's files, the tables, the topic or the cluster disagree
+    │   └── TableAhead        a table has a batch that this log does not: the log is an old copy, or one of two
     ├── TablesOfAnotherRun    the tables were filled from another checkpoint
     ├── EvolutionStopped      the schema changed and the settings say `fail`
     ├── PolicyStopped         a record or a change met a policy that says `fail`

@@ -167,7 +167,7 @@ def test_a_second_run_on_the_same_checkpoint_stops(kit: PipelineKit) -> None:
     kit.assert_clean()
 
 
-# A JVM for two sentences: another process is kept out in tests/ingest/checkpoint/test_lease.py, what the command line makes of
+# A JVM for two sentences: another process is kept out in tests/ingest/lease/test_folder_lock.py, what the command line makes of
 # such an error is in tests/cli/test_cli.py.
 @pytest.mark.heavy
 def test_a_second_run_of_another_process_stops(kit: PipelineKit) -> None:

@@ -1,4 +1,4 @@
-"""A level set aside is as it was afterwards, whoever spoke last; tests/producer_sim/test_registration.py does it to Apicurio."""
+"""A level set aside is as it was afterwards, whoever spoke last; tests/producer_sim/sending/test_registration.py does it to Apicurio."""
 
 from __future__ import annotations
 
