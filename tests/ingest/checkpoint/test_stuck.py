@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.ingest.pipelines import checkpoint
 
 from distributary.errors import CommitImpossible
-from distributary.ingest.checkpoint.stuck import StuckCommits
+from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 
 
 def test_a_stuck_batch_is_kept_with_its_newest_message_until_it_is_complete(tmp_path: Path) -> None:
@@ -31,3 +31,12 @@ def test_what_an_earlier_version_wrote_names_no_tables(tmp_path: Path) -> None:
     (here.folder / "stuck" / "7.json").write_text(json.dumps(earlier))
     (found,) = StuckCommits(here).read()
     assert (found.batch_id, found.tables, found.message) == (7, None, earlier["message"])
+
+
+def test_tables_are_skipped_for_their_batch_only_and_add_up(tmp_path: Path) -> None:
+    resolutions = Resolutions(checkpoint(tmp_path))
+    assert resolutions.skipped(3) == frozenset()
+    for table in ("b", "a", "b"):
+        resolutions.skip(3, table)
+    assert Resolutions(checkpoint(tmp_path)).skipped(3) == {"a", "b"}
+    assert resolutions.skipped(4) == frozenset()

@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,7 +16,7 @@ from tests.ingest.kafka_records import GENERATION
 
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.parquet import buffers as table_buffers
-from distributary.ingest.parquet.buffers import TableBuffers
+from distributary.ingest.parquet.buffers import SAMPLE_ROWS, Chunk, TableBuffers, dictionary_columns
 from distributary.ingest.parquet.data_file import owner
 
 NARROW = pa.schema([("n", pa.int64())])
@@ -134,3 +135,78 @@ def test_any_sequence_of_rows_growth_and_spills_keeps_every_row_in_order(
         held.close()
         assert {table: read(Path(folder), held, table) for table in sent} == sent
         assert sum(file.rows for file in held.files) == number
+
+
+FOLDERS = ["zero", "one", "two"]
+WHOLE = pa.schema([("n", pa.int64()), ("text", pa.string())])
+PART = WHOLE.remove(1)
+ADDS = st.lists(st.tuples(st.booleans(), st.lists(st.integers(0, 2), max_size=6)), max_size=12)
+
+
+@given(ADDS, st.sampled_from([0, 50, 200, 10**6]), st.sampled_from([0, 100, 10**6]))
+@settings(max_examples=examples(25), deadline=None)
+def test_each_tables_rows_of_one_schema_keep_their_order_and_none_is_lost(
+    adds: list[tuple[bool, list[int]]], chunk_limit: int, limit: int
+) -> None:
+    with TemporaryDirectory() as root:
+        buffers = TableBuffers(root, GENERATION, 0, limit, lambda folder: Layout(WHOLE))
+        chunk = Chunk(buffers, FOLDERS, chunk_limit)
+        sent: dict[tuple[str, bool], list[int]] = {}
+        number = 0
+        for whole, codes in adds:
+            numbers = list(range(number, number + len(codes)))
+            number += len(codes)
+            for n, code in zip(numbers, codes, strict=True):
+                sent.setdefault((FOLDERS[code], whole), []).append(n)
+            rows = [{"n": n, "text": f"t{n}"} for n in numbers]
+            chunk.add(
+                pa.RecordBatch.from_pylist(rows, WHOLE if whole else PART), np.array(codes, dtype=np.int32)
+            )
+        chunk.flush()
+        buffers.close()
+        found: dict[tuple[str, bool], list[int]] = {}
+        for file in buffers.files:
+            rows_in_file = pq.ParquetFile(Path(root, file.table, file.name)).read().to_pylist()
+            assert file.rows == len(rows_in_file)
+            for row in rows_in_file:
+                assert row["text"] in (None, f"t{row['n']}")
+                found.setdefault((file.table, row["text"] is not None), []).append(row["n"])
+        assert found == sent
+
+
+ROWS = pa.table(
+    {
+        "id": pa.array(range(5_000), pa.int64()),
+        "game": ["chess", "go"] * 2_500,
+        "on": [True, False] * 2_500,
+        "place": [{"x": float(i), "y": 1.0} for i in range(5_000)],
+        "tags": [["a", "b"]] * 5_000,
+        "bag": pa.array([[("gold", i)] for i in range(5_000)], pa.map_(pa.string(), pa.int64())),
+        "none": pa.nulls(5_000, pa.string()),
+    }
+)
+
+
+def test_columns_whose_values_repeat_get_a_dictionary() -> None:
+    assert dictionary_columns(ROWS) == ["game", "place.y", "tags.list.element", "bag.key_value.key", "none"]
+
+
+def test_the_paths_are_those_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    pq.write_table(ROWS, path, use_dictionary=dictionary_columns(ROWS))
+    group = pq.read_metadata(path).row_group(0)
+    columns = [group.column(place) for place in range(group.num_columns)]
+    encoded = [column.path_in_schema for column in columns if "RLE_DICTIONARY" in column.encodings]
+    assert encoded == dictionary_columns(ROWS)
+
+
+def test_no_rows_and_one_part_of_a_longer_table_can_be_looked_at() -> None:
+    assert "id" in dictionary_columns(ROWS.slice(0, 0))
+    assert dictionary_columns(pa.concat_tables([ROWS.slice(100, 7), ROWS])) == dictionary_columns(ROWS)
+    assert ROWS.num_rows > SAMPLE_ROWS
+
+
+def test_of_a_maps_keys_no_more_than_the_samples_are_looked_at() -> None:
+    names = ["gold"] * SAMPLE_ROWS + [f"name{n}" for n in range(3 * SAMPLE_ROWS)]
+    rows = pa.table({"bag": pa.array([[(name, 1)] for name in names], pa.map_(pa.string(), pa.int64()))})
+    assert dictionary_columns(rows) == ["bag.key_value.key", "bag.key_value.value"]

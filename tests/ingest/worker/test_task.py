@@ -1,8 +1,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
-from distributary.ingest.worker.task import tally
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.ingest.kafka_records import batch, numbered
+
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.worker import task
+from distributary.ingest.worker.task import AsideFiles, tally
 
 
 def test_names_are_counted() -> None:
@@ -20,3 +28,45 @@ def test_what_comes_often_is_kept_however_late_it_comes() -> None:
     tally(counts, range(200_000, 240_000), [1] * 40_000)
     assert len(counts) <= 20_000
     assert counts.most_common(1) == [(-1, 50)]
+
+
+def test_records_are_kept_as_they_came(tmp_path: Path) -> None:
+    first, second = batch(numbered([b"a", None])), batch(numbered([b"\xff"]))
+    aside = AsideFiles(str(tmp_path / "7"))
+    aside.add(first)
+    aside.add(second)
+    (name,) = aside.close()
+    assert pq.read_table(tmp_path / "7" / name).to_pylist() == [*first.to_pylist(), *second.to_pylist()]
+
+
+def test_where_nothing_is_set_aside_nothing_is_made(tmp_path: Path) -> None:
+    assert AsideFiles(str(tmp_path / "7")).close() == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tasks_that_share_the_folder_do_not_meet(tmp_path: Path) -> None:
+    files = [AsideFiles(str(tmp_path)) for _ in range(2)]
+    for file in files:
+        file.add(batch(numbered([b"a"])))
+    assert len({name for file in files for name in file.close()}) == 2
+
+
+def test_a_long_row_of_records_is_cut_into_files_that_fit_into_memory(
+    place: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task, "_ASIDE_BYTES", 1_000)
+    files, sent = AsideFiles(place.below("7")), [batch(numbered([b"x" * 700, bytes([n])])) for n in range(9)]
+    for records in sent:
+        files.add(records)
+    names = files.close()
+    assert len(names) > 1
+    assert names == files.close()
+    read = [pq.read_table(pa.BufferReader(place.read(f"7/{name}"))) for name in names]
+    assert pa.concat_tables(read).to_pylist() == pa.Table.from_batches(sent).to_pylist()
+
+
+def test_what_is_given_up_leaves_nothing(place: Files) -> None:
+    files = AsideFiles(place.below("7"))
+    files.add(batch(numbered([b"a"])))
+    files.abandon()
+    assert list(place.list("7")) == []
