@@ -72,8 +72,8 @@ class NativeCommits:
         checks included. Raises CommitImpossible where repeating can never help, TableAhead where another log has filled the table.
         """
         for _ in range(_ATTEMPTS):
-            seen = self._checked(one)
-            if one.is_in(seen.transaction(one.app_id), seen.state.version):
+            seen, newest = self._newest(one.place, self._checked(one), one.app_id)
+            if one.is_in(newest, seen.state.version):
                 return False
             _require_fit(seen.state, one)
             if put_entry(one.place, seen.state.version + 1, _actions(one)):
@@ -90,8 +90,9 @@ class NativeCommits:
 
     def newest(self, table: At, app_id: str) -> int | None:
         """The newest transaction of an application in the table; None without any, and without a table. Raises DeltaError."""
+        place = files_at(table)
         try:
-            return self._look(files_at(table)).transaction(app_id)
+            return self._newest(place, self._look(place), app_id)[1]
         except TableNotFoundError:
             return None
 
@@ -113,6 +114,15 @@ class NativeCommits:
     def forget(self, table: At) -> None:
         """Take note that a table is not what it was."""
         self._seen.pop(files_at(table).url, None)
+
+    def _newest(self, place: Files, seen: _Seen, app_id: str) -> tuple[_Seen, int | None]:
+        """The newest transaction of an application, and the table at the version that this is said of."""
+        try:
+            return seen, seen.transaction(app_id)
+        except DeltaError:
+            # A handle reads when it is asked, by keys that may have ended since it was opened, and by entries that may be gone.
+            seen = self._seen[place.url] = _look_at(place)
+            return seen, seen.transaction(app_id)
 
     def _look(self, place: Files, *, newest: bool = True) -> _Seen:
         seen = self._seen.get(place.url)

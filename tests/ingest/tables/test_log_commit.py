@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import CommitProperties, DeltaTable, Field, Transaction
+from deltalake.exceptions import DeltaError
 from deltalake.schema import PrimitiveType
 from tests.ingest.commits import by_log
 
@@ -100,6 +101,30 @@ def test_whether_a_batch_is_in_is_told_by_its_own_commit_behind_those_of_others(
     DeltaTable(table).create_checkpoint()
     (table / "_delta_log" / f"{1:020d}.json").unlink()
     assert not by_log(NativeCommits(), table, [], SCHEMA, "app", 7, of(0, 8), 3)
+
+
+def test_a_table_that_was_opened_by_keys_that_have_ended_since_is_opened_again(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits, early = NativeCommits(), list[object]()
+    asked = DeltaTable.transaction_version
+
+    def ask(handle: DeltaTable, app_id: str) -> int | None:
+        if any(handle is one for one in early):
+            raise DeltaError("the token has expired")
+        return asked(handle, app_id)
+
+    monkeypatch.setattr(DeltaTable, "transaction_version", ask)
+
+    def opened_long_ago() -> None:
+        commits.forget(table)
+        commits.state(table)
+        early.append(commits._seen[str(table)].handle)
+
+    opened_long_ago()
+    assert by_log(commits, table, [written(table)], SCHEMA, "app", 1, {})
+    opened_long_ago()
+    assert commits.newest(table, "app") == 1
 
 
 def test_a_later_batch_and_another_app_go_on(table: Path) -> None:
