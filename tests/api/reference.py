@@ -17,6 +17,7 @@ from typing import Any
 
 from distributary import functions
 from distributary.api import PLACES, PUBLIC
+from distributary.values import Group
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/reference/python-api.md"
 
@@ -89,7 +90,8 @@ def members(cls: type) -> Iterator[list[str]]:
     for name, member in vars(cls).items():
         function = getattr(member, "__func__", member)
         said = inspect.getdoc(member)
-        if name.startswith("_") or not said or is_foreign(cls, function):
+        # What every group of settings has is for the groups.
+        if name.startswith("_") or not said or is_foreign(cls, function) or name in vars(Group):
             continue
         if isinstance(member, property):
             yield [f"**`{name}`**: {rendered(said)}"]
