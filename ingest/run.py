@@ -24,6 +24,7 @@ from distributary.ingest.schemas.mixed import MixedSchemas
 from distributary.ingest.session import pipeline_session
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.spark.jvm import jvm_needed
+from distributary.ingest.storage.opening import open_files
 from distributary.ingest.supervisor import Outcome, Supervisor
 from distributary.registry.base import SchemaRegistry
 from distributary.registry.confluent.registry import ConfluentRegistry
@@ -82,10 +83,7 @@ def schemas_of(
     codec = load_codec(settings.decode.format)
     if codec.registered:
         with ConfluentRegistry(settings.registry) as registry:
-            cache = settings.registry.cache
-            known = (
-                registry if cache is None else DiskCache(registry, cache, str(settings.registry.url), tell)
-            )
+            known = _kept(registry, settings, tell)
             if codec.capabilities.growing is None:
                 yield known
                 return
@@ -100,6 +98,14 @@ def schemas_of(
     elif location.latest() is None:
         location.register(location.subject, infer(topics, settings.decode, kafka).text)
     yield location
+
+
+def _kept(registry: SchemaRegistry, settings: Settings, tell: Callable[[Notice], None]) -> SchemaRegistry:
+    """The registry with its answers kept, where the settings say so."""
+    cache = settings.registry.cache
+    if cache is None:
+        return registry
+    return DiskCache(registry, open_files(cache, settings.storage), str(settings.registry.url), tell)
 
 
 def _location(settings: Settings) -> SchemaLocation:

@@ -19,7 +19,6 @@ from distributary.values import (
     EmptyIsNone,
     Group,
     Name,
-    OptionalFolder,
     PositiveSeconds,
     Seconds,
     Wrong,
@@ -70,8 +69,8 @@ class Registry(RegistryAccess):
 
     subjects: tuple[Name, ...] = ()
     """The subjects whose versions are watched; by default `<topic>-value` of each topic."""
-    cache: OptionalFolder = None
-    """A folder in which every answer is kept, so that pipelines start and run while the registry is down; several may share it."""
+    cache: OptionalPlace = None
+    """Where every answer is kept, so that pipelines start and run while the registry is down; several may share it. A path, or a URL as for `sink.root`."""
     max_unknown_ids: Annotated[int, Field(ge=0)] = 100
     """How many distinct unknown ids are asked for in one batch; records with further ones go to quarantine."""
 

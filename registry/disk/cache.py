@@ -21,7 +21,7 @@ from distributary.registry.base import (
     SchemaType,
     SubjectVersion,
 )
-from distributary.registry.disk.folder import SchemaFolder
+from distributary.registry.disk.folder import KeptFiles, SchemaFolder
 from distributary.registry.same_schema import same_schema
 
 # How many kept schemas are held against the registry when it first answers: the lowest ids, since a registry that
@@ -58,12 +58,13 @@ class DiskCache:
     def __init__(
         self,
         inner: SchemaRegistry,
-        folder: Path,
+        folder: Path | KeptFiles,
         identity: str,
         tell: Callable[[Notice], None] = to_log,
         ask_again_seconds: float = 30.0,
     ) -> None:
-        """`identity` tells registries apart, such as by `registry.url`: each has its own part of the folder.
+        """`folder` may be a place in an object store. `identity` tells registries apart, such as by `registry.url`: each has its own
+        part of the folder.
 
         Once the registry did not answer, what is kept is given at once for `ask_again_seconds`.
         """
@@ -77,9 +78,9 @@ class DiskCache:
         self._seen: set[tuple[SchemaRef, str | None]] = set()
 
     @property
-    def folder(self) -> Path:
-        """Where this registry's answers are kept: delete it to forget them."""
-        return self._folder.path
+    def folder(self) -> str:
+        """Where this registry's answers are kept, a path or a URL: delete it to forget them."""
+        return self._folder.url
 
     @property
     def offline(self) -> bool:
@@ -140,7 +141,7 @@ class DiskCache:
             listed = self._inner.versions(subject, deleted)
         except SchemaNotFound:
             self._answered()
-            self._folder.drop_versions(subject)
+            self._write(lambda: self._folder.drop_versions(subject))
             raise
         self._answered()
         # The deleted ones are kept as last seen: they are asked for rarely, and cost a call more.
@@ -181,7 +182,7 @@ class DiskCache:
         raise RegistryChanged(
             f"the registry {self._identity} now gives another schema for {ref!r} than it did before: it was emptied or "
             "replaced, so that its ids mean other schemas now. Records written before mean the schema that is kept in "
-            f"{self._folder.path}. Bring that registry back, or delete this folder if none of those records are to "
+            f"{self._folder.url}. Bring that registry back, or delete this folder if none of those records are to "
             "be read any more"
         )
 
@@ -197,10 +198,11 @@ class DiskCache:
             self._check_some()
 
     def _check_some(self) -> None:
-        refs = tuple(islice(self._folder.refs(), CHECKED))
         try:
+            refs = tuple(islice(self._folder.refs(), CHECKED))
             answers = self._inner.by_refs(refs)
-        except RegistryUnavailable:
+        except (RegistryUnavailable, OSError):
+            # The registry, or the store that its answers are kept in.
             self._met = False
             return
         try:
@@ -224,7 +226,7 @@ class DiskCache:
             self._tell(
                 Notice(
                     "offline",
-                    f"{error}; going on with the schemas and versions kept in {self._folder.path}, "
+                    f"{error}; going on with the schemas and versions kept in {self._folder.url}, "
                     "newer ones are not seen until it answers",
                 )
             )
@@ -238,7 +240,7 @@ class DiskCache:
                 Notice(
                     "forgotten",
                     f"the registry {self._identity} no longer knows schema {ref!r}, which was deleted there or lost; "
-                    f"going on with what is kept in {self._folder.path}",
+                    f"going on with what is kept in {self._folder.url}",
                 )
             )
 

@@ -5,16 +5,41 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from distributary.errors import SetupError
-from distributary.files import replace
+from distributary.files import is_temporary, replace
 from distributary.registry.base import Schema, SchemaRef, SubjectVersion, schema_ref
 from distributary.registry.disk.schema_file import from_document, sealed, to_document, unsealed
 
 _PLAIN_NAME = re.compile(r"[a-zA-Z0-9.-]{1,60}")
+
+
+class KeptFiles(Protocol):
+    """What a place for files has to answer to keep a registry's answers: a folder, or an object store's."""
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        ...
+
+    def read(self, path: str) -> bytes:
+        """The file's content. Raises FileNotFoundError, and other OSErrors."""
+        ...
+
+    def put(self, path: str, data: bytes) -> None:
+        """Put a file here, whole, in the place of what may be there. Raises OSError."""
+        ...
+
+    def names(self, folder: str = "") -> Iterable[str]:
+        """The names of the files right in a folder, in order."""
+        ...
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete files; nothing happens to those that are not there."""
+        ...
 
 
 class SchemaFolder:
@@ -24,16 +49,23 @@ class SchemaFolder:
     that was cut off or edited counts as not there.
     """
 
-    def __init__(self, root: Path, identity: str) -> None:
-        self.path = root / _digest(identity)
+    def __init__(self, root: Path | KeptFiles, identity: str) -> None:
+        """Raises SetupError where nothing can be written."""
+        self._files: KeptFiles = _Folder(root) if isinstance(root, Path) else root
+        self._own = _digest(identity)
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            if not (self.path / "registry.json").exists():
+            if self._read("registry.json") is None:
                 self._write("registry.json", {"registry": identity})
         except OSError as error:
             raise SetupError(
-                f"the registry's answers cannot be kept in {root}: {error.strerror}; name a folder that can be written"
+                f"the registry's answers cannot be kept in {self._files.url}: {error.strerror or error}; name a folder, or a place in "
+                "a store, that can be written"
             ) from error
+
+    @property
+    def url(self) -> str:
+        """Where it is: a path or a URL."""
+        return f"{self._files.url}/{self._own}"
 
     def schema(self, ref: SchemaRef, subject: str | None = None) -> Schema | None:
         """The schema kept for an id or GUID, None where there is none."""
@@ -48,7 +80,7 @@ class SchemaFolder:
 
     def refs(self) -> Iterator[SchemaRef]:
         """The ids and GUIDs that schemas are kept for in the default context, lowest ids first."""
-        kept = [self._read(path.name) for path in sorted(self.path.glob("schema-*.json"))]
+        kept = [self._read(name) for name in self._files.names(self._own) if name.startswith("schema-")]
         found = [schema_ref(one["ref"]) for one in kept if one is not None and one.get("subject") is None]
         yield from sorted(ref for ref in found if isinstance(ref, int))
         yield from (ref for ref in found if not isinstance(ref, int))
@@ -68,16 +100,48 @@ class SchemaFolder:
 
     def drop_versions(self, subject: str) -> None:
         """Forget a subject's versions; nothing happens where none are kept."""
-        (self.path / _versions_name(subject)).unlink(missing_ok=True)
+        self._files.delete([self._path(_versions_name(subject))])
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:
-            return unsealed((self.path / name).read_bytes())
+            return unsealed(self._files.read(self._path(name)))
         except (OSError, ValueError):
             return None
 
     def _write(self, name: str, content: Mapping[str, Any]) -> None:
-        replace(self.path / name, sealed(content))
+        self._files.put(self._path(name), sealed(content))
+
+    def _path(self, name: str) -> str:
+        return f"{self._own}/{name}"
+
+
+class _Folder:
+    """`KeptFiles` in a folder of this machine."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    @property
+    def url(self) -> str:
+        return str(self._root)
+
+    def read(self, path: str) -> bytes:
+        return (self._root / path).read_bytes()
+
+    def put(self, path: str, data: bytes) -> None:
+        replace(self._root / path, data)
+
+    def names(self, folder: str = "") -> Iterable[str]:
+        there = self._root / folder
+        return (
+            sorted(file.name for file in there.iterdir() if not is_temporary(file.name))
+            if there.is_dir()
+            else []
+        )
+
+    def delete(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            (self._root / path).unlink(missing_ok=True)
 
 
 def _schema_in(document: Mapping[str, Any]) -> Schema | None:

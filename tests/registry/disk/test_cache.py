@@ -212,7 +212,7 @@ def test_a_disk_that_takes_no_more_is_said_and_stops_nothing(
     known = origin.register("s", A, "AVRO")
     cache = start(origin)
     shutil.rmtree(cache.folder)
-    cache.folder.touch()  # where a folder should be, so that nothing can be written
+    Path(cache.folder).touch()  # where a folder should be, so that nothing can be written
     assert cache.by_ref(known).text == A
     assert cache.versions("s")[0].id == known
     assert kinds(told) == ["not_kept", "not_kept"]

@@ -61,7 +61,7 @@ def test_refs_are_listed_lowest_ids_first_and_only_of_the_default_context(tmp_pa
     for ref, subject in ((10, None), (9, None), (8, ":.c:s"), (Guid("../x"), None)):
         folder.keep_schema(ref, subject, SCHEMA)
     assert list(folder.refs()) == [9, 10, "../x"]
-    assert {path.parent for path in tmp_path.rglob("*.json")} == {folder.path}
+    assert {path.parent for path in tmp_path.rglob("*.json")} == {Path(folder.url)}
 
 
 def test_versions_are_kept_replaced_and_dropped(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_versions_are_kept_replaced_and_dropped(tmp_path: Path) -> None:
 def test_a_damaged_file_counts_as_not_there(damage: object, tmp_path: Path) -> None:
     folder = SchemaFolder(tmp_path, "r")
     folder.keep_schema(7, None, SCHEMA)
-    file = folder.path / "schema-id-7.json"
+    file = Path(folder.url) / "schema-id-7.json"
     data = file.read_bytes()
     file.write_bytes(damage(data))  # type: ignore[operator]
     assert file.read_bytes() != data
@@ -109,7 +109,7 @@ def test_many_writers_leave_one_whole_file_and_nothing_else(tmp_path: Path) -> N
 
     with ThreadPoolExecutor(8) as pool:
         assert set(map(repr, pool.map(write_and_read, range(50)))) == {repr(SCHEMA)}
-    assert {path.name for path in folder.path.iterdir()} == {"registry.json", "schema-id-7.json"}
+    assert {path.name for path in Path(folder.url).iterdir()} == {"registry.json", "schema-id-7.json"}
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
