@@ -90,7 +90,7 @@ def _facts(setting: dict[str, Any], required: bool) -> str:
     if "default" not in setting:
         return f"Type: {_kind(setting)}."
     default = setting["default"]
-    told = "No default." if default is None else f"Default: `{json.dumps(default)}`."
+    told = "Optional." if default is None else f"Default: `{json.dumps(default)}`."
     return f"Type: {_kind(setting)}. {told}"
 
 
