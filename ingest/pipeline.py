@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -45,7 +46,7 @@ from distributary.ingest.handover import Heritage
 from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.kafka.records import record_headers
-from distributary.ingest.kafka.source import TopicReader, complete, warm_up
+from distributary.ingest.kafka.source import TopicReader, complete, gone, require_there, warm_up
 from distributary.ingest.lease.holding import held
 from distributary.ingest.pins import Decoding, WorkerRules
 from distributary.ingest.progress import Progress
@@ -65,6 +66,8 @@ from distributary.ingest.storage.probe import require_usable
 from distributary.ingest.tables.known_tables import TableBook
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.registry.base import SchemaRegistry
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -130,6 +133,7 @@ class Pipeline:
         """The streaming query, started where the log ends; `process` is called with each batch."""
         self._require_same_topics()
         start = complete(self.run.log.so_far.ends, self.kafka.partitions())
+        require_there(start, self.kafka.earliest_offsets())
         records = self.topics.stream(self.settings.limits.batch_rows, start)
         trigger = self.settings.trigger
         writer = (
@@ -268,9 +272,16 @@ def _begun(
 
 
 def going_on(planned: Positions, earliest: Positions) -> Standing:
-    """The beginning of a log that goes on from these positions; what they tell of no partition is read from its beginning."""
+    """The beginning of a log that goes on from these positions; what they tell of no partition is read from its beginning.
+
+    So is one whose records are gone from there. That was told before, as a run that meets it stops.
+    """
+    for sentence in gone(planned, earliest):
+        _log.warning("%s; the new checkpoint goes on with those that are there", sentence)
     ends = {
-        topic: {number: planned.get(topic, {}).get(number, first) for number, first in numbers.items()}
+        topic: {
+            number: max(planned.get(topic, {}).get(number, first), first) for number, first in numbers.items()
+        }
         for topic, numbers in earliest.items()
     }
     return Standing(ends=ends, left={topic: planned[topic] for topic in planned if topic not in earliest})

@@ -10,6 +10,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from distributary.errors import CheckpointMismatch
 from distributary.ingest.kafka.client import Complaints
 from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.java import FORBIDDEN
@@ -88,6 +89,25 @@ def complete(positions: Positions, partitions: Mapping[str, Sequence[int]]) -> P
         topic: {number: positions.get(topic, {}).get(number, 0) for number in numbers}
         for topic, numbers in partitions.items()
     }
+
+
+def gone(positions: Positions, earliest: Positions) -> list[str]:
+    """The partitions whose next records are not there any more, in words; `earliest` is the first offset still there of each."""
+    return [
+        f"Kafka has no more of {topic}/{number} from offset {position} to before {earliest[topic][number]}, of which nothing was read"
+        for topic, numbers in sorted(positions.items())
+        for number, position in sorted(numbers.items())
+        if position < earliest.get(topic, {}).get(number, 0)
+    ]
+
+
+def require_there(positions: Positions, earliest: Positions) -> None:
+    """Raises CheckpointMismatch where records that come next are gone, as by the topic's retention: no reader gets past that."""
+    if found := gone(positions, earliest):
+        raise CheckpointMismatch(
+            f"{'; '.join(found)}: retention took these records, or somebody deleted them, and they are lost. To go on with those that "
+            "are there, give this pipeline a new checkpoint with `start: from_tables`"
+        )
 
 
 def warm_up(topics: TopicReader, cluster: KafkaCluster) -> None:

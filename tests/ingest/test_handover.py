@@ -297,3 +297,12 @@ def test_a_topic_that_was_left_for_a_while_is_gone_on_with(tmp_path: Path, anew:
     third, ends = taken_over(tmp_path, "third", "from_tables", world=now)
     assert third.start.left == {}
     assert ends == {TOPIC: {0: 2}, **({} if anew else {"more": {0: 7}})}
+
+
+def test_of_records_that_are_gone_before_they_were_read_a_new_log_reads_the_rest_and_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    begins = going_on({TOPIC: {0: 5, 1: 5}}, {TOPIC: {0: 5, 1: 8, 2: 3}})
+    assert begins == Standing(ends={TOPIC: {0: 5, 1: 8, 2: 3}})
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert warning.startswith(f"Kafka has no more of {TOPIC}/1 from offset 5 to before 8")

@@ -6,9 +6,13 @@ import shutil
 import signal
 
 import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from tests.ingest.e2e.handmade import column, registered
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
-from distributary.errors import TablesOfAnotherRun
+from distributary.errors import CheckpointMismatch, TablesOfAnotherRun
 from distributary.ingest.checkpoint.generation import read_generation
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
@@ -152,3 +156,44 @@ def test_from_tables_twice(kit: PipelineKit) -> None:
     send(kit, 2)
     kit.run()
     kit.assert_clean()
+
+
+# That it is told, and where a new log begins then, is in `make test` too: test_source.py, test_handover.py.
+@pytest.mark.heavy
+def test_records_that_retention_took_stop_the_run_by_name_and_a_new_checkpoint_reads_the_rest(
+    kit: PipelineKit, admin: AdminClient
+) -> None:
+    schema = registered(kit)
+    for levels in ((1, 2), (3, 4, 5)):
+        kit.send([schema.value(game="golf", level=level) for level in levels])
+        if 1 in levels:
+            kit.run()
+    (deleted,) = admin.delete_records([TopicPartition(kit.topic, 0, 3)]).values()
+    deleted.result(30)
+    with pytest.raises(CheckpointMismatch, match=rf"no more of {kit.topic}/0 from offset 2 to before 3"):
+        kit.run()
+    kit.configured(checkpoint="./checkpoints/second", start="from_tables")
+    kit.run()
+    assert column(kit, "golf", "level") == [1, 2, 4, 5]
+
+
+# How far each topic was read is in `make test` too: test_handover.py.
+@pytest.mark.heavy
+def test_a_topic_that_is_put_back_goes_on_where_it_was_left(kit: PipelineKit, admin: AdminClient) -> None:
+    schema, more = registered(kit), f"{kit.topic}-more"
+    admin.create_topics([NewTopic(more, num_partitions=1)])[more].result(30)
+    for place, topics in (
+        ("first", [kit.topic, more]),
+        ("second", [kit.topic]),
+        ("third", [kit.topic, more]),
+    ):
+        producer = Producer({"bootstrap.servers": kit.bootstrap_servers, "acks": "all"})
+        for topic in (kit.topic, more):
+            producer.produce(topic, value=schema.value(game="golf"), partition=0)
+        assert producer.flush(30) == 0
+        kit.configured(source={"topics": topics}, checkpoint=f"./checkpoints/{place}", start="from_tables")
+        kit.run()
+    rows = kit.rows(kit.folder_of("golf")).select(["kafka_topic", "kafka_offset"]).to_pylist()
+    assert sorted(tuple(row.values()) for row in rows) == [
+        (topic, offset) for topic in (kit.topic, more) for offset in range(3)
+    ]

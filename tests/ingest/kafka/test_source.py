@@ -11,10 +11,11 @@ from confluent_kafka.cimpl import NewPartitions
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
+from distributary.errors import CheckpointMismatch
 from distributary.ingest.checkpoint.spark_files import SparkFiles, batch_offsets
 from distributary.ingest.kafka.connection import connect
 from distributary.ingest.kafka.offsets import Offsets, Positions
-from distributary.ingest.kafka.source import TopicReader, complete, warm_up
+from distributary.ingest.kafka.source import TopicReader, complete, require_there, warm_up
 from distributary.ingest.settings.model import Settings
 from distributary.producer_sim.stack.local import LocalStack
 
@@ -66,6 +67,16 @@ def run(
     )
     assert query.awaitTermination(200), "it did not reach the end in time"
     return batches
+
+
+def test_records_that_are_gone_before_they_were_read_are_told_of_with_what_to_do() -> None:
+    read = {"a": {0: 7, 1: 5}, "left": {0: 1}}
+    require_there(read, {"a": {0: 7, 1: 0, 2: 9}})
+    with pytest.raises(
+        CheckpointMismatch,
+        match=r"Kafka has no more of a/1 from offset 5 to before 6, .*`start: from_tables`",
+    ):
+        require_there(read, {"a": {0: 7, 1: 6}})
 
 
 WORDS = [f"w{number:02}" for number in range(50)]
