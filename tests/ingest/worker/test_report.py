@@ -48,6 +48,7 @@ FULL: dict[str, Any] = {
     "written": [written("t", A)],
     "growths": [Growth("t", (1, (0,)), 1, PLACE)],
     "wishes": [Wish("t", "T", (1, (0,)), Layout(A))],
+    "requests": 1,
     "aside": ["x"],
     "waiting": 1,
     "records": Counter({("guid", ()): 1}),
