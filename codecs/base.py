@@ -1,7 +1,8 @@
 """The seam between bytes and tables: what a codec does, and how one is found by name.
 
 A codec never reads Kafka, never writes Delta and never calls a registry. Adding a format is one new folder here
-and one line in `BUILT_IN`, or an entry point of the group `distributary.codecs` in another package.
+and one line in `BUILT_IN`, with one more in `CODECS` where registries have a type for it; or, in another package, an entry
+point of the group `distributary.codecs`.
 
 `Codec` is what every format does. What only some do is in its `capabilities`; who cannot go on without one of them asks by
 the functions at the end (`resolving`, `picking` and so on), which say so of a codec that lacks it.

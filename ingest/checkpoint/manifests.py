@@ -1,4 +1,4 @@
-"""The manifests of a checkpoint: each stands in the log, in the entry of its batch."""
+"""The manifests of a checkpoint, read: each stands in the log, in the entry of its batch, where `commit_log/writing.py` puts it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """What is wrong with a settings file, held against the model of all settings: each with its place, its key and a remedy.
 
-Of a key that no setting has it is told which one was probably meant.
+Of a key that no setting has it is told which one was probably meant. What does not go together is told by the groups
+themselves: `wrong()` in `groups.py` and, across groups, in `model.py`.
 """
 
 from __future__ import annotations
