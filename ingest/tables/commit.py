@@ -12,6 +12,7 @@ from distributary.errors import CommitImpossible
 from distributary.ingest.spark.error_classes import named
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.spark_commit import commit_by_writer
+from distributary.ingest.tables.state_by_spark import path_for_spark
 from distributary.ingest.tables.transaction import TableCommit
 from distributary.values import without_logins
 
@@ -55,7 +56,9 @@ class _Worker:
         self._spark, self._native, self._own = spark, native, threading.local()
 
     def commit(self, one: TableCommit) -> bool:
-        return self._native.commit(one) if one.native else commit_by_writer(self._session(one), one)
+        if one.native or _is_spark_kept_out(one):
+            return self._native.commit(one)
+        return commit_by_writer(self._session(one), one)
 
     def _session(self, one: TableCommit) -> SparkSession:
         if self._spark is None:
@@ -66,6 +69,15 @@ class _Worker:
             self._own.spark = self._spark.newSession()
         session: SparkSession = self._own.spark
         return session
+
+
+def _is_spark_kept_out(one: TableCommit) -> bool:
+    """Whether Spark's writer may never write to a table: it was altered since its files were begun, and either takes them as it is by now or is told of."""
+    try:
+        path_for_spark(one.place)
+    except CommitImpossible:
+        return True
+    return False
 
 
 def _note(
@@ -87,6 +99,9 @@ def _note(
             commit.batch_id,
             named(error) or without_logins(str(error)),
         )
+        if isinstance(error, CommitImpossible):
+            # What keeps Spark from any table does not know of which one it was asked.
+            error.tables = error.tables or (commit.table,)
         errors.append(error)
     else:
         raise error

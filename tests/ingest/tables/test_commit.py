@@ -3,15 +3,19 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
 from distributary.errors import CommitImpossible
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.storage.opening import files_at
+from distributary.ingest.tables import commit
 from distributary.ingest.tables.change import create
 from distributary.ingest.tables.commit import commit_tables
 from distributary.ingest.tables.transaction import TableCommit, Transaction
@@ -61,6 +65,19 @@ def test_what_can_never_succeed_is_told_before_what_may(tmp_path: Path) -> None:
         commit_tables(None, [transient, one(tmp_path, "gone", made=False)], 1)
     with pytest.raises(ValueError, match="no Spark session"):
         commit_tables(None, [transient], 1)
+
+
+def test_a_table_that_spark_cannot_write_to_is_named_for_whoever_decides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> bool:
+        raise CommitImpossible("this session has no Delta")
+
+    monkeypatch.setattr(commit, "commit_by_writer", refuse)
+    session = cast("SparkSession", SimpleNamespace(newSession=lambda: None))
+    with pytest.raises(CommitImpossible, match="no Delta") as caught:
+        commit_tables(session, [replace(one(tmp_path, "t"), native=False)], 1)
+    assert caught.value.tables == ("t",)
 
 
 def test_an_error_of_the_callback_ends_the_work_and_a_repeat_finishes_it(tmp_path: Path) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
 import pytest
-from tests.ingest.commits import by_log
+from tests.ingest.commits import by_log, table_commit
 from tests.ingest.kafka_records import GENERATION
 from tests.ingest.tables.test_ledger import batch_row, change_row
 
@@ -24,6 +25,7 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables import ledger, log_commit
 from distributary.ingest.tables.change import PlannedChange, TableChanger, create, evolve
+from distributary.ingest.tables.commit import commit_tables
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.known_tables import ENTITY_PROPERTY, TableBook
 from distributary.ingest.tables.log_commit import NativeCommits
@@ -230,6 +232,22 @@ def test_a_table_for_spark_s_writer_is_refused_in_s3_before_anything_is_read(in_
         book.pinned({"golf": "t"})
     found, refused = book.readable({"golf": "t"})
     assert (found, list(refused)) == ({}, ["t"])
+
+
+def test_a_table_in_s3_that_got_a_constraint_during_a_batch_waits_until_that_is_taken_away(
+    in_s3: Files,
+) -> None:
+    """The batch was decided as one for Spark's writer, which never gets there."""
+    constrained(in_s3)
+    one = replace(table_commit(in_s3.below("t"), [written(in_s3, "t", 1)], A, "app", 0), native=False)
+    with pytest.raises(
+        CommitImpossible, match=r"does not take files as they are any more.*constraint"
+    ) as waits:
+        commit_tables(NO_SPARK, [one], 1)
+    assert waits.value.tables == ("t",)
+    opened(in_s3.below("t")).alter.drop_constraint("positive")
+    assert commit_tables(NO_SPARK, [one], 1) == {"t": True}
+    assert commit_tables(NO_SPARK, [one], 1) == {"t": False}
 
 
 def test_a_table_for_spark_s_writer_is_welcome_in_a_folder(tmp_path: Path) -> None:
