@@ -20,7 +20,7 @@ from distributary.ingest.columns.differences import differences
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables.handle import opened
-from distributary.ingest.tables.log import append_actions, entry_info, put_entry
+from distributary.ingest.tables.log import append_actions, entry, entry_info, put_entry
 from distributary.ingest.tables.state import TableState, state_of
 from distributary.ingest.tables.transaction import TableCommit
 from distributary.values import without_logins
@@ -32,6 +32,12 @@ _ATTEMPTS = 20
 # How long what another machine was asked for is taken for granted between commits, which ask anew: a thousand tables
 # take seconds to be asked for.
 TRUSTED_SECONDS = 60.0
+
+# So many commits of others are read one by one; behind more of them a table is opened again.
+_MOST_CAUGHT_UP = 20
+
+# The actions that make another table of it.
+_CHANGES = {"metaData", "protocol"}
 
 # Delta's own default where a table does not say.
 _CHECKPOINT_INTERVAL = 100
@@ -52,7 +58,7 @@ class _Seen:
         return place.remote and time.monotonic() - self.at < TRUSTED_SECONDS
 
     def transaction(self, app_id: str) -> int | None:
-        """The newest version of an application's transactions: ours since we looked, else what was there."""
+        """The newest version of an application's transactions: one since we looked, else what was there."""
         known = self.own.get(app_id)
         if known is None and self.handle is not None:
             return self.handle.transaction_version(app_id)
@@ -79,7 +85,7 @@ class NativeCommits:
             if put_entry(one.place, seen.state.version + 1, _actions(one)):
                 self._advance(seen, one)
                 return True
-            del self._seen[one.place.url]
+            self._look(one.place)
         raise PipelineError(
             f"table {one.place}, batch {one.batch_id}: {_ATTEMPTS} times another writer was first; it is tried again"
         )
@@ -126,7 +132,7 @@ class NativeCommits:
 
     def _look(self, place: Files, *, newest: bool = True) -> _Seen:
         seen = self._seen.get(place.url)
-        if seen is None or not (_is_newest(place, seen) if newest else _is_there(place, seen)):
+        if seen is None or not (_is_caught_up(place, seen) if newest else _is_there(place, seen)):
             seen = self._seen[place.url] = _look_at(place)
         return seen
 
@@ -175,6 +181,30 @@ def _is_newest(place: Files, seen: _Seen) -> bool:
     if newest:
         seen.at = time.monotonic()
     return newest
+
+
+def _is_caught_up(place: Files, seen: _Seen) -> bool:
+    """Whether what was seen is the newest version, now that what others appended since is taken note of.
+
+    Opening a table takes the longer the more files it has; of many pipelines that append to one ledger nobody would ever be first.
+    """
+    for _ in range(_MOST_CAUGHT_UP):
+        if _is_newest(place, seen):
+            return True
+        actions = _entry(place, seen.state.version + 1)
+        if not (_is_there(place, seen) and actions) or any(_CHANGES & action.keys() for action in actions):
+            return False
+        seen.own |= {one["txn"]["appId"]: one["txn"]["version"] for one in actions if "txn" in one}
+        seen.state = replace(seen.state, version=seen.state.version + 1)
+        seen.entry = _identity(place, seen.state.version)
+    return False
+
+
+def _entry(place: Files, version: int) -> list[dict[str, Any]]:
+    try:
+        return entry(place, version)
+    except FileNotFoundError:
+        return []
 
 
 def _is_there(place: Files, seen: _Seen) -> bool:

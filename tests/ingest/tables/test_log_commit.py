@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,6 +22,7 @@ from distributary.errors import CommitImpossible, TableAhead
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
+from distributary.ingest.tables import log_commit
 from distributary.ingest.tables.change import create
 from distributary.ingest.tables.log import append_actions, put_entry
 from distributary.ingest.tables.log_commit import NativeCommits
@@ -125,6 +126,29 @@ def test_a_table_that_was_opened_by_keys_that_have_ended_since_is_opened_again(
     assert by_log(commits, table, [written(table)], SCHEMA, "app", 1, {})
     opened_long_ago()
     assert commits.newest(table, "app") == 1
+
+
+def test_what_others_append_is_taken_note_of_without_opening_the_table_again(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opening one of many files takes so long that of several pipelines with one ledger somebody else would always be first."""
+    mine, others = NativeCommits(), NativeCommits()
+    for commits, app in ((mine, "app"), (others, "other")):
+        assert by_log(commits, table, [], SCHEMA, app, 0, {})
+    with monkeypatch.context() as patch:
+        patch.setattr(log_commit, "_look_at", opened_again)
+        for batch in range(1, 9):
+            for commits, app in ((mine, "app"), (others, "other")):
+                assert by_log(commits, table, [written(table)], SCHEMA, app, batch, {})
+        assert by_log(others, table, [], SCHEMA, "app", 9, of(0, 9))
+        assert not by_log(mine, table, [], SCHEMA, "app", 9, of(0, 9), 8)
+    DeltaTable(table).alter.add_columns([Field("b", PrimitiveType("long"))])
+    assert mine.state(table).layout.names == ["a", "s", "b"]
+    assert DeltaTable(table).to_pyarrow_table().num_rows == 32
+
+
+def opened_again(place: object) -> NoReturn:
+    raise AssertionError(f"{place} is opened again")
 
 
 def test_a_later_batch_and_another_app_go_on(table: Path) -> None:
