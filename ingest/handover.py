@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from distributary.errors import CheckpointMismatch, ConfigError, TableAhead, TablesOfAnotherRun
 from distributary.ingest.batch.finish import Finisher, ahead
 from distributary.ingest.batch.sweep import sweep
+from distributary.ingest.batch.waiting_records import forget_waiting, place_aside
 from distributary.ingest.checkpoint.earlier_runs import (
     EarlierCommit,
     after_lineage,
@@ -210,6 +211,8 @@ class Heritage:
             )
         self._finish(checkpoint)
         self._sweep(checkpoint, generation, state)
+        # They hold payloads, and nobody else looks there again.
+        forget_waiting(place_aside(checkpoint.files, self._tables.root, generation.id))
         before = generation.start
         if state.so_far is not None and state.so_far.ends:
             others = made_anew(before.left, topics)

@@ -19,6 +19,7 @@ from tests.ingest.queries import GOLF, Query, batches, one
 
 from distributary.errors import CheckpointMismatch, Fenced, PolicyStopped, TablesOfAnotherRun
 from distributary.ingest.batch.finish import Finisher
+from distributary.ingest.batch.waiting_records import place_aside
 from distributary.ingest.checkpoint.generation import Generation, Start, StartMode, World, born
 from distributary.ingest.commit_log.entries import Owner, Process, Standing
 from distributary.ingest.commit_log.owners import Owners, Records
@@ -116,6 +117,16 @@ def test_a_run_whose_tables_were_taken_loses_its_next_batch_and_what_it_decided_
     assert second.rows(GOLF) == reached + 1
     with pytest.raises(TablesOfAnotherRun, match="were handed over to pipeline 'games'"):
         Query(tmp_path)
+
+
+def test_records_that_waited_when_the_earlier_run_was_killed_are_deleted_with_its_log_taken(
+    tmp_path: Path,
+) -> None:
+    first = batches(tmp_path, 1)
+    place = place_aside(first.here.files, files_at(tmp_path / "lake"), generation(tmp_path).id)
+    place.put("3-attempt/raw.parquet", b"payloads")
+    taken_over(tmp_path, "second", "from_tables")
+    assert not place.has_files("3-attempt")
 
 
 def test_again_shuts_the_earlier_run_out_as_well(tmp_path: Path) -> None:
