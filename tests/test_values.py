@@ -97,6 +97,9 @@ def test_no_folder_of_tables_is_in_one_with_a_percent_sign_and_any_other_may_be(
     within = {"folder": Path("/lake/50%off")}
     with pytest.raises(ValidationError, match="it is /lake/50%off/lake, and delta-rs takes % for"):
         Chosen.model_validate({"tables": "lake"}, context=within)
+    for name in ("back\\slash", "two\nlines"):
+        with pytest.raises(ValidationError, match="delta-rs finds no table by a path with a backslash"):
+            Chosen.model_validate({"tables": f"/lake/{name}"})
     assert (
         Chosen.model_validate({"folder": "checkpoint"}, context=within).folder
         == within["folder"] / "checkpoint"

@@ -23,7 +23,7 @@ from distributary.ingest.spark.java_objects import column_of, expression_of, fra
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.conditions import quoted
 from distributary.ingest.tables.state import TableState
-from distributary.ingest.tables.state_by_spark import path_for_spark, spark_schema
+from distributary.ingest.tables.state_by_spark import path_for_spark, pattern_of, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -164,7 +164,7 @@ def rows_for_table(
 
 def files_frame(spark: SparkSession, table: Files, files: Sequence[DataFile], schema: pa.Schema) -> DataFrame:
     """The files' rows as they are. Raises CommitImpossible as `path_for_spark` does."""
-    folder = path_for_spark(table)
+    folder = pattern_of(path_for_spark(table))
     paths = [f"{folder}/{file.name}" for file in files]
     return spark.read.schema(spark_schema(schema)).parquet(*paths)
 

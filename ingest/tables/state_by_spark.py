@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 
 _WHY = "it is more than delta-rs masters"
+
+# https://hadoop.apache.org/docs/stable/api/org/apache/hadoop/fs/FileSystem.html#globStatus-org.apache.hadoop.fs.Path-
+_SPECIAL = re.compile(r"[{}\[\]*?\\]")
 
 
 def path_for_spark(table: At, why: str = _WHY) -> str:
@@ -42,6 +46,11 @@ def path_for_spark(table: At, why: str = _WHY) -> str:
             "abfss://container@account.dfs.core.windows.net/... for sink.root"
         )
     return str(place)
+
+
+def pattern_of(path: str) -> str:
+    """A path as Spark's readers of files take it, which would take brackets, braces and the like in it for a pattern."""
+    return _SPECIAL.sub(r"\\\g<0>", path)
 
 
 def require_delta(spark: SparkSession, table: At, why: str = _WHY) -> None:

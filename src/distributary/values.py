@@ -164,6 +164,10 @@ def _empty_is_none(value: Any, info: ValidationInfo) -> Any:
 _PATH_OF_A_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
+# It makes a slash of the one, and refuses the other.
+_LOST_BY_DELTA_RS = re.compile(r"[\\\x00-\x1f\x7f]")
+
+
 def _path(value: Any, info: ValidationInfo, wanted: str) -> Path:
     """An absolute path: `~` expanded, a relative one taken from the settings file's folder."""
     if not isinstance(value, str | Path):
@@ -198,6 +202,10 @@ def table_folder_of(value: Any, info: ValidationInfo) -> Path:
     if "%" in str(path):
         raise ValueError(
             f"it is {path}, and delta-rs takes % for the start of an escape; write a whole path without it"
+        )
+    if _LOST_BY_DELTA_RS.search(str(path)):
+        raise ValueError(
+            f"it is {str(path)!r}, and delta-rs finds no table by a path with a backslash or a control character; write another one"
         )
     return path
 

@@ -48,8 +48,9 @@ def _offset(row: dict[str, object]) -> int:
     return found
 
 
-def test_records_set_aside_are_taken_up_as_they_were(spark: SparkSession, place: Files) -> None:
-    found = taken_up(spark, place.below("aside/7"))
+@pytest.mark.parametrize("folder", ["aside/7", "of [prod] {a,b}*/7"])
+def test_records_set_aside_are_taken_up_as_they_were(spark: SparkSession, place: Files, folder: str) -> None:
+    found = taken_up(spark, place.below(folder))
     wanted = batch(SENT).to_pylist()
     assert [row["value"] and bytes(row["value"]) for row in found] == [row["value"] for row in wanted]  # type: ignore[call-overload]
     assert [row["offset"] for row in found] == [0, 1, 2, 3]

@@ -97,7 +97,9 @@ def test_a_table_unfit_for_delta_rs_is_evolved_and_filled_once(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
     ddl, reason = KINDS[kind]
-    path = table(spark, tmp_path / "t", ddl)
+    # Spark's readers of files would take it for a pattern.
+    (tmp_path / "of [prod] {a,b}").mkdir()
+    path = table(spark, tmp_path / "of [prod] {a,b}" / "t", ddl)
     state = read_state(path, spark)
     assert state is not None
     assert not state.native and reason in state.why_not
