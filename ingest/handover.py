@@ -10,7 +10,13 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
-from distributary.errors import CheckpointMismatch, ConfigError, TableAhead, TablesOfAnotherRun
+from distributary.errors import (
+    CheckpointMismatch,
+    CommitImpossible,
+    ConfigError,
+    TableAhead,
+    TablesOfAnotherRun,
+)
 from distributary.ingest.batch.finish import Finisher, ahead
 from distributary.ingest.batch.sweep import sweep
 from distributary.ingest.batch.waiting_records import forget_waiting, place_aside
@@ -233,7 +239,15 @@ class Heritage:
         if batch is None:
             raise log.missing(so_far.last)
         manifest = _with_rewritten(manifest_of(batch, log), log, so_far)
-        finisher.finish(manifest, self._spark, batch.before)
+        try:
+            finisher.finish(manifest, self._spark, batch.before)
+        except CommitImpossible as error:
+            # They wait there, where the settings of the new checkpoint do not lead whoever decides.
+            raise CommitImpossible(
+                f"{error}\nThis is the earlier checkpoint's batch: `distributary resolve` decides about it with "
+                f"`checkpoint: {checkpoint}` in the settings",
+                error.tables,
+            ) from error
 
     def _sweep(self, checkpoint: Checkpoint, generation: Generation, state: State) -> None:
         """Delete what an earlier log's run wrote for numbers that are its last entry's now, and those before that are not settled."""

@@ -14,10 +14,16 @@ from pyspark.sql import SparkSession
 from tests.ingest import queries
 from tests.ingest.batches import generation
 from tests.ingest.kafka_records import TOPIC
-from tests.ingest.pipelines import checkpoint, table_book
+from tests.ingest.pipelines import checkpoint, settings, table_book
 from tests.ingest.queries import GOLF, Query, batches, one
 
-from distributary.errors import CheckpointMismatch, Fenced, PolicyStopped, TablesOfAnotherRun
+from distributary.errors import (
+    CheckpointMismatch,
+    CommitImpossible,
+    Fenced,
+    PolicyStopped,
+    TablesOfAnotherRun,
+)
 from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.batch.waiting_records import place_aside
 from distributary.ingest.checkpoint.generation import Generation, Start, StartMode, World, born
@@ -27,6 +33,7 @@ from distributary.ingest.commit_log.writing import begin as begin_log
 from distributary.ingest.handover import Heritage
 from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.pipeline import going_on
+from distributary.ingest.resolve import resolve
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.log_commit import NativeCommits
 
@@ -127,6 +134,18 @@ def test_records_that_waited_when_the_earlier_run_was_killed_are_deleted_with_it
     place.put("3-attempt/raw.parquet", b"payloads")
     taken_over(tmp_path, "second", "from_tables")
     assert not place.has_files("3-attempt")
+
+
+def test_a_table_that_cannot_take_the_earlier_checkpoints_batch_is_decided_about_there(
+    tmp_path: Path,
+) -> None:
+    unfinished(batches(tmp_path, 1), 1)
+    shutil.rmtree(tmp_path / "lake" / GOLF)
+    new, owners = begin_at(tmp_path, "second", "from_tables")
+    with pytest.raises(CommitImpossible, match=f"no Delta table.*\n.*`checkpoint: {tmp_path}/checkpoint`"):
+        heritage(tmp_path).complete(new, owners)
+    resolve(settings(tmp_path), GOLF, "skip")
+    assert heritage(tmp_path).complete(new, owners) == {TOPIC: {0: 2}}
 
 
 def test_again_shuts_the_earlier_run_out_as_well(tmp_path: Path) -> None:
