@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from distributary.errors import CheckpointMismatch
@@ -20,6 +21,9 @@ FORMAT = 1
 
 # Whether two schemas that were given for one reference decode these records alike: pinned, then offered.
 Same = Callable[[RecordKey, Schema, Schema], bool]
+
+# Each query reads all of them as it begins; asking a store is waiting for the network.
+_AT_ONCE = 16
 
 _PLAIN_NAME = re.compile(r"[a-z0-9.-]{1,100}")
 
@@ -71,8 +75,9 @@ class PinsStore:
 
     def _pinned(self) -> dict[RecordKey, Schema]:
         if self._kept is None:
-            there = (name for name in self._files.names(self._folder) if name.endswith(".json"))
-            self._kept = dict(self._read(f"{self._folder}/{name}") for name in there)
+            there = [name for name in self._files.names(self._folder) if name.endswith(".json")]
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                self._kept = dict(pool.map(self._read, (f"{self._folder}/{name}" for name in there)))
         return self._kept
 
     def _read(self, path: str) -> tuple[RecordKey, Schema]:

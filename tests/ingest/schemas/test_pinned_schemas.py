@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from distributary.errors import CheckpointMismatch
 from distributary.ingest.checkpoint.folder import PINS, Checkpoint
 from distributary.ingest.pins import RecordKey
 from distributary.ingest.schemas.pinned_schemas import PinsStore
+from distributary.ingest.storage.posix import PosixFiles
 from distributary.registry.base import Guid, Reference, Schema
 
 PROTOBUF = Schema(
@@ -47,6 +49,21 @@ def test_pins_outlive_the_process_in_full(checkpoint: Checkpoint) -> None:
     found = dict(PinsStore(checkpoint).read())
     assert found == expected == dict(store.read())
     assert list(found[7, (0,)].imports) == ["z.proto", "a.proto"], "dependencies come first"
+
+
+def test_pins_are_read_side_by_side(checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query reads all of them as it begins, and years of schemas in a store are minutes one after the other."""
+    store, both = PinsStore(checkpoint), threading.Barrier(2, timeout=30)
+    for schema in (AVRO, replace(AVRO, id=9)):
+        store.write((schema.id, ()), schema)
+    reads = PosixFiles.read
+
+    def read(files: PosixFiles, path: str) -> bytes:
+        both.wait()
+        return reads(files, path)
+
+    monkeypatch.setattr(PosixFiles, "read", read)
+    assert [key for key, _ in PinsStore(checkpoint).read()] == [(8, ()), (9, ())]
 
 
 def test_pinning_twice_changes_nothing(checkpoint: Checkpoint) -> None:
