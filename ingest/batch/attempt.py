@@ -100,12 +100,14 @@ class Decided:
     before   the newest batch that the log had before it
     planned  the changes of tables known before
     retried  whether a task was done more than once, so that there may be files that nobody names
+    resumed  whether it was decided before this query began, and so may lack files that were there then
     """
 
     manifest: Manifest
     before: int
     planned: Sequence[PlannedChange]
     retried: bool
+    resumed: bool = False
 
 
 @dataclass(frozen=True)

@@ -116,34 +116,35 @@ class Finisher:
             for file in table.files
         )
 
-    def finish(self, manifest: Manifest, spark: SparkSession, before: int | None = None) -> None:
+    def finish(
+        self, manifest: Manifest, spark: SparkSession, before: int | None = None, *, fresh: bool = False
+    ) -> None:
         """Raises CommitImpossible where a table can never take its files, and `distributary resolve` then decides.
 
-        `before` is the newest batch that the log had before this one. Raises TableAhead where a table has yet another.
+        `before` is the newest batch that the log had before this one, `fresh` whether the manifest was written just now. Raises
+        TableAhead where a table has yet another.
         """
         skipped = self._resolutions.skipped(manifest.batch_id)
         for roles in _ORDER:
             wanted = [
                 table for table in manifest.tables if table.role in roles and table.folder not in skipped
             ]
-            self._commit(manifest, wanted, spark, before)
+            self._commit([self._table_commit(manifest, table, before, fresh) for table in wanted], spark)
         self._stuck.clear(manifest.batch_id)
 
-    def _commit(
-        self, manifest: Manifest, wanted: Sequence[TableFiles], spark: SparkSession, before: int | None
-    ) -> None:
-        commits = [self._table_commit(manifest, table, before) for table in wanted]
-
-        def committed(_commit: TableCommit) -> None:
-            failpoints.reach(failpoints.BETWEEN_COMMITS, manifest.batch_id)
+    def _commit(self, commits: Sequence[TableCommit], spark: SparkSession) -> None:
+        def committed(commit: TableCommit) -> None:
+            failpoints.reach(failpoints.BETWEEN_COMMITS, commit.batch_id)
 
         try:
             commit_tables(spark, commits, self._tables.threads, committed, self._native)
         except CommitImpossible as error:
-            self._stuck.write(manifest.batch_id, error)
+            self._stuck.write(commits[0].batch_id, error)
             raise
 
-    def _table_commit(self, manifest: Manifest, table: TableFiles, before: int | None) -> TableCommit:
+    def _table_commit(
+        self, manifest: Manifest, table: TableFiles, before: int | None, fresh: bool = False
+    ) -> TableCommit:
         ours = table.role != "events"
         schema = table.layout.columns if ours else table_schema(self._columns, table.layout)
         return TableCommit(
@@ -155,4 +156,5 @@ class Finisher:
                 table.app_id, manifest.batch_id, commit_metadata(manifest, self._lineage), before
             ),
             native=table.native,
+            fresh=fresh,
         )

@@ -178,7 +178,9 @@ class BatchRunner:
         run.workers.prepare(records.sparkSession)
         pins = self.attempts.first_pins(number, Before({}, {}, {}))
         restored = self.rewriter.restored(manifest, rewritten, records, pins)
-        self._finish(Decided(restored, batch.before, planned=(), retried=True), records.sparkSession)
+        self._finish(
+            Decided(restored, batch.before, planned=(), retried=True, resumed=True), records.sparkSession
+        )
         if run.log.start.number < number:
             run.log.settle(number)
         self.on_done(Done(restored, time.monotonic() - began, resumed=True))
@@ -186,7 +188,7 @@ class BatchRunner:
     def _finish(self, batch: Decided, spark: SparkSession) -> None:
         run, manifest = self.attempts.run, batch.manifest
         with self._ahead_or_overtaken():
-            self.finisher.finish(manifest, spark, batch.before)
+            self.finisher.finish(manifest, spark, batch.before, fresh=not batch.resumed)
         # A run's own attempts that came to nothing; of an earlier run's all is swept together.
         if run.log.start.number < manifest.batch_id and (batch.retried or manifest.pins.decisions["guarded"]):
             number = manifest.batch_id

@@ -5,6 +5,7 @@ https://github.com/delta-io/delta/blob/master/PROTOCOL.md#delta-log-entries
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import time
@@ -58,6 +59,34 @@ def entry_info(table: At, version: int) -> Info | None:
     return files_at(table).info(_path(version))
 
 
+def entry_tag(table: At, version: int) -> str | None:
+    """What tells a version's entry from every other file by its name; None where it is not there (any more).
+
+    In a store that is its content: who put it knows that without a request.
+    """
+    files = files_at(table)
+    if not files.remote:
+        info = files.info(_path(version))
+        return None if info is None else info.tag
+    try:
+        return _digest(files.read(_path(version)))
+    except FileNotFoundError:
+        return None
+
+
+def tag_of(actions: Sequence[Mapping[str, Any]]) -> str:
+    """The tag, in a store, of an entry with these actions."""
+    return _digest(_lines(actions))
+
+
+def _lines(actions: Sequence[Mapping[str, Any]]) -> bytes:
+    return "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions).encode()
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
 def is_newest(table: At, version: int) -> bool:
     """Whether this version's entry is the last one; looking for the next costs microseconds."""
     return entry_info(table, version) is not None and entry_info(table, version + 1) is None
@@ -69,8 +98,7 @@ def put_entry(table: At, version: int, actions: Sequence[Mapping[str, Any]]) -> 
     Not synced to disk, which would take milliseconds a table: kill -9 loses nothing of it, loss of power may. Raises
     SetupError on a file system without hard links.
     """
-    lines = (json.dumps(action, separators=(",", ":")) + "\n" for action in actions)
-    return files_at(table).put_new(_path(version), "".join(lines).encode(), durable=False)
+    return files_at(table).put_new(_path(version), _lines(actions), durable=False)
 
 
 def entry(table: At, version: int) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from distributary.ingest.columns.differences import differences
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables.handle import opened
-from distributary.ingest.tables.log import append_actions, entry, entry_info, put_entry
+from distributary.ingest.tables.log import append_actions, entry, entry_info, entry_tag, put_entry, tag_of
 from distributary.ingest.tables.state import TableState, state_of
 from distributary.ingest.tables.transaction import TableCommit
 from distributary.values import without_logins
@@ -82,8 +83,9 @@ class NativeCommits:
             if one.is_in(newest, seen.state.version):
                 return False
             _require_fit(seen.state, one)
-            if put_entry(one.place, seen.state.version + 1, _actions(one)):
-                self._advance(seen, one)
+            actions = _actions(one)
+            if put_entry(one.place, seen.state.version + 1, actions):
+                self._advance(seen, one, actions)
                 return True
             self._look(one.place)
         raise PipelineError(
@@ -115,7 +117,7 @@ class NativeCommits:
 
     def created(self, state: TableState) -> None:
         """Take note of a table that was just made, so that it need not be opened."""
-        self._seen[state.place.url] = _Seen(state, _identity(state.place, state.version), None)
+        self._seen[state.place.url] = _Seen(state, entry_tag(state.place, state.version), None)
 
     def forget(self, table: At) -> None:
         """Take note that a table is not what it was."""
@@ -146,10 +148,11 @@ class NativeCommits:
         except TableNotFoundError:
             raise one.impossible("there is no Delta table any more") from None
 
-    def _advance(self, seen: _Seen, one: TableCommit) -> None:
+    def _advance(self, seen: _Seen, one: TableCommit, actions: Sequence[Mapping[str, Any]]) -> None:
         seen.state = replace(seen.state, version=seen.state.version + 1)
         seen.own[one.app_id] = one.batch_id
-        seen.entry, seen.at = _identity(one.place, seen.state.version), time.monotonic()
+        seen.entry = tag_of(actions) if one.place.remote else entry_tag(one.place, seen.state.version)
+        seen.at = time.monotonic()
         interval = int(seen.state.properties.get("delta.checkpointInterval", _CHECKPOINT_INTERVAL))
         if (seen.state.version + _shift(one)) % interval == 0:
             _checkpoint(one.place)
@@ -157,7 +160,7 @@ class NativeCommits:
 
 def _look_at(place: Files) -> _Seen:
     handle = opened(place)
-    return _Seen(state_of(handle, place), _identity(place, handle.version()), handle)
+    return _Seen(state_of(handle, place), entry_tag(place, handle.version()), handle)
 
 
 def _fits(state: TableState, one: TableCommit) -> bool:
@@ -196,7 +199,7 @@ def _is_caught_up(place: Files, seen: _Seen) -> bool:
             return False
         seen.own |= {one["txn"]["appId"]: one["txn"]["version"] for one in actions if "txn" in one}
         seen.state = replace(seen.state, version=seen.state.version + 1)
-        seen.entry = _identity(place, seen.state.version)
+        seen.entry = entry_tag(place, seen.state.version)
     return False
 
 
@@ -209,13 +212,7 @@ def _entry(place: Files, version: int) -> list[dict[str, Any]]:
 
 def _is_there(place: Files, seen: _Seen) -> bool:
     """Whether the version's entry is there yet; a table made anew has another file by this name."""
-    return seen.entry is not None and _identity(place, seen.state.version) == seen.entry
-
-
-def _identity(place: Files, version: int) -> str | None:
-    """What tells a log entry from every other file; None where it was cleaned up after a checkpoint."""
-    info = entry_info(place, version)
-    return None if info is None else info.tag
+    return seen.entry is not None and entry_tag(place, seen.state.version) == seen.entry
 
 
 def _shift(one: TableCommit) -> int:

@@ -83,7 +83,7 @@ def unfinished(query: Query, begin: int) -> None:
             query.batch(begin, one(begin))
 
 
-def stopped(*_: object) -> None:
+def stopped(*_: object, **__: object) -> None:
     raise PolicyStopped("the process dies before its commits")
 
 

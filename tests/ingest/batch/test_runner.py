@@ -183,12 +183,12 @@ def test_a_run_that_wakes_in_the_middle_of_its_commits_is_told_that_others_went_
     with pytest.MonkeyPatch.context() as patch:
         commit = Finisher.finish
 
-        def overtaken(*given: Any) -> None:
+        def overtaken(*given: Any, **more: Any) -> None:
             patch.setattr(Finisher, "finish", commit)
             other = Query(tmp_path)
             other.resume(one(1))
             other.batch(2, one(2))
-            commit(*given)
+            commit(*given, **more)
 
         patch.setattr(Finisher, "finish", overtaken)
         with pytest.raises(Fenced, match="another run"):
@@ -340,7 +340,7 @@ def told_of(root: Path) -> list[tuple[Any, ...]]:
     return sorted((row["batch_id"], row["table"], row["column"], row["kind"]) for row in rows)
 
 
-def stopped(*_: object) -> None:
+def stopped(*_: object, **__: object) -> None:
     raise PolicyStopped("the process dies before its commits")
 
 

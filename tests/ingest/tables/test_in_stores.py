@@ -21,6 +21,7 @@ from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.parquet.buffers import TableBuffers
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.settings.groups import Columns
+from distributary.ingest.storage.clients import sent
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables import ledger, log_commit
@@ -72,6 +73,30 @@ def test_a_file_that_is_gone_is_told_of(place: Files) -> None:
     place.delete([f"t/{file.name}"])
     with pytest.raises(CommitImpossible, match=f"file {file.name} is gone"):
         by_log(NativeCommits(), table, [file], A, "app", 0, {})
+
+
+def test_a_commit_to_a_table_in_a_store_that_is_known_is_two_requests(in_s3: Files) -> None:
+    """Whether the newest entry is the one that was seen, and the next one: files that were written just now are there."""
+    commits, table = NativeCommits(), in_s3.below("t")
+    create(table, A, {})
+    files = [written(in_s3, "t", number) for number in range(3)]
+    for number, file in enumerate(files):
+        before = sent()
+        assert commits.commit(replace(table_commit(table, [file], A, "app", number, {}), fresh=True))
+        # The first one opens the table.
+        assert number == 0 or sent() - before == 2
+    assert sorted(row["a"] for row in read(table)) == [0, 1, 2]
+
+
+def test_a_table_made_anew_in_a_store_is_noticed_by_what_its_entries_say(in_s3: Files) -> None:
+    commits, table = NativeCommits(), in_s3.below("t")
+    for _ in range(2):
+        create(table, A, {})
+        assert by_log(commits, table, [written(in_s3, "t", 1)], A, "app", 0, {})
+        in_s3.delete([info.path for info in in_s3.list("t/_delta_log")])
+    create(table, AB, {})
+    assert by_log(commits, table, [written(in_s3, "t", 2)], A, "app", 0, {})
+    assert read(table) == [{"a": 2, "b": None}]
 
 
 def test_a_table_made_as_a_copy_of_another_one_is_as_good(place: Files) -> None:
