@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import threading
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
 from urllib.parse import urljoin
@@ -15,6 +18,10 @@ from distributary.codecs import reasons
 from distributary.codecs.base import Decoded, Failure
 from distributary.codecs.jsonschema.references import Documents, Key, Place
 from distributary.errors import BadSchema, DecoderUnavailable
+
+# Of the processor's time, so that a process that stands still finds no record wrong. Far beyond what any record takes, unless its schema
+# has a pattern by which a text can be read in ever more ways: forty characters take days then, and no other record would come to its place.
+LONGEST_SECONDS = 30.0
 
 
 class Validator:
@@ -37,10 +44,34 @@ class Validator:
         # Only what was decoded comes here, so it is JSON; of huge numbers only the kind matters.
         value = json.loads(payload, parse_int=_whole)
         try:
-            error = next(iter(self._library.iter_errors(value)), None)
+            with _at_most(LONGEST_SECONDS):
+                error = next(iter(self._library.iter_errors(value)), None)
         except Exception:  # noqa: BLE001 the library's arithmetic and recursion end in errors of many kinds, quoting values
             return "the record cannot be checked against its JSON Schema"
         return None if error is None else f"the record does not meet `{error.validator}` of its JSON Schema"
+
+
+class _TooLong(Exception):
+    """The time is up."""
+
+
+@contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """Inside, Python's code, regular expressions among it, is stopped by _TooLong; only a process's main thread can be."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGVTALRM, _stop)
+    try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def _stop(*_: object) -> None:
+    raise _TooLong
 
 
 def _whole(text: str) -> int | float:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from distributary.codecs import reasons
+from distributary.codecs.jsonschema import validation
 from distributary.codecs.jsonschema.codec import JsonSchemaCodec, JsonSchemaReader
 from distributary.codecs.types.struct_type import list_of
 from distributary.errors import BadSchema
@@ -262,6 +263,17 @@ def test_validation_is_a_choice_and_quotes_no_payload() -> None:
 def test_validation_refuses_what_is_no_json_schema() -> None:
     with pytest.raises(BadSchema, match=r"'minimum'|'type'"):
         reader(record(n={"type": "integer", "minimum": "five"}), validate=True)
+
+
+def test_a_record_that_its_pattern_reads_without_end_keeps_no_other_from_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(validation, "LONGEST_SECONDS", 0.05)
+    schema = record(name={"type": "string", "pattern": r"^([a-z]+\s?)+$"})
+    payloads = [json.dumps({"name": name}).encode() for name in ("one", "a" * 60 + "!", "two")]
+    decoded = reader(schema, validate=True).decode(pa.array(payloads, pa.binary()))
+    assert decoded.rows.to_pylist() == [{"name": "one"}, {"name": "two"}]
+    assert [(failure.row, failure.reason) for failure in decoded.failures] == [(1, reasons.INVALID)]
 
 
 HUGE = [b'{"x":1e400}', b'{"x":-1e400}', b'{"x":' + b"7" * 390 + b"}", b'{"x":' + b"7" * 4000 + b"}"]
