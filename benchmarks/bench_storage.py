@@ -39,6 +39,7 @@ BOUNDS = (
     Bound("latency_10_tables_seconds", "seconds more a batch to 10 tables, 30 ms a request", 0.6),
     Bound("latency_1000_tables_seconds", "seconds more a batch to 1,000 tables, 30 ms a request", 4),
     Bound("requests_a_table", "requests a batch and table beside its data files", 2),
+    Bound("requests_a_batch", "requests a batch for no table in particular", 3),
     Bound("checkpoint_requests_a_table", "requests more for checkpoints of logs, on average", 1),
 )
 
@@ -99,6 +100,7 @@ def ratios_of(speed: Mapping[str, Sequence[float]], few: Latency, many: Latency)
         "latency_10_tables_seconds": few.extra_seconds,
         "latency_1000_tables_seconds": many.extra_seconds,
         "requests_a_table": many.requests.a_table,
+        "requests_a_batch": many.requests.beside / len([*many.near_seconds, *many.far_seconds]),
         "checkpoint_requests_a_table": many.requests.checkpoints_a_table,
     }
 

@@ -40,13 +40,12 @@ class Requests:
     @property
     def a_table(self) -> float:
         """Requests a batch and table, data files and checkpoints of logs apart."""
-        return self.at_others / (self.tables - self.checkpoints) + self.beside / self.tables
+        return self.at_others / (self.tables - self.checkpoints)
 
     @property
     def checkpoints_a_table(self) -> float:
         """What checkpoints of logs add to that, on average."""
-        usual = self.at_others / (self.tables - self.checkpoints)
-        return (self.at_those - usual * self.checkpoints) / self.tables
+        return (self.at_those - self.a_table * self.checkpoints) / self.tables
 
 
 def of_batch(asked: Iterable[str], root: str) -> Requests:

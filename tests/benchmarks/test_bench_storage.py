@@ -45,20 +45,21 @@ GET /lake?list-type=2&prefix=latency-1%2Flake&delimiter=%2F
 def test_requests_are_those_of_tables_their_checkpoints_and_what_is_beside() -> None:
     found = of_batch(BATCH.splitlines(), LAKE)
     assert found == Requests(tables=2, data_files=4, checkpoints=1, at_those=6, at_others=2, beside=1)
-    assert found.a_table == 2 + 1 / 2
+    assert found.a_table == 2
     assert found.checkpoints_a_table == (6 - 2) / 2
     assert found + found == Requests(4, 8, 2, 12, 4, 2)
 
 
 def test_figures_are_by_medians() -> None:
     few = Latency(10, (0.2, 0.3, 9.0), (0.5, 0.7, 0.8), Requests(22, 20, 0, 0, 88, 0))
-    many = Latency(1_000, (2.0,), (5.0,), Requests(2_004, 2_000, 80, 480, 3_848, 0))
+    many = Latency(1_000, (2.0,), (5.0,), Requests(2_004, 2_000, 80, 480, 3_848, 4))
     found = ratios_of({"posix": [7.0, 8.0, 9.0], "s3": [10.0, 10.0, 30.0]}, few, many)
     assert found == {
         "s3_posix": pytest.approx(0.8),
         "latency_10_tables_seconds": pytest.approx(0.4),
         "latency_1000_tables_seconds": pytest.approx(3.0),
         "requests_a_table": pytest.approx(2.0),
+        "requests_a_batch": pytest.approx(2.0),
         "checkpoint_requests_a_table": pytest.approx(320 / 2_004, abs=1e-3),
     }
     assert list(found) == [bound.figure for bound in BOUNDS]
