@@ -39,14 +39,14 @@ from distributary.ingest.checkpoint.generation import (
 )
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifests import ManifestStore, manifest_of, rewritten_of
-from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE, RESERVED_TABLES
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, RESERVED_TABLES
 from distributary.ingest.commit_log.entries import HandedOver, Owner, Rewritten, Standing
 from distributary.ingest.commit_log.owners import Owners, Records, confirmation, heir
 from distributary.ingest.commit_log.reading import CommitLog, State
 from distributary.ingest.commit_log.writing import hand_over
 from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.settings.groups import Columns
-from distributary.ingest.tables.known_tables import TableBook
+from distributary.ingest.tables.known import TableBook
 from distributary.ingest.tables.log_commit import NativeCommits
 
 _UNREACHED = "its log cannot be reached from here"

@@ -17,8 +17,8 @@ from distributary.ingest.inference import entities, topic
 from distributary.ingest.kafka.connection import connect
 from distributary.ingest.kafka.source import TopicReader
 from distributary.ingest.schemas.hints import hinted, hints_of
+from distributary.ingest.schemas.inferred import SchemaLocation
 from distributary.ingest.schemas.inferred_per_entity import EntitySchemas, location_of, schema_place
-from distributary.ingest.schemas.inferred_schemas import SchemaLocation
 from distributary.ingest.session import pipeline_session
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.spark.jvm import jvm_needed

@@ -51,8 +51,8 @@ from distributary.ingest.lease.holding import held
 from distributary.ingest.pins import Decoding, WorkerRules
 from distributary.ingest.progress import Progress
 from distributary.ingest.routing.read_ahead import ReadExpression, read_in_session
-from distributary.ingest.schemas.known_schemas import SchemaBook, same_columns
-from distributary.ingest.schemas.pinned_schemas import PinsStore
+from distributary.ingest.schemas.known import SchemaBook, same_columns
+from distributary.ingest.schemas.pinned import PinsStore
 from distributary.ingest.schemas.registry_wait import RegistryWait
 from distributary.ingest.schemas.subjects import inferred_subject, key_subjects, value_subjects
 from distributary.ingest.settings.groups import Decode, Route, Source
@@ -63,7 +63,7 @@ from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
 from distributary.ingest.storage.probe import require_usable
-from distributary.ingest.tables.known_tables import TableBook
+from distributary.ingest.tables.known import TableBook
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.registry.base import SchemaRegistry
 

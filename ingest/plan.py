@@ -21,12 +21,12 @@ from distributary.ingest.pins import RecordKey
 from distributary.ingest.routing.read_ahead import ReadExpression, read_ahead
 from distributary.ingest.schemas.inferred_per_entity import EntitySchemas, location_of
 from distributary.ingest.schemas.mixed import MixedSchemas
-from distributary.ingest.schemas.pinned_schemas import PinsStore
+from distributary.ingest.schemas.pinned import PinsStore
 from distributary.ingest.schemas.subjects import inferred_subject, value_subjects
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.place import Place
-from distributary.ingest.tables.known_tables import TableBook
+from distributary.ingest.tables.known import TableBook
 from distributary.registry.base import Schema, SchemaRegistry
 from distributary.registry.confluent.catalogue import Catalogue
 from distributary.registry.confluent.registry import ConfluentRegistry

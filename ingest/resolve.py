@@ -21,7 +21,7 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.tables.change import create
-from distributary.ingest.tables.known_tables import ENTITY_PROPERTY
+from distributary.ingest.tables.known import ENTITY_PROPERTY
 from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.transaction import is_committed
 

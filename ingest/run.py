@@ -18,8 +18,8 @@ from distributary.ingest.kafka.source import TopicReader
 from distributary.ingest.pipeline import open_pipeline
 from distributary.ingest.progress import Progress, Silent, Summary
 from distributary.ingest.schemas.hints import hints_of
+from distributary.ingest.schemas.inferred import SchemaLocation
 from distributary.ingest.schemas.inferred_per_entity import EntitySchemas, location_of
-from distributary.ingest.schemas.inferred_schemas import SchemaLocation
 from distributary.ingest.schemas.mixed import MixedSchemas
 from distributary.ingest.session import pipeline_session
 from distributary.ingest.settings.model import Settings

@@ -15,7 +15,7 @@ import pyarrow.types as kinds
 from distributary.codecs.changes.description import FieldDescription, RecordDescription, TypeDescription
 from distributary.codecs.types.fields import part
 from distributary.codecs.types.fit import widens
-from distributary.codecs.types.struct_type import type_name
+from distributary.codecs.types.spark_struct import type_name
 
 ChangeClass = Literal[
     "added",  # a field, at any depth

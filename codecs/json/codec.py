@@ -37,7 +37,7 @@ from distributary.codecs.json.inference import (
 from distributary.codecs.json.joint import JointReader
 from distributary.codecs.json.options import Options, json_options, refuse_decoding
 from distributary.codecs.json.survey import JsonSurvey
-from distributary.codecs.types.struct_type import arrow_schema, struct_json
+from distributary.codecs.types.spark_struct import arrow_schema, struct_json
 from distributary.codecs.wire.header import TOMBSTONE, Frames
 from distributary.registry.base import Schema
 

@@ -25,7 +25,7 @@ from distributary.codecs.json.text import (
     value_at,
 )
 from distributary.codecs.types.fields import Path, fields_in, new_paths
-from distributary.codecs.types.struct_type import list_of
+from distributary.codecs.types.spark_struct import list_of
 
 # A few records with names made of data describe more columns than any table can hold; more are not added.
 MAX_LEAVES = 5_000

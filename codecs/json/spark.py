@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from distributary.codecs.base import Mode
 from distributary.codecs.json.options import Options
-from distributary.codecs.types.struct_type import struct_json
+from distributary.codecs.types.spark_struct import struct_json
 
 # A time without a zone is UTC, whatever the session's is; single quotes are not JSON.
 _OPTIONS = {"timeZone": "UTC", "allowSingleQuotes": "false"}

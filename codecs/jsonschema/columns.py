@@ -21,7 +21,7 @@ from distributary.codecs.changes.description import (
 from distributary.codecs.json.inference import MAX_LEAVES, MAX_LEVELS
 from distributary.codecs.jsonschema.parts import TYPE_WORDS, Parts, is_null, kind, plainest, says_kind
 from distributary.codecs.jsonschema.references import Documents, Key, Place, ScopedKey
-from distributary.codecs.types.struct_type import MICROSECONDS, list_of
+from distributary.codecs.types.spark_struct import MICROSECONDS, list_of
 from distributary.errors import BadSchema
 
 JSON_TEXT = TypeDescription(pa.string())

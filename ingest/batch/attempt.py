@@ -34,11 +34,11 @@ from distributary.ingest.pins import (
     PinnedTables,
     Pins,
 )
-from distributary.ingest.schemas.known_schemas import SchemaBook
+from distributary.ingest.schemas.known import SchemaBook
 from distributary.ingest.storage.clients import sent
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.change import PlannedChange, TableChanger
-from distributary.ingest.tables.known_tables import PIPELINE_PROPERTY, TableBook
+from distributary.ingest.tables.known import PIPELINE_PROPERTY, TableBook
 from distributary.ingest.worker.fields_seen import GrowthWarnings, UnknownFieldWarnings
 
 

@@ -27,7 +27,7 @@ from distributary.ingest.checkpoint.manifest import (
 )
 from distributary.ingest.checkpoint.sums import check_sums
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.evolution.change_rows import ChangeRows, Origin, made_before, planned
 from distributary.ingest.evolution.meetings import Meetings
 from distributary.ingest.evolution.rules import Rules
@@ -37,7 +37,7 @@ from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.pins import PinnedTable
 from distributary.ingest.tables.change import PlannedChange
-from distributary.ingest.tables.known_tables import TableBook
+from distributary.ingest.tables.known import TableBook
 from distributary.ingest.tables.ledger import (
     BATCHES_SCHEMA,
     CHANGES_SCHEMA,

@@ -13,12 +13,12 @@ from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation
 from distributary.ingest.checkpoint.manifest import Manifest, Role, TableFiles
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
-from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.kafka.offsets import offsets_to_json
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.tables.commit import commit_tables
-from distributary.ingest.tables.known_tables import TableBook
+from distributary.ingest.tables.known import TableBook
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.transaction import (
     BATCH,

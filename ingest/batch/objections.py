@@ -14,7 +14,7 @@ from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.evolution.rules import Rules
 from distributary.ingest.kafka.columns import payload_layout
 from distributary.ingest.pins import PinnedTable, Pins
-from distributary.ingest.tables.known_tables import TableBook
+from distributary.ingest.tables.known import TableBook
 from distributary.ingest.tables.state import fixed_columns
 from distributary.ingest.worker.report import TaskReport
 

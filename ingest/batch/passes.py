@@ -21,7 +21,7 @@ from distributary.ingest.pins import CONSTRAINT, Coordinates, PinnedTable, Pins,
 from distributary.ingest.spark.error_classes import worker_died
 from distributary.ingest.storage import contract as storage
 from distributary.ingest.tables.change import PlannedChange
-from distributary.ingest.tables.known_tables import TableBook
+from distributary.ingest.tables.known import TableBook
 from distributary.ingest.tables.rows import offenders
 from distributary.ingest.worker.demux import demultiplex
 from distributary.ingest.worker.report import REPORT_DDL, Files, Questions, TaskReport, total

@@ -9,7 +9,7 @@ from distributary.errors import EvolutionStopped
 from distributary.ingest.evolution.rules import Rules
 from distributary.ingest.pins import PinnedRecord, PinnedTable, describe
 from distributary.ingest.schemas.inferred_per_entity import entity_name
-from distributary.ingest.schemas.known_schemas import SchemaBook
+from distributary.ingest.schemas.known import SchemaBook
 from distributary.ingest.settings.groups import Decode
 
 

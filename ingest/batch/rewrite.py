@@ -20,7 +20,7 @@ from distributary.ingest.commit_log.entries import Rewritten
 from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.commit_log.writing import Writer
 from distributary.ingest.pins import Pins, by_age
-from distributary.ingest.tables.known_tables import TableBook
+from distributary.ingest.tables.known import TableBook
 from distributary.ingest.tables.transaction import is_in
 
 

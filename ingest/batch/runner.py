@@ -20,7 +20,7 @@ from distributary.ingest.batch.sweep import sweep
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifests import manifest_of, names_of
 from distributary.ingest.checkpoint.spark_files import SparkFiles, batch_offsets
-from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE, RESERVED_TABLES
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, RESERVED_TABLES
 from distributary.ingest.commit_log.entries import Batch, Rewritten
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.tables.change import PlannedChange

@@ -17,7 +17,7 @@ from distributary.ingest.pins import (
     RecordKey,
 )
 from distributary.ingest.schemas.inferred_per_entity import entity_name
-from distributary.ingest.schemas.known_schemas import Learned, SchemaBook
+from distributary.ingest.schemas.known import Learned, SchemaBook
 from distributary.ingest.worker.report import Questions
 
 

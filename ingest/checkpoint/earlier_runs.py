@@ -18,7 +18,7 @@ from typing import Any
 from deltalake.exceptions import DeltaError
 
 from distributary.ingest.checkpoint.generation import Start
-from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.kafka.offsets import Offsets, Positions, ends, offsets_from_json, starts
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at

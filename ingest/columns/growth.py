@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from distributary.codecs.types.fit import is_list, stored_leaf
-from distributary.codecs.types.struct_type import type_name
+from distributary.codecs.types.spark_struct import type_name
 from distributary.codecs.types.walk import alike, children, pairs, rebuilt
 from distributary.errors import BadSchema
 from distributary.ingest.columns.layout import SOURCE, Layout, source_of
-from distributary.ingest.columns.table_and_column_names import RESERVED_COLUMNS, column_name, fold
+from distributary.ingest.columns.safe_names import RESERVED_COLUMNS, column_name, fold
 from distributary.ingest.columns.widening import widened
 
 # What became of a column; "created" is one that its table was made with.

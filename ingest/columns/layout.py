@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from distributary.codecs.types.fit import Fit, fit
-from distributary.codecs.types.struct_type import type_name
+from distributary.codecs.types.spark_struct import type_name
 from distributary.codecs.types.walk import alike, children, rebuilt
 
 SOURCE = b"distributary.source"

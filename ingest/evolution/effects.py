@@ -10,7 +10,7 @@ import pyarrow as pa
 from distributary.codecs.base import Codec, RecordPath
 from distributary.codecs.changes.classify import SchemaChange, classify
 from distributary.codecs.types.fields import part
-from distributary.codecs.types.struct_type import type_name
+from distributary.codecs.types.spark_struct import type_name
 from distributary.errors import BadSchema
 from distributary.ingest.columns.layout import NO_COLUMNS, source_of
 from distributary.ingest.evolution.candidates import Candidate, Candidates

@@ -13,7 +13,7 @@ from pyspark.accumulators import Accumulator
 from distributary.codecs.base import load_codec, surveying
 from distributary.codecs.types.fields import Path, fields_in, held_in, part
 from distributary.codecs.types.fit import is_list
-from distributary.codecs.types.struct_type import arrow_schema
+from distributary.codecs.types.spark_struct import arrow_schema
 from distributary.errors import ConfigError
 from distributary.registry.base import Schema
 

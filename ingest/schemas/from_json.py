@@ -19,7 +19,7 @@ from distributary.codecs.notebook.query import Wanted, subject_decoding
 from distributary.codecs.notebook.subject import SubjectDecoding, rescuing
 from distributary.errors import ConfigError, SchemaNotFound, UnknownFieldException
 from distributary.ingest.schemas.hints import hinted, hints_of
-from distributary.ingest.schemas.inferred_schemas import SUFFIX, SchemaLocation
+from distributary.ingest.schemas.inferred import SUFFIX, SchemaLocation
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.numbered import numbered
 from distributary.ingest.storage.opening import open_files

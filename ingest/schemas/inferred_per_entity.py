@@ -20,9 +20,9 @@ from typing import Protocol, runtime_checkable
 
 from distributary.codecs.base import INFERRED, Growing, load_codec
 from distributary.errors import BadSchema, ConfigError, SchemaNotFound
-from distributary.ingest.columns.table_and_column_names import ENTITY, table_name
+from distributary.ingest.columns.safe_names import ENTITY, table_name
 from distributary.ingest.schemas.hints import with_hints
-from distributary.ingest.schemas.inferred_schemas import SUFFIX, SchemaLocation, file_text
+from distributary.ingest.schemas.inferred import SUFFIX, SchemaLocation, file_text
 from distributary.ingest.schemas.subjects import inferred_subject
 from distributary.ingest.settings.groups import Decode
 from distributary.ingest.storage.contract import Files

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from distributary.codecs.base import INFERRED
 from distributary.errors import BadSchema
+from distributary.ingest.schemas.inferred import SchemaLocation
 from distributary.ingest.schemas.inferred_per_entity import NO_FIELDS, EntityVersions
-from distributary.ingest.schemas.inferred_schemas import SchemaLocation
 from distributary.registry.base import (
     Answer,
     Reference,

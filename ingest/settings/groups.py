@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator
 
 from distributary.codecs.base import load_codec
 from distributary.errors import UnknownCodec
-from distributary.ingest.columns import table_and_column_names as names
+from distributary.ingest.columns import safe_names as names
 from distributary.ingest.settings.passed_on_options import ClientOptions
 from distributary.ingest.settings.places import OptionalPlace, PlaceOfTables
 from distributary.ingest.settings.refused_kafka_options import check_kafka, check_spark, spark_options

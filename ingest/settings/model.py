@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from distributary.codecs.base import Codec, load_codec
-from distributary.ingest.columns import table_and_column_names as names
+from distributary.ingest.columns import safe_names as names
 from distributary.ingest.settings.check import add_problems, refuse_literal_secrets
 from distributary.ingest.settings.groups import (
     Decode,

@@ -20,12 +20,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
-from distributary.codecs.types.struct_type import type_name
+from distributary.codecs.types.spark_struct import type_name
 from distributary.errors import CommitImpossible, PipelineError
 from distributary.ingest.columns.differences import Difference, differences, only_wider, retyped, storable
 from distributary.ingest.columns.growth import Change
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.columns.widening import Widening, widenings
 from distributary.ingest.kafka.columns import kafka_fields, table_schema
 from distributary.ingest.pins import Coordinates
@@ -37,7 +37,7 @@ from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables import state_by_spark as spark_tables
 from distributary.ingest.tables.conditions import quoted
 from distributary.ingest.tables.handle import is_there, opened, options
-from distributary.ingest.tables.known_tables import ENTITY_PROPERTY, TableBook
+from distributary.ingest.tables.known import ENTITY_PROPERTY, TableBook
 from distributary.ingest.tables.ledger import (
     BATCHES_SCHEMA,
     CHANGES_SCHEMA,

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from distributary.codecs.changes.classify import ChangeClass
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE, CHANGES_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
 from distributary.ingest.storage.opening import At, files_at

@@ -18,7 +18,7 @@ from pyarrow import fs
 
 from distributary.errors import PipelineError
 from distributary.ingest.columns.layout import SOURCE
-from distributary.ingest.columns.table_and_column_names import words_of
+from distributary.ingest.columns.safe_names import words_of
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables import conditions as native_conditions

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from distributary.codecs.types.masks import Rows
-from distributary.ingest.columns.table_and_column_names import QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.kafka.offset_spans import committed, place_of
 from distributary.ingest.parquet.buffers import TableBuffers
 from distributary.ingest.pins import Pins, Verdict

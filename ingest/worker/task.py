@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from distributary.codecs.base import Codec, RecordReader, load_codec, validating
 from distributary.codecs.types.masks import Rows
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.columns.table_and_column_names import QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.kafka.offset_spans import place_of
 from distributary.ingest.parquet.buffers import Chunk, TableBuffers

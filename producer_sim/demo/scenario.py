@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import yaml
 from pyspark.sql import SparkSession
 
-from distributary.ingest.columns.table_and_column_names import QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.progress import Progress, Summary
 from distributary.ingest.settings.model import Settings, load
 from distributary.ingest.supervisor import Restart

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
 
-from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.session import pipeline_session
 from distributary.ingest.settings.model import Settings
 from distributary.producer_sim.truth.sent import Truth

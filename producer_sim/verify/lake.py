@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, DeltaProtocolError
 from pyarrow import dataset
 
-from distributary.ingest.columns.table_and_column_names import RESERVED_TABLES, table_name
+from distributary.ingest.columns.safe_names import RESERVED_TABLES, table_name
 from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.settings.groups import Columns, NamedTable
 from distributary.ingest.settings.model import Settings

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from itertools import pairwise
 
-from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE, CHANGES_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE
 from distributary.producer_sim.truth.sent import joined
 from distributary.producer_sim.verify.coverage import Coverage, Partition
 from distributary.producer_sim.verify.lake import Lake, batches

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from distributary.ingest.columns.table_and_column_names import QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.settings.groups import Columns
 from distributary.producer_sim.events.routes import GAME
 from distributary.producer_sim.truth.checksum import SOURCE_NAME, GroupSums, Hashes, Sum, row_hashes

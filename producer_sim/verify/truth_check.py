@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from distributary.ingest.columns.table_and_column_names import QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.pins import NO_ENTITY
 from distributary.producer_sim.truth.checksum import Sum
 from distributary.producer_sim.truth.sent import PartitionOffset, Truth

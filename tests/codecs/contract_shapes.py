@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from tests.codecs.protobuf_samples import message_class
 
 from distributary.codecs.base import RecordPath
-from distributary.codecs.types.struct_type import list_of, struct_json
+from distributary.codecs.types.spark_struct import list_of, struct_json
 from distributary.registry.base import Schema
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

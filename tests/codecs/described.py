@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from distributary.codecs.base import RecordPath, load_codec
 from distributary.codecs.changes.description import RecordDescription
-from distributary.codecs.types.struct_type import struct_json
+from distributary.codecs.types.spark_struct import struct_json
 from distributary.registry.base import Schema
 
 # What is told of the changes between two: the class, the column, what was there and what is there now.

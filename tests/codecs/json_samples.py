@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 from hypothesis import strategies as st
 
-from distributary.codecs.types.struct_type import list_of
+from distributary.codecs.types.spark_struct import list_of
 
 UTC = pa.timestamp("us", "UTC")
 EVENT = pa.schema(

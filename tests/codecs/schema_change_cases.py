@@ -12,7 +12,7 @@ from tests.codecs.described import Told, avro_record, inferred, json_schema, pro
 from tests.codecs.protobuf_changes import PROTOBUF
 
 from distributary.codecs.changes.description import RecordDescription
-from distributary.codecs.types.struct_type import list_of
+from distributary.codecs.types.spark_struct import list_of
 
 INT, STRING = pa.int32(), pa.string()
 LONG, OBJECT = {"type": "integer"}, {"type": "object"}

@@ -20,7 +20,7 @@ from distributary.codecs.base import (
     resolving,
     surveying,
 )
-from distributary.codecs.types.struct_type import struct_json
+from distributary.codecs.types.spark_struct import struct_json
 from distributary.codecs.wire.header import Frames
 from distributary.errors import ConfigError, DecoderUnavailable, UnknownCodec
 from distributary.registry.base import Schema

@@ -19,7 +19,7 @@ from tests.ingest.kafka_records import Sent, batch, folder, pins, rows_of
 
 from distributary.codecs import reasons
 from distributary.codecs.base import INFERRED, load_codec
-from distributary.ingest.columns.table_and_column_names import QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.pins import PinnedRecord, Pins
 from distributary.ingest.worker.demux import Demultiplexer
 from distributary.registry.base import Schema

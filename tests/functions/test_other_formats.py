@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from distributary import functions
 from distributary.errors import ConfigError
-from distributary.ingest.schemas.inferred_schemas import SchemaLocation
+from distributary.ingest.schemas.inferred import SchemaLocation
 from distributary.ingest.storage.opening import files_at
 from distributary.producer_sim.stack.local import LocalStack
 from distributary.registry.confluent.options import RegistryOptions

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distributary.codecs.base import load_codec
-from distributary.ingest.columns.table_and_column_names import table_name
+from distributary.ingest.columns.safe_names import table_name
 from distributary.ingest.kafka.records import RAW_SCHEMA
 from distributary.ingest.pins import (
     FIRST_TURN,

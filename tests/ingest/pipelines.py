@@ -24,14 +24,14 @@ from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.progress import Silent
 from distributary.ingest.routing.read_ahead import ReadExpression
-from distributary.ingest.schemas.known_schemas import SchemaBook
-from distributary.ingest.schemas.pinned_schemas import PinsStore
+from distributary.ingest.schemas.known import SchemaBook
+from distributary.ingest.schemas.pinned import PinsStore
 from distributary.ingest.schemas.registry_wait import RegistryWait
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.change import create
-from distributary.ingest.tables.known_tables import ENTITY_PROPERTY, TableBook
+from distributary.ingest.tables.known import ENTITY_PROPERTY, TableBook
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.worker.report import WrittenFile
 from distributary.producer_sim.formats.protobuf import schema_text

@@ -17,7 +17,7 @@ from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.lease.holding import held
 from distributary.ingest.resolve import resolve, stuck_tables
-from distributary.ingest.tables.known_tables import ENTITY_PROPERTY
+from distributary.ingest.tables.known import ENTITY_PROPERTY
 from distributary.ingest.tables.log_commit import NativeCommits
 
 A = pa.schema([])

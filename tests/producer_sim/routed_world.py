@@ -11,7 +11,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from distributary.codecs.base import load_codec
-from distributary.ingest.columns.table_and_column_names import table_name
+from distributary.ingest.columns.safe_names import table_name
 from distributary.ingest.settings.groups import NamedTable
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.ledger import BATCHES_SCHEMA, QUARANTINE_SCHEMA

@@ -51,7 +51,7 @@ def as_list(changes: Changes) -> list[dict[str, str]] | None:
 def _of_table(payload: pa.Schema) -> tuple[tuple[str, str], ...]:
     import pyarrow as pa
 
-    from distributary.codecs.types.struct_type import type_name
+    from distributary.codecs.types.spark_struct import type_name
     from distributary.ingest.columns.growth import extend
 
     table = extend(pa.schema([]), payload, frozenset())

@@ -24,9 +24,9 @@ from distributary.codecs.base import load_codec
 from distributary.ingest.checkpoint.folder import PINS
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.columns.growth import extend
-from distributary.ingest.columns.table_and_column_names import CHANGES_TABLE
+from distributary.ingest.columns.safe_names import CHANGES_TABLE
 from distributary.ingest.pins import PinnedRecord, RecordKey
-from distributary.ingest.schemas.pinned_schemas import PinsStore
+from distributary.ingest.schemas.pinned import PinsStore
 from distributary.producer_sim.stack.local import LocalStack
 from distributary.registry.base import Schema
 from distributary.registry.confluent.options import RegistryOptions

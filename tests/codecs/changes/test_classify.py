@@ -14,7 +14,7 @@ from tests.codecs.schema_change_cases import CASES, INT, STRING
 
 from distributary.codecs.changes.classify import SchemaChange, classify
 from distributary.codecs.changes.description import FieldDescription, RecordDescription, TypeDescription
-from distributary.codecs.types.struct_type import list_of
+from distributary.codecs.types.spark_struct import list_of
 
 REVERSE = {
     "added": "dropped",

@@ -15,7 +15,7 @@ from tests.examples import examples
 
 from distributary.codecs.base import RecordPath, load_codec
 from distributary.codecs.changes.description import RecordDescription, TypeDescription
-from distributary.codecs.types.struct_type import list_of
+from distributary.codecs.types.spark_struct import list_of
 from distributary.errors import BadSchema
 from distributary.registry.base import Schema, SchemaType
 

@@ -15,7 +15,7 @@ from distributary.codecs.base import INFERRED
 from distributary.codecs.json.codec import JsonCodec, JsonReader
 from distributary.codecs.json.inference import MAX_LEAVES, merged
 from distributary.codecs.types.fields import fields_in
-from distributary.codecs.types.struct_type import arrow_schema, struct_json
+from distributary.codecs.types.spark_struct import arrow_schema, struct_json
 from distributary.codecs.wire.header import TOMBSTONE
 from distributary.errors import BadSchema
 from distributary.registry.base import Schema

@@ -14,7 +14,7 @@ from tests.examples import examples
 from distributary.codecs import reasons
 from distributary.codecs.base import Decoded
 from distributary.codecs.json.decode import JsonDecoder
-from distributary.codecs.types.struct_type import list_of
+from distributary.codecs.types.spark_struct import list_of
 from distributary.errors import BadSchema
 
 SMALL = pa.schema([("n", pa.int64()), ("s", pa.string()), ("d", pa.float64()), ("l", list_of(pa.int64()))])

@@ -16,7 +16,7 @@ from tests.examples import examples
 
 from distributary.codecs.json.decode import JsonDecoder
 from distributary.codecs.json.fast import NativeReader, misfit_pattern
-from distributary.codecs.types.struct_type import list_of
+from distributary.codecs.types.spark_struct import list_of
 
 TEXT, LONG = pa.string(), pa.int64()
 

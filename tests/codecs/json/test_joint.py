@@ -16,7 +16,7 @@ from distributary.codecs.base import Decoded, load_codec
 from distributary.codecs.json.codec import JsonReader
 from distributary.codecs.json.fast import NativeReader
 from distributary.codecs.json.joint import MOST_COLUMNS, JointReader
-from distributary.codecs.types.struct_type import list_of, struct_json
+from distributary.codecs.types.spark_struct import list_of, struct_json
 from distributary.registry.base import Schema
 
 LONG, TEXT = pa.int64(), pa.string()

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from distributary.codecs.json.codec import JsonCodec
-from distributary.codecs.types.struct_type import arrow_schema, list_of, struct_json
+from distributary.codecs.types.spark_struct import arrow_schema, list_of, struct_json
 from distributary.registry.base import Schema
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]

@@ -15,7 +15,7 @@ from tests.examples import examples
 from distributary.codecs.json.codec import JsonCodec
 from distributary.codecs.json.survey import JsonSurvey
 from distributary.codecs.types.fields import fields_in
-from distributary.codecs.types.struct_type import arrow_schema
+from distributary.codecs.types.spark_struct import arrow_schema
 from distributary.registry.base import Schema
 
 NOTHING = pa.schema([])

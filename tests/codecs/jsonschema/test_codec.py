@@ -12,7 +12,7 @@ import pytest
 from distributary.codecs import reasons
 from distributary.codecs.jsonschema import validation
 from distributary.codecs.jsonschema.codec import JsonSchemaCodec, JsonSchemaReader
-from distributary.codecs.types.struct_type import list_of
+from distributary.codecs.types.spark_struct import list_of
 from distributary.errors import BadSchema
 from distributary.registry.base import Schema
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.codecs.jsonschema.test_codec import LONG, STRING, reader, record
 
-from distributary.codecs.types.struct_type import list_of
+from distributary.codecs.types.spark_struct import list_of
 from distributary.errors import BadSchema
 
 INTEGER = {"type": "integer"}

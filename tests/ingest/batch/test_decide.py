@@ -11,7 +11,7 @@ from tests.ingest.kafka_records import TOPIC, folder, numbered, value
 
 from distributary.errors import SumsDisagree
 from distributary.ingest.checkpoint.manifest import Manifest
-from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 
 VALUES = [value(1, game_name="golf"), value(2, game_name="quest"), value(2, game_name="golf"), b"", None]
 WHOLE = {TOPIC: {0: (0, 5)}}

@@ -24,8 +24,8 @@ from distributary.ingest.pins import PinnedTable, Pins
 from distributary.ingest.pipeline import run_rules
 from distributary.ingest.progress import Silent
 from distributary.ingest.schemas.inferred_per_entity import EntitySchemas
-from distributary.ingest.schemas.known_schemas import SchemaBook
-from distributary.ingest.schemas.pinned_schemas import PinsStore
+from distributary.ingest.schemas.known import SchemaBook
+from distributary.ingest.schemas.pinned import PinsStore
 from distributary.ingest.schemas.registry_wait import RegistryWait
 from distributary.ingest.storage.opening import files_at
 

@@ -17,7 +17,7 @@ from distributary.ingest.batch.finish import Finisher, commit_metadata
 from distributary.ingest.checkpoint.earlier_runs import earlier_commits
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
-from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.tables.log_commit import NativeCommits
 

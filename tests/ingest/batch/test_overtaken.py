@@ -15,7 +15,7 @@ from tests.ingest.queries import GOLF, Query, batches, one, value
 from distributary.errors import Fenced, PolicyStopped
 from distributary.ingest.batch import attempt
 from distributary.ingest.batch.passes import planned_changes
-from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.commit_log import writing
 from distributary.ingest.commit_log.writing import Writer
 

@@ -10,7 +10,7 @@ from tests.ingest.batches import demuxed
 from tests.ingest.kafka_records import batch, numbered, pins, value
 
 from distributary.ingest.batch.passes import discard
-from distributary.ingest.columns.table_and_column_names import QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.pins import Pins
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.worker.demux import demultiplex

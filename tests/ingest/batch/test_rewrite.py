@@ -20,7 +20,7 @@ from distributary.ingest.batch.passes import Workers
 from distributary.ingest.batch.rewrite import Rewriter, _check_schemas, _is_lost, _with_files
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
 from distributary.ingest.checkpoint.manifest_json import rewritten_to_json
-from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.parquet.data_file import file_name
 from distributary.ingest.pins import PinnedKeys
 from distributary.ingest.resolve import resolve, stuck_tables

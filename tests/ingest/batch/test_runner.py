@@ -20,7 +20,7 @@ from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.batch.restart import RestartToEvolve
 from distributary.ingest.checkpoint.manifests import ManifestStore
 from distributary.ingest.checkpoint.stuck import Resolutions
-from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.commit_log.reading import entry_path
 from distributary.ingest.commit_log.writing import Writer
 from distributary.ingest.parquet.data_file import file_name

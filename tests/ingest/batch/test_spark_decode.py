@@ -20,7 +20,7 @@ from tests.codecs.avro_samples import long
 from tests.ingest.kafka_records import TOPIC, Sent, aside_rows, batch, numbered, pins, rows_of
 
 from distributary.codecs.base import load_codec
-from distributary.codecs.types.struct_type import struct_json
+from distributary.codecs.types.spark_struct import struct_json
 from distributary.errors import ConfigError, DecoderUnavailable
 from distributary.ingest.batch.passes import Workers
 from distributary.ingest.batch.spark_decode import check_decoders, spark_decoded

@@ -20,7 +20,7 @@ from distributary.ingest.checkpoint.generation import World, born, read_generati
 from distributary.ingest.checkpoint.manifests import ManifestStore
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.commit_log.reading import entry_path
-from distributary.ingest.schemas.pinned_schemas import PinsStore
+from distributary.ingest.schemas.pinned import PinsStore
 from distributary.registry.base import Schema
 
 CREATED = TableChange("t", "created", "a", "bigint", "", None, None, None, None)

@@ -21,7 +21,7 @@ from distributary.ingest.checkpoint.earlier_runs import (
     without_owners,
 )
 from distributary.ingest.checkpoint.generation import Start
-from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.kafka.offsets import Offsets, Positions, offsets_to_json
 from distributary.ingest.tables.change import create
 from distributary.ingest.tables.ledger import (

@@ -20,7 +20,7 @@ from distributary.ingest.checkpoint import manifest_pins as decisions
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifest_json import from_json, to_json
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.columns.table_and_column_names import QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.pins import (
     BatchId,
     PinnedSchemas,

@@ -13,7 +13,7 @@ from tests.ingest.arrow_data import columns_within, same, schemas
 from distributary.errors import BadSchema
 from distributary.ingest.columns.growth import Change, GrowthRules, changes, extend, grown
 from distributary.ingest.columns.layout import NO_COLUMNS, SOURCE, Layout, source_of
-from distributary.ingest.columns.table_and_column_names import fold
+from distributary.ingest.columns.safe_names import fold
 
 RESERVED = frozenset({"kafka_key", "_rescued_data"})
 ALL = GrowthRules(widens=True, reserved=RESERVED)

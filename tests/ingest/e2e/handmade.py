@@ -13,7 +13,7 @@ from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
-from distributary.ingest.columns.table_and_column_names import QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.producer_sim.verify.comparison import compare
 from distributary.registry.confluent.registry import ConfluentRegistry
 from distributary.registry.protobuf.text import compile_text

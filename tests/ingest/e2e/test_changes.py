@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
-from distributary.ingest.columns.table_and_column_names import QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.producer_sim.truth.sent import Truth
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]

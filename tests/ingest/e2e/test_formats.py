@@ -8,7 +8,7 @@ import pytest
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
 from distributary.errors import DecoderUnavailable
-from distributary.ingest.columns.table_and_column_names import QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 

@@ -20,7 +20,7 @@ from tests.ingest.e2e.handmade import (
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
 from distributary.errors import PolicyStopped
-from distributary.ingest.columns.table_and_column_names import RESERVED_TABLES, table_name
+from distributary.ingest.columns.safe_names import RESERVED_TABLES, table_name
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -74,7 +74,7 @@ def paths_beside(kit: PipelineKit) -> set[Path]:
 SHORT = ("../../x", "/etc/passwd", "a\0b", "quarantine", "_delta_log", "x" * 10_000, "Chess", "chess", " ")
 
 
-# Two hundred tables each: `make test` has the short list, and all names in tests/ingest/columns/test_table_and_column_names.py.
+# Two hundred tables each: `make test` has the short list, and all names in tests/ingest/columns/test_safe_names.py.
 @pytest.mark.parametrize(
     ("fold_case", "names"),
     [

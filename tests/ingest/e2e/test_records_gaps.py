@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from tests.ingest.e2e.handmade import assert_each_record_in_one_place, column, registered
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
-from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 

@@ -24,7 +24,7 @@ from tests.ingest.e2e.handmade import (
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
 from distributary.errors import PolicyStopped
-from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.run import run
 from distributary.registry.memory import MemoryRegistry
 

@@ -14,7 +14,7 @@ from tests.ingest.e2e.handmade import EVENT, header, registered, registered_besi
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.e2e.registry_proxy import registry_proxy
 
-from distributary.ingest.columns.table_and_column_names import QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.producer_sim.stack.local import LocalStack
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.heavy]

@@ -16,7 +16,7 @@ from tests.ingest.e2e.handmade import (
 )
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
-from distributary.ingest.columns.table_and_column_names import CHANGES_TABLE
+from distributary.ingest.columns.safe_names import CHANGES_TABLE
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 

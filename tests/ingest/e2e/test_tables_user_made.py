@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from tests.ingest.e2e.handmade import EVENT, Schema, column, quarantined, reasons, registered
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
-from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.parquet.data_file import owner
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.heavy, pytest.mark.folder]

@@ -19,7 +19,7 @@ from tests.ingest.e2e.pipeline_kit import PipelineKit
 
 from distributary.errors import BudgetSpent
 from distributary.ingest.checkpoint.change_log import ChangeLog
-from distributary.ingest.columns.table_and_column_names import CHANGES_TABLE
+from distributary.ingest.columns.safe_names import CHANGES_TABLE
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.folder]
 

@@ -25,7 +25,7 @@ from distributary.ingest.checkpoint.histories import Met
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifest_json import from_json, to_json
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.columns.table_and_column_names import CHANGES_TABLE
+from distributary.ingest.columns.safe_names import CHANGES_TABLE
 from distributary.ingest.evolution.change_rows import made_before
 from distributary.ingest.evolution.meetings import Meetings
 from distributary.ingest.evolution.transitions import Transitions

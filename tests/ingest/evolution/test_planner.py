@@ -18,7 +18,7 @@ from distributary.ingest.evolution.candidates import Candidates
 from distributary.ingest.evolution.pairing import Known
 from distributary.ingest.evolution.planner import Planner, TablePlan
 from distributary.ingest.pins import PinnedTable, RecordKey
-from distributary.ingest.schemas.inferred_schemas import SchemaLocation
+from distributary.ingest.schemas.inferred import SchemaLocation
 from distributary.ingest.storage.opening import files_at
 from distributary.registry.base import Schema, SchemaRegistry
 from distributary.registry.memory import MemoryRegistry

@@ -21,7 +21,7 @@ from distributary.codecs.changes.description import RecordDescription, described
 from distributary.errors import BadSchema
 from distributary.ingest.columns.growth import extend, grown
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.columns.table_and_column_names import table_name
+from distributary.ingest.columns.safe_names import table_name
 from distributary.ingest.conform.conversion import conversion_for
 from distributary.ingest.evolution.rules import tables_grow, tables_widen, worker_policies
 from distributary.ingest.evolution.verdicts import TableVerdict, verdicts, verdicts_of_table

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from distributary.codecs.types.struct_type import struct_json
+from distributary.codecs.types.spark_struct import struct_json
 from distributary.errors import ConfigError
 from distributary.ingest.inference.bound import Looked, check_bound
 from distributary.registry.base import Schema

@@ -10,8 +10,8 @@ import pytest
 
 from distributary.codecs.base import INFERRED
 from distributary.errors import BadSchema, SchemaNotFound
+from distributary.ingest.schemas.inferred import SchemaLocation
 from distributary.ingest.schemas.inferred_per_entity import EntitySchemas, entity_name
-from distributary.ingest.schemas.inferred_schemas import SchemaLocation
 from distributary.ingest.schemas.mixed import MixedSchemas
 from distributary.ingest.storage.opening import files_at
 from distributary.registry.memory import MemoryRegistry

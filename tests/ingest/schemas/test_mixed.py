@@ -13,10 +13,10 @@ from distributary.codecs.base import INFERRED, load_codec
 from distributary.errors import RegistryUnavailable, SchemaNotFound
 from distributary.ingest.pins import newest_inferred
 from distributary.ingest.progress import Silent
-from distributary.ingest.schemas.inferred_schemas import SchemaLocation
-from distributary.ingest.schemas.known_schemas import SchemaBook
+from distributary.ingest.schemas.inferred import SchemaLocation
+from distributary.ingest.schemas.known import SchemaBook
 from distributary.ingest.schemas.mixed import MixedSchemas
-from distributary.ingest.schemas.pinned_schemas import PinsStore
+from distributary.ingest.schemas.pinned import PinsStore
 from distributary.ingest.schemas.registry_wait import RegistryWait
 from distributary.ingest.storage.opening import files_at
 from distributary.registry.base import Schema

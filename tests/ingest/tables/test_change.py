@@ -11,12 +11,12 @@ from distributary.errors import CommitImpossible
 from distributary.ingest.batch.passes import Settled, planned_changes
 from distributary.ingest.columns.differences import differences
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.columns.table_and_column_names import CHANGES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.pins import PinnedTable
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.tables.change import OWN_TABLES, PlannedChange, TableChanger, create
-from distributary.ingest.tables.known_tables import ENTITY_PROPERTY
+from distributary.ingest.tables.known import ENTITY_PROPERTY
 from distributary.ingest.worker.report import Growth
 
 A = pa.schema([("a", pa.int64())])

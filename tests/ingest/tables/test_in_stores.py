@@ -16,7 +16,7 @@ from distributary.errors import CommitImpossible
 from distributary.ingest.batch.sweep import sweep
 from distributary.ingest.columns.growth import Change
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE, CHANGES_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.parquet.buffers import TableBuffers
 from distributary.ingest.parquet.data_file import DataFile, file_name
@@ -28,7 +28,7 @@ from distributary.ingest.tables import ledger, log_commit
 from distributary.ingest.tables.change import PlannedChange, TableChanger, create, evolve
 from distributary.ingest.tables.commit import commit_tables
 from distributary.ingest.tables.handle import opened
-from distributary.ingest.tables.known_tables import ENTITY_PROPERTY, TableBook
+from distributary.ingest.tables.known import ENTITY_PROPERTY, TableBook
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.state import read_state, table_folder
 from distributary.ingest.tables.state_by_spark import path_for_spark, snapshot

@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from tests.ingest.commits import by_log
 
 from distributary.ingest.columns.differences import storable
-from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE, CHANGES_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE
 from distributary.ingest.parquet.data_file import owner
 from distributary.ingest.tables import ledger
 from distributary.ingest.tables.change import create

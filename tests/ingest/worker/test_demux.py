@@ -34,7 +34,7 @@ from tests.ingest.kafka_records import (
 from distributary.codecs.protobuf.codec import ProtobufReader
 from distributary.ingest import pins as reasons
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.columns.table_and_column_names import QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.pins import PinnedRecord, PinnedTable, Pins, Verdict
 from distributary.ingest.settings.groups import NamedTable, Policies
 from distributary.ingest.worker.demux import Demultiplexer, demultiplex

@@ -18,7 +18,7 @@ from tests.ingest.kafka_records import Sent, aside_rows, batch, pins, rows_of, v
 from distributary.codecs.base import Decoded
 from distributary.codecs.mixed.keys import KeyCodec, KeyReader
 from distributary.ingest import pins as reasons
-from distributary.ingest.columns.table_and_column_names import table_name
+from distributary.ingest.columns.safe_names import table_name
 from distributary.ingest.pins import PinnedKeys, PinnedRecord
 from distributary.ingest.settings.groups import Columns, Route
 from distributary.ingest.worker.demux import Demultiplexer

@@ -12,7 +12,7 @@ from tests.ingest.kafka_records import TOPIC, Sent, aside_rows, batch, pins, row
 
 from distributary.codecs.base import INFERRED
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.columns.table_and_column_names import QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.pins import PinnedRecord, PinnedTable, Pins, for_workers
 from distributary.ingest.settings.groups import NamedTable, Policies, Route
 from distributary.ingest.worker.demux import Demultiplexer

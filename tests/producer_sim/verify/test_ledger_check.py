@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from tests.ingest.commits import by_log
 
-from distributary.ingest.columns.table_and_column_names import BATCHES_TABLE, CHANGES_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables import ledger
 from distributary.ingest.tables.change import create

@@ -12,7 +12,7 @@ from tests.ingest.foreign import ODD_ABOVE, ODD_BESIDE, foreign_entries
 from tests.ingest.pipelines import make_table, table_book
 
 from distributary.ingest.tables.change import create
-from distributary.ingest.tables.known_tables import ENTITY_PROPERTY, PIPELINE_PROPERTY
+from distributary.ingest.tables.known import ENTITY_PROPERTY, PIPELINE_PROPERTY
 from distributary.ingest.tables.log_commit import NativeCommits
 
 A = pa.schema([("a", pa.int64())])

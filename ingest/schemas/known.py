@@ -17,7 +17,7 @@ from distributary.ingest.columns.growth import GrowthRules, changes, grown
 from distributary.ingest.columns.layout import NO_COLUMNS
 from distributary.ingest.pins import PinnedRecord, RecordKey, Verdict, by_age, describe, newest_of_entities
 from distributary.ingest.schemas.inferred_per_entity import NO_FIELDS, EntityVersions
-from distributary.ingest.schemas.pinned_schemas import PinsStore
+from distributary.ingest.schemas.pinned import PinsStore
 from distributary.ingest.schemas.registry_wait import RegistryWait
 from distributary.registry.base import Answer, Schema, SchemaRef, SchemaRegistry
 

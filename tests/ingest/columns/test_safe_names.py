@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from distributary.errors import ConfigError
-from distributary.ingest.columns import table_and_column_names as names
+from distributary.ingest.columns import safe_names as names
 
 TEMPLATES = st.sampled_from(["{entity}", "silver_{entity}_events", "ledger_{entity}", "{entity}_x"])
 # Anything a payload may hold, and what is nasty on purpose.

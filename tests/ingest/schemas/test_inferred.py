@@ -8,7 +8,7 @@ import pytest
 from typing_extensions import Buffer
 
 from distributary.errors import BadSchema, SchemaNotFound, SetupError
-from distributary.ingest.schemas.inferred_schemas import SchemaLocation
+from distributary.ingest.schemas.inferred import SchemaLocation
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.storage.posix import PosixFiles
 from distributary.registry.base import Guid, Schema

@@ -9,8 +9,8 @@ from tests.ingest.pipelines import SUBJECT, checkpoint, registry, schema_book
 from distributary.errors import BadSchema, CheckpointMismatch
 from distributary.ingest.columns.growth import GrowthRules
 from distributary.ingest.interruptible import Stopped
-from distributary.ingest.schemas.known_schemas import SchemaBook
-from distributary.ingest.schemas.pinned_schemas import PinsStore
+from distributary.ingest.schemas.known import SchemaBook
+from distributary.ingest.schemas.pinned import PinsStore
 from distributary.producer_sim.formats.protobuf import schema_text
 from distributary.registry.base import Schema
 from distributary.registry.memory import MemoryRegistry

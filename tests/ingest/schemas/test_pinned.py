@@ -11,7 +11,7 @@ import pytest
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.checkpoint.folder import PINS, Checkpoint
 from distributary.ingest.pins import RecordKey
-from distributary.ingest.schemas.pinned_schemas import PinsStore
+from distributary.ingest.schemas.pinned import PinsStore
 from distributary.ingest.storage.posix import PosixFiles
 from distributary.registry.base import Guid, Reference, Schema
 

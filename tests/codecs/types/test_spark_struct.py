@@ -5,7 +5,7 @@ from hypothesis import given
 from pyspark.sql.pandas.types import from_arrow_type
 from tests.ingest.arrow_data import TYPES
 
-from distributary.codecs.types.struct_type import type_name
+from distributary.codecs.types.spark_struct import type_name
 
 
 @given(TYPES)
