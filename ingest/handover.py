@@ -221,9 +221,8 @@ class Heritage:
         forget_waiting(place_aside(checkpoint.files, self._tables.root, generation.id))
         before = generation.start
         if state.so_far is not None and state.so_far.ends:
-            others = made_anew(before.left, topics)
             reached = {**state.so_far.left, **state.so_far.ends}
-            return {name: ends for name, ends in reached.items() if name not in others}
+            return _without(made_anew(generation.topics, topics), reached)
         return before.offsets if before.after is None else self._take(before.after, owners, topics)
 
     def _finish(self, checkpoint: Checkpoint) -> None:
@@ -292,7 +291,13 @@ def _after_log(mode: StartMode, earlier: Earlier, dead: tuple[str, ...], world: 
         return Start(mode, after=earlier.owner, dead=dead)
     check_same_offsets(generation, world)
     left = {name: uuid for name, uuid in generation.topics.items() if name not in world.topics}
-    return Start(mode, None, generation.start.already, generation.lineage, earlier.owner, dead, left)
+    others = made_anew(generation.topics, world.topics)
+    already = {table: _without(others, known) for table, known in generation.start.already.items()}
+    return Start(mode, None, already, generation.lineage, earlier.owner, dead, left)
+
+
+def _without(topics: Collection[str], positions: Positions) -> Positions:
+    return {topic: numbers for topic, numbers in positions.items() if topic not in topics}
 
 
 def _with_rewritten(manifest: Manifest, log: CommitLog, so_far: Standing) -> Manifest:

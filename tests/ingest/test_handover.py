@@ -329,6 +329,33 @@ def test_a_topic_that_was_left_for_a_while_is_gone_on_with(tmp_path: Path, anew:
     assert ends == {TOPIC: {0: 2}, **({} if anew else {"more": {0: 7}})}
 
 
+@pytest.mark.parametrize("anew", [False, True])
+def test_a_topic_that_a_log_left_which_never_began_is_gone_on_with(tmp_path: Path, anew: bool) -> None:
+    """Unless it was made anew meanwhile, as behind one that began."""
+    born(checkpoint(tmp_path), "games", World("cluster", {TOPIC: "topic", "more": "more"}, {}))
+    first = Query(tmp_path, ends={TOPIC: {0: 0}, "more": {0: 7}})
+    first.resume()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(queries, "positions", lambda at: json.dumps({TOPIC: {"0": at}, "more": {"0": 7}}))
+        first.batch(0, one(0))
+    taken_over(tmp_path, "second", "from_tables")
+    now = World("cluster", {TOPIC: "topic", "more": "another" if anew else "more"}, {})
+    _, ends = taken_over(tmp_path, "third", "from_tables", world=now)
+    assert ends == {TOPIC: {0: 1}, **({} if anew else {"more": {0: 7}})}
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_what_tables_have_of_a_topic_that_was_left_is_passed_by(tmp_path: Path, anew: bool) -> None:
+    """Unless it was made anew meanwhile: its records have the same offsets, and are in no table."""
+    already = {GOLF: {TOPIC: {0: 0}, "more": {0: 7}}}
+    start = Start("from_tables", already=already, left={"more": "more"})
+    born(checkpoint(tmp_path), "games", WORLD, start)
+    batches(tmp_path, 1)
+    now = World("cluster", {TOPIC: "topic", "more": "another" if anew else "more"}, {})
+    found = heritage(tmp_path).start("from_tables", "games", (), now)
+    assert found.already == {GOLF: {TOPIC: {0: 0}, **({} if anew else {"more": {0: 7}})}}
+
+
 def test_of_records_that_are_gone_before_they_were_read_a_new_log_reads_the_rest_and_says_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
