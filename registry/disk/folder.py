@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,6 +16,8 @@ from distributary.registry.base import Schema, SchemaRef, SubjectVersion, schema
 from distributary.registry.disk.schema_file import from_document, sealed, to_document, unsealed
 
 _PLAIN_NAME = re.compile(r"[a-zA-Z0-9.-]{1,60}")
+
+_NAMED_BY_ID = re.compile(r"schema-id-(-?[0-9]+)\.json")
 
 
 class KeptFiles(Protocol):
@@ -80,10 +83,12 @@ class SchemaFolder:
 
     def refs(self) -> Iterator[SchemaRef]:
         """The ids and GUIDs that schemas are kept for in the default context, lowest ids first."""
-        kept = [self._read(name) for name in self._files.names(self._own) if name.startswith("schema-")]
-        found = [schema_ref(one["ref"]) for one in kept if one is not None and one.get("subject") is None]
-        yield from sorted(ref for ref in found if isinstance(ref, int))
-        yield from (ref for ref in found if not isinstance(ref, int))
+        names = [name for name in self._files.names(self._own) if name.startswith("schema-")]
+        # Whoever wants a few reads a few: in a store each is a request, and several pipelines keep thousands here.
+        for name in sorted(names, key=_id_in):
+            kept = self._read(name)
+            if kept is not None and kept.get("subject") is None:
+                yield schema_ref(kept["ref"])
 
     def versions(self, subject: str) -> Sequence[SubjectVersion] | None:
         """All versions kept of a subject, deleted ones too; None where there are none."""
@@ -157,6 +162,12 @@ def _schema_name(ref: SchemaRef, subject: str | None) -> str:
     if subject is not None or not _PLAIN_NAME.fullmatch(name):
         name = _digest(json.dumps([ref, subject]))
     return f"schema-{name}.json"
+
+
+def _id_in(name: str) -> float:
+    """The id that a schema's file is named by; one of a GUID or of another context is behind all."""
+    found = _NAMED_BY_ID.fullmatch(name)
+    return int(found[1]) if found else inf
 
 
 def _versions_name(subject: str) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,22 @@ def test_refs_are_listed_lowest_ids_first_and_only_of_the_default_context(tmp_pa
         folder.keep_schema(ref, subject, SCHEMA)
     assert list(folder.refs()) == [9, 10, "../x"]
     assert {path.parent for path in tmp_path.rglob("*.json")} == {Path(folder.url)}
+
+
+def test_whoever_wants_a_few_refs_reads_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a store each is a request, and the registry is held against a few of thousands at every start."""
+    folder, read = SchemaFolder(tmp_path, "r"), list[Path]()
+    for ref in range(95, 105):
+        folder.keep_schema(ref, None, SCHEMA)
+    content = Path.read_bytes
+
+    def noted(path: Path) -> bytes:
+        read.append(path)
+        return content(path)
+
+    monkeypatch.setattr(Path, "read_bytes", noted)
+    assert list(islice(folder.refs(), 7)) == list(range(95, 102))
+    assert len(read) == 7
 
 
 def test_versions_are_kept_replaced_and_dropped(tmp_path: Path) -> None:
