@@ -223,7 +223,11 @@ class Heritage:
         if state.so_far is not None and state.so_far.ends:
             reached = {**state.so_far.left, **state.so_far.ends}
             return _without(made_anew(generation.topics, topics), reached)
-        return before.offsets if before.after is None else self._take(before.after, owners, topics)
+        if before.after is None:
+            return before.offsets
+        earlier = self._take(before.after, owners, topics)
+        # A log that was to begin anew goes on from none, though it never began.
+        return earlier if before.mode == "from_tables" else None
 
     def _finish(self, checkpoint: Checkpoint) -> None:
         """See to it that all tables have a log's newest batch, since whoever decided it may finish it at any time."""

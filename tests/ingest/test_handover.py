@@ -356,6 +356,15 @@ def test_what_tables_have_of_a_topic_that_was_left_is_passed_by(tmp_path: Path, 
     assert found.already == {GOLF: {TOPIC: {0: 0}, **({} if anew else {"more": {0: 7}})}}
 
 
+def test_behind_a_log_that_was_to_begin_again_and_never_began_nothing_is_gone_on_with(tmp_path: Path) -> None:
+    """The offsets of the one before may be those of another cluster, which is why it was to be done again."""
+    batches(tmp_path, 1)
+    elsewhere = World("another", {TOPIC: "topic"}, {})
+    taken_over(tmp_path, "second", "again", world=elsewhere)
+    third, ends = taken_over(tmp_path, "third", "from_tables", world=elsewhere)
+    assert (ends, owned(tmp_path)) == (None, {GOLF: third.id})
+
+
 def test_of_records_that_are_gone_before_they_were_read_a_new_log_reads_the_rest_and_says_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
