@@ -6,7 +6,7 @@ Nothing that is committed is deleted, whichever it is.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from tests.ingest.queries import Query
 from distributary.errors import CheckpointMismatch, CommitImpossible, PolicyStopped
 from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.commit_log import writing
+from distributary.ingest.tables.transaction import TableCommit
 
 MOMENTS = (
     "begun",
@@ -39,12 +40,12 @@ def dying(before: str | None) -> Iterator[None]:
     """A run that dies amid its commits: when one table has its own, or before the tables of this role have theirs."""
     commit = Finisher._commit
 
-    def part(of: Finisher, manifest: Any, wanted: Any, *more: Any) -> None:
+    def part(of: Finisher, commits: Sequence[TableCommit], *more: Any) -> None:
         if before is None:
-            commit(of, manifest, wanted[:1], *more)
-        if before in (None, *(table.role for table in wanted)):
+            commit(of, commits[:1], *more)
+        if before in (None, *(one.app_id.rpartition("/")[2] for one in commits)):
             raise PolicyStopped("the process dies")
-        commit(of, manifest, wanted, *more)
+        commit(of, commits, *more)
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(PolicyStopped):
         patch.setattr(Finisher, "_commit", part)
