@@ -92,7 +92,9 @@ class Finisher:
         """Raises TableAhead where the ledger's newest batch has this one's number and other offsets."""
         for table in manifest.tables:
             if table.role == "batches":
-                self._tables.require_in(self._table_commit(manifest, table, None))
+                told = commit_metadata(manifest, self._lineage)
+                transaction = Transaction(table.app_id, manifest.batch_id, told)
+                self._tables.require_in(self._table_commit(table, transaction, fresh=False))
 
     def may_lack(self, batch_id: int) -> bool:
         """Whether the user decided that the ledger goes without this batch's row."""
@@ -124,12 +126,14 @@ class Finisher:
         `before` is the newest batch that the log had before this one, `fresh` whether the manifest was written just now. Raises
         TableAhead where a table has yet another.
         """
-        skipped = self._resolutions.skipped(manifest.batch_id)
+        skipped, told = self._resolutions.skipped(manifest.batch_id), commit_metadata(manifest, self._lineage)
         for roles in _ORDER:
-            wanted = [
-                table for table in manifest.tables if table.role in roles and table.folder not in skipped
+            commits = [
+                self._table_commit(table, Transaction(table.app_id, manifest.batch_id, told, before), fresh)
+                for table in manifest.tables
+                if table.role in roles and table.folder not in skipped
             ]
-            self._commit([self._table_commit(manifest, table, before, fresh) for table in wanted], spark)
+            self._commit(commits, spark)
         self._stuck.clear(manifest.batch_id)
 
     def _commit(self, commits: Sequence[TableCommit], spark: SparkSession) -> None:
@@ -142,9 +146,7 @@ class Finisher:
             self._stuck.write(commits[0].batch_id, error)
             raise
 
-    def _table_commit(
-        self, manifest: Manifest, table: TableFiles, before: int | None, fresh: bool = False
-    ) -> TableCommit:
+    def _table_commit(self, table: TableFiles, transaction: Transaction, fresh: bool) -> TableCommit:
         ours = table.role != "events"
         schema = table.layout.columns if ours else table_schema(self._columns, table.layout)
         return TableCommit(
@@ -152,9 +154,7 @@ class Finisher:
             place=self._tables.place(table.folder),
             files=table.files,
             schema=schema,
-            transaction=Transaction(
-                table.app_id, manifest.batch_id, commit_metadata(manifest, self._lineage), before
-            ),
+            transaction=transaction,
             native=table.native,
             fresh=fresh,
         )

@@ -54,9 +54,9 @@ def _is_table(root: Files, folder: str) -> bool:
         return False
 
 
-def entry_info(table: At, version: int) -> Info | None:
-    """What tells a version's entry from every other one by its name; None where it is not there (any more)."""
-    return files_at(table).info(_path(version))
+def has_entry(table: At, version: int) -> bool:
+    """Whether a version's entry is there (yet)."""
+    return files_at(table).info(_path(version)) is not None
 
 
 def entry_tag(table: At, version: int) -> str | None:
@@ -89,7 +89,7 @@ def _digest(content: bytes) -> str:
 
 def is_newest(table: At, version: int) -> bool:
     """Whether this version's entry is the last one; looking for the next costs microseconds."""
-    return entry_info(table, version) is not None and entry_info(table, version + 1) is None
+    return has_entry(table, version) and not has_entry(table, version + 1)
 
 
 def put_entry(table: At, version: int, actions: Sequence[Mapping[str, Any]]) -> bool:

@@ -21,7 +21,7 @@ from distributary.ingest.columns.differences import differences
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables.handle import opened
-from distributary.ingest.tables.log import append_actions, entry, entry_info, entry_tag, put_entry, tag_of
+from distributary.ingest.tables.log import append_actions, entry, entry_tag, has_entry, put_entry, tag_of
 from distributary.ingest.tables.state import TableState, state_of
 from distributary.ingest.tables.transaction import TableCommit
 from distributary.values import without_logins
@@ -180,7 +180,7 @@ def _actions(one: TableCommit) -> list[dict[str, Any]]:
 
 def _is_newest(place: Files, seen: _Seen) -> bool:
     """Looking for the next log entry costs microseconds."""
-    newest = _is_there(place, seen) and entry_info(place, seen.state.version + 1) is None
+    newest = _is_there(place, seen) and not has_entry(place, seen.state.version + 1)
     if newest:
         seen.at = time.monotonic()
     return newest

@@ -239,13 +239,7 @@ def test_a_ledger_that_was_dropped_is_made_anew_and_nothing_is_swept_without_it(
 
 
 def test_lost_files_of_a_decided_batch_are_written_again_from_its_manifest(tmp_path: Path) -> None:
-    query = Query(tmp_path)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Finisher, "finish", stopped)
-        with pytest.raises(PolicyStopped):
-            query.batch(0, numbered(EVENTS))
-    for file in (tmp_path / "lake" / GOLF).glob("*.parquet"):
-        file.unlink()
+    decided_and_lost(tmp_path)
     again = Query(tmp_path)
     again.resume(numbered(EVENTS))
     (replayed,) = again.workers.passes
@@ -257,13 +251,7 @@ def test_lost_files_of_a_decided_batch_are_written_again_from_its_manifest(tmp_p
 def test_files_written_again_by_an_attempt_that_was_not_told_of_its_entry_do_not_stay(
     tmp_path: Path, arrives: bool
 ) -> None:
-    query = Query(tmp_path)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Finisher, "finish", stopped)
-        with pytest.raises(PolicyStopped):
-            query.batch(0, numbered(EVENTS))
-    for file in (tmp_path / "lake" / GOLF).glob("*.parquet"):
-        file.unlink()
+    decided_and_lost(tmp_path)
     again = Query(tmp_path)
     late: list[Mapping[str, Any]] = []
 
@@ -293,13 +281,7 @@ def test_files_written_again_by_an_attempt_that_was_not_told_of_its_entry_do_not
 def test_lost_files_are_no_ones_that_were_committed_only_because_a_table_gives_no_answer(
     tmp_path: Path,
 ) -> None:
-    query = Query(tmp_path)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Finisher, "finish", stopped)
-        with pytest.raises(PolicyStopped):
-            query.batch(0, numbered(EVENTS))
-    for file in (tmp_path / "lake" / GOLF).glob("*.parquet"):
-        file.unlink()
+    decided_and_lost(tmp_path)
 
     def unavailable(table: Files) -> DeltaTable:
         if str(table).endswith(GOLF):
@@ -338,6 +320,16 @@ def told_of(root: Path) -> list[tuple[Any, ...]]:
     """The ledger's rows of changes: of which batch, and what came to which table."""
     rows = DeltaTable(root / "lake" / CHANGES_TABLE).to_pyarrow_table().to_pylist()
     return sorted((row["batch_id"], row["table"], row["column"], row["kind"]) for row in rows)
+
+
+def decided_and_lost(root: Path) -> None:
+    """A batch that was decided and is in no table yet, of which one table's files are gone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Finisher, "finish", stopped)
+        with pytest.raises(PolicyStopped):
+            Query(root).batch(0, numbered(EVENTS))
+    for file in (root / "lake" / GOLF).glob("*.parquet"):
+        file.unlink()
 
 
 def stopped(*_: object, **__: object) -> None:

@@ -15,9 +15,9 @@ from distributary.producer_sim.stack.ports import LOOPBACK, free_port, is_open
 from distributary.producer_sim.stack.service import Service
 
 LISTENS = """
-import socket, sys, time
+import signal, socket, sys
 servers = [socket.create_server(("127.0.0.1", int(port))) for port in sys.argv[2:]]
-time.sleep(60)
+signal.pause()
 """
 
 
