@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from deltalake.exceptions import TableNotFoundError
-from tests.ingest.e2e.pipeline_kit import PATIENCE_SECONDS, PipelineKit
+from tests.ingest.e2e.pipeline_kit import PipelineKit
+from tests.ingest.e2e.planted import holding, said
 from tests.ingest.storage.stores import Store
 
 from distributary.errors import ConfigError, SetupError
@@ -57,7 +54,7 @@ def test_tables_evolve_and_a_batch_that_died_amid_its_commits_is_brought_to_its_
     assert set(before) < set(kit.versions())
     columns = {field.name for field in kit.delta(kit.folder_of(0)).schema().fields}
     assert "season" in columns
-    assert told_in_files(kit.folder) == []
+    assert holding(PLANTED, kit.folder) == []
     assert PLANTED not in killed.stdout + killed.stderr
 
 
@@ -136,27 +133,6 @@ def test_a_bucket_that_is_not_there_is_told_before_anything_is_read(kit: Pipelin
     assert read_generation(kit.checkpoint) is None
 
 
-def said(kit: PipelineKit, *command: str) -> str:
-    """All that a command of ours says."""
-    done = subprocess.run(
-        [sys.executable, "-m", "distributary", *command],
-        env={**os.environ},
-        cwd=kit.folder,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
-    return done.stdout + done.stderr
-
-
-def told_in_files(folder: Path) -> list[str]:
-    """The files that hold the secret."""
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    assert files
-    return [str(path) for path in files if PLANTED.encode() in path.read_bytes()]
-
-
 def told_by_spark(kit: PipelineKit) -> list[str]:
     """What Spark shows of itself, where that holds the secret."""
     context = kit.spark.sparkContext
@@ -170,14 +146,14 @@ def test_a_secret_of_the_store_is_told_nowhere(kit: PipelineKit, capfd: pytest.C
     kit.simulate(1)
     kit.run()
     file = str(kit.settings_file)
-    outputs = [said(kit, "plan", file), said(kit, "plan", file, "--json"), said(kit, "verify", file)]
-    outputs += [said(kit, "settings", "check", file, "--json"), repr(kit.settings), str(kit.lake)]
+    outputs = [said(kit, *one)[1] for one in (("plan", file), ("plan", file, "--json"), ("verify", file))]
+    outputs += [said(kit, "settings", "check", file, "--json")[1], repr(kit.settings), str(kit.lake)]
     kit.configured(sink={"root": "s3://nowhere-at-all/lake"}, storage={"http": {"retry_seconds": 0}})
-    outputs.append(said(kit, "--debug", "run", str(kit.settings_file), "--available-now"))
+    outputs.append(said(kit, "--debug", "run", str(kit.settings_file), "--available-now")[1])
     assert all(outputs)
     assert [text for text in outputs if PLANTED in text] == []
     assert told_by_spark(kit) == []
-    assert told_in_files(kit.folder) == []
+    assert holding(PLANTED, kit.folder) == []
     assert PLANTED not in "".join(capfd.readouterr())
 
 
@@ -196,4 +172,4 @@ def test_a_killed_run_with_its_checkpoint_in_a_store_is_followed_in_time(
     assert time.monotonic() - started > BEAT_SECONDS * (MISSED - 1), "it did not look whether somebody lives"
     kit.assert_clean()
     assert kit.unnamed_files() == set()
-    assert told_in_files(kit.folder) == []
+    assert holding(PLANTED, kit.folder) == []

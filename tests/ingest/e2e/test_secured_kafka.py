@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from tests.ingest.e2e.pipeline_kit import PATIENCE_SECONDS, PipelineKit
+from tests.ingest.e2e.planted import holding, said
 from tests.ingest.secured_broker import PLANTED, SecuredBroker, token_endpoint
 
 from distributary.ingest.kafka.source import TopicReader
@@ -61,13 +59,6 @@ def log_in(
         yield configure
 
 
-def told_in_files(folder: Path) -> list[str]:
-    """The files that hold a secret."""
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    assert files
-    return [str(path) for path in files if PLANTED.encode() in path.read_bytes()]
-
-
 def told_by_spark(kit: PipelineKit) -> list[str]:
     """What Spark shows of a stream with these options, and of itself, where that holds a secret."""
     chosen = kit.settings
@@ -103,22 +94,8 @@ def test_records_of_a_secured_broker_arrive_and_no_secret_is_told(
     assert kit.run().summary.rows == kit.truth.records
     kit.assert_clean()
     assert told_by_spark(kit) == []
-    assert told_in_files(kit.folder) == []
+    assert holding(PLANTED, kit.folder) == []
     assert PLANTED not in "".join(capfd.readouterr())
-
-
-def said(kit: PipelineKit, *command: str) -> tuple[int, str]:
-    """The exit code of a command of ours, and all that it says."""
-    done = subprocess.run(
-        [sys.executable, "-m", "distributary", *command],
-        env={**os.environ},
-        cwd=kit.folder,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
-    return done.returncode, done.stdout + done.stderr
 
 
 def test_the_command_line_tells_no_secret_whether_it_works_or_not(log_in: LogIn) -> None:
@@ -140,4 +117,4 @@ def test_the_command_line_tells_no_secret_whether_it_works_or_not(log_in: LogIn)
         outputs.append(said(kit, *command)[1])
     assert all(outputs)
     assert [text for text in outputs if PLANTED in text] == []
-    assert told_in_files(kit.folder) == []
+    assert holding(PLANTED, kit.folder) == []

@@ -1,0 +1,31 @@
+"""What commands say and files hold, to be searched for a secret that a test has planted."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.ingest.e2e.pipeline_kit import PATIENCE_SECONDS, PipelineKit
+
+
+def said(kit: PipelineKit, *command: str) -> tuple[int, str]:
+    """The exit code of a command of ours, and all that it says."""
+    done = subprocess.run(
+        [sys.executable, "-m", "distributary", *command],
+        env={**os.environ},
+        cwd=kit.folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def holding(secret: str, folder: Path) -> list[str]:
+    """The files below a folder, which has some, that hold a secret."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert files
+    return [str(path) for path in files if secret.encode() in path.read_bytes()]
