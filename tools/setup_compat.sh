@@ -41,12 +41,7 @@ is_java_17 "${JAVA_HOME:+$JAVA_HOME/bin/}java" ||
 if ! { [ -x "$venv/bin/python" ] && supported "$venv/bin/python"; }; then
     python=$(find_python)
     [ -n "$python" ] || skip "Spark 3.4.1 needs a Python 3.10 or 3.11 with its venv module, and there is none on PATH"
-    check_disk
-    say "Making $venv with $("$python" --version 2>&1)"
-    "$python" -m venv --clear "$venv" >&2 || fail "$python could not make $venv; what it printed stands above"
+    make_venv
 fi
 
-if ! cmp -s "$lock" "$venv/.installed"; then
-    install_locked
-    cp "$lock" "$venv/.installed"
-fi
+install_once

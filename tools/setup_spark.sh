@@ -51,13 +51,7 @@ esac
 if ! { [ -x "$venv/bin/python" ] && supported "$venv/bin/python"; }; then
     python=$(find_python)
     [ -n "$python" ] || skip "Spark $spark needs a Python $pythons with its venv module, and there is none on PATH"
-    check_disk
-    say "Making $venv with $("$python" --version 2>&1)"
-    "$python" -m venv --clear "$venv" >&2 || fail "$python could not make $venv; what it printed stands above"
+    make_venv
 fi
 
-if ! cmp -s "$lock" "$venv/.installed"; then
-    install_locked
-    "$venv/bin/python" -m pip install --no-deps --no-build-isolation --editable . >>"$log" 2>&1 || explain_pip
-    cp "$lock" "$venv/.installed"
-fi
+install_once editable

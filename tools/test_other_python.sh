@@ -52,15 +52,9 @@ fi
 venv=.venv-$version
 log=$venv/setup.log
 if ! "$venv/bin/python" -c 'import pip' >/dev/null 2>&1; then
-    check_disk
-    say "Making $venv with $("$python" --version 2>&1)"
-    "$python" -m venv --clear "$venv" >&2 || fail "$python could not make $venv; what it printed stands above"
+    make_venv
 fi
-if ! cmp -s "$lock" "$venv/.installed"; then
-    install_locked
-    "$venv/bin/python" -m pip install --no-deps --no-build-isolation --editable . >>"$log" 2>&1 || explain_pip
-    cp "$lock" "$venv/.installed"
-fi
+install_once editable
 
 say "Testing with $("$venv/bin/python" --version)"
 exec "$venv/bin/python" -m pytest -n "${JOBS:-2}" --dist loadfile \

@@ -37,3 +37,22 @@ install_locked() {
     say "Installing the locked dependencies into $venv (a few minutes the first time) ..."
     "$venv/bin/python" -m pip install --require-hashes --requirement "$lock" >"$log" 2>&1 || explain_pip
 }
+
+# Makes the folder anew with $python.
+make_venv() {
+    check_disk
+    say "Making $venv with $("$python" --version 2>&1)"
+    "$python" -m venv --clear "$venv" >&2 || fail "$python could not make $venv; what it printed stands above"
+}
+
+# Has what the lock names installed, with "editable" this package too, unless it is already.
+install_once() {
+    if cmp -s "$lock" "$venv/.installed"; then
+        return
+    fi
+    install_locked
+    if [ "${1:-}" = editable ]; then
+        "$venv/bin/python" -m pip install --no-deps --no-build-isolation --editable . >>"$log" 2>&1 || explain_pip
+    fi
+    cp "$lock" "$venv/.installed"
+}
