@@ -33,13 +33,10 @@ find_python() {
     fail "there is no Python 3.10 to 3.13 on the PATH; install one, or name it: make setup PYTHON=/path/to/python3.12"
 }
 
-make_venv() {
+choose_python() {
     python=$(find_python)
     "$python" -c 'import ensurepip, venv' >/dev/null 2>&1 ||
         fail "$python has no venv module; install it (Debian and Ubuntu: apt install python3-venv) or name another Python: make setup PYTHON=..."
-    check_disk
-    say "Making $venv with $("$python" --version 2>&1)"
-    "$python" -m venv --clear "$venv" >&2 || fail "$python could not make $venv; what it printed stands above"
 }
 
 set_up_venv() {
@@ -48,6 +45,7 @@ set_up_venv() {
             fail "$venv holds $("$venv/bin/python" --version 2>&1), but Python 3.10 to 3.13 is needed; run make clean, then make setup"
         check_disk
     else
+        choose_python
         make_venv
     fi
     install_locked
