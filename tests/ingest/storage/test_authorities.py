@@ -6,15 +6,12 @@ import os
 import ssl
 import subprocess
 import sys
-from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import certifi
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from cryptography.hazmat.primitives import serialization
+from tests.certificates import self_signed
 
 from distributary.errors import ConfigError
 from distributary.ingest.storage.authorities import beside_the_systems
@@ -26,20 +23,7 @@ from distributary.ingest.storage.place import Place
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
     """The certificate of an authority that nobody else knows."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "own")])
-    now = datetime.now(timezone.utc)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(key, hashes.SHA256())
-    )
+    _, certificate = self_signed("own")
     path = tmp_path / "own.pem"
     path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     return path
