@@ -103,7 +103,17 @@ def put_entry(table: At, version: int, actions: Sequence[Mapping[str, Any]]) -> 
 
 def entry(table: At, version: int) -> list[dict[str, Any]]:
     """The actions of a version. Raises FileNotFoundError where its entry is not there (any more)."""
-    return [json.loads(line) for line in files_at(table).read(_path(version)).splitlines()]
+    return _actions(files_at(table).read(_path(version)))
+
+
+def tagged_entry(table: At, version: int) -> tuple[list[dict[str, Any]], str | None]:
+    """The actions of a version and its tag, in a store by one request. Raises FileNotFoundError where its entry is not there (any more)."""
+    content = files_at(table).read(_path(version))
+    return _actions(content), _digest(content) if files_at(table).remote else entry_tag(table, version)
+
+
+def _actions(content: bytes) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in content.splitlines()]
 
 
 def commit_of(

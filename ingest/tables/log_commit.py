@@ -21,7 +21,14 @@ from distributary.ingest.columns.differences import differences
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables.handle import opened
-from distributary.ingest.tables.log import append_actions, entry, entry_tag, has_entry, put_entry, tag_of
+from distributary.ingest.tables.log import (
+    append_actions,
+    entry_tag,
+    has_entry,
+    put_entry,
+    tag_of,
+    tagged_entry,
+)
 from distributary.ingest.tables.state import TableState, state_of
 from distributary.ingest.tables.transaction import TableCommit
 from distributary.values import without_logins
@@ -194,20 +201,20 @@ def _is_caught_up(place: Files, seen: _Seen) -> bool:
     for _ in range(_MOST_CAUGHT_UP):
         if _is_newest(place, seen):
             return True
-        actions = _entry(place, seen.state.version + 1)
+        actions, tag = _entry(place, seen.state.version + 1)
         if not (_is_there(place, seen) and actions) or any(_CHANGES & action.keys() for action in actions):
             return False
         seen.own |= {one["txn"]["appId"]: one["txn"]["version"] for one in actions if "txn" in one}
         seen.state = replace(seen.state, version=seen.state.version + 1)
-        seen.entry = entry_tag(place, seen.state.version)
+        seen.entry = tag
     return False
 
 
-def _entry(place: Files, version: int) -> list[dict[str, Any]]:
+def _entry(place: Files, version: int) -> tuple[list[dict[str, Any]], str | None]:
     try:
-        return entry(place, version)
+        return tagged_entry(place, version)
     except FileNotFoundError:
-        return []
+        return [], None
 
 
 def _is_there(place: Files, seen: _Seen) -> bool:
