@@ -1,13 +1,7 @@
-"""One process of several that all run one log: it begins anew whenever it is shut out. Prints the batches that it was told are its own.
-
-Its input is a pickle: the files, and how many batches it wants.
-"""
+"""One process of several that all run one log: it begins anew whenever it is shut out."""
 
 from __future__ import annotations
 
-import json
-import pickle
-import sys
 from contextlib import suppress
 
 from tests.ingest.commit_log.logs import begun, decided
@@ -17,7 +11,7 @@ from distributary.ingest.storage.contract import Files
 
 
 def contend(files: Files, wanted: int) -> list[tuple[int, str]]:
-    """The numbers and ids of so many batches, decided in spite of all others."""
+    """The numbers and ids of so many batches that it was told are its own, decided in spite of all others."""
     mine: list[tuple[int, str]] = []
     while len(mine) < wanted:
         with suppress(Fenced):
@@ -26,15 +20,3 @@ def contend(files: Files, wanted: int) -> list[tuple[int, str]]:
                 batch = decided(writer)
                 mine.append((batch.number, batch.id))
     return mine
-
-
-def main() -> None:
-    """Run one process of the contest."""
-    given = pickle.load(sys.stdin.buffer)  # noqa: S301
-    print("ready", flush=True)
-    sys.stdin.buffer.readline()
-    print(json.dumps(contend(*given)))
-
-
-if __name__ == "__main__":
-    main()

@@ -2,44 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
-import pickle
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
-from tests.ingest.commit_log import contender
+from tests.contest import contest
+from tests.ingest.commit_log.contender import contend
 from tests.ingest.commit_log.logs import begun, entries
 
 from distributary.errors import Fenced
 from distributary.ingest.commit_log.entries import Batch, Start
 from distributary.ingest.storage.contract import Files
 
-CONTENDER = Path(contender.__file__)
-ROOT = CONTENDER.parents[3]
-
 
 def test_of_many_processes_each_number_is_ones_and_the_batches_form_one_line(files: Files) -> None:
     processes, wanted = 4, 4
-    contenders = [
-        subprocess.Popen(
-            [sys.executable, str(CONTENDER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
-        )
-        for _ in range(processes)
-    ]
-    for one in contenders:
-        assert one.stdin is not None
-        one.stdin.write(pickle.dumps((files, wanted)))
-        one.stdin.flush()
-    for one in contenders:
-        assert one.stdout is not None and one.stdout.readline() == b"ready\n"
-    for one in contenders:
-        assert one.stdin is not None
-        one.stdin.write(b"go\n")
-        one.stdin.flush()
-    told = [tuple(each) for one in contenders for each in json.loads(one.communicate(timeout=240)[0])]
+    told = contest(contend, [(files, wanted)] * processes)
 
     there = entries(files)
     batches = {(entry.number, entry.id): entry for entry in there if isinstance(entry, Batch)}
@@ -49,10 +25,6 @@ def test_of_many_processes_each_number_is_ones_and_the_batches_form_one_line(fil
     for number, entry in enumerate(there):
         if isinstance(entry, Batch):
             assert entry.start == max(one.number for one in there[:number] if isinstance(one, Start))
-
-
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"}
 
 
 def test_of_many_starts_at_once_at_most_one_goes_on(files: Files) -> None:

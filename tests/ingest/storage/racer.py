@@ -1,13 +1,7 @@
-"""One process of a race for names: threads that all put each name, told to go by a line. Prints who was told that it won.
-
-Its first input is a pickle: the files, what its writers are called, the names, and how many threads.
-"""
+"""One process of a race for names: threads that all put each name."""
 
 from __future__ import annotations
 
-import json
-import pickle
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -21,7 +15,7 @@ def body(writer: str) -> bytes:
 
 
 def race(files: Files, racer: str, names: Sequence[str], threads: int) -> list[tuple[str, str]]:
-    """Per name that a writer won, the name and the writer."""
+    """Per name that one of this process's writers won, the name and the writer."""
     together = Barrier(threads)
 
     def run(thread: int) -> list[tuple[str, str]]:
@@ -34,15 +28,3 @@ def race(files: Files, racer: str, names: Sequence[str], threads: int) -> list[t
 
     with ThreadPoolExecutor(threads) as pool:
         return [one for won in pool.map(run, range(threads)) for one in won]
-
-
-def main() -> None:
-    """Run one process of the race."""
-    given = pickle.load(sys.stdin.buffer)  # noqa: S301
-    print("ready", flush=True)
-    sys.stdin.buffer.readline()
-    print(json.dumps(race(*given)))
-
-
-if __name__ == "__main__":
-    main()

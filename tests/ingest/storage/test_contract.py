@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import gc
-import json
 import pickle
-import subprocess
-import sys
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from tests.contest import contest
 from tests.ingest.storage import racer
 from tests.ingest.storage.relay import Loss
 from tests.ingest.storage.stores import Store
 
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.probe import require_put_if_absent
-
-RACER = Path(racer.__file__)
 
 # Names that a store, a URL or a signature could spell otherwise.
 NAMES = (
@@ -101,21 +96,7 @@ def test_of_eighteen_writers_in_three_processes_exactly_one_wins_each_name(
 
 def race_for(files: Files, number: int) -> None:
     wanted = [f"race/{name:04d}" for name in range(number)]
-    racers = [
-        subprocess.Popen([sys.executable, str(RACER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        for _ in range(3)
-    ]
-    for racing, one in enumerate(racers):
-        assert one.stdin is not None
-        one.stdin.write(pickle.dumps((files, f"racer{racing}", wanted, 6)))
-        one.stdin.flush()
-    for one in racers:
-        assert one.stdout is not None and one.stdout.readline() == b"ready\n"
-    for one in racers:
-        assert one.stdin is not None
-        one.stdin.write(b"go\n")
-        one.stdin.flush()
-    won = [tuple(each) for one in racers for each in json.loads(one.communicate(timeout=240)[0])]
+    won = contest(racer.race, [(files, f"racer{racing}", wanted, 6) for racing in range(3)])
     assert sorted(name for name, _ in won) == wanted
     assert all(files.read(name) == racer.body(writer) for name, writer in won)
     assert names(files, "race") == [name.removeprefix("race/") for name in wanted], (
