@@ -24,7 +24,7 @@ COMPILE := uv pip compile --universal --python-version 3.10 --generate-hashes --
 export PYTHON OTHER OTHER_SPARK
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-heavy test-python test-spark test-other test-compat test-stores test-cluster test-s3 test-s3-part lint types format bench bench-codecs bench-storage stack-up stack-down build lock changelog clean
+.PHONY: help setup demo drill test test-heavy test-python test-spark test-other test-compat test-stores test-cluster test-s3 test-s3-part lint types format bench bench-codecs bench-storage stack-up stack-down build lock changelog clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ setup: $(INSTALLED) $(FETCHED) ## Make .venv from the lock and fetch the jars
 
 demo: setup $(WITH_S3) ## Run the pipeline on simulated, evolving games with a real broker and registry, and prove the result (ARGS="--s3": in a store)
 	$(BIN)/distributary demo $(ARGS)
+
+drill: setup $(CLASSES) ## Harm pipelines on a real broker and registry in every way we know, and prove that nothing is lost or twice (ARGS="--list")
+	$(BIN)/python -m drills $(ARGS)
 
 test: setup $(CLASSES) ## Run the tests (TESTS= names some, ARGS= adds pytest options)
 	$(PYTEST) $(if $(filter tests,$(TESTS)),-m "not heavy and not cluster") $(TESTS) $(ARGS)

@@ -16,6 +16,7 @@ import typer
 # Run as a file, Python looks for modules beside it: let it look where `benchmarks` itself is.
 sys.path[0:1] = [str(Path(__file__).resolve().parent.parent)]
 
+from benchmarks.age import measure_age
 from benchmarks.bounds import BOUNDS, broken
 from benchmarks.commit_cost import measure_commits
 from benchmarks.machine import machine, versions
@@ -24,6 +25,7 @@ from benchmarks.output import screen, write
 from benchmarks.report import show
 from benchmarks.restarts import measure_restarts
 from benchmarks.results import Results, Timing
+from benchmarks.single_records import measure_single_records
 from benchmarks.sizes import FULL, SMOKE, Sizes
 from benchmarks.table_costs import measure_evolving, measure_new_tables
 from benchmarks.timing import CONTENDERS, measure_ways
@@ -34,7 +36,7 @@ from distributary.errors import CheckFailed, ConfigError, DistributaryError
 from distributary.views.terminal import console
 
 RESULTS = Path(__file__).resolve().parent / "results" / "demux.json"
-PARTS = (*CONTENDERS, "restart", "tables", "memory")
+PARTS = (*CONTENDERS, "restart", "tables", "single_record", "age", "memory")
 
 
 def main(  # noqa: PLR0913, PLR0917 - its parameters are the options
@@ -105,6 +107,11 @@ def _results(world: World, names: frozenset[str]) -> Results:
         results.commits = measure_commits(world.sizes, world.new_folder("commits"))
         results.new_tables = measure_new_tables(world)
         results.evolving = measure_evolving(world)
+    if "single_record" in names:
+        results.single_records = measure_single_records(world)
+    if "age" in names:
+        world.watch.say(f"measuring age: {world.sizes.age_commits:,} commits")
+        results.age = measure_age(world.sizes, world.new_folder("age"))
     if "memory" in names:
         results.memory = measure_memory(world)
     return results

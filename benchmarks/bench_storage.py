@@ -21,10 +21,18 @@ sys.path[0:1] = [str(Path(__file__).resolve().parent.parent)]
 
 from benchmarks.bounds import Bound, broken
 from benchmarks.machine import machine, versions
+from benchmarks.memory import measure_memory
 from benchmarks.output import screen, write
 from benchmarks.sizes import FULL, SMOKE, Sizes
-from benchmarks.storage.costs import ROUND_TRIP_SECONDS, Latency, measure_latency, measure_speed
+from benchmarks.storage.costs import (
+    ROUND_TRIP_SECONDS,
+    Latency,
+    in_store,
+    measure_latency,
+    measure_speed,
+)
 from benchmarks.storage.distance import distance
+from benchmarks.storage.recovery import measure_recovery
 from benchmarks.watching import Watch, watching
 from benchmarks.world import DRIVER_MEMORY, open_world
 
@@ -41,6 +49,8 @@ BOUNDS = (
     Bound("requests_a_table", "requests a batch and table beside its data files", 2),
     Bound("requests_a_batch", "requests a batch for no table in particular", 3),
     Bound("checkpoint_requests_a_table", "requests more for checkpoints of logs, on average", 1),
+    Bound("worker_peak_mib", "MiB in all Python workers, a batch of everything", 1228.8),
+    Bound("recovery_seconds", "seconds of the slowest run after a kill, to its end", 15),
 )
 
 
@@ -75,6 +85,8 @@ def _measured(sizes: Sizes, watch: Watch) -> dict[str, Any]:
             with distance(store.port) as way:
                 few = measure_latency(world, store, way, sizes.games)
                 many = measure_latency(world, store, way, sizes.most_games)
+            recovery = measure_recovery(world, store)
+            memory = measure_memory(world, **in_store(store, "memory", store.port))
         finally:
             store.kill()
         return {
@@ -89,12 +101,22 @@ def _measured(sizes: Sizes, watch: Watch) -> dict[str, Any]:
             },
             "speed": {name: {"seconds": [round(run, 3) for run in runs]} for name, runs in speed.items()},
             "latency": {"few": _latency(few), "many": _latency(many)},
-            "ratios": {name: round(figure, 3) for name, figure in ratios_of(speed, few, many).items()},
+            "recovery_seconds": [round(seconds, 3) for seconds in recovery],
+            "memory": asdict(memory),
+            "ratios": {
+                name: round(figure, 3)
+                for name, figure in ratios_of(speed, few, many, memory.peak_mib, recovery).items()
+            },
         }
 
 
-def ratios_of(speed: Mapping[str, Sequence[float]], few: Latency, many: Latency) -> dict[str, float]:
-    """S3 by a folder in rows/s, seconds that distance adds, and requests; those of many tables, where what is shared weighs little."""
+def ratios_of(
+    speed: Mapping[str, Sequence[float]], few: Latency, many: Latency, peak: float, recovery: Sequence[float]
+) -> dict[str, float]:
+    """S3 by a folder in rows/s, seconds that distance adds, and requests; those of many tables, where what is shared weighs little.
+
+    The workers' `peak` in MiB, and the slowest run after a kill, stand for themselves.
+    """
     return {
         "s3_posix": statistics.median(speed["posix"]) / statistics.median(speed["s3"]),
         "latency_10_tables_seconds": few.extra_seconds,
@@ -102,6 +124,8 @@ def ratios_of(speed: Mapping[str, Sequence[float]], few: Latency, many: Latency)
         "requests_a_table": many.requests.a_table,
         "requests_a_batch": many.requests.beside / len([*many.near_seconds, *many.far_seconds]),
         "checkpoint_requests_a_table": many.requests.checkpoints_a_table,
+        "worker_peak_mib": peak,
+        "recovery_seconds": max(recovery),
     }
 
 

@@ -6,6 +6,7 @@ import shutil
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow.parquet as pq
 from benchmarks import ways
@@ -50,11 +51,11 @@ class Memory:
     bytes_a_file: Spread
 
 
-def measure_memory(world: World) -> Memory:
-    """One batch of all events, by workers that have done nothing else before."""
+def measure_memory(world: World, **where: Any) -> Memory:
+    """One batch of all events, by workers that have done nothing else before; `where`: settings that name another place."""
     topic = world.topic(world.sizes.games)
     folder = world.new_folder(world.new_name("memory"))
-    settings = world.settings(topic.name, folder, world.sizes.events)
+    settings = world.settings(topic.name, folder, world.sizes.events, **where)
     world.renew_session()
     with world.watch.step("measuring the workers' memory", 1), watched_workers() as memory:
         landed = ways.ours(world.spark, settings, topic)
@@ -83,8 +84,12 @@ def _memory(world: World, seen: WorkerMemory, footers: list[pq.FileMetaData], li
 
 
 def _footers(lake: Lake) -> list[pq.FileMetaData]:
-    paths = [path for name in lake.entity_tables() for path in opened(lake.root.below(name)).file_uris()]
-    return [pq.read_metadata(path) for path in paths]
+    tables = [opened(lake.root.below(name)) for name in lake.entity_tables()]
+    return [
+        pq.ParquetFile(table.to_pyarrow_dataset().filesystem.open_input_file(path)).metadata
+        for table in tables
+        for path in table.get_add_actions(flatten=True)["path"].to_pylist()
+    ]
 
 
 def _bytes(footer: pq.FileMetaData) -> int:

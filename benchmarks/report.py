@@ -64,6 +64,16 @@ def _details(results: Results) -> list[str]:
             f" processes{pss}; {memory.files:,} files of {memory.rows_a_file.median:,.0f} rows in {groups.least:.0f} to"
             f" {groups.most:.0f} row groups of {memory.rows_a_group.median:,.0f} rows (medians)."
         )
+    if alone := results.single_records:
+        lines.append(
+            f"Records that come alone: {min(alone.seconds):.2f} to {max(alone.seconds):.2f} s a trigger, {len(alone.seconds)} of them."
+        )
+    if age := results.age:
+        lines.append(
+            f"A commit among a table's first thousand: {age.young_ms:.2f} ms; among the last of {age.commits:,}: {age.old_ms:.2f} ms. Its log"
+            f" is {age.log_bytes / 2**20:,.1f} MiB, the newest checkpoint {age.checkpoint_bytes / 2**20:,.1f} MiB of that. A start over"
+            f" {age.started_tables:,} tables of {age.started_commits:,} commits: {age.start_seconds:.1f} s, {age.start_mib:,.0f} MiB."
+        )
     if commits := results.commits:
         lines.append(
             f"A commit: a table's first {commits.first_ms:.1f} ms; its last {commits.cycle} of {commits.commits}"

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from benchmarks.age import Age
 from benchmarks.commit_cost import CommitCost
 from benchmarks.memory import Memory
 from benchmarks.restarts import Restarts
+from benchmarks.single_records import SingleRecords
 from benchmarks.table_costs import BatchCost
 
 RATIOS = (
@@ -21,6 +23,8 @@ RATIOS = (
     "games_1000",
     "restart_seconds",
     "worker_peak_mib",
+    "single_record_seconds",
+    "age",
 )
 
 
@@ -52,16 +56,21 @@ class Results:
     timings: dict[str, Timing] = field(default_factory=dict)
     restarts: Restarts | None = None
     memory: Memory | None = None
+    single_records: SingleRecords | None = None
     commits: CommitCost | None = None
     new_tables: BatchCost | None = None
     evolving: BatchCost | None = None
+    age: Age | None = None
 
     def ratios(self) -> dict[str, float | None]:
-        """Ours by theirs in rows/s; many games by few in seconds; the last two are plain figures."""
+        """Ours by theirs in rows/s; many games by few in seconds; `age` old commits by young ones; the others are plain figures."""
         figures: dict[str, float | None] = {name: self._faster_than(name) for name in RATIOS[:4]}
         figures |= {name: self._slower_with(name) for name in RATIOS[4:6]}
         figures["restart_seconds"] = self.restarts.worst_seconds if self.restarts else None
         figures["worker_peak_mib"] = self.memory.peak_mib if self.memory else None
+        alone = self.single_records
+        figures["single_record_seconds"] = alone.median_seconds if alone else None
+        figures["age"] = self.age.slower if self.age else None
         return figures
 
     def table_figures(self) -> dict[str, float | None]:
@@ -70,6 +79,9 @@ class Results:
             "commit_growth": self.commits.growth if self.commits else None,
             "new_tables_seconds": self.new_tables.extra_seconds if self.new_tables else None,
             "evolving_seconds": self.evolving.extra_seconds if self.evolving else None,
+            "age_log": self.age.log_by_checkpoint if self.age else None,
+            "start_seconds": self.age.start_seconds if self.age else None,
+            "start_mib": self.age.start_mib if self.age else None,
         }
 
     def figures(self) -> dict[str, float | None]:
@@ -81,8 +93,14 @@ class Results:
         details = {
             "restart": self.restarts,
             "memory": self.memory,
+            "single_records": self.single_records,
         }
-        tables = {"commits": self.commits, "new_tables": self.new_tables, "evolving": self.evolving}
+        tables = {
+            "commits": self.commits,
+            "new_tables": self.new_tables,
+            "evolving": self.evolving,
+            "age": self.age,
+        }
         return {
             "ways": {name: _way(timing) for name, timing in self.timings.items()},
             **{name: _plain(found) for name, found in details.items()},
@@ -113,7 +131,7 @@ def _way(timing: Timing) -> dict[str, Any]:
     }
 
 
-def _plain(found: Restarts | Memory | CommitCost | BatchCost | None) -> Any:
+def _plain(found: Restarts | Memory | SingleRecords | Age | CommitCost | BatchCost | None) -> Any:
     return None if found is None else _rounded(asdict(found))
 
 

@@ -14,6 +14,10 @@ class Sizes:
     restart_batch_rows  rows of a batch in the run whose schema evolves; `steady_batches` of them come first
     restarts            how many schema versions that run meets, one after the other
     table_events        rows of each batch that shows what creating and evolving tables costs
+    age_commits         commits of a table that grows old
+    started_tables      tables of `commits` commits each that a start finds
+    single_records      records that come alone, one after the other
+    kills               how often a run in a store is killed
     commits             commits that each of `commit_tables` tables gets
     """
 
@@ -21,8 +25,8 @@ class Sizes:
     games: int = 10
     partitions: int = 4
     batch_rows: int = 500_000
-    runs: int = 3
-    warm_up_events: int = 100_000
+    runs: int = 5
+    warm_up_events: int = 500_000
     many_games: int = 100
     most_games: int = 1_000
     restart_batch_rows: int = 100_000
@@ -33,6 +37,10 @@ class Sizes:
     table_events: int = 100_000
     commits: int = 200
     commit_tables: int = 8
+    age_commits: int = 20_000
+    started_tables: int = 1_000
+    single_records: int = 20
+    kills: int = 3
     seed: int = 7
 
     @property
@@ -60,4 +68,8 @@ SMOKE = Sizes(
     table_events=2_000,
     commits=12,
     commit_tables=2,
+    age_commits=120,
+    started_tables=3,
+    single_records=2,
+    kills=1,
 )

@@ -127,21 +127,23 @@ class World:
         return folder
 
     def settings(self, topic: str, folder: Path, batch_rows: int, **changed: Any) -> Settings:
-        """A pipeline's settings as a user writes them, everything at its default but what must be said."""
-        return Settings.model_validate(
-            {
-                "name": topic,
-                "source": {"kafka": {"bootstrap.servers": self.stack.bootstrap_servers}, "topics": [topic]},
-                "registry": {"url": self.stack.registry_url},
-                "route": {"field": "game_name", "table": "silver_{entity}_events"},
-                "sink": {"root": str(folder / "lake")},
-                "checkpoint": str(folder / "checkpoint"),
-                "decode": {"format": self._format, "schema_location": str(self._folder / "schemas" / topic)},
-                "trigger": {"available_now": True},
-                "limits": {"batch_rows": batch_rows},
-                **changed,
-            }
-        )
+        """A pipeline's settings, everything at its default but what must be said."""
+        return Settings.model_validate(self.told(topic, folder, batch_rows, **changed))
+
+    def told(self, topic: str, folder: Path, batch_rows: int, **changed: Any) -> dict[str, Any]:
+        """The same as a user writes them into a file."""
+        return {
+            "name": topic,
+            "source": {"kafka": {"bootstrap.servers": self.stack.bootstrap_servers}, "topics": [topic]},
+            "registry": {"url": self.stack.registry_url},
+            "route": {"field": "game_name", "table": "silver_{entity}_events"},
+            "sink": {"root": str(folder / "lake")},
+            "checkpoint": str(folder / "checkpoint"),
+            "decode": {"format": self._format, "schema_location": str(self._folder / "schemas" / topic)},
+            "trigger": {"available_now": True},
+            "limits": {"batch_rows": batch_rows},
+            **changed,
+        }
 
     def renew_session(self) -> None:
         """Stop Spark's workers and start with new ones."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
+from distributary.codecs import reasons
 from distributary.codecs.base import Decoded, Failure
+from distributary.codecs.types.masks import Rows
 
 
 class Undecodable(Exception):
@@ -68,6 +71,26 @@ def decode_each(
             except Undecodable as error:
                 failures.append(Failure(start, error.reason, error.detail))
     return Decoded(_joined(parts, empty), _others(len(payloads), failures), failures)
+
+
+def without(
+    payloads: pa.BinaryArray, rows: Rows, reason: str, decode: Callable[[pa.BinaryArray], Decoded]
+) -> Decoded:
+    """What `decode` makes of the others; these rows are failures for a reason of `distributary.reasons`."""
+    others = np.setdiff1d(np.arange(len(payloads)), rows, assume_unique=True)
+    rest = decode(payloads.take(pa.array(others)))
+    failures = [
+        *(replace(failure, row=int(others[failure.row])) for failure in rest.failures),
+        *(Failure(row, reason, reasons.SENTENCES[reason]) for row in rows.tolist()),
+    ]
+    return replace(
+        rest,
+        source=others[rest.source],
+        failures=sorted(failures, key=lambda failure: failure.row),
+        beyond=others[rest.beyond],
+        unknown=[replace(one, first=int(others[one.first])) for one in rest.unknown],
+        misfits={int(others[row]): name for row, name in rest.misfits.items()},
+    )
 
 
 def _attempt(

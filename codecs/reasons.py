@@ -31,6 +31,8 @@ TRAILING_BYTES: Final = "trailing_bytes"
 
 TOO_MANY_ITEMS: Final = "too_many_items"
 
+TOO_LARGE: Final = "too_large"
+
 INVALID: Final = "invalid"
 
 SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
@@ -46,6 +48,7 @@ SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         TOO_DEEP: "the payload is nested more deeply than decoders allow",
         TRAILING_BYTES: "bytes follow the end of the record: it was not written with the schema that its header names",
         TOO_MANY_ITEMS: "an array has far more items, which take no byte, than any table should hold",
+        TOO_LARGE: "the record's lists have so many items, nearly all of them empty, that its columns take more than 256 MiB",
         INVALID: "the record can be decoded, but does not meet all of its JSON Schema",
     }
 )

@@ -5,7 +5,8 @@ docs/adr/0015-the-log-of-a-pipeline.md, rules 9 and 10. Each step may be repeate
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
@@ -18,6 +19,7 @@ from distributary.errors import (
     TablesOfAnotherRun,
 )
 from distributary.ingest.batch.finish import Finisher, ahead
+from distributary.ingest.batch.parking import Waiting, brought_in
 from distributary.ingest.batch.sweep import sweep
 from distributary.ingest.batch.waiting_records import forget_waiting, place_aside
 from distributary.ingest.checkpoint.earlier_runs import (
@@ -38,7 +40,7 @@ from distributary.ingest.checkpoint.generation import (
     read_generation,
 )
 from distributary.ingest.checkpoint.manifest import Manifest
-from distributary.ingest.checkpoint.manifests import ManifestStore, manifest_of, rewritten_of
+from distributary.ingest.checkpoint.manifests import ManifestStore, manifest_of, with_rewritten
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, RESERVED_TABLES
 from distributary.ingest.commit_log.entries import HandedOver, Owner, Rewritten, Standing
 from distributary.ingest.commit_log.owners import Owners, Records, confirmation, heir
@@ -124,7 +126,14 @@ class Heritage:
         start = generation.start
         ended = None if start.after is None else self._take(start.after, owners, generation.world.topics)
         owners.take_over()
+        self._forget_waiting_of_the_dead(start.dead)
         return ended if start.mode == "from_tables" else None
+
+    def _forget_waiting_of_the_dead(self, generations: Iterable[str]) -> None:
+        """Delete the records that runs set aside beside the tables whose logs nobody can reach: they hold payloads."""
+        if self._tables.root.remote:
+            for generation in generations:
+                forget_waiting(place_aside(self._tables.root, self._tables.root, generation))
 
     def _earlier(self, pipeline: str, owned: Mapping[str, Owner]) -> Iterator[Earlier]:
         """The logs that have tables of the pipeline, and those that these were handed over to."""
@@ -145,8 +154,10 @@ class Heritage:
         generation = None if checkpoint is None else read_generation(checkpoint)
         if checkpoint is None or generation is None:
             return Earlier(owner, None, lost=_UNREACHED)
+        finisher = self._finisher(checkpoint, generation)
+        self._mend(finisher, checkpoint, generation, [*RESERVED_TABLES, *tables])
         # Of a run that is alive the tables are never ahead of its log, if they are asked first.
-        reached = self._finisher(checkpoint, generation).newest(generation, [*RESERVED_TABLES, *tables])
+        reached = finisher.newest(generation, [*RESERVED_TABLES, *tables])
         try:
             state = checkpoint.log.state()
         except CheckpointMismatch as error:
@@ -154,6 +165,16 @@ class Heritage:
         if self._is_older(checkpoint, generation, reached):
             return Earlier(owner, None, lost="its log is older than the tables, as if put back from a copy")
         return Earlier(owner, checkpoint, ended=isinstance(state.newest, HandedOver))
+
+    def _mend(
+        self, finisher: Finisher, checkpoint: Checkpoint, generation: Generation, tables: Sequence[str]
+    ) -> None:
+        """What a loss of power left of the tables is put right, as by a start of that log."""
+        if self._tables.root.remote:
+            return
+        with suppress(CheckpointMismatch):  # which is told where the log, or the table, is asked
+            last = ManifestStore(checkpoint).last()
+            finisher.mend(generation, set(tables).intersection(self._tables.root.folders()), last)
 
     def _is_older(
         self, checkpoint: Checkpoint, generation: Generation, reached: Mapping[str, int | None]
@@ -197,7 +218,7 @@ class Heritage:
                 "nobody can tell where to go on: move the tables away, or set `start: again`"
             )
         lineage = next(iter(lineages)) if newest is None else newest.lineage
-        return after_lineage(self._tables.root, mine, lineage)
+        return after_lineage(self._tables.root, mine, lineage, self._tables.columns)
 
     def _take(self, owner: Owner, owners: Owners, topics: Mapping[str, str]) -> Positions | None:
         """Shut out whoever runs the owner's log, and finish what that decided; where it ended, `topics` being those of now."""
@@ -236,14 +257,14 @@ class Heritage:
         if generation is None or so_far is None or so_far.last is None:
             return
         finisher = self._finisher(checkpoint, generation)
-        if finisher.reached(generation) == so_far.last:
-            return
-        batch = log.newest_batch(so_far.last)
-        if batch is None:
-            raise log.missing(so_far.last)
-        manifest = _with_rewritten(manifest_of(batch, log), log, so_far)
         try:
-            finisher.finish(manifest, self._spark, batch.before)
+            if finisher.reached(generation) != so_far.last:
+                batch = log.newest_batch(so_far.last)
+                if batch is None:
+                    raise log.missing(so_far.last)
+                manifest = _with_rewritten(manifest_of(batch, log), log, so_far)
+                finisher.finish(manifest, self._spark, batch.before, parked=_StayParked(so_far))
+            self._bring_in(log, so_far, finisher, _columns(generation))
         except CommitImpossible as error:
             # They wait there, where the settings of the new checkpoint do not lead whoever decides.
             raise CommitImpossible(
@@ -251,6 +272,14 @@ class Heritage:
                 f"`checkpoint: {checkpoint}` in the settings",
                 error.tables,
             ) from error
+
+    def _bring_in(self, log: CommitLog, so_far: Standing, finisher: Finisher, columns: Columns) -> None:
+        """Commit what waits for parked tables: nobody who comes later looks there."""
+        for folder, numbers in so_far.parked.items():
+            brought_in(Waiting(log, folder, numbers), finisher, self._tables, columns, self._spark)
+            # The log is closed for good, so this is what keeps it from being done again, when the table may be another one.
+            for number in numbers:
+                finisher.brought_in(number, folder)
 
     def _sweep(self, checkpoint: Checkpoint, generation: Generation, state: State) -> None:
         """Delete what an earlier log's run wrote for numbers that are its last entry's now, and those before that are not settled."""
@@ -289,6 +318,20 @@ class Heritage:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class _StayParked:
+    """What is parked in a log that is handed over; nothing is parked there any more."""
+
+    so_far: Standing
+    parks: bool = False
+
+    def waiting(self, batch_id: int) -> frozenset[str]:
+        return self.so_far.waiting(batch_id)
+
+    def park(self, batch_id: int, error: CommitImpossible) -> bool:
+        return False
+
+
 def _after_log(mode: StartMode, earlier: Earlier, dead: tuple[str, ...], world: World) -> Start:
     generation = None if earlier.checkpoint is None else read_generation(earlier.checkpoint)
     if generation is None or mode == "again":
@@ -297,7 +340,8 @@ def _after_log(mode: StartMode, earlier: Earlier, dead: tuple[str, ...], world: 
     left = {name: uuid for name, uuid in generation.topics.items() if name not in world.topics}
     others = made_anew(generation.topics, world.topics)
     already = {table: _without(others, known) for table, known in generation.start.already.items()}
-    return Start(mode, None, already, generation.lineage, earlier.owner, dead, left)
+    placed = {topic: them for topic, them in generation.start.placed.items() if topic not in others}
+    return Start(mode, None, already, generation.lineage, earlier.owner, dead, left, placed)
 
 
 def _without(topics: Collection[str], positions: Positions) -> Positions:
@@ -305,13 +349,8 @@ def _without(topics: Collection[str], positions: Positions) -> Positions:
 
 
 def _with_rewritten(manifest: Manifest, log: CommitLog, so_far: Standing) -> Manifest:
-    for number in so_far.rewritten:
-        entry = log.entry(number)
-        if isinstance(entry, Rewritten):
-            files = rewritten_of(entry, log)
-            tables = (replace(table, files=files.get(table.folder, table.files)) for table in manifest.tables)
-            manifest = replace(manifest, tables=tuple(tables))
-    return manifest
+    entries = map(log.entry, so_far.rewritten)
+    return with_rewritten(manifest, (entry for entry in entries if isinstance(entry, Rewritten)), log)
 
 
 def _names_behind(settled: int, log: CommitLog, so_far: Standing) -> frozenset[str]:

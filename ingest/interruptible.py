@@ -11,6 +11,9 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+# The waits between two questions to a server that does not answer, which double: the first, and the longest.
+WAITS = (1.0, 30.0)
+
 # A run that is told to stop takes an answer that comes at once, but does not wait for a server that may be down.
 GRACE_SECONDS = 1.0
 
@@ -31,7 +34,7 @@ def answer_to(
 
     Raises Stopped once `stop` is set and no answer comes, and NotInTime after so many seconds.
     """
-    asked, until = _aside(ask), None if seconds is None else monotonic() + seconds
+    asked, until = aside(ask), None if seconds is None else monotonic() + seconds
     while not wait([asked], _LOOK_SECONDS).done:
         if stop.is_set() and not wait([asked], GRACE_SECONDS).done:
             raise Stopped
@@ -42,7 +45,29 @@ def answer_to(
     return asked.result()
 
 
-def _aside(ask: Callable[[], T]) -> Future[T]:
+def until_answered(
+    ask: Callable[[], T],
+    outage: type[Exception],
+    tell: Callable[[str, float], None],
+    stop: threading.Event,
+    waits: tuple[float, float] = WAITS,
+) -> T:
+    """The answer, whenever it comes: asked again, ever more rarely, for as long as asking raises an `outage`.
+
+    `tell` is told of each, and for how many seconds nobody asks then. Raises Stopped if the run is to end first.
+    """
+    seconds, longest = waits
+    while True:
+        try:
+            return ask()
+        except outage as error:
+            tell(str(error), seconds)
+        if stop.wait(seconds):
+            raise Stopped
+        seconds = min(seconds * 2, longest)
+
+
+def aside(ask: Callable[[], T]) -> Future[T]:
     """The answer to come, of a thread that nobody has to wait for: a request that hangs must not keep a run from ending."""
     answer: Future[T] = Future()
 

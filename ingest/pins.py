@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from distributary.codecs.base import INFERRED, RecordPath
 from distributary.ingest.columns.layout import Layout
+from distributary.ingest.kafka.offsets import Stretches
 from distributary.ingest.routing.tree import Node
 from distributary.ingest.settings.groups import Columns, Policies, Route
 from distributary.ingest.storage.contract import Files
@@ -118,6 +119,7 @@ class BatchId:
     id          the batch's number
     made_for    the number that the files' names carry: that of the log's entry that is to name them
     pipeline    the pipeline's name
+    machine     the driver's, which syncs what is written there
     """
 
     root: Files
@@ -126,6 +128,7 @@ class BatchId:
     id: int
     made_for: int
     pipeline: str
+    machine: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +236,7 @@ class Pins:
 
     rules  stay as they are for the whole run; all other parts are the batch's own
     keys   how keys become text; None where they are bytes and nothing more
+    placed  the records that an earlier checkpoint has brought to their place, in whichever table that is
     turn   what this pass differs by from those before
     """
 
@@ -241,6 +245,7 @@ class Pins:
     schemas: PinnedSchemas
     tables: PinnedTables
     keys: PinnedKeys | None
+    placed: Stretches
     turn: Turn
 
 
@@ -261,11 +266,18 @@ TOMBSTONE = "tombstone"
 
 UNKNOWN_SCHEMA = "unknown_schema"
 
+REGISTRY_ERROR = "registry_error"
+
 UNUSABLE_SCHEMA = "unusable_schema"
 
 CONSTRAINT = "constraint"
 
 NO_ENTITY = Verdict("no_entity", "the routing field has no value")
+
+TIMESTAMP_OVERFLOW = Verdict(
+    "timestamp_overflow",
+    "its time in Kafka is beyond what a timestamp holds: its producer sends another unit than milliseconds",
+)
 
 TABLE_LIMIT = Verdict("table_limit", "route.max_tables is reached, or the settings allow no new table")
 
@@ -275,6 +287,14 @@ KILLED_WORKER = Verdict("killed_worker", "decoding this record ends the process 
 def unknown_schema(ref: SchemaRef) -> Verdict:
     """The registry knows no schema by this id or GUID."""
     return Verdict(UNKNOWN_SCHEMA, f"the registry knows no schema {ref}")
+
+
+def registry_error(ref: SchemaRef) -> Verdict:
+    """The registry fails to give this schema, while it answers other questions."""
+    return Verdict(
+        REGISTRY_ERROR,
+        f"the registry answers with an error of its own when it is asked for schema {ref}, and answers other questions",
+    )
 
 
 def unusable_schema(ref: SchemaRef, why: str) -> Verdict:
@@ -288,3 +308,8 @@ def unasked_schema(ref: SchemaRef) -> Verdict:
         "unasked_schema",
         f"schema {ref} was not asked for: the batch holds more unknown ones than registry.max_unknown_ids",
     )
+
+
+def unroutable(why: str) -> Verdict:
+    """The routing expression does not go with the types of such records, so that it names no entity."""
+    return Verdict(NO_ENTITY.reason, why)

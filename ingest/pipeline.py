@@ -6,8 +6,8 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from socket import gethostname
 from typing import Any
@@ -19,7 +19,7 @@ from distributary.codecs.base import load_codec, validating
 from distributary.codecs.mixed.keys import KeyCodec
 from distributary.ingest.batch.attempt import Attempts, Run
 from distributary.ingest.batch.decide import code_version
-from distributary.ingest.batch.finish import Finisher
+from distributary.ingest.batch.finish import Finisher, app_of
 from distributary.ingest.batch.passes import Workers
 from distributary.ingest.batch.rewrite import Rewriter
 from distributary.ingest.batch.runner import BatchRunner, Done
@@ -41,13 +41,15 @@ from distributary.ingest.checkpoint.spark_files import SparkFiles
 from distributary.ingest.commit_log.entries import Owner, Process, Standing
 from distributary.ingest.commit_log.owners import Owners
 from distributary.ingest.commit_log.writing import Writer, begin
-from distributary.ingest.evolution.rules import RunRules, rules_of, worker_policies
+from distributary.ingest.evolution.rules import Parking, RunRules, rules_of, worker_policies
 from distributary.ingest.handover import Heritage
 from distributary.ingest.kafka.cluster import KafkaCluster
-from distributary.ingest.kafka.offsets import Positions
+from distributary.ingest.kafka.offsets import Offsets, Positions, Stretches, stretches_within
 from distributary.ingest.kafka.records import record_headers
-from distributary.ingest.kafka.source import TopicReader, complete, gone, require_there, warm_up
+from distributary.ingest.kafka.source import TopicReader, complete, gone, gone_back, require_there, warm_up
+from distributary.ingest.kafka.time_overflow import ReadingAround
 from distributary.ingest.lease.holding import held
+from distributary.ingest.lease.keeper import Keeper
 from distributary.ingest.pins import Decoding, WorkerRules
 from distributary.ingest.progress import Progress
 from distributary.ingest.routing.read_ahead import ReadExpression, read_in_session
@@ -63,6 +65,7 @@ from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
 from distributary.ingest.storage.probe import require_usable
+from distributary.ingest.tables.change import LOG_RETENTION, log_retention
 from distributary.ingest.tables.known import TableBook
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.registry.base import SchemaRegistry
@@ -99,9 +102,9 @@ class Pipeline:
         schemas = self._values(progress, stop)
         keys = self._keys(progress, stop, schemas) if self.settings.decode.key == "auto" else None
         attempts = Attempts(self.run, schemas, self._require_same_topics, keys)
-        return BatchRunner(
-            attempts, self.finisher, self.rewriter, spark, self.topics.range, on_start, on_done
-        )
+        aside = place_aside(self.run.checkpoint.files, self.run.root, self.run.generation.id)
+        reading = ReadingAround(self.topics, aside)
+        return BatchRunner(attempts, self.finisher, self.rewriter, spark, reading, on_start, on_done)
 
     def _require_same_topics(self) -> None:
         check_same_topics(self.run.generation, self.kafka.topic_ids())
@@ -133,7 +136,7 @@ class Pipeline:
         """The streaming query, started where the log ends; `process` is called with each batch."""
         self._require_same_topics()
         start = complete(self.run.log.so_far.ends, self.kafka.partitions())
-        require_there(start, self.kafka.earliest_offsets())
+        require_there(start, self.kafka.earliest_offsets(), self.kafka.ends())
         records = self.topics.stream(self.settings.limits.batch_rows, start)
         trigger = self.settings.trigger
         writer = (
@@ -149,22 +152,28 @@ class Pipeline:
 
 @contextmanager
 def open_pipeline(
-    settings: Settings, spark: SparkSession, registry: SchemaRegistry, kafka: KafkaCluster
+    settings: Settings,
+    spark: SparkSession,
+    registry: SchemaRegistry,
+    kafka: KafkaCluster,
+    keeper: Keeper | None = None,
 ) -> Iterator[Pipeline]:
-    """The pipeline with its lease held, its identity checked, and leftovers of crashes swept."""
+    """The pipeline with its lease held, by `keeper`, its identity checked, and leftovers of crashes swept."""
     expression = _expression(spark, settings.route, settings.decode)
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     root = open_files(settings.sink.root, settings.storage)
     checkpoint.make()
-    with held(checkpoint, settings.name):
+    with held(checkpoint, settings.name, keeper), closing(NativeCommits()) as native:
         checkpoint.sweep()
         # Before a generation is born, which would hold whoever repairs it to this place.
         require_usable(root)
         _ask_workers_once(spark, [root] if root.remote else [root, checkpoint.files])
-        columns, native = settings.sink.columns, NativeCommits()
-        tables = TableBook(root, columns, spark, settings.limits.commit_threads, native)
+        columns = settings.sink.columns
+        made_with = {LOG_RETENTION: log_retention(settings.sink.log_retention_days)}
+        tables = TableBook(root, columns, spark, settings.limits.commit_threads, native, made_with)
         heritage = Heritage(tables, native, spark, partial(_checkpoint_at, settings.storage))
         generation = _generation(settings, kafka, checkpoint, heritage)
+        native.expect(lambda url: app_of(generation, url.rpartition("/")[2]))
         owners = _owners(settings, checkpoint, generation, heritage)
         log = _begun(
             settings.source, kafka, checkpoint, generation, lambda: heritage.complete(generation, owners)
@@ -184,6 +193,7 @@ def open_pipeline(
                 spark.sparkContext.defaultParallelism,
                 record_headers(settings.source, settings.route),
                 settings.limits.arrow_rows,
+                settings.limits.batch_files,
             ),
         )
         yield Pipeline(
@@ -216,7 +226,10 @@ def run_rules(settings: Settings, expression: ReadExpression | None = None) -> R
         expression=expression.tree if expression else None,
         max_questions=settings.registry.max_unknown_ids,
     )
-    return RunRules(decode, workers, rules_of(decode, policies, settings.route, settings.sink, expression))
+    changes = rules_of(decode, policies, settings.route, settings.sink, expression)
+    return RunRules(
+        decode, workers, changes, Parking(policies.stuck_table == "park", policies.parked_batches)
+    )
 
 
 def _expression(spark: SparkSession, route: Route, decode: Decode) -> ReadExpression | None:
@@ -237,6 +250,9 @@ def _generation(
         check_same_world(generation, world)
         return generation
     start = heritage.start(settings.start, settings.name, settings.confirm_dead, world)
+    ends = kafka.ends() if start.already or start.placed else {}
+    already = {table: _within(known, ends) for table, known in start.already.items()}
+    start = replace(start, already=already, placed=_placed_within(start.placed, ends))
     return born(checkpoint, settings.name, world, start)
 
 
@@ -266,25 +282,47 @@ def _begun(
         if planned is None:
             latest = source.starting_offsets == "latest"
             return Standing(ends=kafka.end_offsets() if latest else kafka.earliest_offsets())
-        return going_on(planned, kafka.earliest_offsets())
+        return going_on(planned, kafka.earliest_offsets(), kafka.ends())
 
     return begin(checkpoint.log, Process(gethostname(), os.getpid(), code_version()), first)
 
 
-def going_on(planned: Positions, earliest: Positions) -> Standing:
+def going_on(planned: Positions, earliest: Positions, last: Positions) -> Standing:
     """The beginning of a log that goes on from these positions; what they tell of no partition is read from its beginning.
 
-    So is one whose records are gone from there. That was told before, as a run that meets it stops.
+    So is one whose records are gone from there, and one that ends before is read from its end (`last`). Either was told before, as
+    a run that meets it stops.
     """
-    for sentence in gone(planned, earliest):
+    for sentence in (*gone(planned, earliest), *gone_back(planned, last)):
         _log.warning("%s; the new checkpoint goes on with those that are there", sentence)
+    reached = _within(planned, last)
     ends = {
         topic: {
-            number: max(planned.get(topic, {}).get(number, first), first) for number, first in numbers.items()
+            number: max(reached.get(topic, {}).get(number, first), first) for number, first in numbers.items()
         }
         for topic, numbers in earliest.items()
     }
     return Standing(ends=ends, left={topic: planned[topic] for topic in planned if topic not in earliest})
+
+
+def _within(positions: Positions, ends: Positions) -> Positions:
+    """These positions, none of them behind its partition's end: what comes there is new."""
+    return {
+        topic: {
+            number: min(position, ends.get(topic, {}).get(number, position))
+            for number, position in numbers.items()
+        }
+        for topic, numbers in positions.items()
+    }
+
+
+def _placed_within(placed: Stretches, ends: Positions) -> Stretches:
+    """The same of stretches; those of a topic that is not read now stay."""
+    here: Offsets = {
+        topic: {number: (0, end) for number, end in numbers.items()} for topic, numbers in ends.items()
+    }
+    elsewhere = {topic: own for topic, own in placed.items() if topic not in ends}
+    return {**elsewhere, **stretches_within(placed, here)}
 
 
 # Kept by the session whose workers have been warmed: they live as long as it does.

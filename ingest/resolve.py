@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from deltalake.exceptions import DeltaError
@@ -11,7 +12,7 @@ from deltalake.exceptions import DeltaError
 from distributary.errors import ConfigError
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
-from distributary.ingest.checkpoint.manifests import ManifestStore
+from distributary.ingest.checkpoint.manifests import ManifestStore, finished_manifest
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.lease.holding import held
@@ -52,15 +53,33 @@ def stuck_tables(settings: Settings) -> list[StuckTable]:
     """
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     root = open_files(settings.sink.root, settings.storage)
-    found = []
+    messages = {stuck.batch_id: stuck.message for stuck in StuckCommits(checkpoint).read()}
+    parked = list(_parked(checkpoint, root, messages))
+    known = {(one.batch_id, one.table) for one in parked}
+    return [*parked, *(one for one in _stuck(checkpoint, root) if (one.batch_id, one.table) not in known)]
+
+
+def _stuck(checkpoint: Checkpoint, root: Files) -> Iterator[StuckTable]:
+    """The tables of the batch that a run stopped for."""
     for stuck in StuckCommits(checkpoint).read():
         manifest = ManifestStore(checkpoint).read(stuck.batch_id)
         skipped = Resolutions(checkpoint).skipped(stuck.batch_id)
         for table in manifest.tables if manifest else ():
             waits = stuck.may_wait(table.folder) and table.folder not in skipped
             if waits and not _is_in(root, table, stuck.batch_id):
-                found.append(StuckTable(stuck.batch_id, table.folder, table.rows, stuck.message))
-    return found
+                yield StuckTable(stuck.batch_id, table.folder, table.rows, stuck.message)
+
+
+def _parked(checkpoint: Checkpoint, root: Files, messages: Mapping[int, str]) -> Iterator[StuckTable]:
+    """What waits for the tables that are parked, batch by batch."""
+    so_far = checkpoint.log.state().so_far
+    for folder, numbers in () if so_far is None else sorted(so_far.parked.items()):
+        for number in numbers:
+            table = _part(finished_manifest(checkpoint.log, number)[0], folder)
+            skipped = Resolutions(checkpoint).skipped(number)
+            if folder not in skipped and not _is_in(root, table, number):
+                why = messages.get(number, f"it waits behind batch {numbers[0]}")
+                yield StuckTable(number, folder, table.rows, why)
 
 
 def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
@@ -68,39 +87,59 @@ def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
 
     settings  the pipeline's
     table     the table's folder, as `stuck_tables` names it
-    choice    `recreate` puts what is there aside and makes the table anew, empty, to take this batch's rows; `skip` goes on
-              without this batch's rows in it
+    choice    `recreate` puts what is there aside and makes the table anew, empty, to take the rows that wait; `skip` goes on
+              without these rows in it
 
-    Returns what was decided about. Raises ConfigError for a table that does not wait, and for one in a store
+    Of a parked table that is about all batches that wait for it; the next run brings them in, the oldest first. Returns what was
+    decided about: the first of these batches, with the rows of all. Raises ConfigError for a table that does not wait, and for one in a store
     that is there still: no store renames a folder in one step. LeaseHeld while a run is alive.
     """
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     with held(checkpoint, settings.name):
-        waiting = {stuck.table: stuck for stuck in stuck_tables(settings)}
-        if table not in waiting:
-            known = ", ".join(sorted(waiting)) or "none"
+        waiting = stuck_tables(settings)
+        mine = [stuck for stuck in waiting if stuck.table == table]
+        if not mine:
+            known = ", ".join(sorted({stuck.table for stuck in waiting})) or "none"
             raise ConfigError(f"table {table} does not wait for a decision; those that do: {known}")
-        stuck = waiting[table]
+        numbers = [stuck.batch_id for stuck in mine]
         if choice == "skip":
-            Resolutions(checkpoint).skip(stuck.batch_id, table)
+            for number in numbers:
+                Resolutions(checkpoint).skip(number, table)
         else:
             root = open_files(settings.sink.root, settings.storage)
-            _recreate(root, settings.sink.columns, ManifestStore(checkpoint).read(stuck.batch_id), table)
-        return stuck
+            manifests = [_manifest(checkpoint, number, table) for number in numbers]
+            _recreate(root, settings.sink.columns, manifests, table)
+        return replace(mine[0], rows=sum(stuck.rows for stuck in mine))
 
 
-def _recreate(root: Files, columns: Columns, manifest: Manifest | None, folder: str) -> None:
+def _manifest(checkpoint: Checkpoint, number: int, folder: str) -> Manifest:
+    entry = checkpoint.log.entry(number)
+    manifest = (
+        ManifestStore(checkpoint).read(number)
+        if entry is None
+        else finished_manifest(checkpoint.log, number)[0]
+    )
     if manifest is None:
         raise ConfigError(f"table {folder}: the manifest of its batch is gone; restore it")
-    table = next(table for table in manifest.tables if table.folder == folder)
+    return manifest
+
+
+def _recreate(root: Files, columns: Columns, manifests: Sequence[Manifest], folder: str) -> None:
+    # Each batch came with the columns of those before it.
+    manifest = manifests[-1]
+    table = _part(manifest, folder)
     before = _put_aside(root, folder)
     ours = table.role != "events"
     schema = table.layout.columns if ours else table_schema(columns, table.layout)
     entity = next((entity for entity, its in manifest.entities.items() if its == folder), None)
     create(root.below(folder), schema, {ENTITY_PROPERTY: entity} if entity is not None else {})
     if before is not None and isinstance(root, PosixFiles):
-        for file in table.files:
+        for file in (file for one in manifests for file in _part(one, folder).files):
             root.rename(f"{before}/{file.name}", f"{folder}/{file.name}")
+
+
+def _part(manifest: Manifest, folder: str) -> TableFiles:
+    return next(table for table in manifest.tables if table.folder == folder)
 
 
 def _put_aside(root: Files, folder: str) -> str | None:

@@ -9,12 +9,15 @@ from contextlib import ExitStack, contextmanager, suppress
 from pyspark.sql import SparkSession
 
 from distributary.codecs.base import load_codec
+from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.inference.entities import infer_entities, keep
 from distributary.ingest.inference.topic import infer
 from distributary.ingest.interruptible import Stopped
 from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.connection import connect
 from distributary.ingest.kafka.source import TopicReader
+from distributary.ingest.lease.holding import looked_for
+from distributary.ingest.lease.keeper import Keeper
 from distributary.ingest.pipeline import open_pipeline
 from distributary.ingest.progress import Progress, Silent, Summary
 from distributary.ingest.schemas.hints import hints_of
@@ -55,14 +58,33 @@ def run(
     >>> outcome.summary.rows
     200
     """
-    watch, stopped = progress or Silent(), stop or threading.Event()
-    with ExitStack() as opened, suppress(Stopped):
+    keeper = lease_of(settings)
+    with ExitStack() as opened:
         session = spark or opened.enter_context(pipeline_session(settings))
-        kafka = opened.enter_context(connect(settings.source, session, stopped))
+        return run_in(session, keeper, settings, progress or Silent(), stop or threading.Event(), registry)
+
+
+def lease_of(settings: Settings) -> Keeper:
+    """The pipeline's lease, looked for already: in a store that takes seconds, in which a session can be made."""
+    return looked_for(Checkpoint(open_files(settings.checkpoint, settings.storage)))
+
+
+@jvm_needed()
+def run_in(  # noqa: PLR0913, PLR0917 - one value each of what a run needs
+    session: SparkSession,
+    keeper: Keeper,
+    settings: Settings,
+    watch: Progress,
+    stopped: threading.Event,
+    registry: SchemaRegistry | None = None,
+) -> Outcome:
+    """The same in this session, under this lease. Raises what `run` raises."""
+    with ExitStack() as opened, suppress(Stopped):
+        kafka = opened.enter_context(connect(settings.source, session, stopped, tell=watch.waiting))
         own = registry or opened.enter_context(
             schemas_of(settings, session, kafka, lambda notice: watch.waiting(notice.text, 0.0))
         )
-        pipeline = opened.enter_context(open_pipeline(settings, session, own, kafka))
+        pipeline = opened.enter_context(open_pipeline(settings, session, own, kafka, keeper))
         return Supervisor(pipeline, watch, stopped).run()
     # It was told to stop before it began.
     return Outcome(Summary(), ())

@@ -10,21 +10,23 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from distributary.errors import BudgetSpent, DistributaryError
+from distributary.errors import BudgetSpent, CredentialsRefused, DistributaryError
 from distributary.ingest.batch.restart import RestartToEvolve
 from distributary.ingest.batch.runner import BatchRunner, Done
 from distributary.ingest.checkpoint.scratch import scratch_folder
 from distributary.ingest.interruptible import Stopped
-from distributary.ingest.kafka.java_errors import said_by_kafka
+from distributary.ingest.kafka.java import refused
+from distributary.ingest.kafka.java_errors import is_outage, said_by_kafka
 from distributary.ingest.pipeline import Pipeline
 from distributary.ingest.progress import Progress, Summary
-from distributary.ingest.settings.groups import Budget
+from distributary.ingest.settings.groups import Budget, Failures
 from distributary.ingest.spark.error_classes import named
 from distributary.ingest.spark.jvm import jvm_needed
 from distributary.ingest.tables.change import PlannedChange
@@ -59,10 +61,14 @@ class Outcome:
 
     summary   its counts: batches, records, tables, seconds
     restarts  each restart because a schema evolved, in order
+    parked    the folders of tables that are parked at its end, and how many batches wait for each
+    remade    the folders of tables that somebody had taken away, and that were made anew
     """
 
     summary: Summary
     restarts: tuple[Restart, ...]
+    parked: Mapping[str, int] = field(default_factory=dict)
+    remade: tuple[str, ...] = ()
 
 
 class Supervisor:
@@ -72,6 +78,8 @@ class Supervisor:
         settings = pipeline.settings
         self._pipeline, self._progress, self._stop = pipeline, progress, stop
         self._failures = Spending(settings.supervisor.failures)
+        self._outages = Spending(_of_outages(settings.supervisor.failures))
+        self._has_read = False
         self._evolutions = Spending(settings.supervisor.evolutions)
         self._met: tuple[tuple[str, ...], float] | None = None
         self._attempt_began = 0.0
@@ -92,7 +100,10 @@ class Supervisor:
         finally:
             self._summary = replace(self._summary, seconds=time.monotonic() - began)
             self._progress.finished(self._summary)
-        return Outcome(self._summary, tuple(self._restarts))
+        parked = self._pipeline.run.log.so_far.parked
+        waits = {folder: len(numbers) for folder, numbers in sorted(parked.items())}
+        remade = tuple(self._pipeline.run.memory.remade)
+        return Outcome(self._summary, tuple(self._restarts), waits, remade)
 
     def _is_bounded(self) -> bool:
         return self._pipeline.settings.trigger.available_now
@@ -109,14 +120,40 @@ class Supervisor:
         except RestartToEvolve as evolved:
             self._met = (evolved.changes, self._attempt_began)
             self._summary = replace(self._summary, evolutions=self._summary.evolutions + 1)
-            wait = self._spend(self._evolutions, "evolution restarts", evolved)
+            # What records let grow is no deployment: it ends at decode.max_fields, and spends nothing.
+            spends = evolved.deployed
+            wait = self._spend(self._evolutions, "evolution restarts", evolved) if spends else 0.0
         except Exception as error:
-            if isinstance(error, DistributaryError) and error.fatal:
+            if not self._may_pass(error):
                 raise
-            self._summary = replace(self._summary, failures=self._summary.failures + 1)
-            wait = self._spend(self._failures, "failures", error)
-            self._progress.failure(self._sentence(error), wait)
+            try:
+                with jvm_needed():
+                    wait = self._failed(error)
+            except Stopped:
+                return True
         return self._stop.wait(wait)
+
+    def _may_pass(self, error: Exception) -> bool:
+        """Whether another try may not meet the error. Who was let in before may be let in again, as when a token is renewed."""
+        if not isinstance(error, DistributaryError) or not error.fatal:
+            return True
+        return self._has_read and isinstance(error, CredentialsRefused)
+
+    def _failed(self, error: Exception) -> float:
+        """How long to wait before another try. Raises BudgetSpent, and Stopped where the run is to end while Kafka is away."""
+        if not isinstance(error, DistributaryError):
+            # An outage is waited for however long it lasts, as the registry's is, and says nothing against the pipeline.
+            if self._pipeline.kafka.was_away():
+                return 0.0
+            # Over by now; yet an error that only looks like one would be met for ever.
+            wait = self._outages.spend() if is_outage(error) else None
+            if wait is not None:
+                self._progress.waiting(self._sentence(error), wait)
+                return wait
+        self._summary = replace(self._summary, failures=self._summary.failures + 1)
+        wait = self._spend(self._failures, "failures", error)
+        self._progress.failure(self._sentence(error), wait)
+        return wait
 
     def _spend(self, spending: Spending, what: str, error: Exception) -> float:
         wait = spending.spend()
@@ -142,6 +179,7 @@ class Supervisor:
     def _watch(self, query: StreamingQuery) -> None:
         """Until the query ends."""
         self._progress.reading()
+        self._has_read = True
         try:
             while not query.awaitTermination(_LOOK_SECONDS):  # type: ignore[arg-type] # it takes fractions too
                 if self._stop.is_set() and self._no_batch_under_way():
@@ -208,6 +246,8 @@ class Supervisor:
         self._progress.batch_done(
             done.manifest.batch_id, counts.total_read, len(counts.rows), done.seconds, self._waiting
         )
+        if told := self._pipeline.run.parked.told():
+            self._progress.waiting(f"{told[:2000]}; `distributary resolve` lists and decides", 0.0)
 
 
 def _changes_in_place(done: Done) -> Sequence[str]:
@@ -236,9 +276,28 @@ def sentence(error: BaseException, kafka: Mapping[str, str]) -> str:
     if isinstance(error, DistributaryError):
         return str(error).strip()
     if why := named(error):
+        if denied := _denied(error, kafka):
+            return denied
         said = said_by_kafka(error, kafka)
         return f"Spark failed: {why}{f' ({said})' if said else ''}; --debug shows all"
     return without_logins(f"{type(error).__name__}: {error}".splitlines()[0])[:500]
+
+
+def _denied(error: BaseException, kafka: Mapping[str, str]) -> str:
+    """Which credential the brokers do not accept, if that is what an error of Spark's came of; empty otherwise."""
+    try:
+        return str(refused(error, kafka) or "")
+    except (Py4JError, OSError):
+        # The JVM is gone.
+        return ""
+
+
+# However few failures a run may have: an outage that is over when it is noticed is met once by each query under way.
+_FEWEST_OUTAGES = 5
+
+
+def _of_outages(failures: Failures) -> Failures:
+    return failures.model_copy(update={"max": max(failures.max, _FEWEST_OUTAGES)})
 
 
 # More would be too large for a float; no wait is that long.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, Protocol
 
-from distributary.errors import BadSchema, SchemaNotFound
+from distributary.errors import BadSchema, RegistryFault, SchemaNotFound
 
 # STRUCT is a Spark StructType as JSON, which no registry holds: schemas that were inferred are of it.
 SchemaType = Literal["AVRO", "PROTOBUF", "JSON", "STRUCT"]
@@ -111,8 +111,9 @@ class SubjectVersion:
     deleted: bool = False
 
 
-# What one of several references came to: BadSchema is a schema of a kind that nobody here can read.
-Answer = Schema | SchemaNotFound | BadSchema
+# What one of several references came to: BadSchema is a schema of a kind that nobody here can read, RegistryFault one that the registry
+# fails to give for long, while it answers other questions.
+Answer = Schema | SchemaNotFound | BadSchema | RegistryFault
 
 
 class SchemaRegistry(Protocol):

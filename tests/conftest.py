@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import tempfile
 import uuid
 from collections import defaultdict
@@ -18,6 +17,7 @@ from confluent_kafka.cimpl import NewTopic
 from hypothesis import settings
 from pyspark.sql import SparkSession
 from tests.examples import examples
+from tests.jvms import make_jvms_start_fast
 from tests.spark_3_5 import lend
 
 from distributary.ingest.spark.session import spark_session
@@ -38,26 +38,13 @@ FOREIGN_WARNINGS = (
 settings.register_profile("distributary", derandomize=True, deadline=None, max_examples=examples(25))
 settings.load_profile("distributary")
 
-# The tests' JVMs live for seconds: the second compiler and the parallel collector cost them more than they give.
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-
-# What tells each kind of JVM so, and the archive of classes from which it starts in half the time, if `make` wrote it.
-JVMS = {
-    "SPARK_SUBMIT_OPTS": "spark",
-    "SPARK_LAUNCHER_OPTS": "",
-    "KAFKA_JVM_PERFORMANCE_OPTS": "broker",
-    "JAVA_OPTS_APPEND": "registry",
-}
-ARCHIVES = Path(sys.prefix) / ".classes"
-
 # To compile a query takes far longer than to work it out for a few rows.
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
     lend()
-    for variable, archive in JVMS.items():
-        os.environ.setdefault(variable, f"{SHORT_LIVED} {_shared(ARCHIVES / f'{archive}.jsa')}".strip())
+    make_jvms_start_fast()
     folder = tempfile.TemporaryDirectory()
     config.add_cleanup(folder.cleanup)
     os.environ["SSL_CERT_FILE"] = str(_one_authority(Path(folder.name)))
@@ -76,12 +63,6 @@ def _one_authority(folder: Path) -> Path:
     first, end, _ = Path(certifi.where()).read_text(encoding="utf-8").partition("-----END CERTIFICATE-----")
     file.write_text(f"{first}{end}\n", encoding="utf-8")
     return file
-
-
-def _shared(archive: Path) -> str:
-    # The options are parted at spaces.
-    usable = archive.is_file() and " " not in str(archive)
-    return f"-XX:SharedArchiveFile={archive} -Xlog:cds*=error" if usable else ""
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

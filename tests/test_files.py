@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from errno import EPERM
+from errno import EINVAL, EIO, EPERM
 from pathlib import Path
 from threading import Barrier, Event
 
@@ -157,3 +157,61 @@ def test_each_new_folder_is_made_durable_in_its_parent(
     monkeypatch.setattr(files, "sync_folder", synced.append)
     make_folder(tmp_path / "a" / "b")
     assert synced == [tmp_path, tmp_path / "a"]
+
+
+@pytest.mark.parametrize("many", [1, 4, 1000])
+def test_files_and_folders_are_synced_one_by_one_or_with_all_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    synced: list[str] = []
+    whole: list[str] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(files, "MANY", many)
+    monkeypatch.setattr(os, "fsync", noted)
+    paths = [tmp_path / name for name in "abcde"]
+    for path in paths:
+        path.write_bytes(b"rows")
+    monkeypatch.setattr(files, "_sync_file_system", whole.append)
+    files.sync_all(map(str, [*paths, paths[0]]), [str(tmp_path)])
+    if many < 1000:
+        assert (synced, len(whole)) == ([], 1)
+    else:
+        assert (sorted(synced), whole) == (sorted(map(str, [*paths, tmp_path])), [])
+
+
+@pytest.mark.parametrize("many", [1, 1000])
+def test_a_file_that_is_gone_cannot_be_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    monkeypatch.setattr(files, "MANY", many)
+    with pytest.raises(FileNotFoundError):
+        files.sync_all([str(tmp_path / "none")])
+
+
+def test_where_a_system_has_no_call_for_one_file_system_all_are_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called = []
+    monkeypatch.setattr(files, "_LIBC", object())
+    monkeypatch.setattr(os, "sync", lambda: called.append("sync"))
+    files.sync_file_systems([str(tmp_path)])
+    assert called == ["sync"]
+
+
+def test_a_file_system_that_cannot_sync_a_folder_is_taken_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: int) -> None:
+        raise OSError(refused, "refused")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    refused = EINVAL
+    files.sync_all([], [str(tmp_path)])
+    refused = EIO
+    with pytest.raises(OSError, match="refused"):
+        files.sync_all([], [str(tmp_path)])

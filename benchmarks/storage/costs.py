@@ -45,7 +45,7 @@ def measure_speed(world: World, store: S3Store) -> dict[str, list[float]]:
     seconds: dict[str, list[float]] = {"posix": [], "s3": []}
     for number in range(sizes.runs):
         for name, found in seconds.items():
-            where = {} if name == "posix" else _in_store(store, world.new_name("speed"), store.port)
+            where = {} if name == "posix" else in_store(store, world.new_name("speed"), store.port)
             with world.watch.step(f"measuring {name}", 1):
                 found.append(once(world, ours, topic, sizes.batch_rows, number == 0, **where))
             world.watch.say(f"{name}: {found[-1]:.1f} s")
@@ -58,7 +58,7 @@ def measure_latency(world: World, store: S3Store, way: Distance, tables: int) ->
     near: list[float] = []
     far: list[float] = []
     asked: list[list[str]] = []
-    with steps(world, place, **_in_store(store, place, way.port)) as running:
+    with steps(world, place, **in_store(store, place, way.port)) as running:
         for _ in range(FIRST_BATCHES):
             running.take(tables, games=tables)
         way.asked()
@@ -74,9 +74,13 @@ def measure_latency(world: World, store: S3Store, way: Distance, tables: int) ->
     return Latency(tables, tuple(near), tuple(far), requests)
 
 
-def _in_store(store: S3Store, place: str, port: int) -> dict[str, object]:
-    """The settings that put tables into a place of the store, which is reached at a port."""
+def in_store(store: S3Store, place: str, port: int) -> dict[str, object]:
+    """The settings that put tables and checkpoint into a place of the store, which is reached at a port."""
     s3 = store.storage()["s3"]
     login = {**s3["login"], "secret_access_key": "anything"}
     reached = {**s3, "endpoint": f"http://127.0.0.1:{port}", "login": login}
-    return {"sink": {"root": f"{store.url}/{place}/lake"}, "storage": {"s3": reached}}
+    return {
+        "sink": {"root": f"{store.url}/{place}/lake"},
+        "checkpoint": f"{store.url}/{place}/checkpoint",
+        "storage": {"s3": reached},
+    }

@@ -5,6 +5,7 @@ Which of the two read a record never shows in the result; tests/codecs/test_json
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,13 +13,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from distributary.codecs import reasons
 from distributary.codecs.base import Decoded, Failure
-from distributary.codecs.broken_payloads import Undecodable
+from distributary.codecs.broken_payloads import Undecodable, without
 from distributary.codecs.json.exact import ExactReader
 from distributary.codecs.json.fast import NativeReader, can_read, too_deep, unsuitable
 from distributary.codecs.json.fitting import Refused
 from distributary.codecs.types.fields import parts
-from distributary.codecs.types.masks import Rows
+from distributary.codecs.types.masks import Mask, Rows
+from distributary.codecs.types.room import MOST_BYTES, item_bytes
+from distributary.codecs.wire.binary_rows import BinaryRows
 
 # The native reader's text of one call, which holds more than the payloads, must stay below 2 GiB.
 _MOST_BYTES = 64 << 20
@@ -28,6 +32,9 @@ _FEW_ROWS, _FEW_BYTES = 256, 256 << 10
 
 # A batch that was refused is read in portions: each bad row costs reading its portion again.
 _SOME_ROWS = 512
+
+# `{},`: the shortest item of a list that has columns of its own.
+_LEAST_ITEM = 3
 
 # Below this the native reader's cost for a call is more than the exact way's for the rows.
 _TOO_FEW = 8
@@ -64,9 +71,13 @@ class JsonDecoder:
         self.schema = schema
         self._exact = ExactReader(schema)
         self._native = NativeReader(schema) if can_read(schema) else None
+        self._most_items = MOST_BYTES // max(item_bytes(schema), 1)
 
     def decode(self, payloads: pa.BinaryArray) -> Decoded:
         """All payloads (no nulls) as rows; what no column takes is in `rescued`, broken ones are failures."""
+        large = np.flatnonzero(self._too_large(payloads))
+        if len(large):
+            return without(payloads, large, reasons.TOO_LARGE, self.decode)
         outcome = _Outcome()
         everything = np.arange(len(payloads))
         slowly = [everything]
@@ -86,10 +97,21 @@ class JsonDecoder:
         """
         outcome = _Outcome()
         if self._native is not None and not self._native.gave_up:
-            rows = np.flatnonzero(~unsuitable(payloads))
+            rows = np.flatnonzero(~(unsuitable(payloads) | self._too_large(payloads)))
             list(self._natively(self._native, payloads, rows, outcome, patience))
         taken = _decoded(outcome, self.schema)
         return taken.rows, taken.source
+
+    def _too_large(self, payloads: pa.BinaryArray) -> Mask:
+        """Which payloads have more objects in lists than a record has room for."""
+        view = BinaryRows.of(payloads)
+        found: Mask = view.end - view.begin > self._most_items * _LEAST_ITEM
+        for row in np.flatnonzero(found).tolist():
+            data = view.data[view.begin[row] : view.end[row]]
+            # A text may hold any number of braces.
+            many = np.count_nonzero(data == ord("{")) > self._most_items
+            found[row] = many and _items(data.tobytes()) > self._most_items
+        return found
 
     def _natively(
         self, native: NativeReader, payloads: pa.BinaryArray, rows: Rows, outcome: _Outcome, patience: int
@@ -163,6 +185,21 @@ def _smaller(segment: _Segment, refused: Refused, payloads: pa.BinaryArray) -> l
         place = min(refused.row, size - 1)
         parts = [rows[place + 1 :], rows[place : place + 1], rows[:place]]
     return [replace(segment, rows=part) for part in parts]
+
+
+def _items(payload: bytes) -> int:
+    """How many objects the lists of a payload hold; none for what is no JSON, of which others say what is wrong."""
+    try:
+        waiting = [json.loads(payload)]
+    except (ValueError, RecursionError):
+        return 0
+    count = 0
+    while waiting:
+        value = waiting.pop()
+        inside = value.values() if isinstance(value, dict) else value
+        count += isinstance(value, list) and sum(isinstance(one, dict) for one in inside)
+        waiting += [one for one in inside if isinstance(one, dict | list)]
+    return count
 
 
 def _portions(payloads: pa.BinaryArray, rows: Rows, most_rows: int, most_bytes: int) -> Iterable[Rows]:

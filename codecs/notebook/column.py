@@ -24,6 +24,7 @@ from distributary.codecs.base import Mode, RecordPath
 from distributary.codecs.notebook.options import Engine
 from distributary.codecs.notebook.record_names import RecordType
 from distributary.codecs.notebook.rows import SubjectRows, raise_first
+from distributary.codecs.notebook.shipped import shipped
 from distributary.codecs.notebook.subject import SubjectDecoding
 from distributary.codecs.types.row_shape import fits
 from distributary.codecs.wire.record_headers import schema_header
@@ -148,7 +149,12 @@ def _decoder(decoding: SubjectDecoding, mode: Mode) -> Callable[[pd.Series, pd.S
         packed = {f"c{index}": _packed(column) for index, column in enumerate(decoded.rows.columns)}
         return pd.DataFrame({_OK: decoded.ok, **packed})
 
-    return decode
+    unpacked = shipped(decode)
+
+    def there(values: pd.Series, headers: pd.Series) -> pd.DataFrame:
+        return unpacked()(values, headers)
+
+    return there
 
 
 def _packed(array: pa.Array) -> pd.Series:

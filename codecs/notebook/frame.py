@@ -14,6 +14,7 @@ from distributary.codecs.base import Mode
 from distributary.codecs.json.options import RESCUING
 from distributary.codecs.notebook.column import spark_type
 from distributary.codecs.notebook.rows import DecodedColumn, SubjectRows, raise_first
+from distributary.codecs.notebook.shipped import shipped
 from distributary.codecs.notebook.subject import SubjectDecoding
 from distributary.codecs.types.masks import Mask
 from distributary.codecs.wire.record_headers import schema_header
@@ -90,7 +91,12 @@ def _decoder(decoding: SubjectDecoding, shape: Shape, names: list[str]) -> Batch
             kept = kept or [pa.nulls(len(values), pa.bool_())]
             yield pa.RecordBatch.from_arrays(kept, names=names)
 
-    return run
+    unpacked = shipped(run)
+
+    def there(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return unpacked()(batches)
+
+    return there
 
 
 def _columns(decoded: DecodedColumn, into: str | None) -> list[pa.Array]:

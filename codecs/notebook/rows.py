@@ -21,7 +21,14 @@ from distributary.codecs.notebook.subject import SubjectDecoding, type_in
 from distributary.codecs.types.masks import Mask
 from distributary.codecs.types.row_shape import empty_rows, fit
 from distributary.codecs.wire.header import Frames, bodies
-from distributary.errors import BadRecord, BadSchema, ConfigError, SchemaNotFound, UnknownFieldException
+from distributary.errors import (
+    BadRecord,
+    BadSchema,
+    ConfigError,
+    RegistryFault,
+    SchemaNotFound,
+    UnknownFieldException,
+)
 from distributary.registry.base import Answer, Schema, SchemaRef
 from distributary.registry.same_schema import same_schema
 
@@ -202,6 +209,8 @@ class SubjectRows:
             return latest if latest.inferred else _Refusal(NO_SCHEMA, "the record names no schema")
         if isinstance(answer, Schema):
             return self._come_later(ref, answer)
+        if isinstance(answer, RegistryFault):
+            raise answer
         return self._pinned(ref) or _Refusal(UNKNOWN_SCHEMA, _why_unknown(ref, answer))
 
     def _come_later(self, ref: SchemaRef, schema: Schema) -> Schema:

@@ -12,13 +12,15 @@ from google.protobuf.descriptor import Descriptor, FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 
+from distributary.codecs import reasons
 from distributary.codecs.base import Capabilities, Codec, Decoded, Mode, RecordPath, RecordReader
-from distributary.codecs.broken_payloads import decode_each
+from distributary.codecs.broken_payloads import decode_each, without
 from distributary.codecs.changes.description import RecordDescription
 from distributary.codecs.protobuf.columns import Column, Shape, columns_of, schema_of
 from distributary.codecs.protobuf.description import described
 from distributary.codecs.protobuf.exact import UpbDecoder
 from distributary.codecs.protobuf.fast import ArrowDecoder
+from distributary.codecs.protobuf.items import Items
 from distributary.codecs.protobuf.json_text import JsonWriter
 from distributary.codecs.protobuf.plain_type import has_groups, wire_message
 from distributary.codecs.protobuf.spark_columns import ProtobufOptions, protobuf_options, spark_columns
@@ -55,12 +57,16 @@ class ProtobufReader(RecordReader):
         self._zeros = options is None or options.emit_default_values
         self._exact = UpbDecoder(columns, json)
         self._unknown = UnknownFields(message)
+        self._items = Items(columns) if columns else None
         # ptars loses groups without a word.
         slow = has_groups(columns) or not columns
         self._fast = None if slow else ArrowDecoder(columns, wire_message(columns, exact=False), json)
 
     def decode(self, payloads: pa.BinaryArray) -> Decoded:
         """All payloads (bodies without any header, no nulls) as rows; the broken ones as failures."""
+        large = None if self._items is None else self._items.too_many(payloads)
+        if large is not None and len(large):
+            return without(payloads, large, reasons.TOO_LARGE, self.decode)
         together = self._exact.batch if self._fast is None else self._fast.batch
         decoded = decode_each(payloads, together, self._exact.one, self._empty)
         return replace(decoded, unknown=self._unknown.sampled(payloads, decoded.source))

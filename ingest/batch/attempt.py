@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import cached_property, partial
 
 from pyspark.sql import DataFrame
 
+from distributary.files import machine
 from distributary.ingest import failpoints
 from distributary.ingest.batch.decide import Attempt, Before, Decision, decide
 from distributary.ingest.batch.objections import Objections
+from distributary.ingest.batch.parking import RunsParkedTables
 from distributary.ingest.batch.passes import Settled, Settling, Workers, planned_changes
 from distributary.ingest.batch.schema_answers import SchemaAnswers
 from distributary.ingest.batch.waiting_records import place_aside
@@ -25,7 +29,7 @@ from distributary.ingest.commit_log.entries import NONE
 from distributary.ingest.commit_log.owners import Owners
 from distributary.ingest.commit_log.writing import Writer
 from distributary.ingest.evolution.rules import RunRules
-from distributary.ingest.kafka.offsets import Offsets
+from distributary.ingest.kafka.offsets import Offsets, stretches_within
 from distributary.ingest.pins import (
     FIRST_TURN,
     BatchId,
@@ -40,16 +44,34 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.change import PlannedChange, TableChanger
 from distributary.ingest.tables.known import PIPELINE_PROPERTY, TableBook
 from distributary.ingest.worker.fields_seen import GrowthWarnings, UnknownFieldWarnings
+from distributary.ingest.worker.unrouted import RouteWarnings
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass
 class RunMemory:
-    """What a run remembers from one query to the next: how often the newest batch was begun, and what it has warned of."""
+    """What a run remembers from one query to the next: how often the newest batch was begun, and what it has warned of.
+
+    remade  the tables that were gone and were made anew
+    """
 
     attempts: dict[int, int] = field(default_factory=dict)
     sent_before: int = field(default_factory=sent)
     unknown: UnknownFieldWarnings = field(default_factory=UnknownFieldWarnings)
     outgrown: GrowthWarnings = field(default_factory=GrowthWarnings)
+    unrouted: RouteWarnings = field(default_factory=RouteWarnings)
+    remade: dict[str, None] = field(default_factory=dict)
+
+    def note_remade(self, folders: Iterable[str]) -> None:
+        """Tell of tables that the pipeline had and that are to be made anew: somebody took them away."""
+        for folder in folders:
+            self.remade[folder] = None
+            _log.warning(
+                "table %s is gone, and is made anew with the rows that come from here on: those that it had are not brought back. If that was not "
+                "meant, stop this run and put its folder back",
+                folder,
+            )
 
     def sent(self) -> int:
         """How many requests to object stores the driver has sent since this was asked last."""
@@ -82,6 +104,11 @@ class Run:
     workers: Workers
     memory: RunMemory = field(default_factory=RunMemory)
 
+    @cached_property
+    def parked(self) -> RunsParkedTables:
+        """The tables that are parked."""
+        return RunsParkedTables(self.checkpoint, self.log, self.tables, self.rules.parking)
+
     @property
     def pipeline(self) -> str:
         """The pipeline's name."""
@@ -101,6 +128,7 @@ class Decided:
     planned  the changes of tables known before
     retried  whether a task was done more than once, so that there may be files that nobody names
     resumed  whether it was decided before this query began, and so may lack files that were there then
+    touched  the folders in which such files may be; None where nobody knows
     """
 
     manifest: Manifest
@@ -108,6 +136,7 @@ class Decided:
     planned: Sequence[PlannedChange]
     retried: bool
     resumed: bool = False
+    touched: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -127,15 +156,20 @@ class Attempts:
     def decided(self, records: DataFrame, offsets: Offsets, last: Manifest | None) -> Decided:
         """The batch after `last`, decided; nothing of it is visible yet. Raises RestartToEvolve and PipelineErrors."""
         started, run = datetime.now(timezone.utc), self.run
+        run.parked.require_room()
+        run.parked.leave_alone()
         batch_id, before = run.log.next, self._before(last)
         number = run.memory.begun(batch_id)
-        settled = self._settle(records, batch_id, before)
+        settled = self._settle(records, batch_id, offsets, before)
         self._warn(settled)
         # All records were read by now: those of a topic that is made anew from here on are in a later batch.
         self.still_as_read()
         # Of tables that this run has not written to, so that none is made, or changed, that is another's.
         run.owners.claim(settled.layouts)
         planned = planned_changes(settled, before.known)
+        run.memory.note_remade(
+            [one.folder for one in planned if one.new and one.folder in before.entities.values()]
+        )
         decision = Decision(
             batch_id=batch_id,
             offsets=offsets,
@@ -149,11 +183,18 @@ class Attempts:
         manifest = decide(run.pipeline, run.generation, run.tables, decision)
         failpoints.reach(failpoints.BEFORE_MANIFEST, batch_id)
         check_sums(manifest)
-        entry = run.log.append(offsets, to_json(manifest))
+        entry = run.log.append(offsets, to_json(manifest), (table.folder for table in manifest.tables))
         failpoints.reach(failpoints.AFTER_MANIFEST, batch_id)
-        return Decided(manifest, entry.before, planned, settled.report.retried or number > 1)
+        return Decided(
+            manifest,
+            entry.before,
+            planned,
+            retried=settled.report.retried or number > 1,
+            # An attempt that came to nothing told of no file.
+            touched=None if number > 1 or settled.pins.turn.guarded else settled.touched,
+        )
 
-    def first_pins(self, batch_id: int, before: Before, room: int = 0) -> Pins:
+    def first_pins(self, batch_id: int, offsets: Offsets, before: Before, room: int = 0) -> Pins:
         """The pins of a batch's first pass; `room` is how many tables there may be beside the known ones."""
         run = self.run
         aside = place_aside(run.checkpoint.files, run.root, run.generation.id)
@@ -166,6 +207,7 @@ class Attempts:
                 batch_id,
                 run.log.next,
                 run.pipeline,
+                machine(),
             ),
             rules=run.rules.workers,
             schemas=PinnedSchemas(self.schemas.records, self.schemas.refused()),
@@ -180,6 +222,7 @@ class Attempts:
                 new_tables=room,
             ),
             keys=self._first_keys(),
+            placed=stretches_within(run.generation.start.placed, offsets),
             turn=FIRST_TURN,
         )
 
@@ -190,18 +233,20 @@ class Attempts:
             if last
             else run.tables.entities_there(run.pipeline, run.owners.records.pipelines())
         )
-        return Before(entities, self.run.tables.pinned(entities), last.met if last else {})
+        known = {**run.tables.pinned(entities), **run.parked.pinned(entities)}
+        return Before(entities, known, last.met if last else {})
 
     def _warn(self, settled: Settled) -> None:
         memory, seen = self.run.memory, settled.report.sightings
         memory.unknown.warn(seen.unknown)
         memory.outgrown.warn(seen.outgrown, self.run.rules.decode.max_fields)
+        memory.unrouted.warn(seen.unrouted)
 
-    def _settle(self, records: DataFrame, batch_id: int, before: Before) -> Settled:
+    def _settle(self, records: DataFrame, batch_id: int, offsets: Offsets, before: Before) -> Settled:
         run = self.run
         objections = Objections(run.rules.changes, run.tables, before.known)
         answers = SchemaAnswers(run.rules, before.known, self.schemas, self.keys)
-        pins = self.first_pins(batch_id, before, objections.new_tables.room())
+        pins = self.first_pins(batch_id, offsets, before, objections.new_tables.room())
         return Settling(records.sparkSession, run.tables, objections, answers, run.workers).settle(
             records, pins
         )
@@ -223,8 +268,12 @@ class Attempts:
         # Written down first, so that a change is on record even if we die in the middle of making it.
         log.write(batch_id, [one for change in planned for one in logged_changes(change)], after)
         logged = log.read(after)
-        changer = TableChanger(run.tables, records.sparkSession, run.rules.changes.columns, run.log.confirm)
-        changer.apply(planned, settled.layouts, {PIPELINE_PROPERTY: run.pipeline})
+        amid = partial(failpoints.reach, failpoints.AMID_SCHEMA_CHANGE, batch_id)
+        columns = run.rules.changes.columns
+        changer = TableChanger(run.tables, records.sparkSession, columns, run.log.confirm, amid)
+        # A parked table gets its columns with the rows, once it takes them.
+        now = [change for change in planned if change.folder not in run.parked.folders]
+        changer.apply(now, settled.layouts, {PIPELINE_PROPERTY: run.pipeline})
         return logged
 
 

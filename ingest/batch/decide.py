@@ -121,7 +121,10 @@ def decide(pipeline: str, generation: Generation, tables: TableBook, decision: D
         met=carried_on(decision.before.met, report.sightings.met, set(entities.values())),
     )
     check_sums(manifest)
-    return _with_ledger(pipeline, generation, tables, manifest, decision)
+    whole = _with_ledger(pipeline, generation, tables, manifest, decision)
+    # A manifest that is there has all its files.
+    tables.root.sync(f"{table.folder}/{file.name}" for table in whole.tables for file in table.files)
+    return whole
 
 
 def _event_tables(generation: Generation, tables: TableBook, decision: Decision) -> list[TableFiles]:
@@ -136,7 +139,8 @@ def _event_tables(generation: Generation, tables: TableBook, decision: Decision)
             "events",
             generation.app_id("events"),
             decision.settled.layouts[folder],
-            states[folder].native,
+            # Of a parked one nobody knows what it will be by the time that it takes them.
+            folder not in states or states[folder].native,
             tuple(sorted(files[folder], key=lambda file: file.name)),
         )
         for folder in sorted(files)

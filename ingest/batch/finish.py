@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
 
 from pyspark.sql import SparkSession
 
-from distributary.errors import CommitImpossible
+from distributary.errors import CommitImpossible, PipelineError
 from distributary.ingest import failpoints
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation
@@ -17,11 +19,13 @@ from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE,
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.kafka.offsets import offsets_to_json
 from distributary.ingest.settings.groups import Columns
-from distributary.ingest.tables.commit import commit_tables
+from distributary.ingest.tables.commit import commit_tables, make_lasting
 from distributary.ingest.tables.known import TableBook
 from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.ingest.tables.mending import mend
 from distributary.ingest.tables.transaction import (
     BATCH,
+    FORGETS,
     GENERATION,
     LINEAGE,
     OFFSETS,
@@ -37,6 +41,9 @@ _OWN: Mapping[str, Role] = {
     BATCHES_TABLE: "batches",
 }
 
+# Another writer's entry may take the place of ours on a local file system. One whose entry was cleaned up since is not found, however often.
+_MOST_TIMES = 3
+
 # Committed one after the other: the row in the batch ledger comes last and so says that all tables are complete.
 _ORDER = (("events", "quarantine"), ("changes",), ("batches",))
 
@@ -51,6 +58,11 @@ def commit_metadata(manifest: Manifest, lineage: str) -> dict[str, str]:
     }
 
 
+def app_of(generation: Generation, folder: str) -> str:
+    """The application that a generation's commits to a table are made by."""
+    return generation.app_id(_OWN.get(folder, "events"))
+
+
 def ahead(newest: Mapping[str, int | None], last: Manifest | None) -> list[str]:
     """Which tables have a batch that a log has not come to, by the newest one of each and the newest manifest of the log."""
     number = -1 if last is None else last.batch_id
@@ -60,6 +72,23 @@ def ahead(newest: Mapping[str, int | None], last: Manifest | None) -> list[str]:
         for folder, batch in newest.items()
         if batch is not None and (batch > number or (batch == number and folder not in written))
     ]
+
+
+class ParkedTables(Protocol):
+    """The tables of a run that are parked: docs/adr/0019-parked-tables.md."""
+
+    @property
+    def parks(self) -> bool:
+        """Whether further tables may be parked."""
+        ...
+
+    def waiting(self, batch_id: int) -> frozenset[str]:
+        """The folders of the tables for which the batch's files wait."""
+        ...
+
+    def park(self, batch_id: int, error: CommitImpossible) -> bool:
+        """Let the batch's files wait for the tables that cannot take them; whether that is so now."""
+        ...
 
 
 class Finisher:
@@ -85,7 +114,7 @@ class Finisher:
 
     def newest(self, generation: Generation, folders: Sequence[str]) -> dict[str, int | None]:
         """The newest batch of a generation in each of these tables. Raises PipelineError where nobody can tell."""
-        apps = {folder: generation.app_id(_OWN.get(folder, "events")) for folder in folders}
+        apps = {folder: app_of(generation, folder) for folder in folders}
         return self._tables.newest_batches(apps)
 
     def require_in_ledger(self, manifest: Manifest) -> None:
@@ -100,9 +129,12 @@ class Finisher:
         """Whether the user decided that the ledger goes without this batch's row."""
         return BATCHES_TABLE in self._resolutions.skipped(batch_id)
 
-    def others(self, manifest: Manifest, number: int) -> list[bool]:
-        """Whether each of a batch's tables has batch `number`, but for the ledger and those that are to go without the former."""
-        skipped = self._resolutions.skipped(manifest.batch_id)
+    def others(self, manifest: Manifest, number: int, waits: Collection[str] = ()) -> list[bool]:
+        """Whether each of a batch's tables has batch `number`, but for the ledger and those that are to go without the former.
+
+        `waits` are the folders of tables that are parked.
+        """
+        skipped = self._resolutions.skipped(manifest.batch_id).union(waits)
         return [
             is_in(self._tables.newest_batch(table.folder, table.app_id), number)
             for table in manifest.tables
@@ -118,30 +150,136 @@ class Finisher:
             for file in table.files
         )
 
+    def mend(self, generation: Generation, folders: Iterable[str], last: Manifest | None) -> set[str]:
+        """Make the logs of these tables readable that a loss of power left otherwise; the tables that it took something from.
+
+        `last` is the log's newest manifest: all before it was synced. Raises CheckpointMismatch where nothing but a copy helps.
+        """
+        before = 0 if last is None else last.batch_id
+
+        def mended(folder: str) -> bool:
+            role = _OWN.get(folder, "events")
+            mine = generation.app_id(role)
+
+            def synced(app_id: str, number: int) -> bool:
+                # Into a table of events one pipeline writes after the other, and each began when all of the one before was safe.
+                return number < before if app_id == mine else role == "events" and app_id.endswith(f"/{role}")
+
+            return bool(mend(self._tables.place(folder), synced))
+
+        with ThreadPoolExecutor(self._tables.threads) as pool:
+            found = list(folders)
+            return {folder for folder, lost in zip(found, pool.map(mended, found), strict=True) if lost}
+
+    def lacks(
+        self, manifest: Manifest, newest: Mapping[str, int | None], mended: Container[str]
+    ) -> list[str]:
+        """The tables that do not have a batch which the ledger has, by the newest one of each.
+
+        One that has none of the pipeline's is another one by now, unless it was mended; one that forgets says nothing.
+        """
+        skipped = self._resolutions.skipped(manifest.batch_id)
+        behind = [
+            table.folder
+            for table in manifest.tables
+            if table.folder in newest and table.folder not in skipped
+            if table.folder in mended or newest[table.folder] is not None
+            if not is_in(newest[table.folder], manifest.batch_id)
+        ]
+        states = self._tables.states(behind)
+        return [folder for folder, state in states.items() if FORGETS not in state.properties]
+
+    def is_overwritten(self, manifest: Manifest) -> bool:
+        """Whether another writer's entry took the place of a batch's in one of its tables."""
+        skipped = self._resolutions.skipped(manifest.batch_id)
+        places = (
+            self._tables.place(table.folder) for table in manifest.tables if table.folder not in skipped
+        )
+        return any(map(self._native.is_overwritten, places))
+
     def finish(
-        self, manifest: Manifest, spark: SparkSession, before: int | None = None, *, fresh: bool = False
+        self,
+        manifest: Manifest,
+        spark: SparkSession | None,
+        before: int | None = None,
+        *,
+        fresh: bool = False,
+        parked: ParkedTables | None = None,
     ) -> None:
         """Raises CommitImpossible where a table can never take its files, and `distributary resolve` then decides.
 
-        `before` is the newest batch that the log had before this one, `fresh` whether the manifest was written just now. Raises
+        `before` is the newest batch that the log had before this one, `fresh` whether the manifest was written just now. With
+        `parked` a table of events that cannot is parked instead, before the ledger says that all tables are complete. Raises
         TableAhead where a table has yet another.
         """
-        skipped, told = self._resolutions.skipped(manifest.batch_id), commit_metadata(manifest, self._lineage)
+        done: list[TableCommit] = []
+        skipped = self._resolutions.skipped(manifest.batch_id)
         for roles in _ORDER:
+            if roles == _ORDER[-1]:
+                failpoints.reach(failpoints.BEFORE_LEDGER, manifest.batch_id)
+                self._commit([one for one in done if self._native.is_overwritten(one.place)], spark)
+            waits = frozenset() if parked is None else parked.waiting(manifest.batch_id)
             commits = [
-                self._table_commit(table, Transaction(table.app_id, manifest.batch_id, told, before), fresh)
+                self._commit_of(table, manifest, before, fresh)
                 for table in manifest.tables
-                if table.role in roles and table.folder not in skipped
+                if table.role in roles and table.folder not in skipped | waits
             ]
-            self._commit(commits, spark)
-        self._stuck.clear(manifest.batch_id)
+            done += self._commit_or_park(commits, spark, parked)
+        if parked is None or not parked.waiting(manifest.batch_id):
+            self._stuck.clear(manifest.batch_id)
 
-    def _commit(self, commits: Sequence[TableCommit], spark: SparkSession) -> None:
+    def bring_in(self, manifest: Manifest, folder: str, spark: SparkSession | None, before: int) -> None:
+        """Commit what waits for one of a batch's tables. Raises as `finish`."""
+        (table,) = (table for table in manifest.tables if table.folder == folder)
+        self._commit([self._commit_of(table, manifest, before, fresh=False)], spark)
+
+    def leaves_out(self, batch_id: int, folder: str) -> bool:
+        """Whether a table is to go without a batch."""
+        return folder in self._resolutions.skipped(batch_id)
+
+    def brought_in(self, batch_id: int, folder: str) -> None:
+        """Note in a log that nobody writes any more that a table has what waited for it, and is not to get it once more."""
+        self._resolutions.skip(batch_id, folder)
+
+    def cleared(self, batch_id: int) -> None:
+        """Nothing of a batch waits any more."""
+        self._stuck.clear(batch_id)
+
+    def _commit_or_park(
+        self, commits: Sequence[TableCommit], spark: SparkSession | None, parked: ParkedTables | None
+    ) -> Sequence[TableCommit]:
+        """Those of these commits that were made."""
+        while True:
+            try:
+                self._commit(commits, spark)
+                return commits
+            except CommitImpossible as error:
+                events = {commit.table for commit in commits if commit.app_id.endswith("/events")}
+                if parked is None or not (error.tables and events.issuperset(error.tables)):
+                    raise
+                _require_files([commit for commit in commits if commit.table in error.tables], error, parked)
+                if not parked.park(commits[0].batch_id, error):
+                    raise
+                # Others may have failed beside it, of which no more was said.
+                commits = [commit for commit in commits if commit.table not in error.tables]
+
+    def _commit_of(
+        self, table: TableFiles, manifest: Manifest, before: int | None, fresh: bool
+    ) -> TableCommit:
+        told = commit_metadata(manifest, self._lineage)
+        return self._table_commit(table, Transaction(table.app_id, manifest.batch_id, told, before), fresh)
+
+    def _commit(self, commits: Sequence[TableCommit], spark: SparkSession | None) -> None:
         def committed(commit: TableCommit) -> None:
             failpoints.reach(failpoints.BETWEEN_COMMITS, commit.batch_id)
 
         try:
-            commit_tables(spark, commits, self._tables.threads, committed, self._native)
+            for _ in range(_MOST_TIMES):
+                commit_tables(spark, commits, self._tables.threads, committed, self._native)
+                # A row of the ledger that survives says that all before it does.
+                commits = make_lasting(self._tables.root, commits, self._native)
+                if not commits:
+                    break
         except CommitImpossible as error:
             self._stuck.write(commits[0].batch_id, error)
             raise
@@ -158,3 +296,16 @@ class Finisher:
             native=table.native,
             fresh=fresh,
         )
+
+
+def _require_files(commits: Sequence[TableCommit], error: CommitImpossible, parked: ParkedTables) -> None:
+    """Raises PipelineError, after which they are written again, where files that were to wait are gone: soon nobody can any more."""
+    lost = [
+        commit.table
+        for commit in commits
+        if any(commit.place.info(file.name) is None for file in commit.files)
+    ]
+    if lost and parked.parks:
+        raise PipelineError(
+            f"batch {commits[0].batch_id}: files of {', '.join(lost)} are gone, and are written again before they wait: {error}"
+        ) from error

@@ -8,8 +8,8 @@ from dataclasses import replace
 from distributary.errors import PolicyStopped
 from distributary.ingest.batch.new_tables import NewTables
 from distributary.ingest.batch.policies import check_counts, check_growth
-from distributary.ingest.batch.written_layouts import granted, holds, layouts
-from distributary.ingest.columns.growth import GrowthRules, grown
+from distributary.ingest.batch.written_layouts import granted, layouts
+from distributary.ingest.columns.growth import GrowthRules, grown, holds
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.evolution.rules import Rules
 from distributary.ingest.kafka.columns import payload_layout
@@ -17,6 +17,7 @@ from distributary.ingest.pins import PinnedTable, Pins
 from distributary.ingest.tables.known import TableBook
 from distributary.ingest.tables.state import fixed_columns
 from distributary.ingest.worker.report import TaskReport
+from distributary.ingest.worker.unrouted import told
 
 
 class Objections:
@@ -38,7 +39,8 @@ class Objections:
 
     def check_policies(self, total: TaskReport, pins: Pins) -> None:
         """Raises PolicyStopped or EvolutionStopped where the settings say `fail` to what was met."""
-        check_counts(self._rules.policies, pins.batch.id, total.counts, self.new_tables.written_to(total))
+        new, unrouted = self.new_tables.written_to(total), told(total.sightings.unrouted)
+        check_counts(self._rules.policies, pins.batch.id, total.counts, new, unrouted)
         check_growth(self._rules, total.files.growths, self._known, layouts(total, pins))
 
     def _too_narrow(self, total: TaskReport, pins: Pins) -> Pins | None:

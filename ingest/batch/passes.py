@@ -24,6 +24,7 @@ from distributary.ingest.tables.change import PlannedChange
 from distributary.ingest.tables.known import TableBook
 from distributary.ingest.tables.rows import offenders
 from distributary.ingest.worker.demux import demultiplex
+from distributary.ingest.worker.gathering import SHIPPED_DDL, gather
 from distributary.ingest.worker.report import REPORT_DDL, Files, Questions, TaskReport, total
 
 _log = logging.getLogger(__name__)
@@ -37,11 +38,15 @@ ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 @dataclass(frozen=True)
 class Settled:
-    """A batch whose records all have their place: the report, what decided it, and each table's payload columns."""
+    """A batch whose records all have their place: the report, what decided it, and each table's payload columns.
+
+    touched  the folders that files were written to, by passes that were begun again, too
+    """
 
     report: TaskReport
     pins: Pins
     layouts: Mapping[str, Layout]
+    touched: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +56,13 @@ class Workers:
     slots       how many tasks run at once
     headers     the record headers they read, by the columns those become
     arrow_rows  how many rows a worker is given at once
+    most_files  where more may come, the rows of a table are brought together before they are written
     """
 
     slots: int
     headers: Mapping[str, str]
     arrow_rows: int
+    most_files: int = 2_000
 
     def prepare(self, session: SparkSession) -> None:
         """The query's own session, so that the settings hold in one that a caller brought, and nowhere else in it."""
@@ -70,8 +77,17 @@ class Workers:
         records, pins = todo.coalesce(self.slots), for_workers(pins)
         if pins.rules.decoding.engine == "spark":
             records = spark_decoded(records, pins)
-        rows = records.mapInArrow(demultiplex(pins), REPORT_DDL).collect()
-        return total(bytes(row.report) for row in rows)
+        if len(pins.tables.known) * self.slots > self.most_files:
+            shipped = records.mapInArrow(demultiplex(pins, ships=True), SHIPPED_DDL)
+            frame = shipped.repartition(self.slots, "folder").mapInArrow(gather(pins), REPORT_DDL)
+        else:
+            frame = records.mapInArrow(demultiplex(pins), REPORT_DDL)
+        rows = frame.collect()
+        report = total(bytes(row.report) for row in rows)
+        # Whoever lost against a copy of himself is asked for no report.
+        speculates = todo.sparkSession.conf.get("spark.speculation", "false") == "true"
+        report.retried = report.retried or speculates
+        return report
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +118,7 @@ class Settling:
         self._spark, self._tables, self._workers = spark, tables, workers
         self._objections, self._answers = objections, answers
         self._total = TaskReport()
+        self._touched: set[str] = set()
 
     def settle(self, records: DataFrame, pins: Pins) -> Settled:
         """`records` is the batch as Spark's Kafka source gives it. Raises RestartToEvolve and PipelineErrors."""
@@ -118,6 +135,7 @@ class Settling:
         for turn in range(MOST_PASSES):
             report, pins = self._survive(todo, pins)
             self._total.add(report)
+            self._touched.update(written.file.table for written in report.files.written)
             found = self._judged(pins, last=turn >= MOST_PASSES - 2)
             if isinstance(found, Settled):
                 return found
@@ -147,12 +165,14 @@ class Settling:
         if again is not None:
             return Again(again)
         self._objections.check_policies(self._total, pins)
-        return Settled(self._total, pins, layouts(self._total, pins))
+        return Settled(self._total, pins, layouts(self._total, pins), frozenset(self._touched))
 
     def _from_the_beginning(self, pins: Pins) -> Pins:
         discard(pins.batch.root, self._total)
         # Layouts that are pinned from here on do not grow again, and somebody will ask what made them.
-        self._total = TaskReport(files=Files(growths=self._total.files.growths))
+        # So do those of tasks that were done more than once, of whose files nobody tells.
+        growths, retried = self._total.files.growths, self._total.retried
+        self._total = TaskReport(files=Files(growths=growths), retried=retried)
         return replace(pins, turn=replace(pins.turn, count_input=True))
 
     def _survive(self, todo: DataFrame, pins: Pins) -> tuple[TaskReport, Pins]:

@@ -16,8 +16,13 @@ from distributary.ingest.settings.groups import Policies
 from distributary.ingest.worker.report import Counts, Growth
 
 
-def check_counts(policies: Policies, batch_id: int, counts: Counts, new: Iterable[str]) -> None:
-    """Raises PolicyStopped where the settings say `fail` to records that were met, or to tables that are new."""
+def check_counts(
+    policies: Policies, batch_id: int, counts: Counts, new: Iterable[str], unrouted: Sequence[str] = ()
+) -> None:
+    """Raises PolicyStopped where the settings say `fail` to records that were met, or to tables that are new.
+
+    `unrouted` tells of records whose types the routing expression does not go with.
+    """
     new = sorted(new)
     stray, undecodable = counts.quarantined[reasons.NO_ENTITY.reason], _undecodable(counts)
     stops = [
@@ -28,7 +33,7 @@ def check_counts(policies: Policies, batch_id: int, counts: Counts, new: Iterabl
     for policy, met, name, what in stops:
         if met and policy == "fail":
             raise PolicyStopped(
-                f"batch {batch_id}: {what}, and policies.{name} is `fail`: {_account(counts)}"
+                f"batch {batch_id}: {what}, and policies.{name} is `fail`: {'; '.join([_account(counts), *unrouted])}"
             )
 
 

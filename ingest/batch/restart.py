@@ -14,11 +14,14 @@ from distributary.ingest.settings.groups import Decode
 
 
 class RestartToEvolve(Exception):
-    """The attempt is given up, nothing of it visible, so that the next one starts with the new schemas pinned."""
+    """The attempt is given up, nothing of it visible, so that the next one starts with the new schemas pinned.
 
-    def __init__(self, changes: Sequence[str]) -> None:
+    `deployed` says whether somebody registered one of them: what records themselves let grow is not counted as that.
+    """
+
+    def __init__(self, changes: Sequence[str], *, deployed: bool = True) -> None:
         super().__init__("; ".join(changes))
-        self.changes = tuple(changes)
+        self.changes, self.deployed = tuple(changes), deployed
 
 
 def decide_evolution(
@@ -35,21 +38,27 @@ def decide_evolution(
     if not known:
         return
     evolved = _evolved(_changing(records, known, rules), schemas, rules)
-    mode = decode.evolution
+    mode, told = decode.evolution, [sentence for _, sentence in evolved]
     if evolved and mode == "fail":
         raise EvolutionStopped(
-            f"{'; '.join(evolved)}, and decode.evolution is `fail`. Run once with `restart` or `inline` to take it in"
+            f"{'; '.join(told)}, and decode.evolution is `fail`. Run once with `restart` or `inline` to take it in"
         )
-    if evolved and mode == "restart":
+    deployed = any(not record.schema.inferred for record, _ in evolved)
+    if deployed if mode == "auto" else evolved and mode == "restart":
         schemas.pin(records)
-        raise RestartToEvolve(evolved)
+        raise RestartToEvolve(told, deployed=deployed)
 
 
-def _evolved(records: Sequence[PinnedRecord], schemas: SchemaBook, rules: Rules) -> list[str]:
+def _evolved(
+    records: Sequence[PinnedRecord], schemas: SchemaBook, rules: Rules
+) -> list[tuple[PinnedRecord, str]]:
+    """Those that bring columns, and which."""
     # Whether tables get columns or leave them out, this is what they would get.
     growth = replace(rules.growth, adds=True)
     brought = [(record, schemas.brings(record, growth)) for record in records]
-    return [f"schema {describe(record)} brings {', '.join(names)}" for record, names in brought if names]
+    return [
+        (record, f"schema {describe(record)} brings {', '.join(names)}") for record, names in brought if names
+    ]
 
 
 def _changing(

@@ -91,6 +91,7 @@ class Rewriter:
                 f"batch {manifest.batch_id}: files of {', '.join(sorted(wrong))} are gone and cannot be written again just "
                 "the same; let `distributary resolve` decide"
             )
+        pins.batch.root.sync(f"{file.table}/{file.name}" for files in found.values() for file in files)
         return found
 
 

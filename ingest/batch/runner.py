@@ -23,6 +23,7 @@ from distributary.ingest.checkpoint.spark_files import SparkFiles, batch_offsets
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, RESERVED_TABLES
 from distributary.ingest.commit_log.entries import Batch, Rewritten
 from distributary.ingest.kafka.offsets import Offsets
+from distributary.ingest.kafka.time_overflow import Reading
 from distributary.ingest.tables.change import PlannedChange
 
 _log = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ class BatchRunner:
     """Brings the batches of one query to their end.
 
     spark     the files that Spark keeps of the query
-    read      any range of offsets once more
+    reading   how records come from the topics
     on_start  told the number of each batch that is begun
     on_done   told of each that is finished
     """
@@ -54,7 +55,7 @@ class BatchRunner:
     finisher: Finisher
     rewriter: Rewriter
     spark: SparkFiles
-    read: Callable[[Offsets], DataFrame]
+    reading: Reading
     on_start: Callable[[int], None]
     on_done: Callable[[Done], None]
     _last: Manifest | None = field(default=None, init=False)
@@ -73,15 +74,29 @@ class BatchRunner:
             self._last = manifest_of(batch, run.checkpoint.log)
         if is_new and self._last is not None:
             run.owners.adopt(set(self._last.entities.values()))
+        mended = self._mend() if is_new else set()
         reached = self._reached(batch) if is_new else None
+        lacking: list[str] = []
         if is_new and self._last is not None:
             # The next batch would open all of them in any case.
-            self._require_not_ahead({*RESERVED_TABLES, *self._last.entities.values()} - {BATCHES_TABLE})
-        if self._last is not None and batch is not None and run.log.settled < batch.number != reached:
-            self._resume_unless_done(batch, self._last, rewritten, reached)
+            # What is parked is held against the log where what waits for it is brought in.
+            asked = {*RESERVED_TABLES, *self._last.entities.values()} - run.parked.folders
+            newest = self._require_not_ahead(asked - {BATCHES_TABLE})
+            lacking = self.finisher.lacks(self._last, newest, mended)
+        if self._last is not None and batch is not None and run.log.settled < batch.number:
+            if batch.number != reached:
+                self._resume_unless_done(batch, self._last, rewritten, reached)
+            elif lacking:
+                _log.warning(
+                    "batch %s is not in %s any more, and is put there again", reached, ", ".join(lacking)
+                )
+                self._resume(batch, self._last, rewritten)
         # Without the ledger nobody says that this is no old copy of the log: what it does not name may be committed.
         if is_new and (reached is not None or batch is None or batch.so_far.last is None):
             self._sweep()
+        if is_new and run.parked.folders:
+            with self._ahead_or_overtaken():
+                run.parked.bring_in(self.finisher, run.rules.changes.columns)
 
     def __call__(self, records: DataFrame, spark_batch: int) -> None:
         """Bring the next batch to its end."""
@@ -91,7 +106,12 @@ class BatchRunner:
         self.on_start(run.log.next)
         began = time.monotonic()
         run.workers.prepare(records.sparkSession)
-        batch = self.attempts.decided(records, offsets, self._last)
+        if self._last is not None and self.finisher.is_overwritten(self._last):
+            self.finisher.finish(self._last, records.sparkSession, parked=run.parked)
+        with self._ahead_or_overtaken():
+            batch = self.reading.through(
+                records, offsets, lambda readable: self.attempts.decided(readable, offsets, self._last)
+            )
         self._last = batch.manifest
         self._finish(batch, records.sparkSession)
         run.log.settle(batch.manifest.batch_id)
@@ -120,15 +140,25 @@ class BatchRunner:
             self._require_not_behind(last, reached)
         return reached
 
-    def _require_not_ahead(self, folders: Iterable[str]) -> None:
-        """Raises TableAhead for a table that has a batch which the log has not come to: what is committed there is no garbage."""
+    def _mend(self) -> set[str]:
+        """The tables that a loss of power took something from, of those that may be this pipeline's."""
         run = self.attempts.run
-        if found := ahead(self.finisher.newest(run.generation, list(folders)), self._last):
+        if run.root.remote:
+            return set()
+        mine = {*RESERVED_TABLES, *run.owners.mine(), *(self._last.entities.values() if self._last else ())}
+        return self.finisher.mend(run.generation, mine.intersection(run.root.folders()), self._last)
+
+    def _require_not_ahead(self, folders: Iterable[str]) -> dict[str, int | None]:
+        """The newest batch of each of these tables. Raises TableAhead for a table that has a batch which the log has not come to: what is committed there is no garbage."""
+        run = self.attempts.run
+        newest = self.finisher.newest(run.generation, list(folders))
+        if found := ahead(newest, self._last):
             run.log.confirm()
             raise TableAhead(
                 f"table {found[0]} in {run.root} has a batch that the log in {run.checkpoint.folder} does not: the checkpoint "
                 f"was put back from an older copy. {_NEWEST_COPY}"
             )
+        return newest
 
     def _require_not_behind(self, last: Batch, reached: int | None) -> None:
         """Every batch but the newest is in all its tables, or the next one would not have been decided."""
@@ -156,7 +186,8 @@ class BatchRunner:
         return any(any(self.finisher.others(manifest_of(one, log), number)) for one in known)
 
     def _is_in_all_others(self, manifest: Manifest) -> bool:
-        return all(self.finisher.others(manifest, manifest.batch_id))
+        waits = self.attempts.run.parked.waiting(manifest.batch_id)
+        return all(self.finisher.others(manifest, manifest.batch_id, waits))
 
     def _resume_unless_done(
         self, batch: Batch, manifest: Manifest, rewritten: Sequence[Rewritten], reached: int | None
@@ -174,10 +205,14 @@ class BatchRunner:
     def _resume(self, batch: Batch, manifest: Manifest, rewritten: Sequence[Rewritten]) -> None:
         run, number = self.attempts.run, manifest.batch_id
         self.on_start(number)
-        began, records = time.monotonic(), self.read(manifest.offsets)
+        began, records = time.monotonic(), self.reading.range(manifest.offsets)
         run.workers.prepare(records.sparkSession)
-        pins = self.attempts.first_pins(number, Before({}, {}, {}))
-        restored = self.rewriter.restored(manifest, rewritten, records, pins)
+        pins = self.attempts.first_pins(number, manifest.offsets, Before({}, {}, {}))
+        restored = self.reading.through(
+            records,
+            manifest.offsets,
+            lambda readable: self.rewriter.restored(manifest, rewritten, readable, pins),
+        )
         self._finish(
             Decided(restored, batch.before, planned=(), retried=True, resumed=True), records.sparkSession
         )
@@ -188,20 +223,21 @@ class BatchRunner:
     def _finish(self, batch: Decided, spark: SparkSession) -> None:
         run, manifest = self.attempts.run, batch.manifest
         with self._ahead_or_overtaken():
-            self.finisher.finish(manifest, spark, batch.before, fresh=not batch.resumed)
+            self.finisher.finish(manifest, spark, batch.before, fresh=not batch.resumed, parked=run.parked)
         # A run's own attempts that came to nothing; of an earlier run's all is swept together.
         if run.log.start.number < manifest.batch_id and (batch.retried or manifest.pins.decisions["guarded"]):
             number = manifest.batch_id
             made_for = [range(number, number + 1)]
-            sweep(run.root, run.generation.id, made_for, manifest.file_names(), self._require_not_ahead)
+            named, check = manifest.file_names(), self._require_not_ahead
+            sweep(run.root, run.generation.id, made_for, named, check, within=batch.touched)
         failpoints.reach(failpoints.BEFORE_SPARK_COMMIT, manifest.batch_id)
 
     @contextmanager
     def _ahead_or_overtaken(self) -> Iterator[None]:
-        """Of a run that stood still while others went on it is to be expected that tables are ahead."""
+        """Of a run that stood still while others went on it is to be expected that tables are ahead, and that its files were swept."""
         try:
             yield
-        except TableAhead:
+        except (TableAhead, FileNotFoundError):
             self.attempts.run.log.confirm()
             raise
 

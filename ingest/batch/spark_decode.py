@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
+from functools import lru_cache
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -11,11 +13,11 @@ from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from distributary.codecs.base import Codec, RecordReader
-from distributary.errors import ConfigError
 from distributary.ingest.kafka.records import RAW
 from distributary.ingest.pins import PinnedRecord, Pins
 from distributary.ingest.routing.parser import attributes, parsed
 from distributary.ingest.routing.read_ahead import has_field
+from distributary.ingest.spark.java_objects import tried
 from distributary.ingest.worker.spark_rows import (
     BODY,
     DEADLY,
@@ -30,6 +32,8 @@ from distributary.ingest.worker.spark_rows import (
 )
 from distributary.ingest.worker.task import codec_of
 
+_log = logging.getLogger(__name__)
+
 
 def check_decoders(codec: Codec, records: Iterable[PinnedRecord]) -> None:
     """Raises DecoderUnavailable for a record type that Spark cannot decode here."""
@@ -40,7 +44,7 @@ def check_decoders(codec: Codec, records: Iterable[PinnedRecord]) -> None:
 def spark_decoded(records: DataFrame, pins: Pins) -> DataFrame:
     """Records with a struct for each pinned record type that has columns, and the value of the route's expression, if any.
 
-    Raises DecoderUnavailable, and ConfigError for an expression that does not go with a record type's columns.
+    Raises DecoderUnavailable.
     """
     codec = codec_of(pins)
     readers = [codec.reader(pinned.schema, pinned.key[1]) for pinned in pins.schemas.records]
@@ -68,18 +72,27 @@ def _structs(readers: list[RecordReader]) -> list[Column]:
 
 
 def _routed(frame: DataFrame, text: str, readers: list[RecordReader]) -> Column:
+    """The expression's value; NULL where it fails, and of records whose types it does not go with."""
     values = []
     for number, reader in enumerate(readers):
         value = sql.expr(_of_struct(frame.sparkSession, text, decoded(number), reader.schema))
-        value = sql.when(sql.col(RECORD) == number, value.cast("string"))
         try:
-            frame.select(value)
+            frame.select(value.cast("string"))
         except AnalysisException as error:
-            first = str(error).strip().splitlines()[0]
-            raise ConfigError(f"route.expression: records of {reader.name}: {first}") from None
-        values.append(value)
+            _warn(reader.name, str(error).strip().splitlines()[0])
+            continue
+        values.append(sql.when(sql.col(RECORD) == number, tried(value.cast("string"))))
     none = sql.lit(None).cast("string")
     return sql.coalesce(*values, none).cast("binary")
+
+
+@lru_cache(maxsize=100)
+def _warn(record: str, why: str) -> None:
+    """Once for all passes of a process."""
+    _log.warning(
+        "route.expression does not go with records of %s: %s. They have no entity: policies.no_entity says what becomes of them",
+        *(record, why),
+    )
 
 
 def _of_struct(spark: SparkSession, text: str, struct: str, schema: pa.Schema) -> str:

@@ -7,7 +7,8 @@ that does not name is garbage. No table's log is read for it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from distributary.ingest.parquet.data_file import batch_mark, generation_mark, owner
@@ -18,26 +19,38 @@ _log = logging.getLogger(__name__)
 
 _DRAFT_SECONDS = 3600.0
 
+# Of a store one waits for each folder's answer, of a file system for none.
+_THREADS, _THREADS_IN_STORES = 2, 64
 
-def sweep(
+
+def sweep(  # noqa: PLR0913
     root: At,
     generation: str,
     numbers: Iterable[range],
     named: Container[str],
-    check: Callable[[Sequence[str]], None] | None = None,
+    check: Callable[[Sequence[str]], object] | None = None,
+    *,
+    within: Collection[str] | None = None,
 ) -> list[str]:
     """Deletes this generation's files that were made for these numbers, but for those `named`; returns their paths.
 
     Only for numbers that are decided. Files with other names and of other generations stay. What is asked of a folder does not
-    grow with the files of other numbers. `check` is told the folders with files to delete, before any is.
+    grow with the files of other numbers. `check` is told the folders with files to delete, before any is. `within` are the folders
+    that may have any, where somebody knows.
     """
     files, spans = files_at(root), tuple(numbers)
-    found: dict[str, list[str]] = {}
-    for folder in files.folders():
+
+    def found(folder: str) -> list[str]:
         with _passed_by(files, folder):
             made_for = (name for span in spans for name in _made_for(files, folder, generation, span))
-            found[folder] = [f"{folder}/{name}" for name in made_for if name not in named]
-    doomed = {folder: paths for folder, paths in found.items() if paths}
+            return [f"{folder}/{name}" for name in made_for if name not in named]
+        return []
+
+    folders = files.folders() if within is None else sorted(within)
+    with ThreadPoolExecutor(_THREADS_IN_STORES if files.remote else _THREADS) as pool:
+        doomed = {
+            folder: paths for folder, paths in zip(folders, pool.map(found, folders), strict=True) if paths
+        }
     if check is not None:
         check(list(doomed))
     for folder, paths in doomed.items():

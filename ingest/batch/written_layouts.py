@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from distributary.ingest.columns.differences import differences
-from distributary.ingest.columns.growth import GrowthRules, changes, grown
+from distributary.ingest.columns.growth import GrowthRules, grown
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.pins import PinnedTable, Pins, by_age
 from distributary.ingest.worker.report import TaskReport, Wish
@@ -26,11 +25,6 @@ def layouts(total: TaskReport, pins: Pins) -> dict[str, Layout]:
             merged[key] = grown(before, written.layout.columns, GrowthRules())
         touched[written.file.table] = merged[key]
     return touched
-
-
-def holds(whole: Layout, part: Layout) -> bool:
-    """Whether every column of `part` is in `whole` by the same name, type and origin."""
-    return not changes(whole.columns, part.columns) and not any(differences(whole.columns, part.columns))
 
 
 def granted(

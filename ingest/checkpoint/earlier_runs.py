@@ -2,7 +2,7 @@
 
 Each commit carries its generation, its batch and the offsets of the batch. The batch ledger is committed last, so
 its newest row says how far all tables are complete. A table with a newer commit has rows beyond that, of a batch that
-a crash left half committed: those offsets are left out of that table, and of that table only.
+a crash left half committed: those records are left out, of all tables, since the second reading may lead them elsewhere than the first.
 
 Only one lineage counts, the one that has the tables: what was read before somebody said `start: again` says nothing about where to go on.
 """
@@ -10,22 +10,34 @@ Only one lineage counts, the one that has the tables: what was read before someb
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Container, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 
 from distributary.ingest.checkpoint.generation import Start
-from distributary.ingest.columns.safe_names import BATCHES_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.kafka.offset_spans import stretches_of
 from distributary.ingest.kafka.offsets import Offsets, Positions, ends, offsets_from_json, starts
+from distributary.ingest.settings.groups import Columns
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables.handle import is_there, opened
-from distributary.ingest.tables.log import tables_under
+from distributary.ingest.tables.log import commit_of, tables_under
 from distributary.ingest.tables.state import table_folder
 from distributary.ingest.tables.transaction import BATCH, GENERATION, LINEAGE, OFFSETS, told_by
+
+_log = logging.getLogger(__name__)
+
+_PLACE = ["topic", "partition", "offset"]
+
+_PLACE_SCHEMA = pa.schema(zip(_PLACE, (pa.string(), pa.int32(), pa.int64()), strict=True))
 
 # Long enough to reach back over maintenance to the last commit of ours.
 _COMMITS_LOOKED_AT = 1000
@@ -44,10 +56,14 @@ class EarlierCommit:
 
 
 def earlier_commits(root: At, passing: Container[str] = ()) -> list[EarlierCommit]:
-    """The commits of ours in each table under the root, newest first, as far as they are looked at; none of those passed by."""
+    """The commits of ours in each table under the root, newest first, as far as they are looked at; none of those passed by.
+
+    Of those of batches that the ledger has only the newest of each generation: the others tell nothing more, and are thousands a table.
+    """
     files = files_at(root)
     wanted = [table for table in tables_under(files) if table not in passing]
-    return [commit for table in wanted for commit in _unfinished(files, table)]
+    done = {(row["generation"], row["batch_id"]) for row in _ledger(files, ["generation", "batch_id"])}
+    return [commit for table in wanted for commit in _telling(files, table, done)]
 
 
 def without_owners(
@@ -68,8 +84,14 @@ def newest_in_ledger(commits: Sequence[EarlierCommit]) -> EarlierCommit | None:
     return next((commit for commit in commits if commit.table == BATCHES_TABLE), None)
 
 
-def after_lineage(root: At, commits: Sequence[EarlierCommit], lineage: str) -> Start:
-    """Where a checkpoint starts that goes on with a reading of the topics of which tables alone can tell."""
+def after_lineage(
+    root: At, commits: Sequence[EarlierCommit], lineage: str, columns: Columns | None = None
+) -> Start:
+    """Where a checkpoint starts that goes on with a reading of the topics of which tables alone can tell.
+
+    A record that any table has of a batch which is not in all of them is left out everywhere, whatever would become of it now. `columns`
+    are those by which tables say which records they have.
+    """
     commits = [commit for commit in commits if commit.lineage == lineage]
     done, complete = _complete_batches(files_at(root), {commit.generation for commit in commits})
     beyond = [commit for commit in commits if (commit.generation, commit.batch_id) not in done]
@@ -77,9 +99,66 @@ def after_lineage(root: At, commits: Sequence[EarlierCommit], lineage: str) -> S
     if begins is None and beyond:
         begins = _lowest([starts(commit.offsets) for commit in beyond])
     already: dict[str, Positions] = {}
+    placed: list[pa.Table] = []
     for commit in beyond:
-        already[commit.table] = _highest([already.get(commit.table, {}), ends(commit.offsets)])
-    return Start("from_tables", begins, already, lineage)
+        found = _records(files_at(root), commit, columns or Columns())
+        if found is None:
+            already[commit.table] = _highest([already.get(commit.table, {}), ends(commit.offsets)])
+        else:
+            placed.append(found)
+    return Start("from_tables", begins, already, lineage, placed=_stretches(placed))
+
+
+def _records(root: Files, commit: EarlierCommit, columns: Columns) -> pa.Table | None:
+    """The places in Kafka of the records that a commit has brought to a table, of an entity or the quarantine.
+
+    By its files, which stay after a row is deleted from the table; None where nobody can tell any more, as some were compacted.
+    """
+    if commit.table in (BATCHES_TABLE, CHANGES_TABLE):
+        return None
+    table = root.below(commit.table)
+    quarantine = commit.table == QUARANTINE_TABLE
+    role, place = ("quarantine", Columns()) if quarantine else ("events", columns)
+    names = [place.kafka_topic, place.kafka_partition, place.kafka_offset]
+    try:
+        app_id = f"{commit.generation}/{role}"
+        found = commit_of(table, _newest_version(table), app_id, commit.batch_id)
+        if found is not None:
+            parts = [_columns_of(table.read(name), names) for name in sorted(found[1])]
+            return pa.concat_tables([_PLACE_SCHEMA.empty_table(), *parts])
+    except (OSError, pa.ArrowException) as error:
+        why = str(error)
+    else:
+        why = "its commit is not in the log any more"
+    _log.warning(
+        "table %s: which records of batch %s it has cannot be told (%s). It is taken to have all that would go there now: one whose schema was "
+        "registered meanwhile may be lost or doubled",
+        *(commit.table, commit.batch_id, why),
+    )
+    return None
+
+
+def _columns_of(data: bytes, names: list[str]) -> pa.Table:
+    """The columns of a file that say where records stand, as `_PLACE_SCHEMA` calls them. Raises ArrowException where it has none."""
+    found = pq.read_table(pa.BufferReader(data), columns=names).select(names)
+    return found.rename_columns(_PLACE).cast(_PLACE_SCHEMA)
+
+
+def _newest_version(table: Files) -> int:
+    entries = [name for name in table.names("_delta_log") if name.endswith(".json") and name[:20].isdigit()]
+    return int(max(entries, default="-1")[:20])
+
+
+def _stretches(placed: Sequence[pa.Table]) -> dict[str, dict[int, list[tuple[int, int]]]]:
+    """The stretches that records at these places make."""
+    found: dict[str, dict[int, list[tuple[int, int]]]] = {}
+    whole = pa.concat_tables([*placed, _PLACE_SCHEMA.empty_table()])
+    for topic in whole["topic"].unique().to_pylist():
+        of_topic = whole.filter(pc.equal(whole["topic"], topic))
+        for number in of_topic["partition"].unique().to_pylist():
+            offsets = of_topic.filter(pc.equal(of_topic["partition"], number))["offset"]
+            found.setdefault(topic, {})[number] = stretches_of(offsets.to_numpy())
+    return found
 
 
 def _pipelines(root: Files) -> dict[str, str]:
@@ -109,10 +188,14 @@ def _complete_batches(
     return {(row["generation"], row["batch_id"]) for row in rows}, _highest(reached) if reached else None
 
 
-def _unfinished(root: Files, table: str) -> Iterator[EarlierCommit]:
+def _telling(root: Files, table: str, done: Container[tuple[str, int]]) -> Iterator[EarlierCommit]:
+    met: set[str] = set()
     for info in _history(root.below(table)):
         told = told_by(info)
         if GENERATION in told:
+            if (told[GENERATION], int(told[BATCH])) in done and told[GENERATION] in met:
+                continue
+            met.add(told[GENERATION])
             offsets = offsets_from_json(json.loads(told[OFFSETS]))
             at = int(info.get("timestamp", 0))
             yield EarlierCommit(table, told[GENERATION], told[LINEAGE], int(told[BATCH]), offsets, at)

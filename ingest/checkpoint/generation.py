@@ -15,11 +15,18 @@ from distributary.ingest.checkpoint.folder import GENERATION, Checkpoint
 from distributary.ingest.commit_log.entries import Owner
 from distributary.ingest.kafka.client import topic_id
 from distributary.ingest.kafka.cluster import UNKNOWN
-from distributary.ingest.kafka.offsets import Positions, positions_from_json, positions_to_json
+from distributary.ingest.kafka.offsets import (
+    Positions,
+    Stretches,
+    positions_from_json,
+    positions_to_json,
+    stretches_from_json,
+    stretches_to_json,
+)
 from distributary.ingest.settings.groups import Decode, Route, Sink, Source
 
-# Those that read `BEFORE_THE_LOG` alone know nothing of the log.
-BEFORE_THE_LOG, FORMAT = 1, 2
+# Those that read `BEFORE_THE_LOG` alone know nothing of the log; those that read up to `WITHOUT_PLACED` would place records twice.
+BEFORE_THE_LOG, WITHOUT_PLACED, FORMAT = 1, 2, 3
 
 StartMode = Literal["resume", "from_tables", "again"]
 
@@ -31,8 +38,10 @@ class Start:
     """What a checkpoint did at its birth about tables filled from another one.
 
     offsets  where its first batch starts; None: where the settings say
-    already  per table folder: the offsets below this are in the table, committed by another generation
+    already  per table folder: the offsets below this are in the table, committed by another generation, as far as `placed` cannot say
+             which records these are
     lineage  the generation whose reading of the topics this one goes on with; empty where it begins anew
+    placed   the records that another generation has brought to some table, of a batch that is not in all of its tables
     left     topics that the reading left, which it has offsets of and this generation does not read: name -> the topic's UUID
     after    whose log is handed over to this one before it begins
     dead     the generations whose tables it takes as well, since no run of theirs is alive
@@ -45,6 +54,7 @@ class Start:
     after: Owner | None = None
     dead: tuple[str, ...] = ()
     left: Mapping[str, str] = field(default_factory=dict)
+    placed: Stretches = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +102,7 @@ class Generation:
     pipeline: str
     world: World
     start: Start = field(default_factory=Start)
-    format: int = FORMAT
+    format: int = WITHOUT_PLACED
 
     @property
     def lineage(self) -> str:
@@ -112,7 +122,10 @@ class Generation:
 def born(checkpoint: Checkpoint, pipeline: str, world: World, start: Start | None = None) -> Generation:
     """A new generation, written into the checkpoint. Raises CheckpointMismatch if one lives there already."""
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    generation = Generation(uuid.uuid4().hex, now, pipeline, world.as_kept(), start or Start())
+    start = start or Start()
+    # The programs that came before read what has nothing that they do not know.
+    format_ = FORMAT if start.placed else WITHOUT_PLACED
+    generation = Generation(uuid.uuid4().hex, now, pipeline, world.as_kept(), start, format_)
     if not checkpoint.files.put_new(GENERATION, _to_bytes(generation)):
         raise CheckpointMismatch(f"{checkpoint} has a generation already; resume it or {_NEW_CHECKPOINT}")
     return generation
@@ -230,6 +243,7 @@ def _to_bytes(generation: Generation) -> bytes:
         "after": None if start.after is None else asdict(start.after),
         "dead": list(start.dead),
         "left": dict(start.left),
+        **({"placed": stretches_to_json(start.placed)} if start.placed else {}),
     }
     return json.dumps({"format": generation.format, **value}, indent=1).encode()
 
@@ -249,6 +263,6 @@ def _from_json(value: dict[str, Any]) -> Generation:
     # Those of earlier versions say nothing of other logs.
     after = None if start.get("after") is None else Owner(**start["after"])
     dead, left = tuple(map(str, start.get("dead", ()))), dict(start.get("left", {}))
-    return Generation(
-        **kept, start=Start(start["mode"], offsets, already, start["lineage"], after, dead, left)
-    )
+    placed = stretches_from_json(start.get("placed", {}))
+    begun = Start(start["mode"], offsets, already, start["lineage"], after, dead, left, placed)
+    return Generation(**kept, start=begun)

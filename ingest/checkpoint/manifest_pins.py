@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from distributary.ingest.checkpoint.manifest import Manifest
+from distributary.ingest.kafka.offsets import stretches_from_json, stretches_to_json
 from distributary.ingest.pins import (
     PinnedKeys,
     PinnedRecord,
@@ -17,8 +18,10 @@ from distributary.ingest.pins import (
     RecordKey,
     Turn,
     Verdict,
+    WorkerRules,
     by_age,
 )
+from distributary.ingest.settings.groups import Policies
 from distributary.registry.base import schema_ref
 
 
@@ -33,9 +36,14 @@ def to_json(pins: Pins) -> dict[str, Any]:
         "already": {
             table: {t: dict(ps) for t, ps in ends.items()} for table, ends in pins.tables.already.items()
         },
+        "placed": stretches_to_json(pins.placed),
         "key_records": [_key_to_json(pinned.key) for pinned in (pins.keys.records if pins.keys else ())],
         "grow": pins.tables.grow,
         "guarded": pins.turn.guarded,
+        "rules": {
+            "check": pins.rules.decoding.check,
+            "policies": pins.rules.policies.model_dump(mode="json"),
+        },
     }
 
 
@@ -47,16 +55,17 @@ def sorted_refused(refused: Mapping[RecordKey, Verdict]) -> list[tuple[RecordKey
 def from_manifest(manifest: Manifest, pins: Pins) -> Pins:
     """Pins that give every record of the batch the place it has in the manifest; nothing is left open.
 
-    Of `pins` they take what is never decided for a batch: the rules, the folders, the schemas that are known, and, as their batch,
-    the number of the entry that is to name the files.
+    Of `pins` they take what is never decided for a batch: the folders, the schemas that are known, what the settings say that no living
+    checkpoint may change, and, as their batch, the number of the entry that is to name the files.
     """
     decided = manifest.pins.decisions
     return Pins(
         batch=replace(pins.batch, generation=manifest.generation, id=manifest.batch_id),
-        rules=pins.rules,
+        rules=_rules(decided, pins.rules),
         schemas=_schemas(decided, pins.schemas),
         tables=_tables(manifest),
         keys=None if pins.keys is None else _keys(decided, pins.keys),
+        placed=stretches_from_json(decided.get("placed", {})),
         turn=Turn(
             schemas_final=True,
             inferred_final=True,
@@ -66,6 +75,17 @@ def from_manifest(manifest: Manifest, pins: Pins) -> Pins:
             count_input=True,
         ),
     )
+
+
+def _rules(decided: Mapping[str, Any], now: WorkerRules) -> WorkerRules:
+    """The rules as they were: settings that may change between a batch and its second writing decide where a record goes."""
+    if "rules" not in decided:  # of an earlier version
+        return now
+    then = decided["rules"]
+    # A later version may know of others, and an earlier one did not.
+    policies = {name: value for name, value in then["policies"].items() if name in Policies.model_fields}
+    decoding = replace(now.decoding, check=then["check"])
+    return replace(now, decoding=decoding, policies=Policies.model_validate(policies))
 
 
 def undecodable(manifest: Manifest, pins: Pins) -> tuple[frozenset[RecordKey], frozenset[RecordKey]]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from distributary.ingest.checkpoint import manifest_json, old_layout
 from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import Checkpoint
@@ -53,6 +56,21 @@ def rewritten_of(entry: Rewritten, log: CommitLog) -> manifest_json.RewrittenFil
     """The files that were written again. Raises CheckpointMismatch for an entry that was edited."""
     with undamaged(f"{log.url}/{entry_path(entry.number)}"):
         return manifest_json.rewritten_from_json(entry.decided)
+
+
+def with_rewritten(manifest: Manifest, entries: Iterable[Rewritten], log: CommitLog) -> Manifest:
+    """The manifest with the files that entries name in the place of lost ones."""
+    for entry in entries:
+        files = rewritten_of(entry, log)
+        tables = (replace(table, files=files.get(table.folder, table.files)) for table in manifest.tables)
+        manifest = replace(manifest, tables=tuple(tables))
+    return manifest
+
+
+def finished_manifest(log: CommitLog, number: int) -> tuple[Manifest, int]:
+    """A batch that is not closed, with the files that it had in the end, and the newest batch before it."""
+    batch, rewritten = log.as_finished(number)
+    return with_rewritten(manifest_of(batch, log), rewritten, log), batch.before
 
 
 def names_of(unsettled: Unsettled, log: CommitLog) -> frozenset[str]:

@@ -35,7 +35,7 @@ class StuckBatch:
 
 
 class StuckCommits:
-    """The stuck batches of a checkpoint; there is at most one, since no batch starts before the last is complete."""
+    """The stuck batches of a checkpoint: the newest one, since no batch starts before the last is complete, and those that tables were parked for."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._files = checkpoint.files

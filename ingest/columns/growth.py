@@ -18,6 +18,7 @@ from distributary.codecs.types.fit import is_list, stored_leaf
 from distributary.codecs.types.spark_struct import type_name
 from distributary.codecs.types.walk import alike, children, pairs, rebuilt
 from distributary.errors import BadSchema
+from distributary.ingest.columns.differences import differences
 from distributary.ingest.columns.layout import SOURCE, Layout, source_of
 from distributary.ingest.columns.safe_names import RESERVED_COLUMNS, column_name, fold
 from distributary.ingest.columns.widening import widened
@@ -152,3 +153,8 @@ def _between(
             yield from _between(old.type, new.type, f"{path}.", origin)
         elif old.type != new.type and not kinds.is_nested(old.type) and not kinds.is_nested(new.type):
             yield Change(path, "widened", type_name(new.type), origin, type_name(old.type))
+
+
+def holds(whole: Layout, part: Layout) -> bool:
+    """Whether every column of `part` is in `whole` by the same name, type and origin."""
+    return not changes(whole.columns, part.columns) and not any(differences(whole.columns, part.columns))

@@ -18,6 +18,10 @@ from distributary.codecs.types.walk import alike, children, rebuilt
 
 SOURCE = b"distributary.source"
 
+# The source of a column that no field of a payload is for. No text of Arrow's can hold half of a surrogate pair, so that no field is
+# called so, whatever a producer thinks of.
+NO_FIELD = "\ud800"
+
 
 @final
 class Layout:

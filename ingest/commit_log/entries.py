@@ -55,6 +55,7 @@ class Standing:
     rewritten  the entries since then that name files of that batch in the place of lost ones
     ends       where the next batch begins, each partition's first offset that no batch has
     left       the same of topics that earlier logs of this reading read and this one does not, for whoever reads them again
+    parked     per folder of a table that could not take a batch's files: that batch and those since, whose files wait for it
     """
 
     settled: int = NONE
@@ -62,6 +63,16 @@ class Standing:
     rewritten: tuple[int, ...] = ()
     ends: Positions = field(default_factory=dict)
     left: Positions = field(default_factory=dict)
+    parked: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @property
+    def oldest_parked(self) -> int | None:
+        """The oldest batch with files that wait; None where none wait."""
+        return min((numbers[0] for numbers in self.parked.values()), default=None)
+
+    def waiting(self, number: int) -> frozenset[str]:
+        """The folders of the tables for which a batch's files wait."""
+        return frozenset(folder for folder, numbers in self.parked.items() if number in numbers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,9 +135,11 @@ class Batch(Decision):
     """A batch is decided; `decided` is its manifest.
 
     offsets  its records
+    waits    those of its tables that were parked when it was decided: its files wait behind those that wait already
     """
 
     offsets: Offsets
+    waits: tuple[str, ...] = ()
 
     @property
     def before(self) -> int:
@@ -140,7 +153,14 @@ class Batch(Decision):
             topic: {**self.so_far.ends.get(topic, {}), **positions}
             for topic, positions in ends(self.offsets).items()
         }
-        return replace(self.so_far, last=self.number, rewritten=(), ends={**self.so_far.ends, **reached})
+        behind = {folder: (*self.so_far.parked[folder], self.number) for folder in self.waits}
+        return replace(
+            self.so_far,
+            last=self.number,
+            rewritten=(),
+            ends={**self.so_far.ends, **reached},
+            parked={**self.so_far.parked, **behind},
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +174,23 @@ class Rewritten(Decision):
     def after(self) -> Standing:
         """The newest batch has one more entry that speaks of it."""
         return replace(self.so_far, rewritten=(*self.so_far.rewritten, self.number))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parked(Decision):
+    """A table could not take the newest batch's files, which wait from here on; or it has got what waited for it.
+
+    `decided` is in words why.
+
+    parked  all that waits from here on, as `Standing` has it
+    """
+
+    parked: Mapping[str, tuple[int, ...]]
+
+    @property
+    def after(self) -> Standing:
+        """Other files wait than before."""
+        return replace(self.so_far, parked=self.parked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.commit_log.entries import (
     Batch,
+    Decision,
     Entry,
     HandedOver,
     Owner,
+    Parked,
     Process,
     Rewritten,
     Standing,
@@ -25,12 +27,15 @@ from distributary.ingest.kafka.offsets import (
     positions_to_json,
 )
 
-FORMAT = 1
+# Those that read `BEFORE_PARKING` alone would pass over files that wait, and lose them.
+BEFORE_PARKING, FORMAT = 1, 2
 
 
 def to_bytes(value: Mapping[str, Any]) -> bytes:
-    """A file of the log, with the version of the format."""
-    return json.dumps({"format": FORMAT, **value}, separators=(",", ":")).encode()
+    """A file of the log, with the oldest version of the format that can tell what it says."""
+    parks = value.get("kind") == "parked" or "parked" in value.get("so_far", ())
+    found = FORMAT if parks else BEFORE_PARKING
+    return json.dumps({"format": found, **value}, separators=(",", ":")).encode()
 
 
 def value_of(data: bytes, path: str) -> dict[str, Any]:
@@ -79,18 +84,20 @@ class _Kind(NamedTuple):
 
 
 def _batch(batch: Batch) -> dict[str, Any]:
-    return {"start": batch.start, "offsets": offsets_to_json(batch.offsets), "decided": dict(batch.decided)}
+    waits = {"waits": list(batch.waits)} if batch.waits else {}
+    return {**_decision(batch), "offsets": offsets_to_json(batch.offsets), **waits}
 
 
 def _read_batch(value: Mapping[str, Any]) -> dict[str, Any]:
-    return {"offsets": offsets_from_json(value["offsets"]), **_read_rewritten(value)}
+    waits = tuple(map(str, value.get("waits", ())))
+    return {"offsets": offsets_from_json(value["offsets"]), "waits": waits, **_read_decision(value)}
 
 
-def _rewritten(entry: Rewritten) -> dict[str, Any]:
+def _decision(entry: Decision) -> dict[str, Any]:
     return {"start": entry.start, "decided": dict(entry.decided)}
 
 
-def _read_rewritten(value: Mapping[str, Any]) -> dict[str, Any]:
+def _read_decision(value: Mapping[str, Any]) -> dict[str, Any]:
     return {"start": int(value["start"]), "decided": dict(value["decided"])}
 
 
@@ -99,7 +106,12 @@ _KINDS: Mapping[str, _Kind] = {
         Start, lambda start: {"by": asdict(start.by)}, lambda value: {"by": Process(**value["by"])}
     ),
     "batch": _Kind(Batch, _batch, _read_batch),
-    "rewritten": _Kind(Rewritten, _rewritten, _read_rewritten),
+    "rewritten": _Kind(Rewritten, _decision, _read_decision),
+    "parked": _Kind(
+        Parked,
+        lambda entry: {**_decision(entry), "parked": _parked_to_json(entry.parked)},
+        lambda value: {**_read_decision(value), "parked": _parked_from_json(value["parked"])},
+    ),
     "handed over": _Kind(
         HandedOver, lambda entry: {"to": asdict(entry.to)}, lambda value: {"to": Owner(**value["to"])}
     ),
@@ -107,12 +119,14 @@ _KINDS: Mapping[str, _Kind] = {
 
 
 def _standing_to_json(standing: Standing) -> dict[str, Any]:
+    parked = _parked_to_json(standing.parked)
     return {
         "settled": standing.settled,
         "last": standing.last,
         "rewritten": list(standing.rewritten),
         "ends": positions_to_json(standing.ends),
         "left": positions_to_json(standing.left),
+        **({"parked": parked} if parked else {}),
     }
 
 
@@ -125,4 +139,13 @@ def _standing_from_json(value: Mapping[str, Any]) -> Standing:
         ends=positions_from_json(value["ends"]),
         # Earlier versions did not write it.
         left=positions_from_json(value.get("left", {})),
+        parked=_parked_from_json(value.get("parked", {})),
     )
+
+
+def _parked_to_json(parked: Mapping[str, tuple[int, ...]]) -> dict[str, list[int]]:
+    return {folder: list(numbers) for folder, numbers in parked.items()}
+
+
+def _parked_from_json(value: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    return {folder: tuple(map(int, numbers)) for folder, numbers in value.items()}

@@ -80,9 +80,9 @@ class Records:
         return newest, None
 
     def put(self, table: str, number: int, owner: Owner) -> bool:
-        """Whether the record of this number is this one.
+        """Whether the record of this number is this one; it is not synced.
 
-        A loss of power may empty it, which costs no sync: whoever put it is gone by then, and puts the next one.
+        A loss of power may empty it or cut it off: whoever put it is gone by then, and puts the next one.
         """
         self.root.make_folder(_folder(number))
         value = {"id": uuid.uuid4().hex, "owner": asdict(owner)}
@@ -96,11 +96,15 @@ class Records:
         except FileNotFoundError:
             return False, None
         try:
-            return True, Owner(**entry_json.value_of(data, where)["owner"]) if data else None
+            return True, Owner(**entry_json.value_of(data, where)["owner"]) if self._is_whole(data) else None
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointMismatch(
                 f"{where} was cut off or edited ({error}). Restore it, as it says whose the table is"
             ) from error
+
+    def _is_whole(self, data: bytes) -> bool:
+        """Whether a loss of power did not empty a record or cut it off, as it may in a folder."""
+        return data.rstrip().endswith(b"}") or (self.root.remote and bool(data))
 
 
 class Owners:
@@ -122,8 +126,21 @@ class Owners:
         # As they are now: where others come in between, putting the next one tells.
         numbers = self.records.numbers()
         with ThreadPoolExecutor(min(self.records.threads, len(unasked))) as pool:
-            list(pool.map(lambda table: self._claim(table, numbers), unasked))
+            put = list(pool.map(lambda table: self._claim(table, numbers), unasked))
+        # What follows would outlive them, and then tables with rows were nobody's.
+        self.records.root.sync(filter(None, put))
         self._mine.update(unasked)
+
+    def mine(self) -> list[str]:
+        """The tables that are this pipeline's by their records, as far as those can be read."""
+        return [table for table, numbers in self.records.tables().items() if self._has(table, numbers)]
+
+    def _has(self, table: str, numbers: Sequence[int]) -> bool:
+        try:
+            owner = self.records.newest(table, numbers)[1]
+        except CheckpointMismatch:
+            return False
+        return owner is not None and self._is_me(owner)
 
     def adopt(self, tables: Collection[str]) -> None:
         """Have those of the tables of one's own log that were made before there were records. Raises TablesOfAnotherRun for a copy of the log."""
@@ -144,15 +161,16 @@ class Owners:
             if not self._is_me(owner) and self._follows(owner)
         )
 
-    def _claim(self, table: str, numbers: Sequence[int]) -> None:
+    def _claim(self, table: str, numbers: Sequence[int]) -> str | None:
+        """The path of the record that it takes; None where there is one."""
         for _ in range(_ATTEMPTS):
             number, owner = self.records.newest(table, numbers)
             if owner is not None and self._is_me(owner) and owner.pipeline == self.me.pipeline:
-                return
+                return None
             if owner is not None and not self._is_me(owner) and not self._follows(owner):
                 raise self._refused(table, owner)
             if self.records.put(table, number + 1, self.me):
-                return
+                return _path(table, number + 1)
             numbers = self.records.numbers()
         raise CheckpointMismatch(
             f"{self.records.root.url}/{_path(table, 0)}: {_ATTEMPTS} times another record was first; run again"

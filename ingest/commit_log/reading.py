@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.commit_log import entry_json
-from distributary.ingest.commit_log.entries import NONE, Batch, Entry, Standing
+from distributary.ingest.commit_log.entries import NONE, Batch, Entry, Rewritten, Standing
 from distributary.ingest.storage.contract import Files
 
 ENTRIES, CLOSED = "log", "closed"
@@ -116,6 +116,19 @@ class CommitLog:
                 return batch
         except FileNotFoundError:
             return None
+
+    def as_finished(self, number: int) -> tuple[Batch, tuple[Rewritten, ...]]:
+        """A batch that is not closed, and what was written again of it. Raises CheckpointMismatch where it is gone."""
+        batch, found = self.entry(number), list[Rewritten]()
+        if not isinstance(batch, Batch):
+            raise self.missing(number)
+        while True:
+            number += 1
+            behind = self.entry(number)
+            if behind is None or isinstance(behind, Batch):
+                return batch, tuple(found)
+            if isinstance(behind, Rewritten):
+                found.append(behind)
 
     def is_passed(self, number: int) -> bool:
         """Whether others have gone on behind a number, or it was given away before: who has put it may rest nothing on it.

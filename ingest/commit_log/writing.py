@@ -7,7 +7,7 @@ any answer may be lost: docs/adr/0015-the-log-of-a-pipeline.md goes through them
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
@@ -21,6 +21,7 @@ from distributary.ingest.commit_log.entries import (
     Entry,
     HandedOver,
     Owner,
+    Parked,
     Process,
     Rewritten,
     Standing,
@@ -41,7 +42,7 @@ from distributary.ingest.storage.contract import Files
 # So many of the newest entries stay to be looked at, and so many more until some go: a listing tells less than a thousand.
 KEPT, AT_ONCE = 100, 100
 
-_Entry = TypeVar("_Entry", Batch, Rewritten)
+_Entry = TypeVar("_Entry", Batch, Rewritten, Parked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,16 +150,24 @@ class Writer:
         """All batches up to this number are in their tables, and what else was made for these numbers is swept."""
         self._settled = max(self._settled, number)
 
-    def append(self, offsets: Offsets, decided: Mapping[str, Any]) -> Batch:
-        """Decide the next batch: the point of no return.
+    def append(self, offsets: Offsets, decided: Mapping[str, Any], tables: Iterable[str] = ()) -> Batch:
+        """Decide the next batch: the point of no return. Of its tables, by their folders, those that are parked do not get it.
 
         Raises Fenced where another run has begun since, and then nothing may be committed or deleted; AnswerLost where this
         run had decided it before without being told; CheckpointMismatch where it does not begin at the end of the one before;
         OSError where nobody knows: the batch may be decided, now or later, so nothing of it may be undone.
         """
         self._require_next(offsets)
+        waits = tuple(sorted(self.so_far.parked.keys() & set(tables)))
         return self._added(
-            Batch(**self._heading(), start=self.start.number, offsets=offsets, decided=decided)
+            Batch(**self._heading(), start=self.start.number, offsets=offsets, decided=decided, waits=waits)
+        )
+
+    def park(self, waiting: Mapping[str, Sequence[int]], why: str) -> Parked:
+        """Say which files wait from here on, by their tables' folders and their batches. Raises as `append`."""
+        parked = {folder: tuple(numbers) for folder, numbers in waiting.items() if numbers}
+        return self._added(
+            Parked(**self._heading(), start=self.start.number, decided={"why": why}, parked=parked)
         )
 
     def rewrite(self, decided: Mapping[str, Any]) -> Rewritten:
@@ -192,6 +201,9 @@ class Writer:
     def close(self) -> None:
         """Let entries go that nobody asks for any more, once there are some; an error leaves them for the next time."""
         through = min(self._newest.number - KEPT, self._settled)
+        # Nothing else tells where files are that wait.
+        if (oldest := self.so_far.oldest_parked) is not None:
+            through = min(through, oldest - 1)
         if through - self._closed < AT_ONCE:
             return
         last = self.so_far.last

@@ -152,8 +152,8 @@ class Effects:
             absent(path, record, self._rules) for path in lacked if ".".join(map(part, path)) not in named
         ]
         why = expression.refusal(columns)
-        blamed = why is None or any(verdict.detail == why for verdict in told)
-        return (*told, *more) if blamed else (*told, *more, unroutable(why or ""))
+        blamed = why is None or any((why or "") in verdict.detail for verdict in told)
+        return (*told, *more) if blamed else (*told, *more, unroutable(why or "", self._rules))
 
     def _in_no_schema(self) -> frozenset[tuple[str, ...]]:
         """The fields of the routing expression that no record has, of those that came and those that may come."""

@@ -45,17 +45,31 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
+class Parking:
+    """What becomes of tables that can never take a decided batch's files.
+
+    parks  whether their files wait while the other tables go on; otherwise the run stops
+    most   how many batches may be decided while the files of one wait
+    """
+
+    parks: bool = False
+    most: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
 class RunRules:
     """What the settings say of batches, the same for the whole run.
 
     decode   how payloads become rows
     workers  what workers are told
     changes  what becomes of changes to tables
+    parking  what becomes of tables that cannot take a batch's files
     """
 
     decode: Decode
     workers: WorkerRules
     changes: Rules
+    parking: Parking = Parking()
 
 
 def rules_of(

@@ -134,9 +134,13 @@ def unreadable(why: str, rules: Rules) -> TableVerdict:
     )
 
 
-def unroutable(why: str) -> TableVerdict:
+def unroutable(why: str, rules: Rules) -> TableVerdict:
     """The verdict on records whose columns the routing expression does not go with, whatever has changed."""
-    return TableVerdict(kind="changed", action="fail", setting="route.expression", detail=why, routing=True)
+    return _unroutable(TableVerdict(kind="changed", action="fit"), why, rules)
+
+
+def _unroutable(plain: TableVerdict, why: str, rules: Rules) -> TableVerdict:
+    return replace(_without_entity(plain, f"{why}. Such records have no entity", rules), routing=True)
 
 
 def absent(path: Path, record: str, rules: Rules) -> TableVerdict:
@@ -154,8 +158,8 @@ def absent(path: Path, record: str, rules: Rules) -> TableVerdict:
 def _judged(
     found: Sequence[SchemaChange], record: pa.Schema, fit: TableFit, rules: Rules
 ) -> tuple[TableVerdict, ...]:
-    stops = rules.expression.refusal(record) if rules.expression else None
-    return tuple(_verdict(change, fit, rules, stops) for change in found)
+    refusal = rules.expression.refusal(record) if rules.expression else None
+    return tuple(_verdict(change, fit, rules, refusal) for change in found)
 
 
 def _undecodable(change: SchemaChange, rules: Rules) -> TableVerdict:
@@ -170,8 +174,8 @@ def _undecodable(change: SchemaChange, rules: Rules) -> TableVerdict:
     )
 
 
-def _verdict(change: SchemaChange, fit: TableFit, rules: Rules, stops: str | None) -> TableVerdict:
-    """`stops` is why a run stops at such records, where the routing expression does not go with their columns."""
+def _verdict(change: SchemaChange, fit: TableFit, rules: Rules, refusal: str | None) -> TableVerdict:
+    """`refusal` is why such records have no entity, where the routing expression does not go with their columns."""
     path = parts(change.column)
     column = column_path(fit.layout.columns, path)
     plain = TableVerdict(
@@ -185,12 +189,12 @@ def _verdict(change: SchemaChange, fit: TableFit, rules: Rules, stops: str | Non
     if change.kind in _UNNOTICED:
         return plain
     found = _BY_KIND.get(change.kind, _of_values)(plain, path, fit, rules)
-    if not (stops or change.kind in _READ_OTHERWISE) or not _in_expression(
+    if not (refusal or change.kind in _READ_OTHERWISE) or not _in_expression(
         path, change, fit.layout.columns, rules
     ):
         return found
-    if stops:
-        return replace(found, action="fail", routing=True, setting="route.expression", detail=stops)
+    if refusal:
+        return _unroutable(found, refusal, rules)
     return replace(found, routing=True, setting="route.expression", detail=_MAY_MOVE)
 
 

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from distributary.codecs.base import Codec, GrowingReader, growing_reader, load_codec, picking
 from distributary.codecs.types.fields import fields_in
 from distributary.codecs.wire.record_headers import last_header
 from distributary.ingest.inference.bound import Looked, check_bound, enough
-from distributary.ingest.inference.topic import records_to_infer
+from distributary.ingest.inference.topic import look_at_records
 from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.source import TopicReader
 from distributary.ingest.routing.routes import as_text
@@ -54,12 +54,15 @@ def infer_entities(
     those that name a registered schema are left out. Of more entities than may have tables those of the most records have one.
     Raises ConfigError where the records of one have more fields than decode.max_fields.
     """
-    # A task for each of the many parts of a shuffle would be a Python worker each, mostly for nothing.
-    records = _latest(decode.format, route, records_to_infer(topics, decode, kafka, sample))
-    records = records.coalesce(topics.spark.sparkContext.defaultParallelism)
     known = replace(_NOTHING, text=hints_of(decode.schema_hints).json())
     run = _inferring(decode.format, route, known, enough(decode.max_fields))
-    rows = records.mapInArrow(run, _FOUND_DDL).collect()
+
+    def look(records: DataFrame) -> list[Row]:
+        # A task for each of the many parts of a shuffle would be a Python worker each, mostly for nothing.
+        latest = _latest(decode.format, route, records).coalesce(topics.spark.sparkContext.defaultParallelism)
+        return latest.mapInArrow(run, _FOUND_DDL).collect()
+
+    rows = look_at_records(topics, decode, kafka, look, sample)
     found = _by_name(route, [(row.entity, row.text, row.records, row.cut_short) for row in rows])
     most = sorted(found.values(), key=lambda one: (-one.records, one.entity))[: route.max_tables]
     codec = load_codec(decode.format)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
@@ -16,6 +17,7 @@ from distributary.ingest.inference.bound import Looked, bounded, check_bound
 from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.kafka.source import TopicReader
+from distributary.ingest.kafka.time_overflow import before_overflows, is_time_overflow
 from distributary.ingest.schemas.hints import hinted, hints_of
 from distributary.ingest.schemas.inferred_per_entity import growing_of
 from distributary.ingest.settings.groups import Decode
@@ -23,6 +25,8 @@ from distributary.registry.base import Schema
 
 # Spark's JSON reader otherwise makes a column of strings from a field that was null in every record it saw.
 _OPTIONS = {"dropFieldIfAllNull": "true", "mode": "DROPMALFORMED"}
+
+T = TypeVar("T")
 
 
 def infer(topics: TopicReader, decode: Decode, kafka: KafkaCluster, sample: int | None = None) -> Schema:
@@ -34,20 +38,39 @@ def infer(topics: TopicReader, decode: Decode, kafka: KafkaCluster, sample: int 
     """
     spark = topics.spark
     hints, cut_short = hints_of(decode.schema_hints), spark.sparkContext.accumulator(0)
-    values = _latest(records_to_infer(topics, decode, kafka, sample))
-    found = hinted(_schema_of(spark, _texts(decode, values, hints, cut_short)), hints)
+
+    def look(records: DataFrame) -> StructType:
+        return _schema_of(spark, _texts(decode, _latest(records), hints, cut_short))
+
+    found = hinted(look_at_records(topics, decode, kafka, look, sample), hints)
     schema = Schema(0, "STRUCT", found.json())
     check_bound([Looked(schema, cut_short.value > 0)], decode.max_fields)
     return schema
 
 
-def records_to_infer(
-    topics: TopicReader, decode: Decode, kafka: KafkaCluster, sample: int | None = None
-) -> DataFrame:
-    """The topics' records that name no schema and are no nulls, all of them or about `sample` of the newest."""
+def look_at_records(
+    topics: TopicReader,
+    decode: Decode,
+    kafka: KafkaCluster,
+    look: Callable[[DataFrame], T],
+    sample: int | None = None,
+) -> T:
+    """What `look` finds in the topics' records that name no schema and are no nulls, all of them or about `sample` of the newest.
+
+    Where one has a time that Spark cannot read, it is in what comes before that: what comes then lets the schema grow.
+    """
+
+    def found(offsets: Offsets) -> T:
+        records = _without_registered(topics, decode, topics.range(offsets))
+        return look(records.where("value IS NOT NULL"))
+
     offsets = _sampled(_everything(kafka), sample)
-    records = _without_registered(topics, decode, topics.range(offsets))
-    return records.where("value IS NOT NULL")
+    try:
+        return found(offsets)
+    except Exception as error:
+        if not is_time_overflow(error):
+            raise
+    return found(before_overflows(topics, offsets))
 
 
 def _everything(kafka: KafkaCluster) -> Offsets:

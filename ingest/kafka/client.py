@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from distributary.errors import BrokerUnavailable, ConfigError, SetupError
+from distributary.errors import BrokerUnavailable, ConfigError, CredentialsRefused, SetupError
 from distributary.ingest.kafka.offsets import Positions
 
-# The first offset that is there, the offset behind the last one, or the first record's that was written at this time or
-# later (milliseconds since the epoch).
-Moment = Literal["earliest", "latest"] | int
+# The first offset that is there; where a reader with the client's isolation level comes to an end; the offset behind the last
+# record, whatever transactions it is in; or the first record's that was written at this time or later (milliseconds since the epoch).
+Moment = Literal["earliest", "latest", "end"] | int
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +79,16 @@ class Complaints:
             f"kafka-topics.sh --bootstrap-server {self.servers} --create --topic {topic} --partitions 4"
         )
 
-    def forbidden(self, reason: str) -> SetupError:
+    def forbidden(self, reason: str) -> CredentialsRefused:
         """Who asks is known, and may not."""
-        return SetupError(
+        return CredentialsRefused(
             f"Kafka at {self.servers} refused ({reason}); give the user of source.kafka the right to "
             "describe the cluster and to read the topics"
         )
 
-    def no_login(self, reason: str) -> SetupError:
+    def no_login(self, reason: str) -> CredentialsRefused:
         """Client and broker do not accept each other."""
-        return SetupError(
+        return CredentialsRefused(
             f"Kafka at {self.servers} cannot be logged in to with the options of source.kafka: {reason}; check "
             "security.protocol, sasl.* and ssl.* there"
         )

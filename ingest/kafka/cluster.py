@@ -9,7 +9,8 @@ from concurrent.futures import TimeoutError as NotInTime
 from contextlib import suppress
 from typing import TypeVar
 
-from distributary.ingest.interruptible import Stopped, answer_to
+from distributary.errors import BrokerUnavailable
+from distributary.ingest.interruptible import Stopped, answer_to, until_answered
 from distributary.ingest.kafka.client import Complaints, KafkaClient, Moment, NoLeader, Topic, TopicMissing
 from distributary.ingest.kafka.offsets import Positions
 
@@ -30,26 +31,30 @@ _ASK_AGAIN_SECONDS = 0.1
 
 T = TypeVar("T")
 
+# Told why Kafka is waited for, and for how many seconds nobody asks it again.
+Tell = Callable[[str, float], None]
+
 
 class KafkaCluster:
     """The cluster a pipeline reads from; close it at the end.
 
     Every question may raise BrokerUnavailable, SetupError for a missing topic or right, and Stopped once `stop` is set and
-    no answer comes.
+    no answer comes. With `tell` an outage is no error: it is waited for however long it lasts, and told of.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917
         self,
         connect: Callable[[], KafkaClient],
         topics: Sequence[str],
         complaints: Complaints,
         stop: threading.Event | None = None,
         timeout_seconds: float = TIMEOUT_SECONDS,
+        tell: Tell | None = None,
     ) -> None:
         """Connect. Raises ConfigError where the options do not work."""
-        self._topics, self._complaints = tuple(topics), complaints
+        self._topics, self._complaints, self._tell = tuple(topics), complaints, tell
         self._stop, self._timeout = stop or threading.Event(), timeout_seconds
-        self._client = self._ask(connect)
+        self._client = self._answered(lambda: self._ask(connect))
 
     def close(self) -> None:
         """End the connection, or leave it where that takes long or fails: its client's process may have died."""
@@ -58,7 +63,19 @@ class KafkaCluster:
 
     def cluster_id(self) -> str:
         """The cluster's own id, made when it was formatted."""
-        return self._ask(self._client.cluster_id)
+        return self._answered(lambda: self._ask(self._client.cluster_id))
+
+    def was_away(self) -> bool:
+        """Wait until it answers; whether it did not at once."""
+        told: list[str] = []
+
+        def tell(reason: str, seconds: float) -> None:
+            told.append(reason)
+            if self._tell is not None:
+                self._tell(reason, seconds)
+
+        until_answered(lambda: self._ask(self._client.cluster_id), BrokerUnavailable, tell, self._stop)
+        return bool(told)
 
     def topic_ids(self) -> dict[str, str]:
         """Each topic's UUID, which is another one after the topic was made anew; UNKNOWN from a broker without any."""
@@ -76,6 +93,10 @@ class KafkaCluster:
         """Where each partition ends for a reader with this pipeline's isolation level."""
         return self._offsets("latest")
 
+    def ends(self) -> Positions:
+        """Where each partition ends, records of transactions that are not over included."""
+        return self._offsets("end")
+
     def offsets_from(self, milliseconds: int) -> Positions:
         """The first record of each partition that was written at this time (since the epoch) or later, where there is one."""
         return self._offsets(milliseconds)
@@ -85,12 +106,17 @@ class KafkaCluster:
         return lag(self.end_offsets(), read)
 
     def _described(self) -> Mapping[str, Topic]:
-        return self._settled(lambda: self._client.topics(self._topics))
+        return self._answered(lambda: self._settled(lambda: self._client.topics(self._topics)))
 
     def _offsets(self, moment: Moment) -> Positions:
         partitions = self.partitions()
-        found = self._settled(lambda: self._client.offsets(partitions, moment))
+        found = self._answered(lambda: self._settled(lambda: self._client.offsets(partitions, moment)))
         return {name: found.get(name, {}) for name in self._topics}
+
+    def _answered(self, ask: Callable[[], T]) -> T:
+        if self._tell is None:
+            return ask()
+        return until_answered(ask, BrokerUnavailable, self._tell, self._stop)
 
     def _settled(self, ask: Callable[[], T]) -> T:
         """The answer, once there is one: a topic just made, or any topic right after a broker's start, is unknown to the

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from distributary.ingest.columns.layout import Layout
+from distributary.ingest.columns.layout import NO_FIELD, SOURCE, Layout
 from distributary.ingest.kafka.records import TEXT, TIMESTAMP
 from distributary.ingest.settings.groups import Columns
 
@@ -34,23 +34,33 @@ def kafka_arrays(columns: Columns, raw: pa.RecordBatch, schema_ids: pa.Int64Arra
 
 def table_schema(columns: Columns, layout: Layout) -> pa.Schema:
     """All columns of an entity's table whose payload columns are `layout`."""
-    return pa.schema([*kafka_fields(columns), *layout.columns])
+    return pa.schema([*kafka_fields(columns), *(_as_stored(columns, column) for column in layout.columns)])
 
 
 def payload_layout(columns: Columns, table: pa.Schema) -> Layout:
     """The payload columns of a table, the column of rescued values among them if there is one."""
     own = {field.name for field in kafka_fields(columns)}
-    return Layout(pa.schema([field for field in table if field.name not in own]))
+    kept = [field for field in table if field.name not in own]
+    return Layout(pa.schema([_nobodys(field) if field.name == columns.rescued else field for field in kept]))
 
 
 def with_rescued(columns: Columns, layout: Layout) -> Layout:
     """The layout with the column of rescued values."""
     if columns.rescued in layout.names:
         return layout
-    return Layout(layout.columns.append(pa.field(columns.rescued, pa.string())))
+    return Layout(layout.columns.append(_nobodys(pa.field(columns.rescued, pa.string()))))
 
 
 def without_rescued(columns: Columns, layout: Layout) -> Layout:
     """The layout without the column of rescued values: what a record's columns are held against."""
     place = layout.columns.get_field_index(columns.rescued)
     return layout if place < 0 else Layout(layout.columns.remove(place))
+
+
+def _nobodys(column: pa.Field) -> pa.Field:
+    """The column as one that no field of a payload is for: a field of its name has a column of another name."""
+    return column.with_metadata({SOURCE: NO_FIELD.encode("utf-8", "surrogatepass")})
+
+
+def _as_stored(columns: Columns, column: pa.Field) -> pa.Field:
+    return column.remove_metadata() if column.name == columns.rescued else column

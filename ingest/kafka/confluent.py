@@ -76,8 +76,9 @@ class ConfluentClient:
             for name, numbers in partitions.items()
             for number in numbers
         }
+        level = IsolationLevel.READ_UNCOMMITTED if moment == "end" else self._level
         answers = self._start(
-            lambda wait: self._admin.list_offsets(wanted, isolation_level=self._level, request_timeout=wait)
+            lambda wait: self._admin.list_offsets(wanted, isolation_level=level, request_timeout=wait)
         )
         found: Positions = {name: {} for name in partitions}
         for place, answer in answers.items():
@@ -148,11 +149,9 @@ def _topic(described: Any) -> Topic:
 
 
 def _spec(moment: Moment) -> Any:
-    if moment == "earliest":
-        return OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-    if moment == "latest":
-        return OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    return OffsetSpec.for_timestamp(moment)
+    if isinstance(moment, int):
+        return OffsetSpec.for_timestamp(moment)
+    return OffsetSpec.earliest() if moment == "earliest" else OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 
 class _Masked:

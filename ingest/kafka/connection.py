@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from distributary.ingest.kafka.client import Complaints, KafkaClient
-from distributary.ingest.kafka.cluster import TIMEOUT_SECONDS, KafkaCluster
+from distributary.ingest.kafka.cluster import TIMEOUT_SECONDS, KafkaCluster, Tell
 from distributary.ingest.kafka.confluent import ConfluentClient
 from distributary.ingest.kafka.java import JavaClient
 from distributary.ingest.settings.groups import Source
@@ -21,10 +21,11 @@ def connect(
     spark: SparkSession | None = None,
     stop: threading.Event | None = None,
     timeout_seconds: float = TIMEOUT_SECONDS,
+    tell: Tell | None = None,
 ) -> Iterator[KafkaCluster]:
     """The cluster that the topics are on, until the block ends; asked within the session's JVM where there is one.
 
-    Raises ConfigError for options that do not work, and Stopped once `stop` is set and there is no answer.
+    With `tell` an outage is told of and waited for. Raises ConfigError for options that do not work, and Stopped once `stop` is set and there is no answer.
     """
     complaints = Complaints(source.kafka["bootstrap.servers"])
     cluster = KafkaCluster(
@@ -33,6 +34,7 @@ def connect(
         complaints,
         stop,
         timeout_seconds,
+        tell,
     )
     try:
         yield cluster

@@ -10,14 +10,16 @@ from functools import cached_property
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from distributary.errors import ConfigError, PipelineError, SetupError
+from distributary.errors import ConfigError, CredentialsRefused, PipelineError, SetupError
 from distributary.ingest.kafka import java_login
 from distributary.ingest.kafka.client import Complaints, Moment, Topic
 from distributary.ingest.kafka.java_errors import JavaErrors
 from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.kafka.reachable import what_is_wrong
+from distributary.ingest.spark.error_classes import causes
 
 _ERRORS = "org.apache.kafka.common.errors"
 
@@ -30,6 +32,21 @@ _NOT_IN_TIME = (f"{_ERRORS}.TimeoutException", "java.util.concurrent.TimeoutExce
 
 # A login that needs a token asks a server for it, with no time limit unless one is set.
 _LOGIN_TIMEOUTS = ("sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms")
+
+
+def refused(error: BaseException, kafka: Mapping[str, str]) -> CredentialsRefused | None:
+    """What an error of Spark's comes to whose cause is that the brokers do not accept who asks; None for any other error.
+
+    `kafka` are the client's options.
+    """
+    complaints, gateway = Complaints(kafka.get("bootstrap.servers", "")), SparkContext._gateway
+    errors = JavaErrors(gateway, kafka)
+    for one in causes(error):
+        if errors.is_any(one, FORBIDDEN):
+            return complaints.forbidden(errors.reason(one))
+        if errors.is_any(one, _NO_LOGIN):
+            return complaints.no_login(errors.reason(one))
+    return None
 
 
 class JavaClient:
@@ -81,7 +98,9 @@ class JavaClient:
         }
         for place in places.values():
             wanted.put(place, spec)
-        answers = self._admin.listOffsets(wanted, self._listing())
+        answers = self._admin.listOffsets(
+            wanted, self._listing(committed=self._committed and moment != "end")
+        )
         found: Positions = {name: {} for name in partitions}
         for (name, number), place in places.items():
             offset = int(self._result(answers.partitionResult(place), name).offset())
@@ -115,15 +134,15 @@ class JavaClient:
     def _options(self, kind: str) -> Any:
         return getattr(self._api, kind)().timeoutMs(self._milliseconds)
 
-    def _listing(self) -> Any:
+    def _listing(self, committed: bool) -> Any:
         level = self._jvm.org.apache.kafka.common.IsolationLevel
-        wanted = level.READ_COMMITTED if self._committed else level.READ_UNCOMMITTED
+        wanted = level.READ_COMMITTED if committed else level.READ_UNCOMMITTED
         return self._api.ListOffsetsOptions(wanted).timeoutMs(self._milliseconds)
 
     def _spec(self, moment: Moment) -> Any:
         if moment == "earliest":
             return self._api.OffsetSpec.earliest()
-        if moment == "latest":
+        if moment in ("latest", "end"):
             return self._api.OffsetSpec.latest()
         return self._api.OffsetSpec.forTimestamp(self._jvm.java.lang.Long.valueOf(str(moment)))
 

@@ -16,6 +16,26 @@ from distributary.ingest.spark.error_classes import causes, chain
 # https://kafka.apache.org/39/javadoc/org/apache/kafka/common/errors/ApiException.html
 _OF_THE_CLUSTER = ("org.apache.kafka.common.errors.ApiException",)
 
+# What another try may not meet: no answer in time, a connection that broke, a partition whose leader changes.
+_PASSING = ("org.apache.kafka.common.errors.RetriableException",)
+
+# Spark's own word for records that did not come in time, from where it reads them.
+_LATE, _READER = ("java.util.concurrent.TimeoutException",), "org.apache.spark.sql.kafka010."
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether an error of Spark's is that brokers did not answer in time. Raises what Py4J does where the JVM is gone."""
+    errors = JavaErrors(SparkContext._gateway, {})
+    return any(
+        errors.is_any(one, _PASSING) or (errors.is_any(one, _LATE) and _of_reader(one))
+        for one in causes(error)
+    )
+
+
+def _of_reader(raised: Any) -> bool:
+    frames = raised.getStackTrace()
+    return len(frames) > 0 and str(frames[0].getClassName()).startswith(_READER)
+
 
 def said_by_kafka(error: BaseException, kafka: Mapping[str, str]) -> str:
     """What Kafka's client says within an error of Spark's, without secrets; empty where it is none of the client's.

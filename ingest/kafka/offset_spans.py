@@ -8,6 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from distributary.ingest.kafka.offsets import Stretches
 
 
 @dataclass(slots=True)
@@ -61,3 +64,31 @@ def committed(raw: pa.RecordBatch, rows: npt.NDArray[np.int64], ends: Ends) -> n
     reached = [ends.get(topics[row], {}).get(int(partitions[row]), 0) for row in rows]
     below: npt.NDArray[np.bool_] = offsets[rows] < np.array(reached, dtype=np.int64)
     return below
+
+
+def placed(raw: pa.RecordBatch, rows: npt.NDArray[np.int64], stretches: Stretches) -> npt.NDArray[np.bool_]:
+    """Whether each of these rows of the batch stands in one of the stretches."""
+    found = np.zeros(len(rows), np.bool_)
+    topics = pc.fill_null(raw["topic"], "")
+    partitions, offsets = raw["partition"].to_numpy()[rows], raw["offset"].to_numpy()[rows]
+    for topic, own in stretches.items():
+        of_topic = pc.equal(topics, topic).to_numpy(zero_copy_only=False)[rows]
+        for number, them in own.items():
+            mine = np.flatnonzero(of_topic & (partitions == number))
+            if not len(them):
+                continue
+            begins, ends = np.array(them, np.int64).T
+            at = np.searchsorted(begins, offsets[mine], side="right") - 1
+            found[mine] = (at >= 0) & (offsets[mine] < ends[at])
+    return found
+
+
+def stretches_of(offsets: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
+    """The stretches that these offsets of one partition make."""
+    if not len(offsets):
+        return []
+    distinct = np.unique(offsets)
+    breaks = np.flatnonzero(np.diff(distinct) > 1)
+    begins = distinct[np.concatenate([[0], breaks + 1])]
+    ends = distinct[np.concatenate([breaks, [len(distinct) - 1]])] + 1
+    return list(zip(begins.tolist(), ends.tolist(), strict=True))

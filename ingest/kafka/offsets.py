@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 # The offset of the first record and the one after the last: topic -> partition -> (start, end).
 Offsets = dict[str, dict[int, tuple[int, int]]]
 
 # One offset a partition: where to begin, or where something ends.
 Positions = dict[str, dict[int, int]]
+
+# Stretches of offsets of a partition, each from its first to the one behind its last, ascending: topic -> partition -> stretches.
+Stretches = Mapping[str, Mapping[int, Sequence[tuple[int, int]]]]
 
 
 def starts(offsets: Offsets) -> Positions:
@@ -43,6 +46,34 @@ def offsets_from_json(value: Mapping[str, Mapping[str, list[int]]]) -> Offsets:
     return {
         topic: {int(number): (int(start), int(end)) for number, (start, end) in ranges.items()}
         for topic, ranges in value.items()
+    }
+
+
+def stretches_within(stretches: Stretches, offsets: Offsets) -> Stretches:
+    """Those stretches, or parts of them, that lie within a range of offsets."""
+    found: dict[str, dict[int, list[tuple[int, int]]]] = {}
+    for topic, partitions in stretches.items():
+        for number, own in partitions.items():
+            begin, end = offsets.get(topic, {}).get(number, (0, 0))
+            cut = [(max(first, begin), min(last, end)) for first, last in own if first < end and last > begin]
+            if cut:
+                found.setdefault(topic, {})[number] = cut
+    return found
+
+
+def stretches_to_json(stretches: Stretches) -> dict[str, dict[str, list[list[int]]]]:
+    """The stretches with JSON's keys."""
+    return {
+        topic: {str(number): [list(one) for one in own] for number, own in partitions.items()}
+        for topic, partitions in stretches.items()
+    }
+
+
+def stretches_from_json(value: Mapping[str, Mapping[str, Sequence[Sequence[int]]]]) -> Stretches:
+    """What `stretches_to_json` gave. Raises ValueError for anything else."""
+    return {
+        topic: {int(number): [(int(one), int(end)) for one, end in own] for number, own in partitions.items()}
+        for topic, partitions in value.items()
     }
 
 

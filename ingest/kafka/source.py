@@ -11,13 +11,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from distributary.errors import CheckpointMismatch
-from distributary.ingest.kafka.client import Complaints
 from distributary.ingest.kafka.cluster import KafkaCluster
-from distributary.ingest.kafka.java import FORBIDDEN
-from distributary.ingest.kafka.java_errors import JavaErrors
+from distributary.ingest.kafka.java import refused
 from distributary.ingest.kafka.offsets import Offsets, Positions, ends, positions_to_json, starts
 from distributary.ingest.settings.groups import Route, Source
-from distributary.ingest.spark.error_classes import causes
 
 # Laid under the user's own options. Kafka hands out 500 records a poll unless told otherwise, and asking so often takes a
 # third of the source's time; and a broker with nothing new keeps a reader at a topic's end waiting for half a second.
@@ -101,8 +98,27 @@ def gone(positions: Positions, earliest: Positions) -> list[str]:
     ]
 
 
-def require_there(positions: Positions, earliest: Positions) -> None:
-    """Raises CheckpointMismatch where records that come next are gone, as by the topic's retention: no reader gets past that."""
+def gone_back(positions: Positions, ends: Positions) -> list[str]:
+    """The partitions that end before what was read of them, in words; `ends` is where each ends."""
+    return [
+        f"Kafka has {topic}/{number} up to before offset {ends[topic][number]}, and it was read up to before {position}"
+        for topic, numbers in sorted(positions.items())
+        for number, position in sorted(numbers.items())
+        if position > ends.get(topic, {}).get(number, position)
+    ]
+
+
+def require_there(positions: Positions, earliest: Positions, ends: Positions) -> None:
+    """Raises CheckpointMismatch where records that come next are gone, as by the topic's retention: no reader gets past that.
+
+    And where offsets went back: those between will be given to other records, which would be taken for read.
+    """
+    if found := gone_back(positions, ends):
+        raise CheckpointMismatch(
+            f"{'; '.join(found)}: the broker lost records, as when one leads that lacked them, or its files were put back from a copy. "
+            "To go on from where the topic ends now, give this pipeline a new checkpoint with `start: from_tables`; with `start: again` "
+            "what is there is read once more"
+        )
     if found := gone(positions, earliest):
         raise CheckpointMismatch(
             f"{'; '.join(found)}: retention took these records, or somebody deleted them, and they are lost. To go on with those that "
@@ -135,12 +151,9 @@ def warm_up(topics: TopicReader, cluster: KafkaCluster) -> None:
 
 
 def _require_right(topics: TopicReader, error: Exception) -> None:
-    """Raises SetupError where it is that who asks may describe a topic and not read it."""
-    kafka = topics.source.kafka
-    errors = JavaErrors(topics.spark.sparkContext._gateway, kafka)
-    for one in causes(error):
-        if errors.is_any(one, FORBIDDEN):
-            raise Complaints(kafka["bootstrap.servers"]).forbidden(errors.reason(one)) from None
+    """Raises CredentialsRefused where it is that who asks may describe a topic and not read it."""
+    if (why := refused(error, topics.source.kafka)) is not None:
+        raise why from None
 
 
 def _as_text(positions: Positions) -> str:

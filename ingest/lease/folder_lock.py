@@ -33,6 +33,9 @@ class FolderLock:
         self._python = _HandleLock(folder / "python.lock", fcntl.flock)
         self._jvm = _HandleLock(folder / "jvm.lock", fcntl.lockf)
 
+    def look(self) -> None:
+        """Nothing: a lock is asked in no time."""
+
     def acquire(self, holder: bytes) -> bool:
         """Whether they are held now, with who holds them for others to read."""
         make_folder(self._folder)

@@ -31,6 +31,13 @@ def held(checkpoint: Checkpoint, pipeline: str = "", keeper: Keeper | None = Non
         keeper.release()
 
 
+def looked_for(checkpoint: Checkpoint) -> Keeper:
+    """What keeps others out of this checkpoint, looking already, while this process gets ready, whether somebody holds it."""
+    keeper = keeper_of(checkpoint)
+    keeper.look()
+    return keeper
+
+
 def keeper_of(checkpoint: Checkpoint) -> Keeper:
     """What keeps others out where the checkpoint is: locks in a folder, a sign of life in a store."""
     if checkpoint.files.remote:

@@ -15,6 +15,10 @@ HOLDER = "holder.json"
 class Keeper(Protocol):
     """One lease as one process sees it."""
 
+    def look(self) -> None:
+        """Begin to look, aside, whether another process holds it, where that takes a while."""
+        ...
+
     def acquire(self, holder: bytes) -> bool:
         """Whether it is held now; others read `holder`, a JSON object."""
         ...

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from distributary.codecs.types.walk import children, held
+from distributary.ingest import failpoints
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.conform.nested import fill
 from distributary.ingest.parquet.data_file import DataFile, file_name
@@ -124,6 +125,7 @@ class TableBuffers:
         writer = held.writer or self._opened(table, held, rows, last)
         writer.write_table(rows, row_group_size=max(rows.num_rows, 1))
         held.rows += rows.num_rows
+        failpoints.reach(failpoints.AMID_FILE, self._batch_id)
 
     def _opened(self, table: str, held: _Held, rows: pa.Table, last: bool) -> pq.ParquetWriter:
         held.name = file_name(self._generation, self._batch_id)
@@ -172,10 +174,22 @@ class TableBuffers:
 _Part = tuple[pa.RecordBatch, npt.NDArray[np.int32]]
 
 
+class Holding(Protocol):
+    """What takes a chunk's rows, by their tables."""
+
+    def add(self, table: str, rows: pa.RecordBatch) -> None:
+        """Hold these rows for a table."""
+        ...
+
+    def grew(self, added_bytes: int) -> None:
+        """Note that memory grew by this much."""
+        ...
+
+
 class Chunk:
     """Rows with their entities' numbers; `folders[number]` is the table they go to."""
 
-    def __init__(self, buffers: TableBuffers, folders: Sequence[str], limit_bytes: int) -> None:
+    def __init__(self, buffers: Holding, folders: Sequence[str], limit_bytes: int) -> None:
         self._buffers, self._folders, self._limit = buffers, folders, limit_bytes
         self._parts: dict[pa.Schema, list[_Part]] = {}
         self._bytes = 0

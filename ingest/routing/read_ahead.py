@@ -109,7 +109,7 @@ class ReadExpression:
         return tuple(dict.fromkeys(named))  # type: ignore[arg-type]
 
     def refusal(self, columns: pa.Schema) -> str | None:
-        """What stops a run that meets records with these columns; None where they go with it, as far as is known."""
+        """Why records with these columns have no entity; None where they go with it, as far as is known."""
         if self.tree is None:
             return None
         arrays = [pa.nulls(0, field.type) for field in columns]

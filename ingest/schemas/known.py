@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from distributary.codecs.base import INFERRED, Codec
 from distributary.codecs.types.fields import fields_in
-from distributary.errors import BadSchema, SchemaNotFound
+from distributary.errors import BadSchema, RegistryFault, SchemaNotFound
 from distributary.ingest import pins as reasons
 from distributary.ingest.columns.growth import GrowthRules, changes, grown
 from distributary.ingest.columns.layout import NO_COLUMNS
@@ -198,6 +198,9 @@ class SchemaBook:
     def _record(self, key: RecordKey, answer: Answer) -> PinnedRecord | Verdict:
         if isinstance(answer, SchemaNotFound):
             return reasons.unknown_schema(key[0])
+        if isinstance(answer, RegistryFault):
+            _log.warning("%s. Records that name it go to quarantine (registry_error)", answer)
+            return reasons.registry_error(key[0])
         if isinstance(answer, Schema) and answer.unusable:
             return reasons.unusable_schema(key[0], answer.unusable)
         try:

@@ -13,7 +13,7 @@ from distributary.errors import CheckpointMismatch
 from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import PINS, Checkpoint
 from distributary.ingest.pins import RecordKey
-from distributary.registry.base import Schema, schema_ref
+from distributary.registry.base import Schema, SchemaRef, schema_ref
 from distributary.registry.disk.schema_file import from_document, to_document
 from distributary.registry.same_schema import same_schema
 
@@ -39,6 +39,8 @@ class PinsStore:
         self._files, self._folder = checkpoint.files, f"{PINS}/{of}".rstrip("/")
         self._same = same or _never
         self._kept: dict[RecordKey, Schema] | None = None
+        # By the reference alone, as each schema is held against those of its own.
+        self._by_ref: dict[SchemaRef, list[Schema]] = {}
 
     def read(self) -> list[tuple[RecordKey, Schema]]:
         """All that is pinned. Raises CheckpointMismatch for a file that was edited."""
@@ -51,12 +53,12 @@ class PinsStore:
         replaced, and records already written under this reference mean what the pinned one says.
         """
         pinned = self._pinned()
-        for (ref, _), known in pinned.items():
-            if ref == key[0]:
-                self._check_same(key, known, schema)
+        for known in self._by_ref.get(key[0], ()):
+            self._check_same(key, known, schema)
         if key not in pinned:
             self._write_new(key, schema)
             pinned[key] = schema
+            self._by_ref.setdefault(key[0], []).append(schema)
 
     def _write_new(self, key: RecordKey, schema: Schema) -> None:
         path = f"{self._folder}/{_file_name(key)}"
@@ -78,6 +80,8 @@ class PinsStore:
             there = [name for name in self._files.names(self._folder) if name.endswith(".json")]
             with ThreadPoolExecutor(_AT_ONCE) as pool:
                 self._kept = dict(pool.map(self._read, (f"{self._folder}/{name}" for name in there)))
+            for key, schema in self._kept.items():
+                self._by_ref.setdefault(key[0], []).append(schema)
         return self._kept
 
     def _read(self, path: str) -> tuple[RecordKey, Schema]:

@@ -8,12 +8,12 @@ from time import monotonic
 from typing import TypeVar
 
 from distributary.errors import RegistryUnavailable
-from distributary.ingest.interruptible import Stopped, answer_to
+from distributary.ingest.interruptible import WAITS, answer_to, until_answered
 from distributary.ingest.progress import Progress
 
 T = TypeVar("T")
 
-FIRST_SECONDS, LONGEST_SECONDS = 1.0, 30.0
+FIRST_SECONDS, LONGEST_SECONDS = WAITS
 
 # Longer than a registry's "no" has to last before it is believed, which is no silence.
 QUIET_SECONDS = 5.0
@@ -27,15 +27,13 @@ class RegistryWait:
 
     def until_answered(self, ask: Callable[[], T]) -> T:
         """The answer, whenever it comes. Raises Stopped if the run is to end first."""
-        seconds = FIRST_SECONDS
-        while True:
-            try:
-                return self._answer(ask)
-            except RegistryUnavailable as error:
-                self._progress.waiting(str(error), seconds)
-            if self._stop.wait(seconds):
-                raise Stopped
-            seconds = min(seconds * 2, LONGEST_SECONDS)
+        return until_answered(
+            lambda: self._answer(ask),
+            RegistryUnavailable,
+            self._progress.waiting,
+            self._stop,
+            (FIRST_SECONDS, LONGEST_SECONDS),
+        )
 
     def once(self, ask: Callable[[], T], otherwise: T) -> T:
         """The answer, or `otherwise` where the registry does not give one now. Raises Stopped like `until_answered`."""

@@ -87,8 +87,8 @@ class Decode(Group):
 
     format: Name = "protobuf"
     """The codec: a built-in one, or one that an installed package offers."""
-    evolution: Literal["restart", "inline", "fail", "ignore"] = "restart"
-    """What a schema that changes a table does: `restart` gives the attempt up and starts the query again with the new schema; `inline` goes on with it in the same batch; `fail` stops; `ignore` leaves the tables as they are and rescues new values."""
+    evolution: Literal["auto", "restart", "inline", "fail", "ignore"] = "auto"
+    """What a schema that changes a table does: `auto` restarts for one that somebody registered and goes on for one that was inferred, which grows with records; `restart` gives the attempt up and starts the query again with the new schema; `inline` goes on with it in the same batch; `fail` stops; `ignore` leaves the tables as they are and rescues new values."""
     schema_location: OptionalPlace = None
     """The folder with the versions of an inferred schema, for formats whose records name none; by default `schemas/<name>`. A path, or a URL as for `sink.root`."""
     schema_hints: Annotated[str | None, EmptyIsNone] = None
@@ -205,6 +205,8 @@ class Sink(Group):
     """The folder of all tables. A path, relative to the settings file, under which driver and workers see the same; or a URL: `s3://bucket/lake`, `abfss://container@account.dfs.core.windows.net/lake`, `az://container/lake`, `gs://bucket/lake`, `hdfs://namenode:8020/lake`."""
     mode: Literal["append"] = "append"
     """How rows land: `append` adds each record as a row."""
+    log_retention_days: Annotated[int, Field(ge=1)] = 2
+    """For how long the versions of a table that is made here can be read again: what its log has beyond that goes with the next checkpoint of it. A table that is there keeps what it says itself (`delta.logRetentionDuration`)."""
     columns: Columns = Columns()
     """Names of the columns added to every row."""
 
@@ -223,6 +225,8 @@ class Limits(Group):
 
     batch_rows: Annotated[int, Field(ge=1)] = 500_000
     """At most how many Kafka offsets one batch covers."""
+    batch_files: Annotated[int, Field(ge=1)] = 2_000
+    """From how many files on a batch's rows are brought together by table before they are written. As many come as there are tables times tasks, of which a batch has as many as run at once; brought together, about one a table, at the price of sending the rows from task to task."""
     worker_bytes: Bytes = 128 * 2**20
     """About how much a Python worker may hold in rows not yet written, as bytes or as `192 MiB`."""
     arrow_rows: Annotated[int, Field(ge=1)] = 20_000
@@ -265,6 +269,10 @@ class Policies(Group):
     """A record without a value in the routing field: `quarantine`, `drop` (counted), `fail`, or `{table: name}` to collect such records in one table."""
     undecodable: Literal["quarantine", "fail"] = "quarantine"
     """A record that cannot be decoded."""
+    stuck_table: Literal["stop", "park"] = "stop"
+    """A table that can never take the files of a decided batch, as when it was dropped or altered by hand: `stop` the run until `distributary resolve` has decided; or `park` the table: its files wait, those of later batches behind them, and all other tables go on."""
+    parked_batches: Annotated[int, Field(ge=1)] = 1000
+    """How many batches may be decided while the files of one wait for a parked table; then the run stops."""
 
 
 class Budget(Group):
@@ -313,7 +321,7 @@ class Supervisor(Group):
     failures: Failures = Failures()
     """Restarts after a failure."""
     evolutions: Evolutions = Evolutions()
-    """Restarts because a schema evolved; they count apart from failures."""
+    """Restarts because a registered schema evolved; they count apart from failures. An inferred one that grows is not counted."""
 
 
 class Spark(Group):

@@ -7,7 +7,6 @@ daemon from there on. A worker forked from it has its modules already: its first
 from __future__ import annotations
 
 import gc
-import os
 import zipimport
 from collections.abc import Iterable
 from contextlib import suppress
@@ -28,16 +27,10 @@ FOR_WORKERS = (
 )
 """What a pipeline's tasks import. None of it starts a thread or opens a connection when it is imported."""
 
-PRELOAD_VARIABLE = "DISTRIBUTARY_PRELOAD"
-"""Names the modules to import before the first fork, with commas between them."""
 
-
-def preloading(modules: Iterable[str] = FOR_WORKERS) -> dict[str, str]:
-    """The Spark settings with which workers are forked from a process that has imported these modules."""
-    return {
-        "spark.python.daemon.module": __name__,
-        f"spark.executorEnv.{PRELOAD_VARIABLE}": ",".join(modules),
-    }
+def preloading() -> dict[str, str]:
+    """The Spark settings with which workers are forked from a process that has imported what they need."""
+    return {"spark.python.daemon.module": __name__}
 
 
 def prepare(modules: Iterable[str]) -> None:
@@ -62,10 +55,10 @@ def _keep(_: zipimport.zipimporter) -> None:
 
 
 def main() -> None:
-    """Import what the environment names, then fork a worker for whoever asks, until Spark closes standard input."""
+    """Import what a pipeline's tasks do, then fork a worker for whoever asks, until Spark closes standard input."""
     from pyspark.daemon import manager  # noqa: PLC0415 (it imports the kind of worker that the arguments name)
 
-    prepare(filter(None, os.environ.get(PRELOAD_VARIABLE, "").split(",")))
+    prepare(FOR_WORKERS)
     manager()  # type: ignore[no-untyped-call]
 
 

@@ -51,6 +51,15 @@ def overflowed(error: BaseException) -> bool:
     return any(_is(one, "java.lang.ArithmeticException") and not _condition(one) for one in causes(error))
 
 
+def overflowed_in(error: BaseException, package: str) -> bool:
+    """Whether Java's own arithmetic overflowed on behalf of these classes."""
+    return any(
+        _is(one, "java.lang.ArithmeticException")
+        and any(str(frame.getClassName()).startswith(package) for frame in one.getStackTrace())
+        for one in causes(error)
+    )
+
+
 def named(error: BaseException) -> str:
     """What failed in the JVM, by the innermost error class and what that came of; empty for an error of Python's own.
 

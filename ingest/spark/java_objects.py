@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pyspark
+from pyspark import SparkContext
 
 # Spark 4 has a second kind of each, for Spark Connect.
 _CLASSIC = not pyspark.__version__.startswith("3.")
@@ -30,6 +31,14 @@ def column_of(jvm: Any, expression: Any) -> Column:
     """The column that stands for an expression."""
     sql = jvm.org.apache.spark.sql
     return OwnColumn(sql.classic.ExpressionUtils.column(expression) if _CLASSIC else sql.Column(expression))
+
+
+def tried(value: Column) -> Column:
+    """NULL where it fails. SQL has this for some functions, by names that begin with `try_`, and for no expression."""
+    jvm = SparkContext._jvm
+    if jvm is None:
+        raise ValueError("a column is made without a Spark session")
+    return column_of(jvm, jvm.org.apache.spark.sql.catalyst.expressions.TryEval(expression_of(jvm, value)))
 
 
 def frame_of(java_frame: Any, session: SparkSession) -> DataFrame:

@@ -111,6 +111,12 @@ class InStore(ABC, Generic[C]):
             left.append(str(error))
         return left
 
+    def sync(self, paths: Iterable[str]) -> None:
+        """Nothing: what a store has answered for is safe."""
+
+    def sync_folders(self, folders: Iterable[str]) -> None:
+        """Nothing, either."""
+
     @abstractmethod
     def list(self, folder: str = "", after: str = "") -> Iterator[Info]:
         """The files right in a folder, in order."""

@@ -68,6 +68,10 @@ class Files(Protocol):
         """The file's content. Raises FileNotFoundError."""
         ...
 
+    def ends(self, path: str, count: int) -> tuple[bytes, bytes]:
+        """The first and the last bytes of the file, so many of each where it has as many. Raises FileNotFoundError."""
+        ...
+
     def put(self, path: str, data: Buffer, *, named_later: bool = False) -> None:
         """Put a file here, in the place of what may be there; for `named_later` see `writer`."""
         ...
@@ -135,8 +139,19 @@ class Files(Protocol):
 
         Left by an exception, as a context manager, or forgotten, it leaves nothing that anybody would list or read. With
         `named_later` readers learn its name from another file that comes after it, as from a table's log, and a place
-        spares itself draft and sync: then a part of it may be seen before it is closed, and stays when its writer is killed.
+        spares itself a draft: then a part of it may be seen before it is closed, and stays when its writer is killed.
         """
+        ...
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """Make files that are here, and their names, survive a loss of power, whoever on this machine wrote them.
+
+        Nothing where a put that was answered survives in any case. Raises FileNotFoundError for one that is not there.
+        """
+        ...
+
+    def sync_folders(self, folders: Iterable[str]) -> None:
+        """The same for all that is in these folders, and in those below, whoever wrote it; it may wait for what is elsewhere, too."""
         ...
 
     def sweep(self, folder: str = "", older_than_seconds: float = 0.0) -> int:

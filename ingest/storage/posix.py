@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -61,6 +62,13 @@ class PosixFiles:
     def read(self, path: str) -> bytes:
         """The file's content."""
         return Path(self._at(path)).read_bytes()
+
+    def ends(self, path: str, count: int) -> tuple[bytes, bytes]:
+        """The first and the last bytes of the file."""
+        with Path(self._at(path)).open("rb") as file:
+            first = file.read(count)
+            file.seek(max(file.seek(0, os.SEEK_END) - count, 0))
+            return first, file.read(count)
 
     def put(self, path: str, data: Buffer, *, named_later: bool = False) -> None:
         """Put a file here, in the place of what may be there."""
@@ -131,12 +139,23 @@ class PosixFiles:
             os.rmdir(self._at(folder))
 
     def writer(self, path: str, *, named_later: bool = False) -> Upload:
-        """A stream into a file that is there once it is closed. It is not synced: a loss of power may take it."""
+        """A stream into a file that is there once it is closed. It survives a loss of power once `sync` was asked for it."""
         target = self._at(path)
         if not named_later:
             return Upload(_in_folder(lambda path: _Draft.begun(Path(path)), target))
         file = _in_folder(_opened, target)
         return Upload(_InPlace(file, target), file)
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """Make files and their names survive a loss of power, and those of the folders that they are in."""
+        found = {checked_path(path) for path in paths}
+        parts = [path.split("/") for path in found]
+        folders = {"/".join(names[:depth]) for names in parts for depth in range(len(names))}
+        files.sync_all(map(self._at, found), map(self._at, folders))
+
+    def sync_folders(self, folders: Iterable[str]) -> None:
+        """Make all that is in these folders survive a loss of power, with the file systems that they are on."""
+        files.sync_file_systems(map(self._at, folders))
 
     def sweep(self, folder: str = "", older_than_seconds: float = 0.0) -> int:
         """How many leftovers of killed writers were removed from a folder."""
@@ -287,3 +306,10 @@ def _info(path: str, status: os.stat_result) -> Info:
     # An inode is given again to another file, but then not with the same time.
     tag = f"{status.st_ino}-{status.st_mtime_ns}"
     return Info(path, status.st_size, tag, status.st_mtime_ns // 1_000_000)
+
+
+@contextmanager
+def temporary_files(prefix: str) -> Iterator[PosixFiles]:
+    """A folder of this machine for as long as the block lasts; nothing of it stays."""
+    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as folder:
+        yield PosixFiles(folder)

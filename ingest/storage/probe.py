@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from distributary.errors import SetupError
+from distributary.files import make_folder
 from distributary.ingest.storage.contract import Files
 
 _FOLDER = "_probe"
@@ -18,7 +19,7 @@ def require_usable(files: Files) -> None:
     if files.remote:
         require_put_if_absent(files)
     else:
-        os.makedirs(files.url, exist_ok=True)
+        make_folder(Path(files.url))
 
 
 @contextmanager

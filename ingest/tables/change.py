@@ -43,7 +43,7 @@ from distributary.ingest.tables.ledger import (
     CHANGES_SCHEMA,
     QUARANTINE_SCHEMA,
 )
-from distributary.ingest.tables.log import create_actions, entry, put_entry
+from distributary.ingest.tables.log import create_actions, entry, put_entry, sync_logs
 from distributary.ingest.tables.state import TableState, read_state, state_of
 from distributary.ingest.tables.state_by_spark import (
     definition,
@@ -80,6 +80,11 @@ class PlannedChange:
         return any(change.kind == "widened" for change in self.added)
 
 
+def log_retention(days: int) -> str:
+    """So many days as Delta takes them for `delta.logRetentionDuration`."""
+    return f"interval {days} days"
+
+
 class TableChanger:
     """Makes tables what they must be; all of it can be done again without harm."""
 
@@ -89,9 +94,11 @@ class TableChanger:
         spark: SparkSession | None,
         columns: Columns,
         confirm: Callable[[], None] = lambda: None,
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`confirm` is called before tables are changed, if any is to be, and raises where this run may not."""
-        self._tables, self._spark, self._columns, self._confirm = tables, spark, columns, confirm
+        """`confirm` is called before tables are changed, if any is to be, and raises where this run may not; `changed` after each."""
+        self._tables, self._spark, self._columns = tables, spark, columns
+        self._confirm, self._changed = confirm, changed
 
     def apply(
         self,
@@ -145,16 +152,20 @@ class TableChanger:
             layout, properties = wanted[folder]
             schema = layout.columns
             if folder not in there:
-                state = create(self._tables.place(folder), schema, properties, made.get(layout))
+                own = {**self._tables.made_with, **properties}
+                state = create(self._tables.place(folder), schema, own, made.get(layout))
                 if state is not None:
                     made[layout] = state
                     self._tables.created(state)
             else:
                 evolve(self._tables.place(folder), schema, self._spark, widen=folder in widened)
                 self._tables.changed(folder)
+            self._changed()
 
         with ThreadPoolExecutor(self._tables.threads) as pool:
             list(pool.map(make, lacking))
+        # Before files come that need them: without the columns their values would be nowhere.
+        sync_logs(self._tables.root, lacking)
 
 
 def widen_columns(spark: SparkSession, place: Files, layout: pa.Schema, wanted: pa.Schema) -> bool:
@@ -232,8 +243,11 @@ def _named(one: Widening) -> str:
     return ".".join(map(quoted, one.path))
 
 
-# delta-rs checkpoints every 100 commits by default; opening a table then costs 15 ms after 100 commits instead of 3.
-_CREATED_WITH = {"delta.checkpointInterval": "25"}
+LOG_RETENTION = "delta.logRetentionDuration"
+
+# Opening a table costs 15 ms after 100 commits without a checkpoint instead of 3. A log that is kept for Delta's thirty
+# days has a quarter of a million entries at a batch each ten seconds, and every reader lists them.
+_CREATED_WITH = {"delta.checkpointInterval": "25", LOG_RETENTION: log_retention(2)}
 
 _ATTEMPTS = 20
 

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 from distributary.errors import CommitImpossible
 from distributary.ingest.spark.error_classes import named
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.tables.log import entry_path
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.spark_commit import commit_by_writer
 from distributary.ingest.tables.state_by_spark import path_for_spark
-from distributary.ingest.tables.transaction import TableCommit
+from distributary.ingest.tables.transaction import TableCommit, TakesNoFiles
 from distributary.values import without_logins
 
 if TYPE_CHECKING:
@@ -49,6 +51,30 @@ def commit_tables(
     return done
 
 
+def make_lasting(root: Files, commits: Sequence[TableCommit], native: NativeCommits) -> list[TableCommit]:
+    """Let commits survive a loss of power; those that are not there any more, as another writer's entry took the place of theirs."""
+    if root.remote:
+        return []
+    # What delta-rs cannot open Spark has committed, and that is safe already.
+    looked_at = [one for one in commits if native.has_seen(one.place)]
+    found = {one.table: native.entry_of(one) for one in looked_at}
+    paths: list[str] = []
+    shared: list[str] = []
+    for one in looked_at:
+        if (version := found[one.table]) is not None:
+            # What others committed since is behind ours then, and nobody would look at it again.
+            fellows = native.fellows(one, version)
+            paths += (f"{one.table}/{entry_path(number)}" for number in [version, *(fellows or ())])
+            shared += [one.table] if fellows is None else []
+    root.sync(paths)
+    # Such as a compaction, whose files nobody has synced.
+    root.sync_folders(shared)
+    lost = [one for one in looked_at if found[one.table] is None]
+    for one in lost:
+        native.forget(one.place)
+    return lost
+
+
 class _Worker:
     """Commits a table in whatever thread it is called, with one Spark session a thread: sessions share settings."""
 
@@ -56,9 +82,15 @@ class _Worker:
         self._spark, self._native, self._own = spark, native, threading.local()
 
     def commit(self, one: TableCommit) -> bool:
-        if one.native or _is_spark_kept_out(one):
+        if not one.native and not _is_spark_kept_out(one):
+            return commit_by_writer(self._session(one), one)
+        try:
             return self._native.commit(one)
-        return commit_by_writer(self._session(one), one)
+        except TakesNoFiles:
+            if self._spark is None or _is_spark_kept_out(one):
+                raise
+            # Altered since its files were decided: the writer takes their rows, unless one of them does not meet what is asked now.
+            return commit_by_writer(self._session(one), one)
 
     def _session(self, one: TableCommit) -> SparkSession:
         if self._spark is None:

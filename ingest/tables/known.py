@@ -43,24 +43,34 @@ _THREADS, _THREADS_IN_STORES = 8, 64
 class TableBook:
     """States of tables by their folder under the root."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - one value each of what it knows
         self,
         root: At,
         columns: Columns,
         spark: SparkSession | None,
         threads: int | None = None,
         native: NativeCommits | None = None,
+        made_with: Mapping[str, str] | None = None,
     ) -> None:
         """`native` commits to the same tables, so that each is opened once for both.
 
-        threads  how many tables are looked at, changed or committed side by side; None: as suits where they are
+        threads    how many tables are looked at, changed or committed side by side; None: as suits where they are
+        made_with  the properties of tables that are made
         """
         self.root: Files = files_at(root)
-        self._columns, self._spark = columns, spark
+        self.columns, self._spark = columns, spark
         self.threads = threads or (_THREADS_IN_STORES if self.root.remote else _THREADS)
         self._native = native or NativeCommits()
+        self.made_with = dict(made_with or {})
         self._by_spark: dict[str, TableState | None] = {}
         self._layouts: dict[Layout, Layout] = {}
+        # Folders of tables that are not asked what they are: nothing is decided by one that cannot take what was decided before.
+        self.parked: frozenset[str] = frozenset()
+
+    @property
+    def spark(self) -> SparkSession | None:
+        """The session that tables are asked about which delta-rs cannot open."""
+        return self._spark
 
     def place(self, folder: str) -> Files:
         """Where a table is."""
@@ -100,7 +110,7 @@ class TableBook:
             path_for_spark(state.place, state.why_not)
             if self._spark is not None:
                 require_delta(self._spark, state.place, state.why_not)
-        layout = self._shared(payload_layout(self._columns, state.layout))
+        layout = self._shared(payload_layout(self.columns, state.layout))
         return PinnedTable(entity, layout, fixed_columns(state))
 
     def readable(self, entities: Mapping[str, str]) -> tuple[dict[str, PinnedTable], dict[str, str]]:
@@ -123,7 +133,7 @@ class TableBook:
 
     def states(self, folders: Iterable[str]) -> dict[str, TableState]:
         """The present states of those of these tables that are there."""
-        wanted = list(dict.fromkeys(folders))
+        wanted = [folder for folder in dict.fromkeys(folders) if folder not in self.parked]
         # In a folder it takes microseconds, and less than another thread does.
         known = self._side_by_side(self._known, wanted) if self.root.remote else map(self._known, wanted)
         found = dict(zip(wanted, known, strict=True))

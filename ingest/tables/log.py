@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import re
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -21,20 +22,32 @@ from distributary.ingest.storage.opening import At, files_at
 _log = logging.getLogger(__name__)
 
 # What a log entry says of its author, beside the commit's own metadata.
-_ENGINE = "distributary"
+ENGINE = "distributary"
+
+# What begins and ends every Parquet file.
+_PARQUET = b"PAR1"
+
+_ENTRY = re.compile(r"\d{20}\.json")
+
+# To have columns, or wider ones, a table gets a feature, new columns and wider ones, each in an entry of its own.
+_CHANGED_BY = 4
 
 # Between a pipeline's newest commit and the newest one there may be those of maintenance and, in the ledger, of other pipelines.
 _LOOKED_BACK = 1000
 
 
-def _path(version: int) -> str:
+LOG = "_delta_log"
+"""The folder of a table's log."""
+
+
+def entry_path(version: int) -> str:
     """Where in its table a version's entry is, or would be."""
-    return f"_delta_log/{version:020d}.json"
+    return f"{LOG}/{version:020d}.json"
 
 
 def has_log(table: At) -> bool:
     """Whether there is a Delta log, by a look into its folder alone."""
-    return files_at(table).has_files("_delta_log")
+    return files_at(table).has_files(LOG)
 
 
 def tables_under(root: At) -> list[str]:
@@ -54,9 +67,18 @@ def _is_table(root: Files, folder: str) -> bool:
         return False
 
 
+def is_whole(table: At, path: str) -> bool:
+    """Whether a Parquet file is there from its first bytes to its last, as it is not where the power failed while it was written."""
+    files = files_at(table)
+    info = files.info(path)
+    # Cut off behind its first bytes, both ends of it would be these.
+    long = info is not None and info.size > 2 * len(_PARQUET)
+    return long and files.ends(path, len(_PARQUET)) == (_PARQUET, _PARQUET)
+
+
 def has_entry(table: At, version: int) -> bool:
     """Whether a version's entry is there (yet)."""
-    return files_at(table).info(_path(version)) is not None
+    return files_at(table).info(entry_path(version)) is not None
 
 
 def entry_tag(table: At, version: int) -> str | None:
@@ -66,20 +88,21 @@ def entry_tag(table: At, version: int) -> str | None:
     """
     files = files_at(table)
     if not files.remote:
-        info = files.info(_path(version))
+        info = files.info(entry_path(version))
         return None if info is None else info.tag
     try:
-        return _digest(files.read(_path(version)))
+        return _digest(files.read(entry_path(version)))
     except FileNotFoundError:
         return None
 
 
 def tag_of(actions: Sequence[Mapping[str, Any]]) -> str:
     """The tag, in a store, of an entry with these actions."""
-    return _digest(_lines(actions))
+    return _digest(lines_of(actions))
 
 
-def _lines(actions: Sequence[Mapping[str, Any]]) -> bytes:
+def lines_of(actions: Sequence[Mapping[str, Any]]) -> bytes:
+    """An entry with these actions, as it is in the log."""
     return "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions).encode()
 
 
@@ -95,20 +118,55 @@ def is_newest(table: At, version: int) -> bool:
 def put_entry(table: At, version: int, actions: Sequence[Mapping[str, Any]]) -> bool:
     """Make these actions the table's next version; False where somebody else has made that version already.
 
-    Not synced to disk, which would take milliseconds a table: kill -9 loses nothing of it, loss of power may. Raises
-    SetupError on a file system without hard links.
+    It survives a loss of power once it is synced, with those of all tables together. Raises SetupError on a file system
+    without hard links.
     """
-    return files_at(table).put_new(_path(version), _lines(actions), durable=False)
+    return files_at(table).put_new(entry_path(version), lines_of(actions), durable=False)
+
+
+def sync_logs(root: At, folders: Iterable[str]) -> None:
+    """Let the newest entries of these tables survive a loss of power, whoever wrote them."""
+    files = files_at(root)
+    if not files.remote:
+        files.sync(path for folder in folders for path in _newest_entries(files, folder))
+
+
+def _newest_entries(root: Files, folder: str) -> list[str]:
+    names = sorted(filter(_ENTRY.fullmatch, root.names(f"{folder}/{LOG}")))
+    return [f"{folder}/{LOG}/{name}" for name in names[-_CHANGED_BY:]]
+
+
+def version_of(table: At, newest: int, app_id: str, number: int) -> tuple[int | None, bool]:
+    """The version by which a transaction came into the table, looked for from `newest` backwards, and whether that is certain.
+
+    It is not where an entry was cleaned up before an older one of the application was met, or a thousand versions lie between.
+    """
+    last = max(newest - _LOOKED_BACK, -1)
+    for version in range(newest, last, -1):
+        try:
+            found = transactions_of(table, version).get(app_id)
+        except FileNotFoundError:
+            return None, False
+        if found is not None and found <= number:
+            return (version if found == number else None), True
+    return None, last < 0
+
+
+def transactions_of(table: At, version: int) -> dict[str, int]:
+    """Those of a version, whose other actions are not looked at. Raises FileNotFoundError where its entry is not there (any more)."""
+    content = files_at(table).read(entry_path(version))
+    told = (json.loads(line).get("txn") for line in content.splitlines() if b'"txn"' in line)
+    return {action["appId"]: action["version"] for action in told if action is not None}
 
 
 def entry(table: At, version: int) -> list[dict[str, Any]]:
     """The actions of a version. Raises FileNotFoundError where its entry is not there (any more)."""
-    return _actions(files_at(table).read(_path(version)))
+    return _actions(files_at(table).read(entry_path(version)))
 
 
 def tagged_entry(table: At, version: int) -> tuple[list[dict[str, Any]], str | None]:
     """The actions of a version and its tag, in a store by one request. Raises FileNotFoundError where its entry is not there (any more)."""
-    content = files_at(table).read(_path(version))
+    content = files_at(table).read(entry_path(version))
     return _actions(content), _digest(content) if files_at(table).remote else entry_tag(table, version)
 
 
@@ -150,7 +208,7 @@ def create_actions(
     return [
         {"protocol": found["protocol"]},
         {"metaData": {**found["metaData"], **own}},
-        {"commitInfo": {"timestamp": now, "operation": "CREATE TABLE", "engineInfo": _ENGINE}},
+        {"commitInfo": {"timestamp": now, "operation": "CREATE TABLE", "engineInfo": ENGINE}},
     ]
 
 
@@ -170,7 +228,7 @@ def append_actions(
             "numOutputBytes": str(size),
         },
         "isBlindAppend": True,
-        "engineInfo": _ENGINE,
+        "engineInfo": ENGINE,
         # Its writer's own: who puts the same entry within the same millisecond is told that another was first.
         "txnId": str(uuid.uuid4()),
         **metadata,

@@ -6,15 +6,12 @@ list of files, so that it costs more with every commit a table has had; this one
 
 from __future__ import annotations
 
-import logging
 import time
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import TableNotFoundError
 
 from distributary.errors import PipelineError
 from distributary.ingest.columns.differences import differences
@@ -25,15 +22,16 @@ from distributary.ingest.tables.log import (
     append_actions,
     entry_tag,
     has_entry,
+    lines_of,
     put_entry,
     tag_of,
     tagged_entry,
+    transactions_of,
+    version_of,
 )
+from distributary.ingest.tables.log_checkpoint import Committed, LogCheckpoints, pack
 from distributary.ingest.tables.state import TableState, state_of
 from distributary.ingest.tables.transaction import TableCommit
-from distributary.values import without_logins
-
-_log = logging.getLogger(__name__)
 
 _ATTEMPTS = 20
 
@@ -44,40 +42,64 @@ TRUSTED_SECONDS = 60.0
 # So many commits of others are read one by one; behind more of them a table is opened again.
 _MOST_CAUGHT_UP = 20
 
+# So many commits of other pipelines, as in a ledger that they share, are synced one by one.
+_MOST_FELLOWS = 50
+
 # The actions that make another table of it.
 _CHANGES = {"metaData", "protocol"}
 
-# Delta's own default where a table does not say.
-_CHECKPOINT_INTERVAL = 100
+# So many entries of a table in a store are kept for its next checkpoint, some 400 bytes each.
+_ENTRIES_KEPT = 200
 
 
 @dataclass(slots=True)
 class _Seen:
-    """A table at one version. `entry` tells that version's log file from another one of the same name; `at` is when it was looked at."""
+    """A table at one version. `entry` tells that version's log file from another one of the same name; `at` is when it was looked at.
+
+    own      the newest transaction of each application that was asked for, or has committed since; None: it has none
+    entries  the newest entries of the log that were written here, packed, in a store
+    before   what tells the entry before, where that is known
+    """
 
     state: TableState
     entry: str | None
-    handle: DeltaTable | None
-    own: dict[str, int] = field(default_factory=dict)
+    own: dict[str, int | None] = field(default_factory=dict)
+    entries: dict[int, bytes] = field(default_factory=dict)
+    before: str | None = None
+    new: bool = False
     at: float = field(default_factory=time.monotonic)
 
     def trusted(self, place: Files) -> bool:
         """Whether it is taken for granted that this is the newest version."""
         return place.remote and time.monotonic() - self.at < TRUSTED_SECONDS
 
-    def transaction(self, app_id: str) -> int | None:
-        """The newest version of an application's transactions: one since we looked, else what was there."""
-        known = self.own.get(app_id)
-        if known is None and self.handle is not None:
-            return self.handle.transaction_version(app_id)
-        return known
+    def knows(self, app_id: str) -> bool:
+        """Whether an application's newest transaction is known without opening the table, as of one that was just made."""
+        return self.new or app_id in self.own
 
 
 class NativeCommits:
-    """Commits to many tables. A table is read when it is met, and again only when somebody else has changed it."""
+    """Commits to many tables. A table is read when it is met, and again only when somebody else has changed it.
+
+    What was read is not kept open: a table of twenty thousand files would hold forty megabytes.
+    """
 
     def __init__(self) -> None:
         self._seen: dict[str, _Seen] = {}
+        self._checkpoints = LogCheckpoints()
+        self._app_of: Callable[[str], str | None] = lambda _: None
+
+    def expect(self, app_of: Callable[[str], str | None]) -> None:
+        """Take note of whose commits will be made, by a table's URL: what he committed last is asked for where a table is opened."""
+        self._app_of = app_of
+
+    def settle(self) -> None:
+        """Wait for the checkpoints of logs that are being written."""
+        self._checkpoints.settle()
+
+    def close(self) -> None:
+        """The same, and begin no other."""
+        self._checkpoints.close()
 
     def commit(self, one: TableCommit) -> bool:
         """Makes the files part of the table under the transaction (app_id, batch_id); False when it was in already.
@@ -87,7 +109,9 @@ class NativeCommits:
         """
         for _ in range(_ATTEMPTS):
             seen, newest = self._newest(one.place, self._checked(one), one.app_id)
-            if one.is_in(newest, seen.state.version):
+            if one.is_in(newest, seen.state.version) or one.is_forgotten(
+                seen.state.properties, seen.state.version
+            ):
                 return False
             _require_fit(seen.state, one)
             actions = _actions(one)
@@ -107,7 +131,7 @@ class NativeCommits:
         """The newest transaction of an application in the table; None without any, and without a table. Raises DeltaError."""
         place = files_at(table)
         try:
-            return self._newest(place, self._look(place), app_id)[1]
+            return self._newest(place, self._look(place, app_id), app_id)[1]
         except TableNotFoundError:
             return None
 
@@ -124,7 +148,46 @@ class NativeCommits:
 
     def created(self, state: TableState) -> None:
         """Take note of a table that was just made, so that it need not be opened."""
-        self._seen[state.place.url] = _Seen(state, entry_tag(state.place, state.version), None)
+        self._seen[state.place.url] = _Seen(state, entry_tag(state.place, state.version), new=True)
+
+    def has_seen(self, table: At) -> bool:
+        """Whether a table was opened."""
+        return files_at(table).url in self._seen
+
+    def entry_of(self, one: TableCommit) -> int | None:
+        """The version by which a commit came into its table, which was opened; None where it is not there (any more), or nobody can tell."""
+        newest = self._seen[one.place.url].state.version
+        while has_entry(one.place, newest + 1):
+            newest += 1
+        return version_of(one.place, newest, one.app_id, one.batch_id)[0]
+
+    def fellows(self, one: TableCommit, version: int) -> list[int] | None:
+        """The versions of other pipelines right before a commit's, since the one of its own application; None where others were in between."""
+        found: list[int] = []
+        try:
+            # Before a table's first commit is what made it, which is safe.
+            for earlier in range(version - 1, max(version - _MOST_FELLOWS, 0), -1):
+                apps = transactions_of(one.place, earlier)
+                if one.app_id in apps:
+                    return found
+                if not any(_is_fellow(app, one.app_id) for app in apps):
+                    return None
+                found.append(earlier)
+        except FileNotFoundError:
+            return None
+        return found if version <= _MOST_FELLOWS else None
+
+    def is_overwritten(self, table: At) -> bool:
+        """Whether another file took the place of the newest entry that is known of a table, which stayed the same otherwise.
+
+        On a local file system Delta's own store looks whether a version is there and then renames its entry to it.
+        """
+        place = files_at(table)
+        seen = self._seen.get(place.url)
+        if seen is None or place.remote or seen.before is None:
+            return False
+        now = entry_tag(place, seen.state.version)
+        return now not in (None, seen.entry) and entry_tag(place, seen.state.version - 1) == seen.before
 
     def forget(self, table: At) -> None:
         """Take note that a table is not what it was."""
@@ -132,42 +195,51 @@ class NativeCommits:
 
     def _newest(self, place: Files, seen: _Seen, app_id: str) -> tuple[_Seen, int | None]:
         """The newest transaction of an application, and the table at the version that this is said of."""
-        try:
-            return seen, seen.transaction(app_id)
-        except DeltaError:
-            # A handle reads when it is asked, by keys that may have ended since it was opened, and by entries that may be gone.
-            seen = self._seen[place.url] = _look_at(place)
-            return seen, seen.transaction(app_id)
+        if not seen.knows(app_id):
+            seen = self._seen[place.url] = _look_at(place, app_id)
+        return seen, seen.own.get(app_id)
 
-    def _look(self, place: Files, *, newest: bool = True) -> _Seen:
+    def _look(self, place: Files, app_id: str | None = None, *, newest: bool = True) -> _Seen:
+        """The table as it is; where it has to be opened, an application's newest transaction is asked for by the way."""
         seen = self._seen.get(place.url)
         if seen is None or not (_is_caught_up(place, seen) if newest else _is_there(place, seen)):
-            seen = self._seen[place.url] = _look_at(place)
+            seen = self._seen[place.url] = _look_at(place, app_id or self._app_of(place.url))
         return seen
 
     def _checked(self, one: TableCommit) -> _Seen:
         try:
             # A later entry is met with by putting ours, which saves a request.
-            seen = self._look(one.place, newest=not one.place.remote)
+            seen = self._look(one.place, one.app_id, newest=not one.place.remote)
             # Unless the table grew in one: what it was before could never take these files.
             stale = one.place.remote and not _fits(seen.state, one)
-            return self._look(one.place) if stale else seen
+            return self._look(one.place, one.app_id) if stale else seen
         except TableNotFoundError:
             raise one.impossible("there is no Delta table any more") from None
 
     def _advance(self, seen: _Seen, one: TableCommit, actions: Sequence[Mapping[str, Any]]) -> None:
         seen.state = replace(seen.state, version=seen.state.version + 1)
         seen.own[one.app_id] = one.batch_id
+        seen.before = seen.entry
         seen.entry = tag_of(actions) if one.place.remote else entry_tag(one.place, seen.state.version)
         seen.at = time.monotonic()
-        interval = int(seen.state.properties.get("delta.checkpointInterval", _CHECKPOINT_INTERVAL))
-        if (seen.state.version + _shift(one)) % interval == 0:
-            _checkpoint(one.place)
+        if one.place.remote:
+            seen.entries[seen.state.version] = pack(lines_of(actions))
+            seen.entries.pop(seen.state.version - _ENTRIES_KEPT, None)
+        state = seen.state
+        self._checkpoints.follow(
+            Committed(one.place, state.version, state.properties, seen.entry, seen.entries)
+        )
 
 
-def _look_at(place: Files) -> _Seen:
+def _is_fellow(app_id: str, mine: str) -> bool:
+    """Whether an application is another pipeline that fills the same kind of table."""
+    return app_id.rpartition("/")[2] == mine.rpartition("/")[2]
+
+
+def _look_at(place: Files, app_id: str | None) -> _Seen:
     handle = opened(place)
-    return _Seen(state_of(handle, place), entry_tag(place, handle.version()), handle)
+    own = {} if app_id is None else {app_id: handle.transaction_version(app_id)}
+    return _Seen(state_of(handle, place), entry_tag(place, handle.version()), own)
 
 
 def _fits(state: TableState, one: TableCommit) -> bool:
@@ -176,7 +248,7 @@ def _fits(state: TableState, one: TableCommit) -> bool:
 
 def _require_fit(state: TableState, one: TableCommit) -> None:
     if not state.native:
-        raise one.impossible(f"it does not take files as they are any more ({state.why_not})")
+        raise one.takes_no_files(state.why_not)
     one.require_columns(state.layout)
 
 
@@ -206,7 +278,7 @@ def _is_caught_up(place: Files, seen: _Seen) -> bool:
             return False
         seen.own |= {one["txn"]["appId"]: one["txn"]["version"] for one in actions if "txn" in one}
         seen.state = replace(seen.state, version=seen.state.version + 1)
-        seen.entry = tag
+        seen.before, seen.entry, seen.entries = seen.entry, tag, {}
     return False
 
 
@@ -220,20 +292,3 @@ def _entry(place: Files, version: int) -> tuple[list[dict[str, Any]], str | None
 def _is_there(place: Files, seen: _Seen) -> bool:
     """Whether the version's entry is there yet; a table made anew has another file by this name."""
     return seen.entry is not None and entry_tag(place, seen.state.version) == seen.entry
-
-
-def _shift(one: TableCommit) -> int:
-    """Far away a checkpoint takes a hundred requests: tables that began together take turns."""
-    return zlib.crc32(one.table.encode()) if one.place.remote else 0
-
-
-def _checkpoint(place: Files) -> None:
-    """Readers open faster with it; the commit is in without it, and so never fails for it."""
-    try:
-        opened(place).create_checkpoint()
-    except (DeltaError, OSError) as error:
-        _log.warning(
-            "table %s: no checkpoint was written (%s); the next one will do",
-            place,
-            without_logins(str(error)),
-        )

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark import SparkContext
 from pyspark.sql import functions as sql
 
 from distributary.ingest.columns.differences import retyped
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.spark.error_classes import named, refused_row
-from distributary.ingest.spark.java_objects import column_of, expression_of, frame_of
+from distributary.ingest.spark.java_objects import frame_of, tried
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.conditions import quoted
 from distributary.ingest.tables.state import TableState
@@ -103,24 +102,16 @@ def _one_by_one(spark: SparkSession) -> SparkSession:
 
 def _if_failed(number: int, check: str) -> Column:
     """The check's number where it is not true, negative where it fails; else NULL."""
-    tried = _tried(sql.struct(sql.expr(check).alias("met")))
-    not_true = ~sql.coalesce(tried["met"], sql.lit(False))
-    return sql.when(tried.isNull(), sql.lit(-number)).when(not_true, sql.lit(number))
-
-
-def _tried(value: Column) -> Column:
-    """NULL where it fails. SQL has this for some functions, by names that begin with `try_`, and for no expression."""
-    jvm = SparkContext._jvm
-    if jvm is None:
-        raise ValueError("a column is made without a Spark session")
-    return column_of(jvm, jvm.org.apache.spark.sql.catalyst.expressions.TryEval(expression_of(jvm, value)))
+    found = tried(sql.struct(sql.expr(check).alias("met")))
+    not_true = ~sql.coalesce(found["met"], sql.lit(False))
+    return sql.when(found.isNull(), sql.lit(-number)).when(not_true, sql.lit(number))
 
 
 def _whole_rows(spark: SparkSession, state: TableState, files: Sequence[DataFile]) -> DataFrame:
     """The files' rows with every column of the table, NULL where the files have none or its expression fails."""
     schemas = [_schema_of(state.place, file) for file in files]
     schema = pa.unify_schemas(schemas, promote_options="permissive")
-    frame = rows_for_table(spark, state, files, schema, _tried)
+    frame = rows_for_table(spark, state, files, schema, tried)
     return frame.select(
         "*", *(_absent(state, field) for field in state.layout if field.name not in frame.columns)
     )
@@ -137,7 +128,7 @@ def _absent(state: TableState, field: pa.Field) -> Column:
     dtype = _spark_type(field.type)
     if field.name not in state.generated:
         return sql.lit(None).cast(dtype).alias(field.name)
-    return _tried(sql.expr(state.generated[field.name]).cast(dtype)).alias(field.name)
+    return tried(sql.expr(state.generated[field.name]).cast(dtype)).alias(field.name)
 
 
 def _itself(value: Column) -> Column:

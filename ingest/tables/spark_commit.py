@@ -31,12 +31,17 @@ def commit_by_writer(spark: SparkSession, one: TableCommit) -> bool:
     where the table then has other than the files' rows; TableAhead where another log has filled the table.
     """
     before = _snapshot(spark, one)
-    new = not one.is_in(spark_tables.transaction_version(before, one.app_id), before.version())
+    newest, version = spark_tables.transaction_version(before, one.app_id), before.version()
+    new = not (one.is_in(newest, version) or one.is_forgotten(spark_tables.properties(before), version))
     if new:
         _write(_rows(spark, one), one)
         after = spark_tables.snapshot(spark, one.place)
         _require_rows(one, range(before.version() + 1, after.version() + 1))
-    one.place.delete(file.name for file in one.files)
+    if new or not one.native:
+        # The writer syncs nothing.
+        one.place.sync_folders([""])
+        # Of one decided otherwise that is in already nobody knows by which way: its files may be the table's.
+        one.place.delete(file.name for file in one.files)
     return new
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -77,7 +77,7 @@ def definition(spark: SparkSession, table: At) -> tuple[int, Definition]:
     current = snapshot(spark, table)
     protocol = json.loads(current.protocol().json())["protocol"]
     features = protocol.get("writerFeatures", []) + protocol.get("readerFeatures", [])
-    metadata = json.loads(current.metadata().json())["metaData"]
+    metadata = _metadata(current)
     return int(current.version()), Definition(
         fields=json.loads(metadata["schemaString"])["fields"],
         configuration=metadata["configuration"],
@@ -85,6 +85,17 @@ def definition(spark: SparkSession, table: At) -> tuple[int, Definition]:
         writer_version=int(protocol["minWriterVersion"]),
         features=frozenset(features),
     )
+
+
+def properties(current: Any) -> Mapping[str, str]:
+    """The table's configuration, by this `snapshot`."""
+    found: Mapping[str, str] = _metadata(current)["configuration"]
+    return found
+
+
+def _metadata(current: Any) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(current.metadata().json())["metaData"]
+    return found
 
 
 def transaction_version(current: Any, app_id: str) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,12 +17,19 @@ from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.opening import At
 from distributary.ingest.tables.handle import opened
-from distributary.ingest.tables.log import commit_of
+from distributary.ingest.tables.log import commit_of, version_of
 
 # What a commit says of itself, beside what Delta has fields for.
 GENERATION, LINEAGE = "distributary.generation", "distributary.lineage"
 
+# The property by which a table forgets transactions that are older than this.
+FORGETS = "delta.setTransactionRetentionDuration"
+
 BATCH, OFFSETS = "distributary.batch_id", "distributary.offsets"
+
+
+class TakesNoFiles(CommitImpossible):
+    """A table that takes rows alone, by Spark's writer: files as they are were decided for it before somebody altered it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +105,34 @@ class TableCommit:
             "checkpoint and `start: from_tables`"
         )
 
+    def is_forgotten(self, properties: Container[str], version: int) -> bool:
+        """Whether the batch is in though the table says nothing of it, as one of these properties may do after some time.
+
+        Raises CommitImpossible where nobody can tell: to commit again would double rows of files that were compacted meanwhile.
+        """
+        if FORGETS not in properties:
+            return False
+        found, certain = version_of(self.place, version, self.app_id, self.batch_id)
+        if not certain:
+            raise self.impossible(
+                f"it has the property {FORGETS}, by which it forgets what it was given, and its log does not tell any more "
+                f"whether they are in. Look for them in the table, and `ALTER TABLE ... UNSET TBLPROPERTIES ('{FORGETS}')` if they are not"
+            )
+        return found is not None
+
     def _is_told(self, version: int) -> bool:
         """Whether the commit of this number is this batch's; one that nobody has any more is not doubted.
 
-        By its files, too, since a sweep leaves none that the batch does not name; Spark's writer has files of its own.
+        By its files, too, since a sweep leaves none that the batch does not name; Spark's writer, by which the table may have been
+        filled although its files were decided otherwise, has files of its own.
         """
         found = commit_of(self.place, version, self.app_id, self.batch_id)
         if found is None:
             return True
         info, names = found
-        same = not self.native or names == {file.name for file in self.files}
-        return same and _offsets(told_by(info)) == _offsets(self.metadata)
+        told = told_by(info)
+        same = not self.native or told is not info or names == {file.name for file in self.files}
+        return same and _offsets(told) == _offsets(self.metadata)
 
     def impossible(self, why: str) -> CommitImpossible:
         """The error for a table that can never take its files of this batch."""
@@ -117,6 +141,11 @@ class TableCommit:
             "or let `distributary resolve` decide what becomes of them",
             (self.table,),
         )
+
+    def takes_no_files(self, why: str) -> TakesNoFiles:
+        """The error for a table that takes no files as they are any more."""
+        told = self.impossible(f"it does not take files as they are any more ({why})")
+        return TakesNoFiles(str(told), told.tables)
 
     def require_file(self, file: DataFile) -> Info:
         """What there is to tell of the file; CommitImpossible where it is gone or has another size than when it was written."""

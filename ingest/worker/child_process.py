@@ -1,7 +1,8 @@
 """Decoding in a child process, so that a payload which kills its decoder takes nobody along.
 
-Native decoders can crash the process. When a worker has died, the batch is decoded again behind this guard: a child
-tries the payloads first, and where it dies they are halved until one is left, which is the culprit.
+Native decoders can crash the process, or have no memory for many payloads at once. When a worker has died, the batch is decoded
+again behind this guard: a child tries the payloads first, and where it dies they are halved, until pieces are left that it
+survives, and single payloads that are the culprits.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import select
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 import numpy.typing as npt
@@ -20,14 +22,23 @@ Decode = Callable[[npt.NDArray[np.int64]], object]
 LONGEST_SECONDS = 60.0
 
 
-def deadly(rows: npt.NDArray[np.int64], decode: Decode, seconds: float = LONGEST_SECONDS) -> list[int]:
-    """Those of `rows` whose decoding ends the process (or never ends), found by halving."""
-    if not len(rows) or _survives(rows, decode, seconds):
-        return []
+def pieces(
+    rows: npt.NDArray[np.int64], decode: Decode, seconds: float = LONGEST_SECONDS
+) -> tuple[list[npt.NDArray[np.int64]], list[int]]:
+    """The rows in pieces, in their order, each of which is decoded at once; and those that end the process even alone (or never end).
+
+    What dies together lives in pieces, which are to be decoded as they are.
+    """
+    if not len(rows):
+        return [], []
+    if _survives(rows, decode, seconds):
+        return [rows], []
     if len(rows) == 1:
-        return [int(rows[0])]
+        return [], [int(rows[0])]
     half = len(rows) // 2
-    return deadly(rows[:half], decode, seconds) + deadly(rows[half:], decode, seconds)
+    living, dead = pieces(rows[:half], decode, seconds)
+    more_living, more_dead = pieces(rows[half:], decode, seconds)
+    return living + more_living, dead + more_dead
 
 
 def _survives(rows: npt.NDArray[np.int64], decode: Decode, seconds: float) -> bool:
@@ -48,7 +59,16 @@ def _survives(rows: npt.NDArray[np.int64], decode: Decode, seconds: float) -> bo
 def _decode_and_leave(rows: npt.NDArray[np.int64], decode: Decode) -> None:
     # os._exit: the child shares the worker's sockets with Spark and must not flush or close any of them.
     try:
+        _go_first()
         decode(rows)
+    except MemoryError:
+        os._exit(1)
     except BaseException:  # noqa: BLE001 an exception is no crash: the worker will meet and handle it
         os._exit(0)
     os._exit(0)
+
+
+def _go_first() -> None:
+    """Where memory is short, the system is to end this process and not the one that waits for it."""
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:
+        score.write("1000")

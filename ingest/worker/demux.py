@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from distributary.codecs.types.masks import Rows
+from distributary.codecs.types.masks import Rows, is_valid
 from distributary.codecs.wire.header import NO_USABLE_HEADER, TOMBSTONE, Frames, bodies
+from distributary.ingest import failpoints
 from distributary.ingest import pins as reasons
-from distributary.ingest.kafka.offset_spans import count_spans
+from distributary.ingest.kafka.offset_spans import count_spans, placed
 from distributary.ingest.kafka.records import raw_records
 from distributary.ingest.pins import Pins, RecordKey, Verdict, numbers_of_records
+from distributary.ingest.worker.gathering import report_row, shipments
 from distributary.ingest.worker.keys import Keys, LookedAt
 from distributary.ingest.worker.per_entity import EntityDemux
 from distributary.ingest.worker.placement import decode
@@ -25,22 +28,36 @@ from distributary.ingest.worker.task import Task, tally
 # Instead of a pinned record's number.
 _REFUSED, _UNKNOWN = -1, -2
 
+# What a worker's process ends with, which nobody reads.
+_OUT_OF_MEMORY = 137
 
-def demultiplex(pins: Pins) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that Spark's `mapInArrow` runs in each task: records in, one report out."""
+
+def demultiplex(
+    pins: Pins, *, ships: bool = False
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that Spark's `mapInArrow` runs in each task: records in, one report out.
+
+    With `ships` the rows come out before it, for `gather` to write: what both yield then has the columns of SHIPPED_DDL.
+    """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = Demultiplexer(pins)
+        task = Demultiplexer(pins, ships=ships)
         try:
             for batch in batches:
                 task.take(batch)
+                yield from task.shipped()
             report = task.finish()
-        except BaseException:
+            yield from task.shipped()
+            failpoints.reach(failpoints.BEFORE_REPORT, pins.batch.made_for)
+        except BaseException as error:
             task.abandon()
+            if isinstance(error, MemoryError) and TaskContext.get() is not None and not pins.turn.guarded:
+                # As one that the system ends for want of memory: the next pass decodes in pieces that are survived.
+                os._exit(_OUT_OF_MEMORY)
             raise
         context = TaskContext.get()
         report.retried = context is not None and context.attemptNumber() > 0
-        yield to_batch(report)
+        yield report_row(report) if ships else to_batch(report)
 
     return run
 
@@ -48,8 +65,8 @@ def demultiplex(pins: Pins) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.
 class Demultiplexer:
     """Takes Arrow batches of Kafka records and writes their rows to the tables' folders."""
 
-    def __init__(self, pins: Pins) -> None:
-        self._pins, self._task = pins, Task(pins)
+    def __init__(self, pins: Pins, *, ships: bool = False) -> None:
+        self._pins, self._task = pins, Task(pins, ships=ships)
         self._numbers = numbers_of_records(pins.schemas.records)
         self._entities = EntityDemux(self._task) if pins.rules.decoding.by_entity else None
         self._keys = None if pins.keys is None else Keys(pins.keys, guarded=pins.turn.guarded)
@@ -61,7 +78,7 @@ class Demultiplexer:
             count_spans(raw, self._task.report.counts.spans)
         keys = None if self._keys is None else self._keys.look(raw["key"])
         raw = raw if keys is None else keys.beside(raw)
-        rows = self._without_rejected(raw)
+        rows = self._of_some_time(raw, self._not_yet_placed(raw, self._without_rejected(raw)))
         frames = self._task.codec.split(raw["value"], raw["header_id"])
         self._refuse_headless(raw, frames, rows)
         self._drop_tombstones(frames, rows)
@@ -75,6 +92,10 @@ class Demultiplexer:
             by_spark = SparkRows.of(batch, int(number))
             mine = rows[numbers == number]
             decode(Batch(self._task, raw, int(number), by_spark), mine, bodies(raw["value"], frames, mine))
+
+    def shipped(self) -> Iterator[pa.RecordBatch]:
+        """What is ready to go to who writes it, once."""
+        yield from shipments(self._task.shipped())
 
     def finish(self) -> TaskReport:
         """Write what is still in memory and give the account."""
@@ -103,6 +124,23 @@ class Demultiplexer:
         hit = np.array([verdict is not None for verdict in found], dtype=np.bool_)
         self._task.quarantine.take(raw, rows[hit], [verdict for verdict in found if verdict is not None])
         return rows[np.logical_not(hit)]
+
+    def _not_yet_placed(self, raw: pa.RecordBatch, rows: Rows) -> Rows:
+        """The rows without those that an earlier checkpoint has placed, by whatever reading of them."""
+        if not self._pins.placed:
+            return rows
+        there = placed(raw, rows, self._pins.placed)
+        self._task.report.counts.already += int(there.sum())
+        return rows[~there]
+
+    def _of_some_time(self, raw: pa.RecordBatch, rows: Rows) -> Rows:
+        """The rows without those whose time no table holds; a tombstone has no value to be kept for."""
+        times = raw["ts"]
+        if not times.null_count:
+            return rows
+        lost = ~is_valid(times)[rows] & is_valid(raw["value"])[rows]
+        self._task.quarantine.take(raw, rows[lost], [reasons.TIMESTAMP_OVERFLOW] * int(lost.sum()))
+        return rows[~lost]
 
     def _refuse_headless(self, raw: pa.RecordBatch, frames: Frames, rows: Rows) -> None:
         alive = set(rows[frames.kind[rows] == NO_USABLE_HEADER].tolist())

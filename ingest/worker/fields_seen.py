@@ -6,8 +6,9 @@ Only the run's operator can help: the first take the schema that the producer wr
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,8 @@ _log = logging.getLogger(__name__)
 
 # They come from data: a producer that sends random bytes shall fill neither a report nor a log.
 _MOST_KEPT = 1_000
+
+_Of = TypeVar("_Of")
 
 _MOST_TOLD = 100
 
@@ -61,12 +64,17 @@ def note(
 
 def join(seen: LackedFields, others: LackedFields) -> None:
     """Take other sightings into these, up to a bound."""
-    for lacked, other in others.items():
-        known = seen.get(lacked)
+    join_sightings(seen, others, _MOST_KEPT)
+
+
+def join_sightings(seen: dict[_Of, Sighting], others: Mapping[_Of, Sighting], most: int) -> None:
+    """Take other sightings of whatever it is into these, but for new ones beyond so many."""
+    for about, other in others.items():
+        known = seen.get(about)
         if known is not None:
-            seen[lacked] = Sighting(known.records + other.records, min(known.first, other.first))
-        elif len(seen) < _MOST_KEPT:
-            seen[lacked] = other
+            seen[about] = Sighting(known.records + other.records, min(known.first, other.first))
+        elif len(seen) < most:
+            seen[about] = other
 
 
 def by_schema(seen: LackedFields) -> dict[int, dict[str, int]]:

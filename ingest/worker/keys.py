@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ from distributary.codecs.types.masks import Rows
 from distributary.codecs.wire.header import Frames, bodies
 from distributary.ingest.kafka.records import ENTITY, TEXT
 from distributary.ingest.pins import PinnedKeys, RecordKey, numbers_of_records
-from distributary.ingest.worker.child_process import deadly
+from distributary.ingest.worker.child_process import pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +83,16 @@ class Keys:
                     asks[rows] = number
                 continue
             reader = self._readers[known]
-            if self._guarded:
-                rows = _survivors(reader, keys, frames, rows)
-            decoded = reader.decode(bodies(keys, frames, rows))
-            for place, found in zip(decoded.source.tolist(), decoded.rows.to_pylist(), strict=True):
-                texts[rows[place]], scalar[rows[place]] = found["text"], found["scalar"]
+            for piece in _survived(reader, keys, frames, rows) if self._guarded else [rows]:
+                decoded = reader.decode(bodies(keys, frames, piece))
+                for place, found in zip(decoded.source.tolist(), decoded.rows.to_pylist(), strict=True):
+                    texts[piece[place]], scalar[piece[place]] = found["text"], found["scalar"]
         return list(frames.kinds)
 
 
-def _survivors(reader: KeyReader, keys: pa.BinaryArray, frames: Frames, rows: Rows) -> Rows:
-    """The rows without those whose key ends the process that decodes it."""
-    dead = deadly(rows, lambda some: reader.decode(bodies(keys, frames, some)))
-    return np.setdiff1d(rows, np.array(dead, np.int64), assume_unique=True)
+def _survived(reader: KeyReader, keys: pa.BinaryArray, frames: Frames, rows: Rows) -> Sequence[Rows]:
+    """The rows without those whose key ends the process that decodes it, in pieces that it survives."""
+    return pieces(rows, lambda some: reader.decode(bodies(keys, frames, some)))[0]
 
 
 def _utf8(key: bytes) -> str | None:

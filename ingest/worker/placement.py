@@ -19,19 +19,25 @@ from distributary.ingest.kafka.columns import kafka_arrays, kafka_fields
 from distributary.ingest.kafka.offset_spans import committed, place_of
 from distributary.ingest.kafka.records import TEXT
 from distributary.ingest.pins import PinnedRecord, Verdict
-from distributary.ingest.worker.child_process import deadly
+from distributary.ingest.worker.child_process import pieces
 from distributary.ingest.worker.entities import DENIED, NONE, WAITING
 from distributary.ingest.worker.fields_seen import note, note_outgrown
 from distributary.ingest.worker.record_group import Batch
 from distributary.ingest.worker.report import Growth, Wish
 from distributary.ingest.worker.task import Task, tally
+from distributary.ingest.worker.unrouted import note_unrouted
 
 
 def decode(batch: Batch, rows: Rows, payloads: pa.BinaryArray) -> None:
     """Give these rows of the batch, which ascend and of which these are the bodies, their places."""
-    if batch.pins.turn.guarded:
-        alive = _not_deadly(batch, rows, payloads)
-        rows, payloads = rows[alive], payloads.take(pa.array(alive))
+    if not batch.pins.turn.guarded:
+        _decode(batch, rows, payloads)
+        return
+    for piece in _survived(batch, rows, payloads):
+        _decode(batch, rows[piece], payloads.take(pa.array(piece)))
+
+
+def _decode(batch: Batch, rows: Rows, payloads: pa.BinaryArray) -> None:
     spark, reader = batch.by_spark, batch.reader
     decoded = spark.decode(reader, payloads, rows) if spark else reader.decode(payloads)
     place(batch, rows, payloads, decoded)
@@ -60,24 +66,25 @@ def _refuse(
     batch.task.quarantine.take(batch.raw, rows, verdicts, refs, names)
 
 
-def _not_deadly(batch: Batch, rows: Rows, payloads: pa.BinaryArray) -> Rows:
-    """The places of those payloads that their decoder survives."""
+def _survived(batch: Batch, rows: Rows, payloads: pa.BinaryArray) -> Sequence[Rows]:
+    """The places of those payloads that their decoder survives, in pieces that it survives at once."""
 
     def tried(some: Rows) -> Decoded:
         return batch.reader.decode(payloads.take(pa.array(some)))
 
-    places = np.arange(len(rows), dtype=np.int64)
-    # Where Spark decodes, the records have been tried before it got them.
-    spark = batch.by_spark
-    dead = np.flatnonzero(spark.deadly[rows]) if spark else np.array(deadly(places, tried), dtype=np.int64)
+    # Where Spark decodes, single records have been tried before it got them.
+    known = np.zeros(len(rows), np.bool_) if batch.by_spark is None else batch.by_spark.deadly[rows]
+    living, found = pieces(np.flatnonzero(~known), tried)
+    dead = np.sort(np.concatenate([np.flatnonzero(known), np.array(found, np.int64)]))
     _refuse(batch, rows[dead], [reasons.KILLED_WORKER] * len(dead))
-    return np.setdiff1d(places, dead, assume_unique=True)
+    return living
 
 
 def _without_growth(batch: Batch, rows: Rows, payloads: pa.BinaryArray, decoded: Decoded) -> Decoded:
     """Rows with fields that their inferred schema lacks wait for the driver to let it grow, if it may."""
     beyond = decoded.beyond
-    if not len(beyond) or not batch.pins.tables.grow:
+    # A schema that somebody registered stays as it is: what it does not declare is rescued.
+    if not len(beyond) or not batch.pins.tables.grow or not batch.pinned.schema.inferred:
         return decoded
     beyond = beyond[batch.tabled(rows[beyond])]
     waiting = [
@@ -108,12 +115,14 @@ def _proposes(batch: Batch, number: int, payloads: pa.BinaryArray, rows: Rows) -
 
 def _route(batch: Batch, rows: Rows, decoded: Decoded) -> None:
     """`rows` are the batch's rows that `decoded.rows` came from, in the same order."""
+    why = reasons.NO_ENTITY
     try:
         named = batch.named(rows, decoded)
-    except ConfigError as error:  # for the driver to raise: it gives up the whole attempt
-        batch.task.report.stops.append(f"records of {batch.reader.name}: {error}")
-        return
-    codes = _without_entity(batch, rows, batch.task.book.codes(named))
+    except ConfigError as error:
+        named, why = pa.nulls(len(rows), pa.string()).dictionary_encode(), reasons.unroutable(str(error))
+        about = (batch.reader.name, str(error))
+        note_unrouted(batch.task.report.sightings.unrouted, about, batch.raw, rows)
+    codes = _without_entity(batch, rows, batch.task.book.codes(named), why)
     denied = np.flatnonzero(codes == DENIED)
     names = named.take(pa.array(denied)).to_pylist()
     _refuse(batch, rows[denied], [reasons.TABLE_LIMIT] * len(denied), names)
@@ -127,7 +136,7 @@ def _route(batch: Batch, rows: Rows, decoded: Decoded) -> None:
         _by_layout(batch, rows, decoded, codes, live)
 
 
-def _without_entity(batch: Batch, rows: Rows, codes: Codes) -> Codes:
+def _without_entity(batch: Batch, rows: Rows, codes: Codes, why: Verdict) -> Codes:
     none = codes == NONE
     if not none.any():
         return codes
@@ -135,7 +144,7 @@ def _without_entity(batch: Batch, rows: Rows, codes: Codes) -> Codes:
     if policy == "drop":
         batch.task.report.counts.dropped[reasons.NO_ENTITY.reason] += int(none.sum())
     elif isinstance(policy, str):
-        _refuse(batch, rows[none], [reasons.NO_ENTITY] * int(none.sum()))
+        _refuse(batch, rows[none], [why] * int(none.sum()))
     else:
         codes = np.where(none, np.int32(batch.task.book.named_table(policy.table)), codes)
     return codes

@@ -11,11 +11,11 @@ import pyarrow as pa
 from distributary.codecs.types.masks import Rows
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.kafka.offset_spans import committed, place_of
-from distributary.ingest.parquet.buffers import TableBuffers
 from distributary.ingest.pins import Pins, Verdict
 from distributary.ingest.tables.ledger import (
     QUARANTINE_SCHEMA,
 )
+from distributary.ingest.worker.gathering import Buffers
 from distributary.ingest.worker.report import TaskReport
 from distributary.registry.base import SchemaRef
 
@@ -33,7 +33,7 @@ class _Refused:
 class Quarantine:
     """Takes records with the verdict on each; nothing of them is decoded."""
 
-    def __init__(self, pins: Pins, buffers: TableBuffers, report: TaskReport) -> None:
+    def __init__(self, pins: Pins, buffers: Buffers, report: TaskReport) -> None:
         self._pins, self._buffers, self._report = pins, buffers, report
         self._already = pins.tables.already.get(QUARANTINE_TABLE, {})
 

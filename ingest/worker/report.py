@@ -17,6 +17,7 @@ from distributary.ingest.kafka.offset_spans import Spans, join_spans
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.pins import Coordinates, RecordKey
 from distributary.ingest.worker.fields_seen import LackedFields, Outgrown, join, join_outgrown
+from distributary.ingest.worker.unrouted import Unrouted, join_unrouted
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -161,11 +162,13 @@ class Sightings(_Part):
     met       per record type, the tables that had not met it before, and the first record of it on its way there
     unknown   fields that sampled records have and their schema lacks
     outgrown  records with fields that their inferred schema may not grow by any more
+    unrouted  records whose types the routing expression does not go with
     """
 
     met: dict[RecordKey, dict[str, Coordinates]] = field(default_factory=dict, metadata=_in_place(join_met))
     unknown: LackedFields = field(default_factory=dict, metadata=_in_place(join))
     outgrown: Outgrown = field(default_factory=dict, metadata=_in_place(join_outgrown))
+    unrouted: Unrouted = field(default_factory=dict, metadata=_in_place(join_unrouted))
 
 
 _PART = _in_place(_Part.add)

@@ -20,7 +20,7 @@ from distributary.codecs.types.masks import Rows
 from distributary.codecs.wire.header import Frames, bodies
 from distributary.ingest.kafka.records import RAW_SCHEMA, raw_records
 from distributary.ingest.pins import Pins, numbers_of_records
-from distributary.ingest.worker.child_process import deadly
+from distributary.ingest.worker.child_process import pieces
 from distributary.ingest.worker.task import codec_of
 
 # The columns beside RAW's: which pinned record type it is (null: none), and the body for Spark to decode.
@@ -29,6 +29,8 @@ RECORD, BODY = "record", "body"
 # What the native decoder has said already: that a record kills it, and which fields a schema lacks, by the number of
 # the records looked at that have them; these stand at the first of those.
 DEADLY, UNKNOWN = "deadly", "unknown"
+
+_FEW = 64
 
 _BY_PATH = pa.map_(pa.string(), pa.int64())
 
@@ -65,8 +67,11 @@ def framing(pins: Pins) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.Reco
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         framer = _Framer(pins)
+        # What may die together is not made ready together.
+        most = _FEW if pins.turn.guarded else None
         for batch in batches:
-            yield framer.framed(batch)
+            for begin in range(0, batch.num_rows, most or batch.num_rows or 1):
+                yield framer.framed(batch.slice(begin, most))
 
     return run
 
@@ -114,9 +119,8 @@ class _Framer:
         """The rows that kill the native decoder, looked for where a worker has died."""
         if not self._pins.turn.guarded:
             return np.zeros(0, np.int64)
-        return np.array(
-            deadly(rows, lambda some: reader.decode(bodies(raw["value"], frames, some))), np.int64
-        )
+        _, dead = pieces(rows, lambda some: reader.decode(bodies(raw["value"], frames, some)))
+        return np.array(dead, np.int64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TypeVar
 
 import pyarrow as pa
@@ -22,17 +22,13 @@ from distributary.ingest.pins import Pins
 from distributary.ingest.storage.clients import sent
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.storage.stream import Upload
-from distributary.ingest.tables.ledger import (
-    QUARANTINE_SCHEMA,
-)
 from distributary.ingest.worker.entities import EntityBook
+from distributary.ingest.worker.gathering import QUARANTINE, Buffers, Row, Shipping, row_of, sync_elsewhere
 from distributary.ingest.worker.quarantine import Quarantine
 from distributary.ingest.worker.report import TaskReport, WrittenFile
 
 # Kept beyond the number that will be asked, so that the most frequent ones are among them; a hostile million is not.
 _MOST_QUESTIONS_KEPT = 10_000
-
-_QUARANTINE = Layout(QUARANTINE_SCHEMA)
 
 T = TypeVar("T")
 
@@ -40,19 +36,22 @@ T = TypeVar("T")
 class Task:
     """The places where records can go, and the report that counts them."""
 
-    def __init__(self, pins: Pins) -> None:
+    def __init__(self, pins: Pins, *, ships: bool = False) -> None:
+        """`ships`: rows go to tasks that bring each table's together, and not into files of this one's."""
         self.pins = pins
         self.codec = codec_of(pins)
         self.report = TaskReport()
         self._sent_before = sent()
         self.book = EntityBook(pins)
-        self._buffers = TableBuffers(
+        own = TableBuffers(
             pins.batch.root,
             pins.batch.generation,
             pins.batch.made_for,
             pins.rules.worker_bytes,
             self._columns_of,
         )
+        self._shipping = Shipping(own, pins.rules.worker_bytes) if ships else None
+        self._buffers: Buffers = self._shipping or own
         self.chunk = Chunk(self._buffers, self.book.folders, pins.rules.worker_bytes // 4)
         self.quarantine = Quarantine(pins, self._buffers, self.report)
         self._aside = AsideFiles(pins.batch.aside)
@@ -92,10 +91,9 @@ class Task:
         """Write what is still in memory and give the account."""
         self.chunk.flush()
         self._buffers.close()
+        sync_elsewhere(self.pins, self._buffers.files)
         for file in self._buffers.files:
-            mine = file.table == QUARANTINE_TABLE
-            entity = None if mine else self.book.entity_of(file.table)
-            layout = _QUARANTINE if mine else self.book.layout_of(file.table)
+            entity, layout = self._of(file.table)
             self.report.files.written.append(WrittenFile(entity, file, layout))
         self.report.questions.aside += self._aside.close()
         self.report.files.requests = sent() - self._sent_before
@@ -104,15 +102,26 @@ class Task:
         self.report.questions.keys = Counter(dict(self.report.questions.keys.most_common(most)))
         return self.report
 
+    def shipped(self) -> Iterator[Row]:
+        """What is ready to go to who writes it, once."""
+        ready = iter(()) if self._shipping is None else self._shipping.shipped()
+        return (row_of(self.pins, folder, *self._of(folder), parts) for folder, parts in ready)
+
     def abandon(self) -> None:
         """Give up: nothing of this task is wanted any more."""
         self._buffers.abandon()
         self._aside.abandon()
 
+    def _of(self, folder: str) -> tuple[str | None, Layout]:
+        """The entity of a table's file, None for the quarantine, and its payload columns."""
+        if folder == QUARANTINE_TABLE:
+            return None, QUARANTINE
+        return self.book.entity_of(folder), self.book.layout_of(folder)
+
     def _columns_of(self, folder: str) -> Layout:
         """All columns of this table's file as of now."""
         if folder == QUARANTINE_TABLE:
-            return _QUARANTINE
+            return QUARANTINE
         layout = self.book.layout_of(folder)
         if layout not in self._whole:
             self._whole[layout] = Layout(table_schema(self.pins.rules.columns, layout))

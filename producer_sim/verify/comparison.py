@@ -1,4 +1,4 @@
-"""Compares what a pipeline's tables hold with what was sent, and with what the pipeline itself says it did."""
+"""Compares what a pipeline's tables hold with what was sent, with what the topics hold, and with what the pipeline itself says it did."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
 
+from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.session import pipeline_session
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.storage.opening import open_files
 from distributary.producer_sim.truth.sent import Truth
+from distributary.producer_sim.verify.commit_check import check_commits, generations, newest_of_own
 from distributary.producer_sim.verify.coverage import Coverage
 from distributary.producer_sim.verify.lake import READ_ERRORS, Lake
 from distributary.producer_sim.verify.ledger_check import Batch, Held, check_ledger, read_ledger
+from distributary.producer_sim.verify.log_check import LogNow, check_log, read_log
 from distributary.producer_sim.verify.quarantine_survey import QuarantineSurvey, survey_quarantine
 from distributary.producer_sim.verify.table_survey import Survey, holders, survey_table
+from distributary.producer_sim.verify.topic_check import TopicsNow, check_topics, topics_now, unread
 from distributary.producer_sim.verify.truth_check import against_truth
 from distributary.producer_sim.verify.verdict import EXAMPLES, Difference, Verdict, listed, named
 
@@ -31,19 +36,35 @@ class SurveyedSoFar:
     total: int
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What there is to compare the tables with, beside a truth.
+
+    checkpoint  the pipeline's, whose log says what was decided
+    topics      what Kafka holds
+    """
+
+    checkpoint: Checkpoint | None = None
+    topics: TopicsNow | None = None
+
+
 def verify(
     settings: Settings,
     truth: Truth | None = None,
     on_progress: Callable[[SurveyedSoFar], None] | None = None,
+    *,
+    offline: bool = False,
 ) -> Verdict:
     """Whether a pipeline's tables, its quarantine and its ledger hold what was sent: once, and with its values.
 
     settings     the pipeline's
-    truth        what `simulate` sent; without it only what the pipeline says of itself is held together
+    truth        what `simulate` sent; without it the tables are held against the ledger, the checkpoint's log and the topics
     on_progress  told of each table before it is read
+    offline      whether Kafka is left alone; with a truth, which knows more, it is in any case
 
     Returns the verdict; each difference in it has its kind, its place and its detail. What differs is no error here:
-    `Verdict.check` makes it one. Raises ConfigError where the truth does not tell what the pipeline routes by.
+    `Verdict.check` makes it one. A run that is under way shows as a difference now and then: verify when it has ended.
+    Raises ConfigError where the truth does not tell what the pipeline routes by, and BrokerUnavailable where Kafka gives no answer.
 
     >>> verdict = distributary.verify(settings, distributary.load_truth(Path("truth.json")))
     >>> verdict.holds
@@ -52,34 +73,41 @@ def verify(
     # An expression is evaluated by Spark, under the pipeline's own settings for it.
     asks_spark = truth is not None and settings.route.by == "expression"
     with pipeline_session(settings) if asks_spark else nullcontext():
-        return compare(Lake.of(settings), truth, on_progress)
+        topics = None if offline or truth is not None else topics_now(settings.source)
+        checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
+        return compare(Lake.of(settings), truth, on_progress, Beside(checkpoint, topics))
 
 
 def compare(
     lake: Lake,
     truth: Truth | None = None,
     on_progress: Callable[[SurveyedSoFar], None] | None = None,
+    beside: Beside | None = None,
 ) -> Verdict:
     """Reads every table once, a bounded number of rows at a time, and names all differences.
 
     With a truth: each event sent is in its game's table once and with its values, each corrupt record is in
     quarantine once and byte by byte, each tombstone is nowhere. With and without: no record is in two places,
-    and the ledger's sums agree with each other and with the tables.
+    and the ledger's sums agree with each other and with the tables. Beside that, ledger and log, and ledger and topics, have come
+    equally far, and no offset is left out.
     """
-    names = lake.entity_tables()
-    tables = _survey(lake, names, on_progress)
-    broken: list[Difference] = []
-    quarantine = _or_broken(QUARANTINE_TABLE, lambda: survey_quarantine(lake, truth), broken)
+    beside, broken = beside or Beside(), list[Difference]()
+    log = None if beside.checkpoint is None else read_log(beside.checkpoint, broken)
+    # Before the tables, which are asked about its generations.
     ledger = _or_broken(BATCHES_TABLE, lambda: read_ledger(lake), broken)
+    tables = _survey(lake, generations(ledger or (), log), on_progress)
+    quarantine = _or_broken(QUARANTINE_TABLE, lambda: survey_quarantine(lake, truth), broken)
     held = quarantine or QuarantineSurvey()
     readable = [table.name for table in tables.tables] + ([QUARANTINE_TABLE] if quarantine else [])
+    told = not any(difference.where in (BATCHES_TABLE, QUARANTINE_TABLE) for difference in broken)
     differences = [
         *tables.differences,
         *broken,
         *_stray(held),
         *_twice(lake, readable, tables.coverage, held.coverage),
         *(against_truth(lake, truth, tables, held) if truth is not None else ()),
-        *(_against_ledger(ledger, tables, held) if not broken else ()),
+        *(_against_ledger(ledger, tables, held) if told else ()),
+        *(_against_the_rest(lake, ledger or [], tables, log, beside.topics) if told else ()),
     ]
     return Verdict(
         differences=tuple(differences),
@@ -88,11 +116,14 @@ def compare(
         rows_dropped=sum(batch.rows.dropped for batch in ledger or ()),
         batches=len(ledger or ()),
         sent=None if truth is None else truth.records,
+        unread=None if beside.topics is None else unread(beside.topics, ledger or [], log),
     )
 
 
-def _survey(lake: Lake, names: list[str], on_progress: Callable[[SurveyedSoFar], None] | None) -> Survey:
-    tables = Survey()
+def _survey(
+    lake: Lake, generations: frozenset[str], on_progress: Callable[[SurveyedSoFar], None] | None
+) -> Survey:
+    names, tables = lake.entity_tables(), Survey(generations)
     for done, name in enumerate(names):
         if on_progress is not None:
             on_progress(SurveyedSoFar(name, done, len(names)))
@@ -131,3 +162,14 @@ def _against_ledger(
         yield from check_ledger(ledger, Held(tables.coverage, quarantine.coverage, quarantine.by_batch))
     elif tables.tables or quarantine.rows:
         yield Difference("ledger_missing", BATCHES_TABLE, "there are rows, but no ledger that tells of them")
+
+
+def _against_the_rest(
+    lake: Lake, ledger: list[Batch], tables: Survey, log: LogNow | None, topics: TopicsNow | None
+) -> Iterator[Difference]:
+    """The ledger against all that it does not tell of itself: the log, the tables' own transactions, the topics."""
+    if log is not None:
+        yield from check_log(ledger, log)
+    yield from check_commits({**tables.newest, **newest_of_own(lake, tables.generations)}, ledger, log)
+    if topics is not None:
+        yield from check_topics(topics, ledger, log)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from itertools import pairwise
 
@@ -111,7 +111,17 @@ def check_ledger(ledger: list[Batch], held: Held) -> Iterator[Difference]:
         yield from _check_rows(batch, held)
     yield from _check_repeats(ledger)
     yield from _check_succession(ledger)
+    yield from _check_holes(ledger)
     yield from _check_rest(ledger, held)
+
+
+def reached(ledger: Iterable[Batch]) -> dict[Partition, int]:
+    """Where the newest of these batches end, partition by partition."""
+    ends: dict[Partition, int] = {}
+    for batch in ledger:
+        for partition, (_, end) in batch.ranges.items():
+            ends[partition] = max(end, ends.get(partition, end))
+    return ends
 
 
 def _check_sums(batch: Batch) -> Iterator[Difference]:
@@ -171,18 +181,40 @@ def _check_repeats(ledger: list[Batch]) -> Iterator[Difference]:
             yield Difference("ledger_sum", where, f"the ledger has it {count} times")
 
 
-def _check_succession(ledger: list[Batch]) -> Iterator[Difference]:
-    """Within a generation each batch goes on where the one before it ended."""
-    history: dict[tuple[str, Partition], list[tuple[int, int, Batch]]] = defaultdict(list)
+# The stretches of a partition that batches read, one after the other.
+_Steps = list[tuple[int, int, Batch]]
+
+
+def _history(ledger: list[Batch]) -> dict[tuple[str, Partition], _Steps]:
+    """What each generation read of each partition."""
+    history: dict[tuple[str, Partition], _Steps] = defaultdict(list)
     for batch in ledger:
         for partition, (start, end) in batch.ranges.items():
             history[batch.generation, partition].append((start, end, batch))
-    for (_, partition), steps in history.items():
+    return history
+
+
+def _check_succession(ledger: list[Batch]) -> Iterator[Difference]:
+    """Within a generation each batch goes on where the one before it ended."""
+    for (_, partition), steps in _history(ledger).items():
         for (_, end, before), (start, _, after) in pairwise(steps):
             if start != end:
                 what = "skips" if start > end else "repeats"
                 detail = f"{after} begins at {start}, {before} ended at {end}: it {what} {abs(start - end):,} offsets"
                 yield Difference("ledger_offsets", named(partition), detail)
+
+
+def _check_holes(ledger: list[Batch]) -> Iterator[Difference]:
+    """From one generation to the next nothing may be left out; what one of them leaves out itself is told above."""
+    read: dict[Partition, list[tuple[int, int]]] = defaultdict(list)
+    for (_, partition), steps in _history(ledger).items():
+        read[partition].append((min(start for start, _, _ in steps), max(end for _, end, _ in steps)))
+    for partition, spans in sorted(read.items()):
+        for (_, end), (start, _) in pairwise(joined(spans)):
+            detail = (
+                f"no batch read offsets {end:,} to {start - 1:,}, which lie between those of two checkpoints"
+            )
+            yield Difference("ledger_offsets", named(partition), detail)
 
 
 def _check_rest(ledger: list[Batch], held: Held) -> Iterator[Difference]:

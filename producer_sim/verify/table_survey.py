@@ -17,6 +17,7 @@ from distributary.ingest.settings.groups import Columns
 from distributary.producer_sim.events.routes import GAME
 from distributary.producer_sim.truth.checksum import SOURCE_NAME, GroupSums, Hashes, Sum, row_hashes
 from distributary.producer_sim.truth.rescued_text import RESCUED, with_canonical_rescued
+from distributary.producer_sim.verify.commit_check import newest_of
 from distributary.producer_sim.verify.coverage import Coverage, Partition
 from distributary.producer_sim.verify.lake import READ_ERRORS, Lake, batches
 from distributary.producer_sim.verify.verdict import Difference, TableCount
@@ -27,8 +28,14 @@ GroupKey = tuple[str, str, str | None, int | None]
 
 @dataclass(slots=True)
 class Survey:
-    """What the entities' tables hold: offsets in `coverage`, rows and checksums by group."""
+    """What the entities' tables hold: offsets in `coverage`, rows and checksums by group.
 
+    generations  those whose newest batch is looked for in each table
+    newest       what was found of them, by table and generation
+    """
+
+    generations: frozenset[str] = frozenset()
+    newest: dict[str, dict[str, int]] = field(default_factory=dict)
     coverage: Coverage = field(default_factory=Coverage)
     groups: dict[GroupKey, Sum] = field(default_factory=dict)
     tables: list[TableCount] = field(default_factory=list)
@@ -69,6 +76,7 @@ def _read(lake: Lake, name: str, survey: Survey) -> None:
     table = lake.open(name)
     if table is None:
         return
+    survey.newest[name] = newest_of(table, name, survey.generations)
     sums, rows, strays = GroupSums(), 0, 0
     for batch in batches(table):
         rows += batch.num_rows

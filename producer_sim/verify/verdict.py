@@ -28,6 +28,14 @@ DifferenceKind = Literal[
     "ledger_sum",
     "ledger_rows",
     "ledger_offsets",
+    "batch_unfinished",
+    "batch_unrecorded",
+    "checkpoint_behind",
+    "checkpoint_unreadable",
+    "table_parked",
+    "tables_behind",
+    "topic_made_anew",
+    "topic_offsets",
 ]
 
 EXAMPLES = 5
@@ -76,6 +84,7 @@ class Verdict:
     rows_dropped      records that the settings let go, by the ledger
     batches           how many the ledger tells of
     sent              records sent; None where there was no truth to compare with
+    unread            offsets of the topics that no batch has read yet; None where Kafka was not asked
     """
 
     differences: tuple[Difference, ...]
@@ -84,6 +93,7 @@ class Verdict:
     rows_dropped: int
     batches: int
     sent: int | None = None
+    unread: int | None = None
 
     @property
     def holds(self) -> bool:

@@ -15,8 +15,10 @@ from confluent_kafka.schema_registry.error import SchemaRegistryError
 from distributary.errors import (
     BadSchema,
     ConfigError,
+    CredentialsRefused,
     DistributaryError,
     NotOffered,
+    RegistryFault,
     RegistryUnavailable,
     SchemaNotFound,
 )
@@ -68,6 +70,14 @@ class Connection:
     def delete(self, what: str, path: str) -> None:
         """Takes away what is at a path."""
         self.call(what, lambda client: client._rest_client.delete(path))
+
+    def answers(self) -> bool:
+        """Whether the registry answers a question about what it holds, whichever."""
+        try:
+            listed = self.get("a subject", "subjects", {"offset": 0, "limit": 1})
+        except DistributaryError:
+            return False
+        return isinstance(listed, list)
 
     def close(self) -> None:
         """Close the connections; nothing can be asked afterwards."""
@@ -125,12 +135,13 @@ def is_refused_method(error: Exception) -> bool:
 def translated(error: Exception, what: str, where: str, *, registering: bool) -> DistributaryError:
     """The error to raise instead: `what` was asked for, `where` is the registry's address.
 
-    Whatever is not plainly the registry's "no" is RegistryUnavailable, so that no record is blamed for it.
+    Whatever is not plainly the registry's "no" is RegistryUnavailable, so that no record is blamed for it; RegistryFault where somebody
+    did answer.
     """
     said = f"{what} at {where}: {_quoted(error)}"
     status = _status(error)
     if status in (401, 403):
-        return ConfigError(
+        return CredentialsRefused(
             f"the registry refuses these credentials, asked for {said}; "
             "check registry.user and registry.password, or registry.bearer_token, and what they may read"
         )
@@ -145,13 +156,27 @@ def translated(error: Exception, what: str, where: str, *, registering: bool) ->
         return SchemaNotFound(
             f"the registry does not know {said}; it was never registered there, or was deleted"
         )
-    return RegistryUnavailable(
+    kind = RegistryFault if _is_fault(error, status) else RegistryUnavailable
+    return kind(
         f"the registry gave no usable answer for {said}; check that it runs and that registry.url is right"
     )
 
 
 def _status(error: Exception) -> int | None:
     return int(error.http_status_code) if isinstance(error, SchemaRegistryError) else None
+
+
+# Too slow, too many questions: what is asked for has nothing to do with it.
+_OF_NO_QUESTION = (408, 425, 429)
+
+
+def _is_fault(error: Exception, status: int | None) -> bool:
+    """Whether a server answered, and not as a registry should."""
+    if status is not None:
+        return status >= 400 and status not in _OF_NO_QUESTION
+    return isinstance(error, TypeError | ValueError | LookupError | AttributeError) and not isinstance(
+        error, OSError
+    )
 
 
 def _says_not_found(error: Exception) -> bool:

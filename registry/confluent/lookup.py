@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from distributary.errors import BadSchema, SchemaNotFound
+from distributary.errors import BadSchema, RegistryFault, SchemaNotFound
 from distributary.registry.base import Answer, Schema, SchemaRef, SchemaRegistry
 from distributary.registry.confluent.options import RegistryAccess
 from distributary.registry.confluent.registry import ConfluentRegistry
@@ -23,6 +23,9 @@ def subject_schemas(registry: SchemaRegistry, subject: str) -> list[Schema]:
     latest = answers[ids[-1]]
     if not isinstance(latest, Schema):
         raise latest
+    for answer in answers.values():
+        if isinstance(answer, RegistryFault):
+            raise answer
     return [answer for schema_id in ids if isinstance(answer := answers[schema_id], Schema)]
 
 

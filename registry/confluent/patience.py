@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from time import monotonic
@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from tenacity import RetryCallState, Retrying, retry_if_result, wait_exponential_jitter
 
-from distributary.errors import BadSchema, RegistryUnavailable, SchemaNotFound
+from distributary.errors import BadSchema, RegistryFault, RegistryUnavailable, SchemaNotFound
 
 K = TypeVar("K", bound=Hashable)
 
@@ -23,32 +23,50 @@ _BACK_OFF = wait_exponential_jitter(multiplier=0.05, max=2.0, jitter=0.05)
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Two bounds in seconds: for a registry that does not answer, and for one that says it does not know.
+    """Bounds in seconds: for a registry that does not answer, for one that says it does not know, and for one that fails at one question.
 
     Just after its start a registry may deny what it knows, so a "no" has to last `unknown_seconds`.
     """
 
     retry_seconds: float
     unknown_seconds: float
+    fault_seconds: float = 0.0
 
-    def ask(self, keys: Iterable[K], question: Callable[[K], V]) -> dict[K, V | SchemaNotFound | BadSchema]:
+    def ask(
+        self,
+        keys: Iterable[K],
+        question: Callable[[K], V],
+        others: Callable[[], bool] = lambda: False,
+        brief: Collection[K] = (),
+    ) -> dict[K, V | SchemaNotFound | BadSchema | RegistryFault]:
         """What the question gives for each key, all keys within one wait; raises RegistryUnavailable.
 
-        A key's SchemaNotFound or BadSchema is its answer; any other error of the question is raised.
+        A key's SchemaNotFound or BadSchema is its answer, and so is a RegistryFault that lasts for `fault_seconds` while the registry
+        answers `others`; for keys in `brief` it is at once. Any other error of the question is raised.
         """
-        asking = _Asking(self, question, dict.fromkeys(keys))
+        asking = _Asking(self, _Questions(question, others, brief), dict.fromkeys(keys))
         Retrying(retry=retry_if_result(bool), wait=asking.pause)(asking.round)
         return asking.answers
+
+
+@dataclass(frozen=True, slots=True)
+class _Questions(Generic[K, V]):
+    """What is asked of each key, whether others are answered, and the keys that are not waited for."""
+
+    of: Callable[[K], V]
+    others: Callable[[], bool]
+    brief: Collection[K]
 
 
 @dataclass(slots=True)
 class _Asking(Generic[K, V]):
     patience: Patience
-    question: Callable[[K], V]
+    question: _Questions[K, V]
     pending: dict[K, None]
-    answers: dict[K, V | SchemaNotFound | BadSchema] = field(default_factory=dict)
+    answers: dict[K, V | SchemaNotFound | BadSchema | RegistryFault] = field(default_factory=dict)
     started: float = field(default_factory=monotonic)
     first_no: dict[K, float] = field(default_factory=dict)
+    first_fault: dict[K, float] = field(default_factory=dict)
     silence: RegistryUnavailable | None = None
 
     def round(self) -> int:
@@ -64,9 +82,14 @@ class _Asking(Generic[K, V]):
         return min(_BACK_OFF(state), max(0.0, min(self._end(key) for key in self.pending) - monotonic()))
 
     def _end(self, key: K) -> float:
+        silence = self.started + self.patience.retry_seconds
+        if self.silence is None and key in self.first_fault:
+            fault = self.first_fault[key] + self.patience.fault_seconds
+            # Behind the first bound the registry is asked another question, and then it is that one's affair.
+            return min(fault, silence) if monotonic() < silence else fault
         if self.silence is None and key in self.first_no:
             return self.first_no[key] + self.patience.unknown_seconds
-        return self.started + self.patience.retry_seconds
+        return silence
 
     def _outcomes(self) -> list[V | SchemaNotFound | BadSchema | RegistryUnavailable]:
         if len(self.pending) == 1:
@@ -79,8 +102,8 @@ class _Asking(Generic[K, V]):
         if self.silence is not None:
             return self.silence
         try:
-            return self.question(key)
-        except (SchemaNotFound, BadSchema) as answer:
+            return self.question.of(key)
+        except (SchemaNotFound, BadSchema, RegistryFault) as answer:
             return answer
         except RegistryUnavailable as error:
             self.silence = error
@@ -88,6 +111,9 @@ class _Asking(Generic[K, V]):
 
     def _settled(self, key: K, outcome: V | SchemaNotFound | BadSchema | RegistryUnavailable) -> bool:
         now = monotonic()
+        if isinstance(outcome, RegistryFault):
+            return self._failed(key, outcome, now)
+        self.first_fault.pop(key, None)
         if isinstance(outcome, RegistryUnavailable):
             if now >= self.started + self.patience.retry_seconds:
                 raise outcome
@@ -98,3 +124,16 @@ class _Asking(Generic[K, V]):
                 return False
         self.answers[key] = outcome
         return True
+
+    def _failed(self, key: K, fault: RegistryFault, now: float) -> bool:
+        """Whether the registry has failed at this key for long enough, and at no other question. Raises RegistryUnavailable."""
+        since = self.first_fault.setdefault(key, now)
+        lasted = key in self.question.brief or now >= since + self.patience.fault_seconds
+        if not lasted and now < self.started + self.patience.retry_seconds:
+            return False
+        # One that fails at everything is as good as away.
+        if not self.question.others():
+            raise fault
+        if lasted:
+            self.answers[key] = fault
+        return lasted

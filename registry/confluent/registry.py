@@ -10,7 +10,7 @@ from uuid import UUID
 from confluent_kafka.schema_registry import Schema as ClientSchema
 from confluent_kafka.schema_registry import SchemaReference
 
-from distributary.errors import BadSchema, SchemaNotFound
+from distributary.errors import BadSchema, RegistryFault, SchemaNotFound
 from distributary.registry.base import (
     REGISTERED,
     Answer,
@@ -25,6 +25,7 @@ from distributary.registry.bounded_cache import BoundedCache
 from distributary.registry.confluent.connection import Connection
 from distributary.registry.confluent.options import RegistryAccess
 from distributary.registry.confluent.patience import Patience
+from distributary.registry.protobuf.text import with_named_entries
 from distributary.registry.references import resolve
 from distributary.registry.subjects import beside
 
@@ -63,10 +64,14 @@ class ConfluentRegistry:
     def __init__(self, options: RegistryAccess) -> None:
         self.options = options
         self.connection = Connection(options)
-        self._patience = Patience(options.retry_seconds, options.unknown_id_wait_seconds)
+        self._patience = Patience(
+            options.retry_seconds, options.unknown_id_wait_seconds, options.failing_id_wait_seconds
+        )
         room = options.cached_schemas
         self._schemas: BoundedCache[_Asked, Schema | BadSchema] = BoundedCache(room)
         self._held: BoundedCache[tuple[str, int], _Held] = BoundedCache(room)
+        # What the registry failed at for long: it is waited for once.
+        self._failed: BoundedCache[_Asked, bool] = BoundedCache(room)
         self._unknown: BoundedCache[_Asked, str] = BoundedCache(room, options.unknown_id_cache_seconds)
         self._versions: BoundedCache[tuple[str, bool], tuple[SubjectVersion, ...] | str] = BoundedCache(
             room, options.latest_cache_seconds
@@ -81,7 +86,8 @@ class ConfluentRegistry:
         wanted = tuple(dict.fromkeys(refs))
         known = {ref: answer for ref in wanted if (answer := self._kept((ref, subject))) is not None}
         missing = [(ref, subject) for ref in wanted if ref not in known]
-        asked = self._patience.ask(missing, self._fetch)
+        failed = {key for key in missing if self._failed.get(key)}
+        asked = self._patience.ask(missing, self._fetch, self.connection.answers, failed)
         for key, answer in asked.items():
             self._keep(key, answer)
         return {ref: known[ref] if ref in known else asked[ref, subject] for ref in wanted}
@@ -140,6 +146,10 @@ class ConfluentRegistry:
         return self._schemas.get(key) if why_not is None else SchemaNotFound(why_not)
 
     def _keep(self, key: _Asked, answer: Answer) -> None:
+        if isinstance(answer, RegistryFault):
+            self._failed.put(key, True)
+            return
+        self._failed.drop(key)
         if isinstance(answer, SchemaNotFound):
             self._unknown.put(key, str(answer))
         elif isinstance(answer, BadSchema):
@@ -166,7 +176,11 @@ class ConfluentRegistry:
         except (BadSchema, SchemaNotFound) as error:
             raise type(error)(f"{what} cannot be used: {error}") from error
         guid = ref if isinstance(ref, Guid) else None
-        return Schema(held.id, held.type, held.text, held.references, imports, guid, held.rules)
+        text = held.text
+        if held.type == "PROTOBUF" and self.options.map_entries == "named":
+            text = with_named_entries(text, imports)
+            imports = {name: with_named_entries(of, imports) for name, of in imports.items()}
+        return Schema(held.id, held.type, text, held.references, imports, guid, held.rules)
 
     def _fetch_reference(self, reference: Reference) -> tuple[str, Sequence[Reference]]:
         held = self._version(reference.subject, reference.version)
@@ -238,8 +252,8 @@ def _impossible(ref: SchemaRef) -> str | None:
     return None
 
 
-def _or_raise(answer: V | SchemaNotFound | BadSchema) -> V:
-    if isinstance(answer, SchemaNotFound | BadSchema):
+def _or_raise(answer: V | SchemaNotFound | BadSchema | RegistryFault) -> V:
+    if isinstance(answer, SchemaNotFound | BadSchema | RegistryFault):
         # A fresh one: kept errors would gather the tracebacks of everybody who met them.
         raise type(answer)(str(answer))
     return answer

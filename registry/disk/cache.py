@@ -173,7 +173,8 @@ class DiskCache:
             return answer
         if kept is None or isinstance(answer, BadSchema):
             return answer
-        self._say_forgotten(ref)
+        if isinstance(answer, SchemaNotFound):
+            self._say_forgotten(ref)
         return kept
 
     def _check_same(self, ref: SchemaRef, kept: Schema, given: Schema) -> None:

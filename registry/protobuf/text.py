@@ -19,6 +19,7 @@ from google.protobuf.message import DecodeError
 from distributary.errors import BadSchema
 from distributary.registry.bounded_cache import BoundedCache
 from distributary.registry.protobuf import protoc
+from distributary.registry.protobuf.lost_options import with_aliases, with_map_entries
 from distributary.registry.references import MAX_IMPORTS
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -65,10 +66,33 @@ def _compile_texts(
     root: str, texts: Mapping[str, str], descriptors: Mapping[str, FileDescriptorProto]
 ) -> FileDescriptorSet:
     plain = {name: marked(text) for name, text in texts.items()}
-    files = protoc.compile_files(root, plain, descriptors)
+    files = _with_aliases(root, plain, descriptors)
     if plain != texts:
         restore(files)
     return files
+
+
+def _with_aliases(
+    root: str, texts: Mapping[str, str], descriptors: Mapping[str, FileDescriptorProto]
+) -> FileDescriptorSet:
+    """What protoc makes of the texts, where it refuses them with the aliases allowed that a registry's text has lost the word of."""
+    try:
+        return protoc.compile_files(root, texts, descriptors)
+    except BadSchema:
+        allowed = {name: with_aliases(text) for name, text in texts.items()}
+        if allowed == texts:
+            raise
+    return protoc.compile_files(root, allowed, descriptors)
+
+
+def with_named_entries(text: str, imports: Mapping[str, str]) -> str:
+    """The text with its maps where a registry has lost that they are maps: see `lost_options`. Other schemas stay as they are."""
+    if "Entry" not in text or _descriptor(text, "schema.proto") is not None:
+        return text
+    try:
+        return with_map_entries(text, FileDescriptorSet.FromString(compile_text(text, imports)))
+    except BadSchema:  # whoever decodes with it says so
+        return text
 
 
 def _around(

@@ -5,11 +5,13 @@ Each message says what happened, where, and what to do; none holds a payload or 
 DistributaryError
 ├── ConfigError               the settings cannot work; fix them before running           (exit code 2)
 ├── SetupError                something outside is missing: Java, a jar, a port, disk     (exit code 2)
+│   └── CredentialsRefused    a server does not accept who asks: a ConfigError, too           (exit code 2)
 ├── CheckFailed               a verification did not hold                                 (exit code 3)
 ├── SchemaError               a schema cannot be had or cannot be used
 │   ├── SchemaNotFound        the registry knows no such schema id, subject or version
 │   │   └── NotOffered        this registry has no such call at all
 │   ├── RegistryUnavailable   the registry does not answer: wait, never quarantine
+│   │   └── RegistryFault     it answers this one question with an error of its own
 │   ├── RegistryChanged       the registry gives another schema under an id than it did before
 │   ├── UnknownFieldException a record is newer than the schemas that a query began with: start it again
 │   └── BadSchema             the schema's text does not compile or cannot become a table
@@ -60,6 +62,10 @@ class SetupError(DistributaryError, RuntimeError):
     fatal = True
 
 
+class CredentialsRefused(ConfigError, SetupError):
+    """A server does not accept who asks: a wrong setting at a start, and what may pass by itself amid a run."""
+
+
 class CheckFailed(DistributaryError):
     """A verification did not hold; the differences are in the message."""
 
@@ -80,6 +86,10 @@ class NotOffered(SchemaNotFound):
 
 class RegistryUnavailable(SchemaError, ConnectionError):
     """The registry does not answer; a reason to wait, never a bad record."""
+
+
+class RegistryFault(RegistryUnavailable):
+    """The registry answers one question with an error of its own, such as HTTP 500; others it may answer all the same."""
 
 
 class RegistryChanged(SchemaError):

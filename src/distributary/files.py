@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import os
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from errno import ELOOP, ENOENT, ENOTDIR, ENOTSUP, EPERM
+from errno import EINVAL, ELOOP, ENOENT, ENOTDIR, ENOTSUP, EPERM
+from functools import cache
 from pathlib import Path
+from socket import gethostname
 
 from distributary.errors import SetupError
 
@@ -84,6 +88,84 @@ def sync_folder(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# From so many on, what is asked of a whole file system takes less than what is asked of each file: 0.02 against 0.2 s for 1,000.
+# Below, nobody waits for what others have written there.
+MANY = 250
+
+# What fsync(2) answers where there is nothing to sync with.
+_NO_SYNC = (EINVAL, ENOTSUP)
+
+# A journal writes what many threads ask for at once.
+_AT_ONCE = 16
+
+
+def sync_all(paths: Iterable[str], folders: Iterable[str] = ()) -> None:
+    """Make what is in files, and which names are in folders, survive a loss of power.
+
+    Raises FileNotFoundError for one that is not there, another OSError where a disk did not take what was written.
+    """
+    wanted, names = list(dict.fromkeys(paths)), list(dict.fromkeys(folders))
+    if len(wanted) + len(names) >= MANY and hasattr(_LIBC, "syncfs"):
+        sync_file_systems([*wanted, *names])
+        return
+    # Names last: one that is there without what it names is of no use.
+    _sync_each(wanted)
+    _sync_each(names)
+
+
+def _sync_each(paths: Sequence[str]) -> None:
+    if len(paths) < _AT_ONCE // 4:
+        for path in paths:
+            _sync(path)
+        return
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        list(pool.map(_sync, paths))
+
+
+@cache
+def machine() -> str:
+    """What tells this machine, as long as it runs, from others: what one process wrote, another one here can sync."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return gethostname()
+
+
+def sync_file_systems(paths: Iterable[str]) -> None:
+    """Make everything survive a loss of power that anybody wrote to the file systems of these files and folders."""
+    # Tables may be on several, by links.
+    for path in {os.stat(path).st_dev: path for path in paths}.values():
+        _sync_file_system(path)
+
+
+def _sync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some file systems have no such call for folders: what they promise is theirs to say.
+        if error.errno not in _NO_SYNC:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def _sync_file_system(path: str) -> None:
+    if not hasattr(_LIBC, "syncfs"):
+        os.sync()
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if _LIBC.syncfs(descriptor):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), path)
     finally:
         os.close(descriptor)
 

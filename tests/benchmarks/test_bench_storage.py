@@ -53,7 +53,7 @@ def test_requests_are_those_of_tables_their_checkpoints_and_what_is_beside() -> 
 def test_figures_are_by_medians() -> None:
     few = Latency(10, (0.2, 0.3, 9.0), (0.5, 0.7, 0.8), Requests(22, 20, 0, 0, 88, 0))
     many = Latency(1_000, (2.0,), (5.0,), Requests(2_004, 2_000, 80, 480, 3_848, 4))
-    found = ratios_of({"posix": [7.0, 8.0, 9.0], "s3": [10.0, 10.0, 30.0]}, few, many)
+    found = ratios_of({"posix": [7.0, 8.0, 9.0], "s3": [10.0, 10.0, 30.0]}, few, many, 900.0, [9.0, 11.0])
     assert found == {
         "s3_posix": pytest.approx(0.8),
         "latency_10_tables_seconds": pytest.approx(0.4),
@@ -61,6 +61,8 @@ def test_figures_are_by_medians() -> None:
         "requests_a_table": pytest.approx(2.0),
         "requests_a_batch": pytest.approx(2.0),
         "checkpoint_requests_a_table": pytest.approx(320 / 2_004, abs=1e-3),
+        "worker_peak_mib": 900.0,
+        "recovery_seconds": 11.0,
     }
     assert list(found) == [bound.figure for bound in BOUNDS]
 

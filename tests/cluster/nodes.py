@@ -19,7 +19,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.conftest import SHORT_LIVED
+from tests.jvms import SHORT_LIVED
 from tests.standalone import SPARK_HOME, Standalone, standalone
 
 from distributary.ingest.spark.artifacts import cache_folder

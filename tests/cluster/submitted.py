@@ -19,13 +19,13 @@ import psutil
 from pyspark.sql import SparkSession
 from tenacity import Retrying, stop_after_delay, wait_fixed
 from tests.cluster.nodes import ROOT, Cluster
-from tests.conftest import INTERPRETED, SHORT_LIVED
+from tests.conftest import INTERPRETED
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.storage.stores import Store
+from tests.jvms import SHORT_LIVED
 from tests.standalone import SHORT_LIVED_BY
 
 from distributary.ingest.failpoints import VARIABLE
-from distributary.ingest.spark.daemon import preloading
 from distributary.packing.archive import ARCHIVE, PROGRAM
 from distributary.producer_sim.stack.local import LocalStack
 from distributary.producer_sim.stack.ports import free_port
@@ -99,7 +99,6 @@ class ClusterKit(PipelineKit):
             "spark.eventLog.enabled": "true",
             "spark.eventLog.compress": "false",
             "spark.eventLog.dir": self.events.as_uri(),
-            **preloading(),
             **INTERPRETED,
         }
 

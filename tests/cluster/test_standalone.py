@@ -6,8 +6,10 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 from tests.cluster.nodes import FOLDER, NAMES, ROOT, SPARK, Cluster, elsewhere
 from tests.cluster.submitted import PATIENCE_SECONDS, SECRETS, ClusterKit, has_stopped, kill_group
@@ -107,7 +109,9 @@ def where_told(kit: ClusterKit) -> list[str]:
     shown["the cluster's log"] = kit.cluster.spark.log.read_text("utf-8")
     shown["the driver's log"] = kit.said
     for process in kit.cluster.processes("two"):
-        shown[f"process {process.pid}"] = f"{process.cmdline()} {process.environ()}"
+        # One that has just ended shows nobody anything any more.
+        with suppress(psutil.NoSuchProcess):
+            shown[f"process {process.pid}"] = f"{process.cmdline()} {process.environ()}"
     for name in NAMES:
         logs = [file for file in kit.cluster.kept_by(name).rglob("std*") if file.is_file()]
         assert logs

@@ -96,7 +96,7 @@ def batch(records: Sequence[Sent]) -> pa.RecordBatch:
 def pins(root: Path, **changes: Any) -> Pins:
     """Pins with versions 1 to 3 known, any number of new tables wanted, and these changes."""
     base = Pins(
-        batch=BatchId(files_at(root / "lake"), files_at(root / "aside"), GENERATION, 7, 7, "games"),
+        batch=BatchId(files_at(root / "lake"), files_at(root / "aside"), GENERATION, 7, 7, "games", ""),
         rules=WorkerRules(
             decoding=Decoding("protobuf"),
             topics=(TOPIC,),
@@ -108,6 +108,7 @@ def pins(root: Path, **changes: Any) -> Pins:
         schemas=PinnedSchemas(PINNED, {}),
         tables=PinnedTables({}, {}, {}, grow=True, widen=False, admitted=NONE, denied=NONE, new_tables=1000),
         keys=None,
+        placed={},
         turn=FIRST_TURN,
     )
     made, left = changed(base, changes)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
@@ -22,7 +22,7 @@ from distributary.ingest.batch.passes import Workers
 from distributary.ingest.batch.rewrite import Rewriter
 from distributary.ingest.batch.runner import BatchRunner, Done
 from distributary.ingest.checkpoint.spark_files import SparkFiles
-from distributary.ingest.kafka.offsets import Positions
+from distributary.ingest.kafka.offsets import Offsets, Positions
 from distributary.ingest.pins import Pins
 from distributary.ingest.pipeline import run_rules
 from distributary.ingest.tables.log_commit import NativeCommits
@@ -30,6 +30,7 @@ from distributary.ingest.worker.demux import Demultiplexer
 from distributary.ingest.worker.report import TaskReport
 from distributary.producer_sim.formats.corruption import framed
 
+T = TypeVar("T")
 GOLF, QUEST = folder("golf"), folder("quest")
 
 
@@ -64,6 +65,8 @@ def frame(sent: Sequence[Sent]) -> DataFrame:
 class Query:
     """One query on the checkpoint under `root`, and what it said of its batches."""
 
+    workers_of: type[InProcess] = InProcess
+
     def __init__(
         self, root: Path, place: str = "checkpoint", ends: Positions | None = None, **groups: Any
     ) -> None:
@@ -72,7 +75,7 @@ class Query:
         chosen, native, tables = settings(root, **groups), NativeCommits(), table_book(root)
         (root / "lake").mkdir(exist_ok=True)
         born = generation(root, place)
-        self.workers = InProcess(1, {}, 100)
+        self.workers = self.workers_of(1, {}, 100)
         self.done: list[Done] = []
         self.log = begun(self.here, ends)
         self.spark = SparkFiles(root / f"spark-{place}-{self.log.start.number}")
@@ -93,7 +96,7 @@ class Query:
             finisher=Finisher(chosen.sink.columns, self.here, tables, native, born.lineage),
             rewriter=Rewriter(self.here.log, self.log, tables, self.workers),
             spark=self.spark,
-            read=lambda offsets: frame(self.sent),
+            reading=self,
             on_start=lambda _: None,
             on_done=self.done.append,
         )
@@ -112,6 +115,14 @@ class Query:
             path.write_text("\n".join(lines))
         self.planned += 1
         self.runner(frame(sent), self.planned - 1)
+
+    def range(self, offsets: Offsets) -> DataFrame:
+        """The records that are read again."""
+        return frame(self.sent)
+
+    def through(self, records: DataFrame, offsets: Offsets, use: Callable[[DataFrame], T]) -> T:
+        """These records can be read."""
+        return use(records)
 
     def rows(self, table: str) -> int:
         """How many rows a table has."""

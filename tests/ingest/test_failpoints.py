@@ -3,11 +3,22 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from pyspark import TaskContext
 
 from distributary.ingest import failpoints
-from distributary.ingest.failpoints import AFTER_MANIFEST, BEFORE_MANIFEST, VARIABLE, Failpoint, reach
+from distributary.ingest.failpoints import (
+    AFTER_MANIFEST,
+    AMID_FILE,
+    BEFORE_MANIFEST,
+    POINTS,
+    VARIABLE,
+    Failpoint,
+    reach,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -36,6 +47,22 @@ def test_a_point_can_be_that_of_one_batch(monkeypatch: pytest.MonkeyPatch) -> No
         reach(AFTER_MANIFEST, 3)
     with pytest.raises(Failpoint):
         reach(BEFORE_MANIFEST, 4)
+
+
+def test_a_task_that_is_repeated_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "amid_file=fail")
+    for attempt in (1, 2):
+        again = SimpleNamespace(attemptNumber=lambda attempt=attempt: attempt)
+        monkeypatch.setattr(TaskContext, "get", lambda again=again: again)
+        reach(AMID_FILE, 0)
+    monkeypatch.setattr(TaskContext, "get", lambda: SimpleNamespace(attemptNumber=lambda: 0))
+    with pytest.raises(Failpoint):
+        reach(AMID_FILE, 0)
+
+
+def test_every_point_is_told_on_the_page_that_names_them() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/how-to/recover.md").read_text(encoding="utf-8")
+    assert [point for point in POINTS if f"`{point}`" not in page] == []
 
 
 def test_kill_ends_the_process_at_once() -> None:

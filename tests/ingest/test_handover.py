@@ -26,7 +26,9 @@ from distributary.errors import (
 )
 from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.batch.waiting_records import place_aside
+from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation, Start, StartMode, World, born
+from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.commit_log.entries import Owner, Process, Standing
 from distributary.ingest.commit_log.owners import Owners, Records
 from distributary.ingest.commit_log.writing import begin as begin_log
@@ -34,7 +36,10 @@ from distributary.ingest.handover import Heritage
 from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.pipeline import going_on
 from distributary.ingest.resolve import resolve
+from distributary.ingest.settings.groups import Columns
+from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
+from distributary.ingest.tables.known import TableBook
 from distributary.ingest.tables.log_commit import NativeCommits
 
 NO_SPARK = cast("SparkSession", None)
@@ -124,6 +129,18 @@ def test_a_run_whose_tables_were_taken_loses_its_next_batch_and_what_it_decided_
     assert second.rows(GOLF) == reached + 1
     with pytest.raises(TablesOfAnotherRun, match="were handed over to pipeline 'games'"):
         Query(tmp_path)
+
+
+@pytest.mark.parametrize("tables", [(BATCHES_TABLE,), (GOLF, BATCHES_TABLE)])
+def test_tables_from_which_a_loss_of_power_took_the_newest_batch_are_taken_over_whole(
+    tmp_path: Path, tables: tuple[str, ...]
+) -> None:
+    first = batches(tmp_path, 2)
+    for table in tables:
+        newest = max((tmp_path / "lake" / table / "_delta_log").glob("*.json"))
+        newest.write_bytes(newest.read_bytes()[:-20])
+    assert taken_over(tmp_path, "second", "from_tables")[1] == {TOPIC: {0: 2}}
+    assert (first.rows(GOLF), first.rows(BATCHES_TABLE)) == (2, 2)
 
 
 def test_records_that_waited_when_the_earlier_run_was_killed_are_deleted_with_its_log_taken(
@@ -317,7 +334,7 @@ def test_a_topic_that_was_left_for_a_while_is_gone_on_with(tmp_path: Path, anew:
         first.batch(0, one(0))
     new, ends = taken_over(tmp_path, "second", "from_tables")
     assert (ends, new.start.left) == ({TOPIC: {0: 1}, "more": {0: 7}}, {"more": "more"})
-    begins = going_on(ends or {}, {TOPIC: {0: 0}})
+    begins = going_on(ends or {}, {TOPIC: {0: 0}}, {})
     assert begins == Standing(ends={TOPIC: {0: 1}}, left={"more": {0: 7}})
     begin_log(checkpoint(tmp_path, "second").log, Process("here", 1, "0"), lambda: begins)
     second = Query(tmp_path, "second", decode=INLINE)
@@ -368,7 +385,23 @@ def test_behind_a_log_that_was_to_begin_again_and_never_began_nothing_is_gone_on
 def test_of_records_that_are_gone_before_they_were_read_a_new_log_reads_the_rest_and_says_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    begins = going_on({TOPIC: {0: 5, 1: 5}}, {TOPIC: {0: 5, 1: 8, 2: 3}})
+    begins = going_on({TOPIC: {0: 5, 1: 5}}, {TOPIC: {0: 5, 1: 8, 2: 3}}, {})
     assert begins == Standing(ends={TOPIC: {0: 5, 1: 8, 2: 3}})
     (warning,) = [record.getMessage() for record in caplog.records]
     assert warning.startswith(f"Kafka has no more of {TOPIC}/1 from offset 5 to before 8")
+
+
+def test_records_that_a_run_set_aside_in_a_store_go_with_its_tables_once_it_is_said_to_be_dead(
+    in_s3: Files,
+) -> None:
+    """They hold payloads, and nobody else looks there again."""
+    root = in_s3.below("lake")
+    for name in ("dead", "alive"):
+        root.put(f"_aside/{name}/5-a/records.parquet", b"payload")
+    native = NativeCommits()
+    tables = TableBook(root, Columns(), None, 4, native)
+    new = Generation("new", "", "games", WORLD, Start("from_tables", {}, dead=("dead",)))
+    owners = Owners(Records(root), Owner("games", "there", "new"), dead=new.start.dead)
+    Heritage(tables, native, NO_SPARK, lambda log: Checkpoint(in_s3)).complete(new, owners)
+    assert [info.path for info in root.list("_aside/dead/5-a")] == []
+    assert [info.path for info in root.list("_aside/alive/5-a")] == ["_aside/alive/5-a/records.parquet"]

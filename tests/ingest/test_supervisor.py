@@ -36,6 +36,7 @@ FATAL = {
     "CodecError",
     "CommitImpossible",
     "ConfigError",
+    "CredentialsRefused",
     "DecoderUnavailable",
     "EvolutionStopped",
     "Fenced",

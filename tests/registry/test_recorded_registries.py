@@ -9,9 +9,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from tests.registry.conftest import AnswerServer, Reply
 
+from distributary.codecs.base import load_codec
 from distributary.errors import NotOffered, SchemaNotFound
 from distributary.registry.base import Guid, Reference
 from distributary.registry.confluent.catalogue import Catalogue, Latest
@@ -127,3 +129,24 @@ def test_a_call_that_is_not_offered_says_so(server: AnswerServer, catalogue: Cat
             server.on(each, server.raw(b"", status))
         with pytest.raises(NotOffered, match="does not offer a compatibility check"):
             catalogue.check("s", "{}", "AVRO")
+
+
+# As Karapace answers for what confluent-kafka's serializer has registered as a descriptor in base64.
+LOST = json.loads((Path(__file__).parent / "dialects" / "karapace.json").read_text(encoding="utf-8"))[
+    "answers"
+]["/schemas/ids/21"]["json"]
+
+
+@pytest.mark.parametrize("entries", ["marked", "named"])
+def test_what_a_registry_lost_of_a_descriptor_is_put_back_as_far_as_it_can_be_told(
+    server: AnswerServer, connect: Connect, entries: str
+) -> None:
+    server.on("/schemas/ids/21", Reply(200, json.dumps(LOST).encode()))
+    schema = connect(server.url, map_entries=entries).by_ref(21)
+    reader = load_codec("protobuf").reader(schema, (0,))
+    tags = reader.schema.field("tags").type
+    assert pa.types.is_map(tags) == (entries == "named")
+    # kind 1, which two names have; tags {"a": 5}
+    decoded = reader.decode(pa.array([b"\x08\x01\x12\x05\x0a\x01a\x10\x05"], pa.binary()))
+    told = [("a", 5)] if entries == "named" else [{"key": "a", "value": 5}]
+    assert decoded.rows.to_pylist() == [{"kind": "OPENED", "tags": told}]

@@ -35,12 +35,14 @@ def run(
     ] = False,
 ) -> None:
     """Run a pipeline until it is done, stopped (Ctrl-C ends it in good order) or cannot go on."""
-    from distributary.ingest.run import run as run_pipeline
+    from distributary.ingest.run import lease_of, run_in
     from distributary.ingest.settings.model import load
 
     settings = load(file).once() if available_now else load(file)
+    # It may have to be watched for longer than a session takes to be made.
+    keeper = lease_of(settings)
     with watching(silent=as_json) as progress, session(settings) as spark, interrupts() as interrupted:
-        outcome = run_pipeline(settings, progress, interrupted.stop, spark)
+        outcome = run_in(spark, keeper, settings, progress, interrupted.stop)
     if as_json:
         typer.echo(json.dumps(_as_dict(outcome)))
     interrupted.end()
@@ -78,4 +80,5 @@ def _made(settings: Settings) -> tuple[SparkSession, Interrupts]:
 
 def _as_dict(outcome: Outcome) -> dict[str, object]:
     restarts = [{**asdict(restart), "gap_seconds": restart.gap_seconds} for restart in outcome.restarts]
-    return {**outcome.summary.as_dict(), "restarts": restarts}
+    others = {"parked": dict(outcome.parked), "remade": list(outcome.remade)}
+    return {**outcome.summary.as_dict(), "restarts": restarts, **others}

@@ -1,4 +1,4 @@
-"""`distributary verify`: whether a pipeline's tables hold what was sent, once and with its values."""
+"""`distributary verify`: whether a pipeline's tables hold what its topics do, or what was sent, once and with its values."""
 
 from __future__ import annotations
 
@@ -25,13 +25,18 @@ def verify(
     file: Annotated[Path, typer.Argument(help="The pipeline's settings (YAML).")],
     truth: Annotated[
         Path | None,
-        typer.Option(help="The truth that simulate wrote; without it only the pipeline's own sums."),
+        typer.Option(
+            help="The truth that simulate wrote; without it ledger, log and topics are what tables are held against."
+        ),
     ] = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Do not ask Kafka what the topics hold.")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the verdict as JSON, and no progress.")
     ] = False,
 ) -> None:
-    """Compare tables, quarantine and ledger with what was sent; exit code 3 if they do not agree."""
+    """Compare tables, quarantine and ledger with the log and the topics, or with what was sent; exit code 3 if they do not agree."""
     from distributary.ingest.settings.model import load
     from distributary.producer_sim.truth import sent as truth_file
     from distributary.producer_sim.verify.comparison import verify as compare
@@ -41,7 +46,7 @@ def verify(
     # A session that is made while signals are noted ends in good order, too.
     asks_spark = told is not None and settings.route.by == "expression"
     with session(settings) if asks_spark else nullcontext(), bars(silent=as_json) as make_bar:
-        verdict = compare(settings, told, _mover(make_bar))
+        verdict = compare(settings, told, _mover(make_bar), offline=offline)
     if as_json:
         typer.echo(json.dumps({"holds": verdict.holds, **asdict(verdict)}, indent=2))
         raise typer.Exit(0 if verdict.holds else CheckFailed.exit_code)
@@ -68,4 +73,5 @@ def _sentence(verdict: Verdict) -> str:
     return (
         f"holds: {verdict.rows_in_tables:,} rows in {len(verdict.tables)} tables, {verdict.rows_quarantined:,} in"
         f" quarantine, {verdict.rows_dropped:,} dropped{against}; the sums of {verdict.batches} batches agree"
+        f"{f', {verdict.unread:,} offsets are to be read yet' if verdict.unread else ''}"
     )

@@ -126,7 +126,7 @@ def test_entities_without_room_for_a_table_get_no_schema(tmp_path: Path) -> None
     )
 
 
-@pytest.mark.parametrize("evolution", ["restart", "inline", "fail"])
+@pytest.mark.parametrize("evolution", ["restart", "auto", "inline", "fail"])
 def test_growth_of_one_entity_is_its_own(tmp_path: Path, evolution: str) -> None:
     driver = Driver(tmp_path, decode={"evolution": evolution})
     driver.answer(unmet={"chess": {struct(score="string")}}, newcomers=Counter(chess=1))
@@ -134,7 +134,7 @@ def test_growth_of_one_entity_is_its_own(tmp_path: Path, evolution: str) -> None
     driver.answer(proposals={(2, ()): {struct(score="string", elo="long")}})
     assert driver.columns[3, "chess"] == ["score", "elo"]
     grows = {"proposals": {(1, ()): {struct(score="long", elo="long")}}}
-    if evolution == "inline":
+    if evolution in ("auto", "inline"):
         driver.answer(**grows)
     elif evolution == "restart":
         with pytest.raises(RestartToEvolve, match="schema 4 of go brings elo"):

@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
+from pyspark.sql import DataFrame
 from tests.ingest.batches import generation
 from tests.ingest.kafka_records import Sent, numbered
-from tests.ingest.queries import EVENTS, GOLF, QUEST, Query, batches, files, one, value
+from tests.ingest.pipelines import make_table
+from tests.ingest.queries import EVENTS, GOLF, QUEST, InProcess, Query, batches, files, one, value
 
 from distributary.errors import CheckpointMismatch, Fenced, PipelineError, PolicyStopped, TableAhead
 from distributary.ingest import failpoints
@@ -24,9 +27,11 @@ from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE,
 from distributary.ingest.commit_log.reading import entry_path
 from distributary.ingest.commit_log.writing import Writer
 from distributary.ingest.parquet.data_file import file_name
+from distributary.ingest.pins import Pins
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables import transaction
 from distributary.ingest.tables.handle import opened
+from distributary.ingest.worker.report import TaskReport
 
 
 def test_what_is_unknown_is_asked_for_and_taken_up_by_a_second_pass(tmp_path: Path) -> None:
@@ -348,3 +353,27 @@ def test_a_record_type_that_brings_columns_to_a_table_ends_the_query(tmp_path: P
     evolved.batch(1, later)
     assert "season" in DeltaTable(tmp_path / "lake" / GOLF).to_pyarrow_table().column_names
     assert [change.folder for change in evolved.done[0].changes] == [GOLF]
+
+
+class Retried(InProcess):
+    """Workers whose first pass did a task twice, and left a file of which no report tells."""
+
+    def run(self, todo: DataFrame, pins: Pins) -> TaskReport:
+        report = super().run(todo, pins)
+        if len(self.passes) == 1:
+            report.retried = True
+            pins.batch.root.put(f"{GOLF}/{file_name(pins.batch.generation, pins.batch.made_for)}", b"lost")
+        return report
+
+
+def test_a_pass_that_is_begun_again_does_not_forget_that_a_task_was_done_twice(tmp_path: Path) -> None:
+    class Unlucky(Query):
+        workers_of = Retried
+
+    query = Unlucky(tmp_path)
+    # A column that somebody else named otherwise: what was written in the first pass does not go with it.
+    make_table(tmp_path, GOLF, pa.schema([("score", pa.string())]))
+    query.batch(0, numbered([value(1, game_name="golf", score=1)]))
+    assert sum(one.turn.count_input for one in query.workers.passes) > 1, "begun again from the beginning"
+    (done,) = query.done
+    assert files(tmp_path) == done.manifest.file_names()

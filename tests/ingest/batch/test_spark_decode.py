@@ -21,7 +21,7 @@ from tests.ingest.kafka_records import TOPIC, Sent, aside_rows, batch, numbered,
 
 from distributary.codecs.base import load_codec
 from distributary.codecs.types.spark_struct import struct_json
-from distributary.errors import ConfigError, DecoderUnavailable
+from distributary.errors import DecoderUnavailable
 from distributary.ingest.batch.passes import Workers
 from distributary.ingest.batch.spark_decode import check_decoders, spark_decoded
 from distributary.ingest.pins import PinnedRecord, Pins
@@ -255,13 +255,16 @@ def test_spark_evaluates_what_workers_cannot(spark: SparkSession, tmp_path: Path
     assert report.counts.quarantined["no_entity"] == 5
 
 
-def test_an_expression_that_a_record_type_does_not_go_with_is_refused_by_name(
-    spark: SparkSession, tmp_path: Path
+# One that does not go with a type of theirs, and one that fails on single values.
+@pytest.mark.parametrize(("expression", "landed"), [("size(game)", {}), ("cast(game as int)", {"t_5": 1})])
+def test_records_that_an_expression_does_not_go_with_have_no_entity(
+    spark: SparkSession, tmp_path: Path, expression: str, landed: dict[str, int]
 ) -> None:
-    route = Route(by="expression", expression="size(ply)", table="t_{entity}")
+    route = Route(by="expression", expression=expression, table="t_{entity}")
     by = pins(tmp_path, engine="spark", codec="avro", records=tuple(AVRO), route=route)
-    with pytest.raises(ConfigError, match=r"records of games\.Move"):
-        Workers(1, {}, 20_000).run(frame(spark, numbered(AVRO_VALUES)), by)
+    values = [*AVRO_VALUES[:2], avro(SEEN, 2, game="5")]
+    report = Workers(1, {}, 20_000).run(frame(spark, numbered(values)), by)
+    assert (report.counts.rows, report.counts.quarantined) == (landed, {"no_entity": 3 - len(landed)})
 
 
 def test_what_spark_cannot_decode_here_is_refused_by_name(spark: SparkSession) -> None:

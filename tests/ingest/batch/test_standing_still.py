@@ -21,7 +21,7 @@ from distributary.ingest.storage.posix import PosixFiles
 CALLS = ("put_new", "put", "delete", "names", "info", "read", "folders", "writer")
 
 # A start that finishes a batch, and two batches, of which the first brings a column.
-MOST_CALLS, EVERY = 300, 4
+MOST_CALLS, EVERY = 420, 5
 
 
 class Stop:

@@ -82,3 +82,10 @@ def test_files_that_were_never_finished_go_when_they_are_old(tmp_path: Path) -> 
             os.utime(draft, (time.time() - age,) * 2)
     assert sweep_drafts(tmp_path) == 2
     assert [path.name for path in tmp_path.rglob(".*.tmp")] == [f".{'b' * 32}.tmp"] * 2
+
+
+def test_where_it_is_known_which_tables_may_have_any_no_other_folder_is_looked_at(tmp_path: Path) -> None:
+    orphans = [left(tmp_path / table, GENERATION, 3) for table in ("t", "u")]
+    found = sweep(tmp_path, GENERATION, [range(3, 4)], (), within={"t", "gone"})
+    assert found == below(tmp_path, orphans[0])
+    assert orphans[1].exists()

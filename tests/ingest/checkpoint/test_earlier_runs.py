@@ -208,6 +208,8 @@ def test_what_sparks_writer_says_is_read_too(tmp_path: Path) -> None:
 
 
 def test_a_table_that_delta_rs_cannot_open_is_read_from_its_log(filled: Path) -> None:
+    # Without it all of its commits tell something.
+    shutil.rmtree(filled / BATCHES_TABLE)
     log = filled / "a" / "_delta_log" / f"{3:020d}.json"
     log.write_text(json.dumps({"protocol": {"minReaderVersion": 99, "minWriterVersion": 99}}))
     assert [commit.batch_id for commit in earlier_commits(str(filled)) if commit.table == "a"] == [1, 0]
@@ -233,3 +235,19 @@ def test_folders_above_and_beside_tables_may_be_called_as_they_like(tmp_path: Pa
         (root / beside).mkdir()
     started = after_lineage(root, earlier_commits(root), "l")
     assert started == Start("from_tables", {TOPIC: {0: 5}}, {"a": {TOPIC: {0: 7}}}, "l")
+
+
+def test_of_batches_that_the_ledger_has_no_more_is_kept_than_tells_where_to_go_on(tmp_path: Path) -> None:
+    """A thousand commits of a thousand tables would not fit into memory."""
+    tables = Tables(tmp_path)
+    for generation in ("g1", "g2"):
+        for batch in range(4):
+            offsets: Offsets = {TOPIC: {0: (batch, batch + 1)}}
+            tables.commit("a", generation, batch, offsets)
+            tables.complete(generation, batch, offsets)
+    tables.commit("a", "g2", 4, {TOPIC: {0: (4, 5)}})
+    found = earlier_commits(tmp_path)
+    kept = [(one.generation, one.batch_id) for one in found if one.table == "a"]
+    assert kept == [("g2", 4), ("g1", 3)]
+    start = after_lineage(tmp_path, found, "l")
+    assert (start.offsets, start.already) == ({TOPIC: {0: 4}}, {"a": {TOPIC: {0: 5}}})

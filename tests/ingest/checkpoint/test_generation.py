@@ -13,6 +13,7 @@ from tests.ingest.pipelines import settings
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.checkpoint.folder import GENERATION, Checkpoint
 from distributary.ingest.checkpoint.generation import (
+    FORMAT,
     Generation,
     Start,
     World,
@@ -54,6 +55,13 @@ def test_what_was_born_is_read_back(checkpoint: Checkpoint) -> None:
     assert read_generation(checkpoint) == made
     assert made.start == start
     assert made.app_id("silver_a") == f"{made.id}/silver_a"
+
+
+def test_what_earlier_programs_would_place_twice_they_refuse_to_read(checkpoint: Checkpoint) -> None:
+    start = Start("from_tables", {"events": {0: 5}}, placed={"events": {0: [(5, 7), (9, 10)]}})
+    made = born(checkpoint, "games", WORLD, start)
+    assert read_generation(checkpoint) == made
+    assert made.format == FORMAT > born(Checkpoint(checkpoint.files.below("other")), "games", WORLD).format
 
 
 def test_whose_tables_it_takes_is_kept_and_earlier_versions_say_nothing_of_it(checkpoint: Checkpoint) -> None:

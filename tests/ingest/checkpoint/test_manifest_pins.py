@@ -73,7 +73,7 @@ def through_text(manifest: Manifest) -> Manifest:
 def test_a_batch_is_written_again_just_the_same_from_its_manifest(
     values: list[bytes | None], named: bool, rejected: set[int], already: int, grow: bool
 ) -> None:
-    """Even by a worker that by then knows more schemas and more tables."""
+    """Even by a worker that by then knows more schemas and more tables, and by settings that say something else."""
     with TemporaryDirectory() as name:
         root, records = Path(name), numbered(values)
         changes: dict[str, Any] = {
@@ -87,7 +87,8 @@ def test_a_batch_is_written_again_just_the_same_from_its_manifest(
         }
         first = settled(root, records, **changes)
         manifest = through_text(decided(root, first, {TOPIC: {0: (0, len(records))}}))
-        later = pins(root, policies=first.pins.rules.policies, id=99, generation=generation(root).id)
+        other = Policies(no_entity="drop", new_field="ignore", wider_type="quarantine")
+        later = pins(root, policies=other, id=99, generation=generation(root).id)
         again = decisions.from_manifest(manifest, later)
         report = demuxed(again, records)
         assert contents(again, report) == contents(first.pins, first.report)
@@ -174,6 +175,7 @@ def test_nothing_of_a_batch_is_as_the_pins_of_today_have_it(tmp_path: Path) -> N
     assert own - OPEN.keys() == {
         "records",
         "root",
+        "machine",
         "aside",
         "made_for",
         "pipeline",
@@ -203,7 +205,7 @@ def test_nothing_of_a_batch_is_as_the_pins_of_today_have_it(tmp_path: Path) -> N
         count_input=True,
     )
     assert again.batch == BatchId(
-        files_at(tmp_path / "lake"), files_at(tmp_path / "aside"), "g", 4, 7, "games"
+        files_at(tmp_path / "lake"), files_at(tmp_path / "aside"), "g", 4, 7, "games", ""
     )
 
 

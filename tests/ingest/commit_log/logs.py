@@ -46,16 +46,17 @@ def entries(files: Files) -> list[Entry]:
     assert len(there) == len(found)
     for one, next_one in pairwise(there):
         assert next_one.number == one.number + 1
-        assert (one.after.last, one.after.rewritten, one.after.ends) == (
+        assert (one.after.last, one.after.rewritten, one.after.ends, one.after.parked) == (
             next_one.so_far.last,
             next_one.so_far.rewritten,
             next_one.so_far.ends,
+            next_one.so_far.parked,
         )
     return there
 
 
 def kinds(files: Files) -> str:
-    """The entries that are not closed, a letter each: S, B, R, H."""
+    """The entries that are not closed, a letter each: S, B, R, P, H."""
     return "".join(type(entry).__name__[0] for entry in entries(files))
 
 

@@ -41,6 +41,10 @@ class MemoryFiles:
         except KeyError:
             raise FileNotFoundError(path) from None
 
+    def ends(self, path: str, count: int) -> tuple[bytes, bytes]:
+        content = self.read(path)
+        return content[:count], content[-count:]
+
     def put(self, path: str, data: Buffer, *, named_later: bool = False) -> None:
         self.asked["put"] += 1
         self._set(path, bytes(data))
@@ -92,6 +96,12 @@ class MemoryFiles:
 
     def writer(self, path: str, *, named_later: bool = False) -> Upload:
         raise NotImplementedError
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """Nothing: it is memory."""
+
+    def sync_folders(self, folders: Iterable[str]) -> None:
+        """Nothing: it is memory."""
 
     def sweep(self, folder: str = "", older_than_seconds: float = 0.0) -> int:
         return 0

@@ -191,6 +191,9 @@ class Stepped:
     def read(self, path: str) -> bytes:
         return self._stepped(lambda: self._files.read(path))
 
+    def ends(self, path: str, count: int) -> tuple[bytes, bytes]:
+        return self._stepped(lambda: self._files.ends(path, count))
+
     def put(self, path: str, data: Buffer, *, named_later: bool = False) -> None:
         self._stepped(lambda: self._files.put(path, data))
 
@@ -237,6 +240,12 @@ class Stepped:
 
     def writer(self, path: str, *, named_later: bool = False) -> Upload:
         return self._files.writer(path)
+
+    def sync(self, paths: Iterable[str]) -> None:
+        self._files.sync(paths)
+
+    def sync_folders(self, folders: Iterable[str]) -> None:
+        self._files.sync_folders(folders)
 
     def sweep(self, folder: str = "", older_than_seconds: float = 0.0) -> int:
         return 0

@@ -17,6 +17,7 @@ from distributary.ingest.commit_log.entries import (
     Entry,
     HandedOver,
     Owner,
+    Parked,
     Process,
     Rewritten,
     Standing,
@@ -32,14 +33,24 @@ POSITIONS = st.dictionaries(TOPICS, st.dictionaries(st.integers(0, 999), OFFSETS
 RANGES = st.dictionaries(
     TOPICS, st.dictionaries(st.integers(0, 999), st.tuples(OFFSETS, OFFSETS), min_size=1), max_size=3
 )
+PARKED = st.dictionaries(TEXTS, st.lists(NUMBERS, min_size=1).map(tuple), max_size=2)
 STANDINGS = st.builds(
-    Standing, st.integers(-1, 10**10), st.none() | NUMBERS, st.lists(NUMBERS).map(tuple), POSITIONS, POSITIONS
+    Standing,
+    st.integers(-1, 10**10),
+    st.none() | NUMBERS,
+    st.lists(NUMBERS).map(tuple),
+    POSITIONS,
+    POSITIONS,
+    PARKED,
 )
 COMMON = {"number": NUMBERS, "id": TEXTS, "at": TEXTS, "so_far": STANDINGS}
 DECIDED = st.dictionaries(TEXTS, st.none() | st.booleans() | NUMBERS | TEXTS | st.lists(TEXTS), max_size=3)
 ENTRIES = st.one_of(
     st.builds(Start, **COMMON, by=st.builds(Process, TEXTS, NUMBERS, TEXTS)),
-    st.builds(Batch, **COMMON, start=NUMBERS, offsets=RANGES, decided=DECIDED),
+    st.builds(
+        Batch, **COMMON, start=NUMBERS, offsets=RANGES, decided=DECIDED, waits=st.lists(TEXTS).map(tuple)
+    ),
+    st.builds(Parked, **COMMON, start=NUMBERS, decided=DECIDED, parked=PARKED),
     st.builds(Rewritten, **COMMON, start=NUMBERS, decided=DECIDED),
     st.builds(HandedOver, **COMMON, to=st.builds(Owner, TEXTS, TEXTS, TEXTS)),
 )
@@ -60,8 +71,8 @@ def log_with(entry: dict[str, object]) -> CommitLog:
 
 
 def test_a_newer_format_is_refused_by_name_whatever_else_it_says() -> None:
-    with pytest.raises(CheckpointMismatch, match=r"0000000001.json has format 2, .* reads up to 1: a newer"):
-        log_with({"format": 2, "kind": "dream", "number": "one"}).state()
+    with pytest.raises(CheckpointMismatch, match=r"0000000001.json has format 3, .* reads up to 2: a newer"):
+        log_with({"format": 3, "kind": "dream", "number": "one"}).state()
 
 
 @pytest.mark.parametrize(

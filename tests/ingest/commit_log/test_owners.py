@@ -153,8 +153,20 @@ def test_a_record_that_a_loss_of_power_emptied_counts_as_none(files: Files) -> N
     assert owner(files) == OTHER
 
 
+def test_a_record_that_was_cut_off_counts_as_none_where_a_loss_of_power_can_do_that(files: Files) -> None:
+    path = f".distributary/owners/0000000000/{TABLE}.json"
+    asking(files, GAMES).claim([TABLE])
+    files.put(path, files.read(path)[:40])
+    if files.remote:
+        with pytest.raises(CheckpointMismatch, match="was cut off or edited"):
+            asking(files, OTHER).claim([TABLE])
+        return
+    asking(files, OTHER).claim([TABLE])
+    assert owner(files) == OTHER
+
+
 @pytest.mark.parametrize(
-    ("data", "said"), [(b"{", "was cut off or edited"), (b'{"format":2}', "has format 2, .* a newer")]
+    ("data", "said"), [(b"{}", "was cut off or edited"), (b'{"format":3}', "has format 3, .* a newer")]
 )
 def test_a_record_that_cannot_be_read_is_told_by_its_path(files: Files, data: bytes, said: str) -> None:
     files.put(f".distributary/owners/0000000000/{TABLE}.json", data)

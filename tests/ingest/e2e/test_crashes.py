@@ -15,7 +15,15 @@ from distributary.producer_sim.traffic.events import game_names
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
-POINTS = ("before_manifest", "after_manifest", "between_commits", "before_spark_commit")
+# Those of the driver; what dies in a worker is below.
+POINTS = (
+    "amid_schema_change",
+    "before_manifest",
+    "after_manifest",
+    "between_commits",
+    "before_ledger",
+    "before_spark_commit",
+)
 
 
 def send_first(kit: PipelineKit) -> None:
@@ -78,14 +86,16 @@ def test_a_killed_run_is_brought_to_its_end(kit: PipelineKit, point: str) -> Non
     killed = kit.run_apart(f"{point}:{SECOND}=kill")
 
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    decided = point != "before_manifest"
+    decided = point not in ("amid_schema_change", "before_manifest")
     assert kit.manifests.last_batch() == int(SECOND if decided else FIRST)
     committed = [table for table in before if batches_in(kit, table)[-1:] == [SECOND]]
-    if point in ("before_manifest", "after_manifest"):
+    if not decided or point == "after_manifest":
         assert committed == []
     elif point == "between_commits":
         assert 0 < len(committed) < len(before)
         assert "ledger_batches" not in committed
+    elif point == "before_ledger":
+        assert set(before) - set(committed) == {"ledger_batches"}
     else:
         assert "ledger_batches" in committed
 
@@ -105,7 +115,32 @@ def test_errors_are_survived_within_the_run(kit: PipelineKit, fail_at: Callable[
     assert (outcome.summary.batches, outcome.summary.failures) == (1, len(POINTS))
     assert_whole(kit)
     attempts = {row["batch_id"]: row["attempts"] for row in kit.rows("ledger_batches").to_pylist()}
-    assert attempts == {1: 1, 3: 2}, "begun again once before it was decided"
+    assert attempts == {1: 1, 3: 3}, "begun again twice before it was decided"
+
+
+# One that Spark's own repetition of a task cures is below; a JVM a point.
+@pytest.mark.heavy
+@pytest.mark.parametrize("point", ["amid_file", "before_report"])
+def test_a_worker_that_is_killed_ends_a_run_that_repeats_no_task_and_the_next_one_is_whole(
+    kit: PipelineKit, point: str
+) -> None:
+    kit.configured(spark={"master": "local[2,1]"})
+    send_first(kit)
+    kit.run()
+    send_second(kit)
+    killed = kit.run_apart(f"{point}:{SECOND}=kill")
+    assert killed.returncode == 1, killed.stderr
+    assert "Traceback" not in killed.stderr
+    kit.run()
+    assert_whole(kit, "4")
+
+
+def test_a_worker_that_is_killed_costs_a_task_and_no_record(kit: PipelineKit) -> None:
+    send_first(kit)
+    done = kit.run_apart("amid_file:1=kill,before_report:1=kill")
+    assert done.returncode == 0, done.stderr
+    kit.assert_clean()
+    assert kit.unnamed_files() == set()
 
 
 # The first batch at every point; the errors above are a second batch's, at every point, too.
@@ -121,7 +156,8 @@ def test_the_very_first_batch_is_brought_to_its_end(kit: PipelineKit, fail_at: C
     assert (outcome.summary.batches, outcome.summary.failures) == (0, 0), "the run before had finished it"
     kit.assert_clean()
     assert kit.unnamed_files() == set()
-    assert batches_in(kit, "ledger_batches") == ["2"]
+    # Each run that died before a manifest left its start in the log, the one that died after it, too.
+    assert batches_in(kit, "ledger_batches") == [str(POINTS.index("after_manifest") + 1)]
 
 
 def test_a_run_with_nothing_to_do_changes_nothing(kit: PipelineKit) -> None:

@@ -86,6 +86,23 @@ def test_an_inferred_schema_is_cached_and_grows_with_what_records_bring(kit: Pip
     assert "elo" not in kit.rows("t_go").schema.names
 
 
+# What restarts is the default's other half; that growth is no evolution to be counted is the supervisor's, whichever it is.
+@pytest.mark.parametrize("mode", ["auto", pytest.param("restart", marks=pytest.mark.heavy)])
+def test_fields_that_come_one_by_one_spend_no_budget(kit: PipelineKit, mode: str) -> None:
+    kit.configured(
+        decode={"format": "json", "evolution": mode},
+        route={"field": "game", "table": "t_{entity}"},
+        supervisor={"evolutions": {"max": 0}},
+    )
+    kit.run()
+    sent_json(kit, [{"game": "go"}])
+    kit.run()
+    sent_json(kit, [{"game": "go", f"name_{n}": n} for n in range(3)])
+    outcome = kit.configured(limits={"batch_rows": 1}).run()
+    assert (len(outcome.restarts) > 0) == (mode == "restart")
+    assert sorted(row["name_2"] or 0 for row in kit.rows("t_go").to_pylist()) == [0, 0, 0, 2]
+
+
 def test_what_does_not_fit_is_rescued_and_never_nulled_in_silence(kit: PipelineKit) -> None:
     kit.configured(decode={"format": "json"}, route={"field": "game", "table": "t_{entity}"})
     sent_json(kit, [{"game": "go", "level": 1}])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import struct
 from typing import Any
 
 import fastavro
 import pytest
 from tests.ingest.e2e.handmade import Schema as ProtobufSchema
-from tests.ingest.e2e.handmade import assert_each_record_in_one_place, reasons
+from tests.ingest.e2e.handmade import assert_each_record_in_one_place, quarantined, reasons
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.e2e.registry_proxy import registry_proxy
 
@@ -199,13 +200,22 @@ def test_an_expression_that_only_spark_evaluates_is_refused_before_anything_is_r
     assert not kit.checkpoint_folder.exists()
 
 
-def test_an_expression_whose_types_do_not_go_with_a_record_stops_the_run_by_name(kit: PipelineKit) -> None:
+def test_records_whose_types_the_expression_does_not_go_with_are_their_policy_s(
+    kit: PipelineKit, caplog: pytest.LogCaptureFixture
+) -> None:
     types = Types(kit)
-    mixed(kit, types, route={"by": "expression", "expression": "lower(ply)"})
+    mixed(kit, types, route={"by": "expression", "expression": "lower(ply)"}, policies={"no_entity": "fail"})
     kit.send(types.of("go", 1)[:1])
-    with pytest.raises(PolicyStopped, match=r"records of games\.v1\.Move.*lower is given a whole number"):
+    said = r"records of games\.v1\.Move.*lower is given a whole number"
+    with pytest.raises(PolicyStopped, match=rf"policies\.no_entity is `fail`.*{said}"):
         kit.run()
     assert not kit.versions()
+    kit.configured(policies={"no_entity": "quarantine"})
+    kit.run()
+    (row,) = quarantined(kit)
+    assert row["reason"] == "no_entity"
+    assert "lower is given a whole number" in row["detail"]
+    assert len([text for text in caplog.messages if re.search(said, text)]) == 1
 
 
 # What reads a key does not know which engine decodes the values (ingest/worker/keys.py); those of Spark: above.

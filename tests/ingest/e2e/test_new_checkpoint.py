@@ -9,11 +9,20 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from tests.ingest.e2e.handmade import column, registered
+from tests.ingest.e2e.handmade import (
+    EVENT,
+    assert_each_record_in_one_place,
+    column,
+    quarantined,
+    registered,
+    registered_beside,
+)
 from tests.ingest.e2e.pipeline_kit import PipelineKit
+from tests.ingest.e2e.registry_proxy import registry_proxy
 
 from distributary.errors import CheckpointMismatch, TablesOfAnotherRun
 from distributary.ingest.checkpoint.generation import read_generation
+from distributary.producer_sim.stack.local import LocalStack
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -139,8 +148,35 @@ def test_from_tables_leaves_out_what_each_table_has(kit: PipelineKit, batch: int
     kit.assert_clean()
     generation = read_generation(kit.checkpoint)
     assert generation is not None
-    assert generation.start.already
+    assert generation.start.placed
     assert sum(kit.rows("ledger_batches")["rows_already"].to_pylist()) > 0
+
+
+# The records that a table has decide, whatever the table: what was refused and can be read now is neither lost nor doubled.
+@pytest.mark.parametrize("lands", [True, False])
+def test_from_tables_with_another_reading(kit: PipelineKit, stack: LocalStack, lands: bool) -> None:
+    schema = registered(kit)
+    later = registered_beside(kit, EVENT.replace("level", "rank"))
+    with registry_proxy(stack.registry_url) as proxy:
+        kit.configured(registry={"url": proxy.url, "unknown_id_wait_seconds": 0.0})
+        proxy.deny(later.id, times=1)
+        kit.send([schema.value(game="chess", player=str(n)) for n in range(3)])
+        kit.send([later.value(game="chess", player="later")])
+        kit.send([schema.value(game="chess", player=str(n)) for n in range(3, 6)])
+        kit.run()
+        assert column(kit, "chess", "player") == ["0", "1", "2", "3", "4", "5"]
+        # Died amid its commits; the registry knows the schema by now.
+        lost = "quarantine" if lands else kit.folder_of("chess")
+        for table in (lost, "ledger_batches"):
+            take_back_newest_commit(kit, table)
+        lose_checkpoint(kit)
+        kit.configured(start="from_tables")
+        kit.run()
+
+    players = ["0", "1", "2", "later", "3", "4", "5"]
+    assert column(kit, "chess", "player") == [one for one in players if lands or one != "later"]
+    assert [row["kafka_offset"] for row in quarantined(kit)] == ([] if lands else [3])
+    assert_each_record_in_one_place(kit)
 
 
 @pytest.mark.heavy

@@ -33,6 +33,10 @@ class DeadlyReader(RecordReader):
     def decode(self, payloads):
         if any(b"KILLS" in payload for payload in payloads.to_pylist()):
             os.kill(os.getpid(), signal.SIGKILL)
+        if sum(b"CROWD" in payload for payload in payloads.to_pylist()) > 5:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if sum(b"LARGE" in payload for payload in payloads.to_pylist()) > 5:
+            raise MemoryError
         return self._reader.decode(payloads)
 
 
@@ -81,3 +85,20 @@ def test_a_payload_that_kills_its_worker_is_found_and_quarantined_alone(
     assert_each_record_in_one_place(kit)
     # Files of the workers that died are nobody's; the next start has removed them.
     assert kit.unnamed_files() == set()
+
+
+# The other way to an end is a test of pieces (tests/ingest/worker/test_child_process.py).
+@pytest.mark.parametrize("word", ["CROWD", pytest.param("LARGE", marks=pytest.mark.heavy)])
+def test_payloads_that_are_deadly_together_and_harmless_alone_all_land(
+    kit: PipelineKit, package: Path, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    monkeypatch.syspath_prepend(str(package))
+    schema = registered(kit)
+    kit.configured(decode={"format": "deadly"})
+    kit.send([schema.value(game="chess", player=f"{word} {n}", level=n) for n in range(40)])
+
+    outcome = kit.run()
+
+    assert (outcome.summary.failures, quarantined(kit)) == (0, [])
+    assert column(kit, "chess", "level") == list(range(40))
+    assert_each_record_in_one_place(kit)

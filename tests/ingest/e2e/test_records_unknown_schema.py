@@ -105,6 +105,54 @@ def test_an_id_found_unknown_is_delivered_once_a_later_run_knows_it(
     assert_each_record_in_one_place(kit)
 
 
+def test_an_id_that_the_registry_fails_at_holds_up_nothing_behind_it_for_long(
+    kit: PipelineKit, stack: LocalStack
+) -> None:
+    schema = registered(kit)
+    broken, fine = registered_beside(kit, WITH_MOOD), registered_beside(kit, EVENT)
+    with registry_proxy(stack.registry_url) as proxy:
+        quickly = {"retry_seconds": 0.2, "failing_id_wait_seconds": 1.0, "unknown_id_cache_seconds": 0.0}
+        kit.configured(registry={"url": proxy.url, **quickly}, limits={"batch_rows": 3})
+        proxy.failing.add(broken.id)
+        sent = [schema.value(game="chess", player="a"), fine.value(game="chess", player="b")]
+        sent += [broken.value(game="chess", player=player) for player in "cd"]
+        kit.send([*sent, schema.value(game="chess", player="e")])
+        outcome = kit.run()
+        asked = proxy.asked[str(broken.id)]
+        # The registry is repaired: what comes now lands, and what is in quarantine has its bytes.
+        proxy.failing.clear()
+        kit.send([broken.value(game="chess", player="f", mood="glad")])
+        kit.run()
+
+    assert not outcome.summary.failures
+    # Waited for once: in the next batch one failure more was enough.
+    assert asked > 3
+    assert column(kit, "chess", "player") == ["a", "b", "e", "f"]
+    assert [(row["reason"], row["schema_id"], row["value"]) for row in quarantined(kit)] == [
+        ("registry_error", broken.id, value) for value in sent[2:]
+    ]
+    assert_each_record_in_one_place(kit)
+
+
+def test_a_registry_that_fails_at_every_question_is_waited_for(kit: PipelineKit, stack: LocalStack) -> None:
+    schema = registered(kit)
+    kit.send([schema.value(game="chess", player="a")])
+    waits = Waits()
+    with registry_proxy(stack.registry_url) as proxy:
+        quickly = {"retry_seconds": 0.1, "failing_id_wait_seconds": 0.1}
+        kit.configured(registry={"url": proxy.url, **quickly})
+        with kit.running(waits) as running:
+            running.wait_for(1)
+            new = registered_beside(kit, WITH_MOOD)
+            proxy.failing.add(None)
+            kit.send([new.value(game="chess", player="b")])
+            assert waits.waits.wait(PATIENCE_SECONDS)
+            proxy.failing.clear()
+            running.wait_for(2)
+    assert column(kit, "chess", "player") == ["a", "b"]
+    assert not quarantined(kit)
+
+
 def test_a_registry_that_is_down_makes_the_pipeline_wait_and_then_go_on(
     kit: PipelineKit, registry_down: LocalStack
 ) -> None:

@@ -83,8 +83,8 @@ DAMAGES: dict[str, tuple[Callable[[Checkpoint], object], str]] = {
         r"log/0000000003\.json was cut off or edited",
     ),
     "a newer format": (
-        lambda it: entry(it, 3).write_text('{"format": 2}'),
-        r"log/0000000003\.json has format 2, and this version of distributary reads up to 1",
+        lambda it: entry(it, 3).write_text('{"format": 3}'),
+        r"log/0000000003\.json has format 3, and this version of distributary reads up to 2",
     ),
 }
 

@@ -87,6 +87,15 @@ def test_a_table_lost_by_hand_waits_for_a_decision(
     assert all(table in one.where for one in differences if one.kind == "rows_missing")
 
 
+def test_a_table_that_got_a_condition_which_all_rows_meet_stops_nothing(decided: PipelineKit) -> None:
+    kit, table = decided, decided.folder_of(1)
+    kit.delta(table).alter.add_constraint({"offsets": "kafka_offset >= 0"})
+    assert kit.run().summary.failures == 0
+    assert stuck_tables(kit.settings) == []
+    kit.assert_clean()
+    assert kit.unnamed_files() == set()
+
+
 # One table waits and is decided above.
 @pytest.mark.heavy
 def test_several_tables_wait_and_are_decided_one_by_one(decided: PipelineKit) -> None:

@@ -36,31 +36,32 @@ PLACE: dict[str, Any] = {"type": "record", "name": "Place", "fields": [one("stri
     ("after", "kind"),
     [(one(PLACE, "country"), "changed"), (one("double", "country"), "changed")],
 )
-def test_a_change_that_the_expression_cannot_be_evaluated_after_stops_the_run(
+def test_a_change_that_the_expression_cannot_be_evaluated_after_leaves_records_without_an_entity(
     after: dict[str, Any], kind: str, tmp_path: Path
 ) -> None:
     versions = event(0, GAME, one("string", "country")), event(0, GAME, after)
     (step,) = _plan(tmp_path, versions, {"golf": 1})
     (told,) = [verdict for verdict in step.verdicts if verdict.column == "country"]
-    assert (told.kind, told.action, told.setting, told.open) == (kind, "fail", "route.expression", True)
-    assert told.detail == _said_by_a_run(versions[1])
+    assert (told.kind, told.action, told.setting) == (kind, "quarantine", "policies.no_entity")
+    assert told.open
+    assert told.detail.startswith(f"{_said_by_a_run(versions[1])}. ")
     assert step.verdicts == (told,)
 
 
-def test_a_wider_number_that_has_no_text_here_stops_the_run(tmp_path: Path) -> None:
+def test_a_wider_number_that_has_no_text_here_leaves_records_without_an_entity(tmp_path: Path) -> None:
     versions = event(0, GAME, one("int", "level")), event(0, GAME, one("double", "level"))
     tree = Call("concat", (Field(("game",)), Field(("level",))))
     read = ReadExpression(tree, (("game",), ("level",)))
     (step,) = _plan(tmp_path, versions, {"golf": 1}, read, "concat(game, level)")
-    assert [(told.kind, told.action) for told in step.verdicts] == [("widened", "fail")]
+    assert [(told.kind, told.action) for told in step.verdicts] == [("widened", "quarantine")]
     assert "concat makes text of double" in step.verdicts[0].detail
 
 
 def test_records_that_the_expression_never_went_with_are_told_where_nothing_changed(tmp_path: Path) -> None:
     for known in ({}, {"golf": None}, {"golf": 1}):
         (step,) = _plan(tmp_path, (event(0, GAME, one(PLACE, "country")),), known)
-        (told,) = [verdict for verdict in step.verdicts if verdict.action == "fail"]
-        assert (told.setting, told.open) == ("route.expression", True)
+        (told,) = [verdict for verdict in step.verdicts if verdict.action == "quarantine"]
+        assert (told.setting, told.open, told.routing) == ("policies.no_entity", True, True)
         assert "coalesce is given struct<" in told.detail
 
 

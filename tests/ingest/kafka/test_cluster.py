@@ -71,6 +71,23 @@ def test_a_refused_connection_is_told_as_such(connecting: Connect, closed_port: 
         cluster.end_offsets()
 
 
+def test_an_outage_is_waited_for_where_somebody_is_told(connecting: Connect, closed_port: str) -> None:
+    stop, told = threading.Event(), []
+
+    def tell(reason: str, seconds: float) -> None:
+        told.append((reason, seconds))
+        if len(told) == 2:
+            stop.set()
+
+    with (
+        pytest.raises(Stopped),
+        connecting(source(closed_port), stop=stop, timeout_seconds=0.5, tell=tell) as cluster,
+    ):
+        cluster.end_offsets()
+    assert [seconds for _, seconds in told] == [1.0, 2.0]
+    assert all(f"Kafka at {closed_port} does not answer" in reason for reason, _ in told)
+
+
 def test_a_run_that_is_told_to_stop_does_not_wait_for_kafka(connecting: Connect, silent_port: str) -> None:
     stop = threading.Event()
     with connecting(source(silent_port), stop=stop, timeout_seconds=120.0) as cluster:
@@ -169,7 +186,7 @@ def test_an_open_transaction_is_not_the_end_for_who_reads_what_is_committed(
     producer.flush(30)
     reads_all = source(stack.bootstrap_servers, [topic], **{"isolation.level": "read_uncommitted"})
     with connecting(source(stack.bootstrap_servers, [topic])) as kafka:
-        assert kafka.end_offsets()[topic][0] == 0
+        assert (kafka.end_offsets()[topic][0], kafka.ends()[topic][0]) == (0, 1)
     with connecting(reads_all) as kafka:
         assert kafka.end_offsets()[topic][0] == 1
     producer.abort_transaction(30)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from distributary.ingest.columns.growth import GrowthRules, changes, grown
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.columns import (
     kafka_fields,
@@ -35,3 +36,14 @@ def test_the_column_of_rescued_values_is_added_once_and_can_be_left_out() -> Non
     assert with_rescued(OTHER_NAMES, once) is once
     assert without_rescued(OTHER_NAMES, once) == LAYOUT
     assert without_rescued(OTHER_NAMES, LAYOUT) is LAYOUT
+
+
+def test_the_column_of_rescued_values_is_no_field_s_and_tables_are_not_told_so() -> None:
+    field = Layout(pa.schema([pa.field("r_1", pa.int64(), metadata={"distributary.source": "r"})]))
+    both = with_rescued(OTHER_NAMES, field)
+    again = Layout.read(both.serialized)
+    assert not changes(again.columns, both.columns)
+    assert grown(field, both.columns, GrowthRules()).names == ["r_1", "r"]
+    whole = table_schema(OTHER_NAMES, both)
+    assert whole.field("r").metadata is None
+    assert payload_layout(OTHER_NAMES, whole) == both

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import random
 
 import numpy as np
@@ -8,7 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.ingest.kafka_records import Sent, batch
 
-from distributary.ingest.kafka.offset_spans import Ends, Span, Spans, committed, count_spans, join_spans
+from distributary.ingest.kafka.offset_spans import (
+    Ends,
+    Span,
+    Spans,
+    committed,
+    count_spans,
+    join_spans,
+    placed,
+    stretches_of,
+)
+from distributary.ingest.kafka.offsets import stretches_from_json, stretches_to_json, stretches_within
 
 RECORDS = st.lists(
     st.builds(
@@ -72,3 +83,14 @@ def test_only_the_rows_asked_for_are_answered() -> None:
     ends = {"game-events": {0: 5}}
     assert committed(RAW, np.array([1, 0]), ends).tolist() == [False, True]
     assert committed(RAW, np.array([], dtype=np.int64), ends).tolist() == []
+
+
+@given(st.lists(st.integers(0, 40)), st.lists(st.integers(0, 40), unique=True))
+def test_what_is_in_a_stretch_is_what_the_stretches_were_made_of(there: list[int], asked: list[int]) -> None:
+    stretches = {"game-events": {0: stretches_of(np.array(there, np.int64))}, "other": {1: [(0, 99)]}}
+    raw = batch([Sent(b"", offset) for offset in asked])
+    rows = np.arange(len(asked))[::-1]
+    assert placed(raw, rows, stretches).tolist() == [asked[row] in there for row in rows]
+    cut = stretches_within(stretches, {"game-events": {0: (10, 20)}})
+    assert placed(raw, rows, cut).tolist() == [asked[row] in there and 10 <= asked[row] < 20 for row in rows]
+    assert stretches_from_json(json.loads(json.dumps(stretches_to_json(stretches)))) == stretches

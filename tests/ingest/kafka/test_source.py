@@ -71,12 +71,23 @@ def run(
 
 def test_records_that_are_gone_before_they_were_read_are_told_of_with_what_to_do() -> None:
     read = {"a": {0: 7, 1: 5}, "left": {0: 1}}
-    require_there(read, {"a": {0: 7, 1: 0, 2: 9}})
+    ends = {"a": {0: 9, 1: 9, 2: 9}}
+    require_there(read, {"a": {0: 7, 1: 0, 2: 9}}, ends)
     with pytest.raises(
         CheckpointMismatch,
         match=r"Kafka has no more of a/1 from offset 5 to before 6, .*`start: from_tables`",
     ):
-        require_there(read, {"a": {0: 7, 1: 6}})
+        require_there(read, {"a": {0: 7, 1: 6}}, ends)
+
+
+def test_a_partition_that_ends_before_what_was_read_of_it_is_told_of_with_what_to_do() -> None:
+    read, earliest = {"a": {0: 7, 1: 5, 3: 2}}, {"a": {0: 0, 1: 0, 2: 0}}
+    require_there(read, earliest, {"a": {0: 7, 1: 6, 2: 0}})
+    with pytest.raises(
+        CheckpointMismatch,
+        match=r"Kafka has a/0 up to before offset 6, and it was read up to before 7: .*`start: from_tables`",
+    ):
+        require_there(read, earliest, {"a": {0: 6, 1: 5, 2: 0}})
 
 
 WORDS = [f"w{number:02}" for number in range(50)]

@@ -14,8 +14,10 @@ from functools import partial
 import pytest
 
 from distributary.errors import BrokerUnavailable, ConfigError, DistributaryError, SetupError
+from distributary.ingest.kafka import reachable
 from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.connection import connect
+from distributary.ingest.kafka.reachable import what_is_wrong_at
 from distributary.ingest.settings.groups import Source
 
 PLANTED = "planted-secret"
@@ -59,6 +61,9 @@ def answering(status: int) -> Iterator[int]:
     """The port of a server that answers so, and says the secret that it was asked with."""
 
     class Endpoint(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.do_POST()
+
         def do_POST(self) -> None:
             body = json.dumps({"error": "invalid_client", "error_description": PLANTED}).encode()
             self.send_response(status)
@@ -108,7 +113,7 @@ def failure(
     return caught.value
 
 
-SILENCES = {
+SILENCES: dict[str, Callable[[], AbstractContextManager[int]]] = {
     "refuses": refusing,
     "is silent": silent,
     "fails": partial(answering, 500),
@@ -124,6 +129,26 @@ def test_a_server_of_tokens_that_is_down_is_an_outage(
     with server() as port:
         error = failure(connecting, port, timeout_seconds=0.5)
     assert isinstance(error, BrokerUnavailable)
+
+
+@pytest.mark.parametrize("how", ["is silent", "fails", "is busy"])
+def test_a_server_of_tokens_that_takes_connections_and_is_down_is_told_from_one_that_refuses(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # librdkafka has one error for both, and gives up on a silent server after 20 seconds.
+    monkeypatch.setattr(reachable, "_ANSWER_SECONDS", 0.2)
+    with SILENCES[how]() as port:
+        assert what_is_wrong_at(f"http://127.0.0.1:{port}/token?key={PLANTED}").startswith(
+            f"127.0.0.1:{port}: "
+        )
+    with answering(401) as port:
+        assert what_is_wrong_at(f"http://127.0.0.1:{port}/token") == ""
+
+
+def test_a_server_of_tokens_that_hangs_behind_tls_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reachable, "_ANSWER_SECONDS", 0.2)
+    with silent() as port:
+        assert "gives no answer" in what_is_wrong_at(f"https://127.0.0.1:{port}/token")
 
 
 def test_a_secret_that_the_server_of_tokens_does_not_know_is_a_wrong_setting(

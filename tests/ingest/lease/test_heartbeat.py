@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from concurrent.futures import wait
 from pathlib import Path
 
 import pytest
@@ -92,6 +94,26 @@ def test_a_process_that_gives_no_sign_any_more_is_followed(
         assert json.loads(mine.holder())["host"] == "here"
         mine.release()
     assert files.info(HOLDER) is None
+
+
+def test_who_was_watched_meanwhile_is_found_dead_at_once(files: Files, mine: Heartbeat) -> None:
+    with other(files) as dead:
+        dead.kill()
+    mine.look()
+    assert mine._looked is not None
+    wait([mine._looked])
+    asked = time.monotonic()
+    assert mine.acquire(ME)
+    assert time.monotonic() - asked < BEAT
+    mine.release()
+
+
+def test_who_came_to_life_since_he_was_looked_for_keeps_others_out(files: Files, mine: Heartbeat) -> None:
+    with other(files) as dead:
+        dead.kill()
+    mine.look()
+    assert Heartbeat(files, BEAT).acquire(ME)
+    assert not mine.acquire(ME)
 
 
 def test_a_broken_sign_is_that_of_a_dead_one(files: Files, mine: Heartbeat) -> None:

@@ -11,6 +11,7 @@ import pytest
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.checkpoint.folder import PINS, Checkpoint
 from distributary.ingest.pins import RecordKey
+from distributary.ingest.schemas import pinned
 from distributary.ingest.schemas.pinned import PinsStore
 from distributary.ingest.storage.posix import PosixFiles
 from distributary.registry.base import Guid, Reference, Schema
@@ -121,3 +122,20 @@ def test_a_codec_may_know_that_other_words_mean_the_same(checkpoint: Checkpoint)
     assert dict(PinsStore(checkpoint).read()) == {(7, (0,)): PROTOBUF}
     with pytest.raises(CheckpointMismatch):
         PinsStore(checkpoint, same=lambda key, pinned, offered: False).write((7, (0,)), reworded)
+
+
+def test_a_schema_is_held_against_those_of_its_own_reference_alone(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand versions are each pinned once more as a query begins."""
+    store, asked = PinsStore(checkpoint), list[Schema]()
+
+    def same(one: Schema, other: Schema) -> bool:
+        asked.append(other)
+        return True
+
+    monkeypatch.setattr(pinned, "same_schema", same)
+    for turn in range(2):
+        for number in range(50):
+            store.write((number, ()), replace(AVRO, id=number))
+        assert len(asked) == 50 * turn

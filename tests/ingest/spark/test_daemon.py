@@ -87,9 +87,8 @@ import written_later
 
 
 def test_settings_name_this_daemon_and_a_users_own_counts() -> None:
-    ours = laid_over(settings("yarn", []), daemon.preloading(["a", "b.c"]))
+    ours = laid_over(settings("yarn", []), daemon.preloading())
     assert ours["spark.python.daemon.module"] == daemon.__name__
-    assert ours["spark.executorEnv.DISTRIBUTARY_PRELOAD"] == "a,b.c"
     assert laid_over(ours, {"spark.python.daemon.module": "own"})["spark.python.daemon.module"] == "own"
 
 

@@ -57,6 +57,17 @@ def test_what_was_put_is_read_and_put_again_takes_its_place(files: Files) -> Non
     assert files.read("folder/nothing") == b""
 
 
+@pytest.mark.parametrize(
+    ("content", "first", "last"),
+    [(b"PAR1 and PAR2", b"PAR1", b"PAR2"), (b"PAR1", b"PAR1", b"PAR1"), (b"P", b"P", b"P"), (b"", b"", b"")],
+)
+def test_both_ends_of_a_file_can_be_read(files: Files, content: bytes, first: bytes, last: bytes) -> None:
+    files.put("a", content)
+    assert files.ends("a", 4) == (first, last)
+    with pytest.raises(FileNotFoundError):
+        files.ends("b", 4)
+
+
 @pytest.mark.parametrize("view", [bytes, bytearray, memoryview, pa.py_buffer])
 def test_any_buffer_can_be_put(files: Files, view: type) -> None:
     files.put("put", view(b"some bytes"))
@@ -413,3 +424,14 @@ def test_parquet_is_written_into_what_arrow_likes_best(files: Files) -> None:
     info = files.info("folder/rows.parquet")
     assert info is not None and info.size == size
     assert pq.read_table(pa.BufferReader(files.read("folder/rows.parquet"))) == rows
+
+
+def test_what_is_here_can_be_asked_to_survive_a_loss_of_power(files: Files) -> None:
+    for path in ("one", "folder/two", "folder/deeper/three"):
+        files.put(path, b"rows", named_later=True)
+    files.sync(["one", "folder/two", "folder/deeper/three"])
+    files.sync_folders(["folder", ""])
+    files.sync([])
+    if not files.remote:
+        with pytest.raises(FileNotFoundError):
+            files.sync(["folder/none"])

@@ -15,9 +15,12 @@ from pyspark.sql import SparkSession
 from distributary.errors import CommitImpossible
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.storage.opening import files_at
+from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.tables import commit
 from distributary.ingest.tables.change import create
-from distributary.ingest.tables.commit import commit_tables
+from distributary.ingest.tables.commit import commit_tables, make_lasting
+from distributary.ingest.tables.log import entry_path
+from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.transaction import TableCommit, Transaction
 
 SCHEMA = pa.schema([("a", pa.int64())])
@@ -91,3 +94,56 @@ def test_an_error_of_the_callback_ends_the_work_and_a_repeat_finishes_it(tmp_pat
     assert set(done) == {f"t{i}" for i in range(30)}
     assert False in done.values()
     assert all(DeltaTable(commit.place.url).to_pyarrow_table().num_rows == 1 for commit in commits)
+
+
+class Synced:
+    """What a folder is asked to sync."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.files: list[str] = []
+        self.folders: list[str] = []
+        monkeypatch.setattr(PosixFiles, "sync", lambda _, paths: self.files.extend(paths))
+        monkeypatch.setattr(PosixFiles, "sync_folders", lambda _, folders: self.folders.extend(folders))
+
+
+def later(commit: TableCommit, batch_id: int, app_id: str = "app/events") -> TableCommit:
+    """The next batch, or another pipeline's, to the same table."""
+    of = one(Path(commit.place.url).parent, commit.table, made=False)
+    return replace(of, transaction=Transaction(app_id, batch_id, {"k": "v"}))
+
+
+def lasting(tmp_path: Path, native: NativeCommits, *commits: TableCommit) -> list[TableCommit]:
+    for each in commits:
+        commit_tables(None, [each], 4, native=native)
+    return make_lasting(files_at(tmp_path), commits[-1:], native)
+
+
+def test_a_commit_lasts_with_those_of_fellow_pipelines_behind_which_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    native, synced, first = NativeCommits(), Synced(monkeypatch), one(tmp_path, "t")
+    assert lasting(tmp_path, native, first) == []
+    assert synced.files == [f"t/{entry_path(1)}"]
+    synced.files.clear()
+    assert lasting(tmp_path, native, later(first, 9, "other/events"), later(first, 4)) == []
+    assert (synced.files, synced.folders) == ([f"t/{entry_path(3)}", f"t/{entry_path(2)}"], [])
+
+
+def test_a_commit_lasts_with_all_that_others_wrote_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    native, synced, first = NativeCommits(), Synced(monkeypatch), one(tmp_path, "t")
+    lasting(tmp_path, native, first, later(first, 4))
+    synced.files.clear()
+    DeltaTable(tmp_path / "t").optimize.compact()
+    assert lasting(tmp_path, native, later(first, 5)) == []
+    assert (synced.files, synced.folders) == ([f"t/{entry_path(4)}"], ["t"])
+
+
+def test_a_commit_whose_entry_is_another_by_now_is_told_and_a_table_that_spark_alone_opens_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    native, first = NativeCommits(), one(tmp_path, "t")
+    commit_tables(None, [first], 4, native=native)
+    (tmp_path / "t" / entry_path(1)).write_text('{"commitInfo":{"timestamp":1}}')
+    assert make_lasting(files_at(tmp_path), [first, one(tmp_path, "by spark")], native) == [first]

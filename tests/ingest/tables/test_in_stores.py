@@ -172,18 +172,6 @@ def test_a_table_made_anew_is_no_more_the_one_that_was_known(place: Files) -> No
     assert read(table) == [{"a": 2}]
 
 
-def test_tables_in_a_store_take_turns_with_their_checkpoints(in_s3: Files) -> None:
-    versions = set()
-    for name in ("golf", "quest", "chess"):
-        create(in_s3.below(name), A, {"delta.checkpointInterval": "5"})
-        commits = NativeCommits()
-        for number in range(5):
-            assert by_log(commits, in_s3.below(name), [], A, "app", number, {})
-        log = [info.name for info in in_s3.list(f"{name}/_delta_log")]
-        versions |= {one.split(".")[0] for one in log if one.endswith(".checkpoint.parquet")}
-    assert len(versions) > 1
-
-
 def test_all_tables_of_a_batch_are_made_at_once(place: Files) -> None:
     book = TableBook(place, Columns(), None, 4)
     layouts = {f"t{number}": Layout(A) for number in range(5)}

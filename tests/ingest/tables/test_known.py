@@ -79,6 +79,7 @@ def test_a_change_by_anybody_is_noticed_and_nothing_else_is_read_again(tmp_path:
 
 def test_after_a_commit_of_our_own_nothing_is_read_again(tmp_path: Path) -> None:
     native = NativeCommits()
+    native.expect(lambda _: "app")
     book, path = table_book(tmp_path, native), make_table(tmp_path, "t", A)
     before = book.states(["t"])["t"]
     assert by_log(native, path, [], A, "app", 0, {})

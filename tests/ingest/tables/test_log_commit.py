@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import CommitProperties, DeltaTable, Field, Transaction
-from deltalake.exceptions import DeltaError
 from deltalake.schema import PrimitiveType
 from tests.ingest.commits import by_log
 
@@ -24,9 +23,9 @@ from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
 from distributary.ingest.tables import log_commit
 from distributary.ingest.tables.change import create
-from distributary.ingest.tables.log import append_actions, put_entry
+from distributary.ingest.tables.log import append_actions, entry_path, put_entry
 from distributary.ingest.tables.log_commit import NativeCommits
-from distributary.ingest.tables.transaction import OFFSETS
+from distributary.ingest.tables.transaction import FORGETS, OFFSETS
 
 SCHEMA = pa.schema([("a", pa.int64()), ("s", pa.struct([("x", pa.int32()), ("y", pa.string())]))])
 ROWS: list[dict[str, Any]] = [{"a": 1, "s": {"x": 1, "y": "e"}}, {"a": None, "s": None}]
@@ -102,30 +101,6 @@ def test_whether_a_batch_is_in_is_told_by_its_own_commit_behind_those_of_others(
     DeltaTable(table).create_checkpoint()
     (table / "_delta_log" / f"{1:020d}.json").unlink()
     assert not by_log(NativeCommits(), table, [], SCHEMA, "app", 7, of(0, 8), 3)
-
-
-def test_a_table_that_was_opened_by_keys_that_have_ended_since_is_opened_again(
-    table: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    commits, early = NativeCommits(), list[object]()
-    asked = DeltaTable.transaction_version
-
-    def ask(handle: DeltaTable, app_id: str) -> int | None:
-        if any(handle is one for one in early):
-            raise DeltaError("the token has expired")
-        return asked(handle, app_id)
-
-    monkeypatch.setattr(DeltaTable, "transaction_version", ask)
-
-    def opened_long_ago() -> None:
-        commits.forget(table)
-        commits.state(table)
-        early.append(commits._seen[str(table)].handle)
-
-    opened_long_ago()
-    assert by_log(commits, table, [written(table)], SCHEMA, "app", 1, {})
-    opened_long_ago()
-    assert commits.newest(table, "app") == 1
 
 
 def test_what_others_append_is_taken_note_of_without_opening_the_table_again(
@@ -241,16 +216,6 @@ def test_the_entry_is_the_protocols(table: Path) -> None:
     assert not list((table / "_delta_log").glob(".*.tmp"))
 
 
-def test_checkpoints_come_at_the_tables_interval(table: Path) -> None:
-    commits = NativeCommits()
-    for batch in range(26):
-        assert by_log(commits, table, [written(table)], SCHEMA, "app", batch, {})
-    assert [path.name for path in (table / "_delta_log").glob("*.parquet")] == [
-        f"{25:020d}.checkpoint.parquet"
-    ]
-    assert DeltaTable(table).transaction_version("app") == 25
-
-
 def test_a_files_columns_may_be_fewer_than_the_tables(table: Path) -> None:
     part = pa.schema([("s", pa.struct([("y", pa.string())]))])
     assert by_log(NativeCommits(), table, [written(table, [{"s": {"y": "only"}}], part)], part, "app", 0, {})
@@ -318,3 +283,31 @@ def test_ids_written_by_a_rival_library_count(table: Path) -> None:
     assert not by_log(NativeCommits(), table, [], SCHEMA, "app", 5, {})
     lines = [json.loads(line) for line in (table / "_delta_log" / f"{1:020d}.json").read_text().splitlines()]
     assert any("txn" in line for line in lines)
+
+
+def forgetful(table: Path) -> None:
+    """The table forgets transactions at once."""
+    DeltaTable(table).alter.set_table_properties({FORGETS: "interval 0 seconds"})
+
+
+def test_a_repeat_finds_what_the_table_forgot_though_its_files_were_compacted(table: Path) -> None:
+    files = [written(table), written(table)]
+    by_log(NativeCommits(), table, files, SCHEMA, "app/events", 0)
+    forgetful(table)
+    DeltaTable(table).optimize.compact()
+    assert DeltaTable(table).transaction_version("app/events") is None
+    assert not by_log(NativeCommits(), table, files, SCHEMA, "app/events", 0)
+    assert DeltaTable(table).to_pyarrow_table().num_rows == 4
+    assert by_log(NativeCommits(), table, [written(table)], SCHEMA, "app/events", 1)
+    assert DeltaTable(table).to_pyarrow_table().num_rows == 6
+
+
+def test_a_table_that_forgot_and_whose_log_does_not_tell_any_more_takes_nothing(table: Path) -> None:
+    files = [written(table), written(table)]
+    by_log(NativeCommits(), table, files, SCHEMA, "app/events", 0)
+    forgetful(table)
+    DeltaTable(table).create_checkpoint()
+    (table / entry_path(1)).unlink()
+    with pytest.raises(CommitImpossible, match=f"the property {FORGETS}, by which it forgets .* UNSET"):
+        by_log(NativeCommits(), table, files, SCHEMA, "app/events", 0)
+    assert DeltaTable(table).to_pyarrow_table().num_rows == 4

@@ -26,7 +26,7 @@ from distributary.ingest.tables.commit import commit_tables
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.rows import offenders
 from distributary.ingest.tables.state import read_state
-from distributary.ingest.tables.transaction import TableCommit, Transaction
+from distributary.ingest.tables.transaction import GENERATION, OFFSETS, TableCommit, Transaction
 
 pytestmark = pytest.mark.spark
 
@@ -273,6 +273,58 @@ def test_a_crash_between_commit_and_clean_up_is_made_good(
     assert not by_writer(spark, path, [file], SCHEMA, "app", 0, {})
     assert content(spark, path) == [(1, 5, "x")]
     assert not (path / file.name).exists()
+
+
+ALTERED = {
+    "a CHECK that all rows meet": "ADD CONSTRAINT low CHECK (a < 10)",
+    "column mapping": "SET TBLPROPERTIES ('delta.columnMapping.mode'='name', 'delta.minReaderVersion'='2', 'delta.minWriterVersion'='5')",
+    "row tracking": "SET TBLPROPERTIES ('delta.enableRowTracking'='true')",
+}
+# What each commit says of itself, by which a repeat is told from another reading.
+TOLD = {GENERATION: "g", OFFSETS: "{}"}
+
+
+def decided(path: Path, file: DataFile) -> TableCommit:
+    """A batch whose files are to become the table's as they are."""
+    return TableCommit("t", files_at(path), (file,), SCHEMA, Transaction("app", 0, TOLD, -1), native=True)
+
+
+@pytest.mark.parametrize("how", ALTERED.values(), ids=ALTERED.keys())
+def test_a_table_altered_after_its_files_were_decided_takes_their_rows(
+    spark: SparkSession, tmp_path: Path, how: str
+) -> None:
+    path = table(spark, tmp_path / "t", f"({COLUMNS}) USING delta")
+    file = written(path, [row(1, 5), row(2, 6)])
+    spark.sql(f"ALTER TABLE delta.`{path}` {how}")
+    part = decided(path, file)
+    assert commit_tables(spark, [part], 1) == {"t": True}
+    assert commit_tables(spark, [part], 1) == {"t": False}, (
+        "told from another reading, though its files are others"
+    )
+    assert content(spark, path) == [(1, 5, "x"), (2, 6, "x")]
+    assert not (path / file.name).exists()
+
+
+def test_a_row_that_a_table_altered_since_refuses_waits_for_a_decision(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = table(spark, tmp_path / "t", f"({COLUMNS}) USING delta")
+    file = written(path, [row(1, 5), row(2, 60)])
+    spark.sql(f"ALTER TABLE delta.`{path}` ADD CONSTRAINT low CHECK (a < 10)")
+    with pytest.raises(CommitImpossible, match="Delta refuses a row"):
+        commit_tables(spark, [decided(path, file)], 1)
+    assert content(spark, path) == []
+    assert (path / file.name).exists()
+
+
+def test_files_that_a_table_took_before_it_was_altered_stay(spark: SparkSession, tmp_path: Path) -> None:
+    path = table(spark, tmp_path / "t", f"({COLUMNS}) USING delta")
+    part = decided(path, written(path, [row(1, 5)]))
+    assert commit_tables(spark, [part], 1) == {"t": True}
+    spark.sql(f"ALTER TABLE delta.`{path}` ADD CONSTRAINT low CHECK (a < 10)")
+    assert commit_tables(spark, [part], 1) == {"t": False}
+    assert not writer_commit.commit_by_writer(spark, part)
+    assert content(spark, path) == [(1, 5, "x")]
 
 
 def test_tables_of_both_ways_are_committed_together(spark: SparkSession, tmp_path: Path) -> None:

@@ -75,7 +75,11 @@ def test_a_layout_comes_back_with_its_sources_and_properties(tmp_path: Path, nam
         (),
         0,
     )
-    assert state.properties == {"delta.checkpointInterval": "25", "distributary.entity": "chess"}
+    assert state.properties == {
+        "delta.checkpointInterval": "25",
+        "delta.logRetentionDuration": "interval 2 days",
+        "distributary.entity": "chess",
+    }
 
 
 def test_every_field_becomes_nullable(tmp_path: Path) -> None:
@@ -169,7 +173,11 @@ def test_a_copy_has_the_columns_of_another_table_and_is_one_of_its_own(tmp_path:
     assert copy == read_state(tmp_path / "c d")
     assert copy is not None
     assert copy.layout.equals(LAYOUT, check_metadata=True)
-    assert copy.properties == {"delta.checkpointInterval": "25", "distributary.entity": "go"}
+    assert copy.properties == {
+        "delta.checkpointInterval": "25",
+        "delta.logRetentionDuration": "interval 2 days",
+        "distributary.entity": "go",
+    }
     assert DeltaTable(tmp_path / "c d").metadata().id != DeltaTable(tmp_path / "first").metadata().id
 
 

@@ -3,15 +3,17 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 import psutil
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 
-from distributary.ingest.worker.child_process import deadly
+from distributary.ingest.worker.child_process import pieces
 
 Rows = npt.NDArray[np.int64]
 
@@ -23,15 +25,17 @@ def test_exactly_the_culprits_are_found(rows: list[int], culprits: set[int]) -> 
         if culprits & set(some.tolist()):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    found = deadly(np.array(rows, np.int64), decode)
-    assert found == [row for row in rows if row in culprits]
+    living, dead = pieces(np.array(rows, np.int64), decode)
+    assert dead == [row for row in rows if row in culprits]
+    assert [row for piece in living for row in piece.tolist()] == [row for row in rows if row not in culprits]
 
 
 def test_an_exception_is_no_crash() -> None:
     def decode(rows: Rows) -> None:
         raise ValueError(len(rows))
 
-    assert deadly(np.arange(3), decode) == []
+    living, dead = pieces(np.arange(3), decode)
+    assert ([piece.tolist() for piece in living], dead) == ([[0, 1, 2]], [])
 
 
 def test_a_process_that_ends_itself_in_silence_counts_as_dead() -> None:
@@ -39,7 +43,7 @@ def test_a_process_that_ends_itself_in_silence_counts_as_dead() -> None:
         if 1 in rows:
             os._exit(3)
 
-    assert deadly(np.arange(4), decode) == [1]
+    assert pieces(np.arange(4), decode)[1] == [1]
 
 
 def test_a_decoder_that_never_ends_is_as_good_as_dead() -> None:
@@ -47,10 +51,17 @@ def test_a_decoder_that_never_ends_is_as_good_as_dead() -> None:
         if 2 in rows:
             threading.Event().wait()
 
-    assert deadly(np.arange(4), decode, seconds=0.2) == [2]
+    assert pieces(np.arange(4), decode, seconds=0.2)[1] == [2]
 
 
 def test_no_child_is_left_behind() -> None:
     before = set(psutil.Process().children())
-    deadly(np.arange(5), lambda rows: os._exit(1))
+    pieces(np.arange(5), lambda rows: os._exit(1))
     assert set(psutil.Process().children()) <= before
+
+
+@pytest.mark.parametrize("ends", [lambda: os._exit(9), lambda: bytearray(2**62)])
+def test_what_is_deadly_together_and_harmless_alone_lives_in_pieces(ends: Callable[[], object]) -> None:
+    living, dead = pieces(np.arange(20), lambda rows: ends() if len(rows) > 4 else None)
+    assert not dead
+    assert [len(piece) for piece in living] == [2, 3] * 4

@@ -59,6 +59,7 @@ FULL: dict[str, Any] = {
     "met": {(1, (0,)): {"t": PLACE}},
     "unknown": {LackedField(1, "M", "f"): Sighting(1, PLACE)},
     "outgrown": {None: Sighting(1, PLACE)},
+    "unrouted": {("M", "why"): Sighting(1, PLACE)},
     "stops": ["no"],
     "retried": True,
 }

@@ -5,7 +5,7 @@ from time import monotonic
 
 import pytest
 
-from distributary.errors import BadSchema, ConfigError, RegistryUnavailable, SchemaNotFound
+from distributary.errors import BadSchema, ConfigError, RegistryFault, RegistryUnavailable, SchemaNotFound
 from distributary.registry.confluent.patience import Patience
 
 
@@ -95,3 +95,44 @@ def test_a_bad_schema_is_an_answer_and_other_errors_are_raised_at_once() -> None
     assert isinstance(patience.ask(["k"], bad)["k"], BadSchema)
     with pytest.raises(ConfigError):
         patience.ask(["k"], refused)
+
+
+def test_a_fault_that_lasts_is_an_answer_while_other_questions_are_answered() -> None:
+    asked = count(1)
+
+    def question(key: str) -> str:
+        next(asked)
+        if key == "broken":
+            raise RegistryFault(key)
+        return key
+
+    began = monotonic()
+    patience = Patience(retry_seconds=0.1, unknown_seconds=0, fault_seconds=0.4)
+    answers = patience.ask(["a", "broken", "b"], question, lambda: True)
+    assert isinstance(answers.pop("broken"), RegistryFault)
+    assert answers == {"a": "a", "b": "b"}
+    assert 0.4 <= monotonic() - began < 5
+    assert 5 < next(asked) < 50
+    assert list(patience.ask(["broken"], question, lambda: True, brief={"broken"})) == ["broken"]
+
+
+def test_a_fault_is_an_outage_where_no_other_question_is_answered() -> None:
+    def question(key: str) -> str:
+        raise RegistryFault(key)
+
+    with pytest.raises(RegistryFault):
+        Patience(retry_seconds=0.1, unknown_seconds=0, fault_seconds=30).ask(["k"], question)
+    with pytest.raises(RegistryFault):
+        Patience(retry_seconds=0, unknown_seconds=0).ask(["k"], question, brief={"k"})
+
+
+def test_a_fault_that_passes_is_none() -> None:
+    asked = count(1)
+
+    def question(key: str) -> str:
+        if next(asked) < 4:
+            raise RegistryFault(key)
+        return "found"
+
+    patience = Patience(retry_seconds=0, unknown_seconds=0, fault_seconds=30)
+    assert patience.ask(["k"], question, lambda: True) == {"k": "found"}

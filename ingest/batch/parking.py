@@ -1,0 +1,182 @@
+"""Tables that are parked: they could not take a batch's files, which wait with those since, while the others go on.
+
+docs/adr/0019-parked-tables.md says why each step is where it is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+
+from distributary.errors import CommitImpossible, PipelineError
+from distributary.ingest.batch.finish import Finisher
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
+from distributary.ingest.checkpoint.manifests import finished_manifest
+from distributary.ingest.commit_log.reading import CommitLog
+from distributary.ingest.commit_log.writing import Writer
+from distributary.ingest.evolution.rules import Parking
+from distributary.ingest.kafka.columns import table_schema
+from distributary.ingest.pins import PinnedTable
+from distributary.ingest.settings.groups import Columns
+from distributary.ingest.tables.change import evolve
+from distributary.ingest.tables.known import TableBook
+
+_log = logging.getLogger(__name__)
+
+# Each entry of the log says what waits, batch by batch and table by table.
+_MOST_WAITING = 10_000
+
+_MOST_TOLD = 2_000
+
+_REMEDY = "put it right and start the pipeline anew, or let `distributary resolve` decide"
+
+
+@dataclass
+class RunsParkedTables:
+    """The parked tables of one run, whose log names what waits for them."""
+
+    checkpoint: Checkpoint
+    writer: Writer
+    tables: TableBook
+    rules: Parking
+    _pinned: dict[tuple[str, int], PinnedTable] = field(default_factory=dict, init=False)
+
+    @property
+    def parks(self) -> bool:
+        """Whether the settings let further tables be parked."""
+        return self.rules.parks
+
+    @property
+    def folders(self) -> frozenset[str]:
+        """The folders of all parked tables."""
+        return frozenset(self.writer.so_far.parked)
+
+    def waiting(self, batch_id: int) -> frozenset[str]:
+        """The folders of the tables for which the batch's files wait."""
+        return self.writer.so_far.waiting(batch_id)
+
+    def park(self, batch_id: int, error: CommitImpossible) -> bool:
+        """Let the batch's files wait for the tables that cannot take them; whether the settings say so.
+
+        The log says so before the ledger does that the batch is complete: whoever comes after a crash in between knows of both. Raises
+        Fenced, AnswerLost and OSError as every decision does.
+        """
+        if not self.rules.parks:
+            return False
+        parked = self.writer.so_far.parked
+        more = {folder: (*parked.get(folder, ()), batch_id) for folder in error.tables}
+        self.writer.park({**parked, **more}, str(error))
+        _log.warning("batch %s is parked for %s: %s", batch_id, ", ".join(error.tables), _REMEDY)
+        return True
+
+    def leave_alone(self) -> None:
+        """Have nothing decided by what parked tables are just now."""
+        self.tables.parked = self.folders
+
+    def require_room(self) -> None:
+        """Raises CommitImpossible where files have waited for so long that the settings let no further batch be decided."""
+        so_far = self.writer.so_far
+        oldest, waits = so_far.oldest_parked, sum(map(len, so_far.parked.values()))
+        long = oldest is not None and self.writer.next - oldest > self.rules.most
+        if not long and waits <= _MOST_WAITING:
+            return
+        told = self.told()[:_MOST_TOLD]
+        bound = (
+            f"as long as policies.parked_batches ({self.rules.most}) allows"
+            if long
+            else "more than the log keeps"
+        )
+        raise CommitImpossible(
+            f"{told}. That is {bound}, so the run stops: {_REMEDY}", tuple(sorted(self.folders))
+        )
+
+    def told(self) -> str:
+        """Which tables are parked, and since when, in words; empty where none is."""
+        each = [
+            f"table {folder} is parked since batch {numbers[0]}, {len(numbers)} of its batches wait"
+            for folder, numbers in sorted(self.writer.so_far.parked.items())
+        ]
+        return "; ".join(each)
+
+    def pinned(self, entities: Mapping[str, str]) -> dict[str, PinnedTable]:
+        """The parked tables as they will be once they have what waits, whatever became of them: what comes has to fit behind that."""
+        parked = {
+            folder: self.writer.so_far.parked[folder][-1]
+            for folder in entities.values()
+            if folder in self.folders
+        }
+        names = {folder: entity for entity, folder in entities.items()}
+        self._pinned = {key: found for key, found in self._pinned.items() if key in parked.items()}
+        for key in parked.items():
+            if key not in self._pinned:
+                layout = _part(finished_manifest(self.checkpoint.log, key[1])[0], key[0]).layout
+                self._pinned[key] = PinnedTable(names[key[0]], layout)
+        return {folder: found for (folder, _), found in self._pinned.items()}
+
+    def bring_in(self, finisher: Finisher, columns: Columns) -> None:
+        """Commit what waits to all tables that take it now, as a start does. Raises CommitImpossible where the settings let none be parked."""
+        self.tables.parked = frozenset()
+        parked, left = self.writer.so_far.parked, {}
+        for folder, numbers in parked.items():
+            try:
+                waiting = Waiting(self.checkpoint.log, folder, numbers)
+                brought_in(waiting, finisher, self.tables, columns, self.tables.spark)
+            except PipelineError as error:
+                if not self.rules.parks or (error.fatal and not isinstance(error, CommitImpossible)):
+                    raise
+                _log.warning("table %s stays parked: %s", folder, error)
+                left[folder] = numbers
+        if left != parked:
+            came = ", ".join(sorted(parked.keys() - left.keys()))
+            self.writer.park(left, f"{came}: what waited is in, or to be left out")
+            _log.warning("no longer parked: %s", came)
+            still = {number for numbers in left.values() for number in numbers}
+            for number in {number for numbers in parked.values() for number in numbers} - still:
+                finisher.cleared(number)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What waits for one table: the batches of a log, ascending."""
+
+    log: CommitLog
+    folder: str
+    numbers: Sequence[int]
+
+
+def brought_in(
+    waiting: Waiting,
+    finisher: Finisher,
+    tables: TableBook,
+    columns: Columns,
+    spark: SparkSession | None = None,
+) -> None:
+    """Commit to a table what waits for it, the oldest batch first; what is in already is left alone.
+
+    Raises CommitImpossible where it still cannot take it, TableAhead where it has a batch of another log, PipelineError where nobody
+    can tell what it has.
+    """
+    numbers = [number for number in waiting.numbers if not finisher.leaves_out(number, waiting.folder)]
+    if not numbers:
+        return
+    found = [finished_manifest(waiting.log, number) for number in numbers]
+    newest = tables.newest_batch(waiting.folder, _part(found[0][0], waiting.folder).app_id)
+    # A run that died amid this left some in; the newest of them is held against the batch once more.
+    behind = 0 if newest is None or newest not in numbers else numbers.index(newest)
+    last = _part(found[-1][0], waiting.folder)
+    place = tables.place(waiting.folder)
+    if waiting.folder in tables.states([waiting.folder]):
+        # What the batches brought while the table was left alone.
+        evolve(place, table_schema(columns, last.layout), spark)
+        tables.changed(waiting.folder)
+    for manifest, before in found[behind:]:
+        finisher.bring_in(manifest, waiting.folder, spark, before)
+
+
+def _part(manifest: Manifest, folder: str) -> TableFiles:
+    (table,) = (table for table in manifest.tables if table.folder == folder)
+    return table

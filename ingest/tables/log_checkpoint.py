@@ -1,0 +1,232 @@
+"""Checkpoints of tables' logs, and taking away what they make unnecessary: aside, while batches go on.
+
+A checkpoint names all of a table's files again. One after every so many commits would cost ever more, in time and in bytes; so the
+commits between two of them grow with the table, and reading what came since costs a part of what reading the checkpoint does.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+import zlib
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+
+from deltalake.exceptions import DeltaError
+
+from distributary.ingest.storage.contract import Files, Info
+from distributary.ingest.storage.posix import temporary_files
+from distributary.ingest.tables.handle import opened
+from distributary.ingest.tables.log import LOG, entry_path, entry_tag, is_whole
+from distributary.values import without_logins
+
+_log = logging.getLogger(__name__)
+
+# Delta's own defaults where a table does not say.
+_INTERVAL, _RETENTION_SECONDS = 100, 30 * 86_400.0
+
+# Commits between two checkpoints, as a part of the files that the last one names.
+_SHARE = 8
+
+# Two: the one that is far away mostly waits, and the one that is near takes a core from whoever decodes.
+_THREADS = 2
+
+# What is younger may not be on a disk yet, in a place that was not told to sync it; somebody may just be reading it.
+_LEAST_SECONDS = 3_600.0
+
+_LAST = f"{LOG}/_last_checkpoint"
+
+# Only names whose meaning is known are taken away: entries, their sums, and checkpoints in one file or in parts.
+_NAME = re.compile(r"(\d{20})\.(json|crc|checkpoint\.parquet|checkpoint\.\d{10}\.\d{10}\.parquet)")
+
+_UNITS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
+
+_INTERVAL_TEXT = re.compile(r"\s*(?:interval\s+)?(\d+)\s+(second|minute|hour|day|week)s?\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A version that was just committed to a table.
+
+    tag      what tells its entry from another table's of the same name
+    entries  those of the log that are known here, packed, by version: in a store each would have to be asked for again
+    """
+
+    place: Files
+    version: int
+    properties: Mapping[str, str]
+    tag: str | None
+    entries: Mapping[int, bytes]
+
+    @property
+    def interval(self) -> int:
+        """After how many commits, at the least, the log gets a checkpoint."""
+        told = self.properties.get("delta.checkpointInterval", "")
+        return max(int(told), 1) if told.isdecimal() else _INTERVAL
+
+    @property
+    def its_turn(self) -> bool:
+        """Whether to look if one is due; tables that began together take turns."""
+        return (self.version + zlib.crc32(self.place.url.encode())) % self.interval == 0
+
+
+@dataclass(frozen=True, slots=True)
+class LastCheckpoint:
+    """What a log says of its newest checkpoint, in `words` of Delta's.
+
+    version  -1 where there is none
+    size     how many actions are in it
+    plain    whether it is one file that names no others
+    """
+
+    version: int = -1
+    size: int = 0
+    plain: bool = True
+    words: bytes = b""
+
+
+class LogCheckpoints:
+    """Writes checkpoints in threads of its own, one at a time for a table. A commit is in without them, and never fails for them."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="log-checkpoint")
+        self._under_way: dict[str, Future[None]] = {}
+        self._lock = threading.Lock()
+
+    def follow(self, committed: Committed) -> None:
+        """Have it looked, aside, whether a checkpoint is due, if it is this table's turn."""
+        url = committed.place.url
+        with self._lock:
+            if committed.its_turn and url not in self._under_way:
+                self._under_way[url] = self._pool.submit(self._renew, committed)
+
+    def settle(self) -> None:
+        """Wait for what is under way."""
+        with self._lock:
+            under_way = list(self._under_way.values())
+        wait(under_way)
+
+    def close(self) -> None:
+        """Wait for what is under way, and end."""
+        self._pool.shutdown()
+
+    def _renew(self, committed: Committed) -> None:
+        try:
+            last = last_checkpoint(committed.place)
+            if is_due(committed, last):
+                _write(committed, last)
+                clean_up(committed)
+        except (DeltaError, OSError, ValueError) as error:
+            _log.warning(
+                "table %s: no checkpoint was written (%s); the next one will do",
+                committed.place,
+                without_logins(str(error)).partition("\n")[0],
+            )
+        finally:
+            with self._lock:
+                self._under_way.pop(committed.place.url, None)
+
+
+def last_checkpoint(place: Files) -> LastCheckpoint:
+    """The newest checkpoint of a table's log, none where the log says nothing that can be read."""
+    try:
+        words = place.read(_LAST)
+        found = json.loads(words)
+        version, size = found["version"], found.get("size", 0)
+        plain = not ({"parts", "v2Checkpoint"} & found.keys())
+        return LastCheckpoint(int(version), int(size), plain, words)
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        return LastCheckpoint()
+
+
+def is_due(committed: Committed, last: LastCheckpoint) -> bool:
+    """Whether so much came since the last checkpoint that there should be another one."""
+    return committed.version - last.version >= max(committed.interval, last.size // _SHARE)
+
+
+def pack(entry: bytes) -> bytes:
+    """An entry for `Committed.entries`."""
+    return zlib.compress(entry, 1)
+
+
+def clean_up(committed: Committed) -> int:
+    """How many files were taken away that no version needs which the table is to be readable at.
+
+    By the rules of https://github.com/delta-io/delta/blob/master/PROTOCOL.md#metadata-cleanup: all before the newest
+    checkpoint that is not newer than the newest commit which is older than the table's `delta.logRetentionDuration`. What the time is
+    the version says that was just committed: a clock that is wrong takes nothing away.
+    """
+    place, properties = committed.place, committed.properties
+    kept = retention_seconds(properties)
+    if kept is None or properties.get("delta.enableExpiredLogCleanup", "true").lower() != "true":
+        return 0
+    newest = place.info(entry_path(committed.version))
+    if newest is None:
+        return 0
+    before = newest.modified - max(kept, _LEAST_SECONDS) * 1000
+    bound, old = 0, []
+    for version, kind, info in _named(place):
+        if info.modified > before:
+            break
+        old.append((version, info.path))
+        if kind == "checkpoint.parquet" and (place.remote or is_whole(place, info.path)):
+            bound = version
+    garbage = [path for version, path in old if version < bound]
+    place.delete(garbage)
+    return len(garbage)
+
+
+def retention_seconds(properties: Mapping[str, str]) -> float | None:
+    """For how long a table says its versions are to be readable; None where that cannot be told."""
+    text = properties.get("delta.logRetentionDuration")
+    if text is None:
+        return _RETENTION_SECONDS
+    found = _INTERVAL_TEXT.fullmatch(text)
+    return None if found is None else float(int(found[1]) * _UNITS[found[2].lower()])
+
+
+def _named(place: Files) -> Iterator[tuple[int, str, Info]]:
+    """The files of a log in order, but for those of other names: version, what it is, and the rest."""
+    for info in place.list(LOG):
+        if found := _NAME.fullmatch(info.name):
+            yield int(found[1]), found[2], info
+
+
+def _write(committed: Committed, last: LastCheckpoint) -> None:
+    if committed.place.remote and committed.entries and last.plain:
+        _write_from_copy(committed, last)
+    else:
+        handle = opened(committed.place)
+        handle.create_checkpoint()
+        # What is cleaned up behind it is gone for good.
+        committed.place.sync([_checkpoint_path(handle.version()), _LAST])
+
+
+def _write_from_copy(committed: Committed, last: LastCheckpoint) -> None:
+    """Let delta-rs make the checkpoint from a copy of the log on this machine: most of the log was written here.
+
+    In the store itself it would ask for each entry again.
+    """
+    place, version = committed.place, committed.version
+    with temporary_files("distributary-log-") as copy:
+        if last.version >= 0:
+            path = _checkpoint_path(last.version)
+            copy.put(path, place.read(path), named_later=True)
+            copy.put(_LAST, last.words, named_later=True)
+        for number in range(last.version + 1, version + 1):
+            known = committed.entries.get(number)
+            entry = zlib.decompress(known) if known else place.read(entry_path(number))
+            copy.put(entry_path(number), entry, named_later=True)
+        opened(copy).create_checkpoint()
+        made = copy.read(_checkpoint_path(version))
+        # A table that was dropped and made anew meanwhile would get another one's files.
+        if entry_tag(place, version) == committed.tag:
+            place.put(_checkpoint_path(version), made)
+            place.put(_LAST, copy.read(_LAST))
+
+
+def _checkpoint_path(version: int) -> str:
+    return f"{LOG}/{version:020d}.checkpoint.parquet"

@@ -1,0 +1,232 @@
+"""What a loss of power left of a table's log, made readable again before anybody reads it.
+
+Entries that nobody had synced may be empty, cut off, or name data files that are; so may checkpoints of the log. Of ours such a
+one is of the newest batch at most, which is committed again by then. Those of others lost what they said: nobody has it any more.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+from distributary.errors import CheckpointMismatch
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.tables.log import ENGINE, LOG, entry_path, is_whole
+
+_log = logging.getLogger(__name__)
+
+_ENTRY = re.compile(r"(\d{20})\.json")
+
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.(?:.+\.)?(?:parquet|json)")
+
+# Spark's sums of a version, which it makes anew.
+_SUMS = re.compile(r"\.?(\d{20})\.crc(?:\.crc)?")
+
+_MOST_LOOKED_AT = 1000
+
+# How many files an entry adds: ours, and a compaction by delta-rs or Spark.
+_OURS, _COMPACTED = ("numFiles",), ("numFilesAdded", "numAddedFiles")
+
+# Of Hadoop's files of sums: a head, and four bytes for so many of the file.
+_HEAD, _SUMMED = 8, 512
+
+
+# Whether a transaction, by its application and its number, was synced, and with it all before it.
+Synced = Callable[[str, int], bool]
+
+
+def mend(table: Files, synced: Synced) -> list[int]:
+    """The versions that a loss of power had damaged, each an entry now that changes nothing; whoever was to be in is not any more.
+
+    Raises CheckpointMismatch where nothing but a copy helps.
+    """
+    if table.remote or _is_as_left(table, synced):
+        return []
+    names = list(table.names(LOG))
+    base = _without_broken_checkpoints(table, names)
+    versions = {int(found[1]) for found in map(_ENTRY.fullmatch, names) if found}
+    damaged = _damaged(table, versions, base, synced)
+    if damaged:
+        _void(table, damaged, versions, base, names)
+        _log.warning(
+            "table %s: a loss of power took version %s of its log", table, ", ".join(map(str, damaged))
+        )
+    return damaged
+
+
+def _is_as_left(table: Files, synced: Synced) -> bool:
+    """Whether nothing happened to a log, as is usual; without a look at all names of it, which may be many."""
+    try:
+        version = json.loads(table.read(f"{LOG}/_last_checkpoint"))["version"]
+        if not _is_checkpoint(table, _checkpoint(version)):
+            return False
+        while table.info(entry_path(version + 1)) is not None:
+            version += 1
+            if table.info(_checkpoint(version)) is not None:
+                return False  # newer than the one that is told of
+        actions = _actions(table.read(entry_path(version)))
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return False
+    if actions is None or not (_is_whole(actions, version) and _are_there(table, actions, set())):
+        return False
+    _without_wrong_sums(table, entry_path(version))
+    return any(synced(one["txn"]["appId"], one["txn"]["version"]) for one in actions if "txn" in one)
+
+
+def _checkpoint(version: int) -> str:
+    return f"{LOG}/{version:020d}.checkpoint.parquet"
+
+
+def _without_broken_checkpoints(table: Files, names: Sequence[str]) -> int:
+    """The newest checkpoint of the log that can be read, -1 where there is none; newer ones are deleted, as are words that lead to them."""
+    found = {name: int(one[1]) for name in names if (one := _CHECKPOINT.fullmatch(name))}
+    base = -1
+    for version in sorted(set(found.values()), reverse=True):
+        parts = [name for name, of in found.items() if of == version]
+        if all(_is_checkpoint(table, f"{LOG}/{name}") for name in parts):
+            base = version
+            break
+        table.delete(f"{LOG}/{name}" for name in parts)
+    if "_last_checkpoint" in names and not _is_told(table.read(f"{LOG}/_last_checkpoint"), base):
+        table.delete([f"{LOG}/_last_checkpoint"])
+    return base
+
+
+def _is_checkpoint(table: Files, path: str) -> bool:
+    if path.endswith(".json"):
+        return _actions(table.read(path)) is not None
+    return is_whole(table, path)
+
+
+def _is_told(content: bytes, base: int) -> bool:
+    try:
+        return bool(json.loads(content)["version"] <= base)
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def _damaged(table: Files, versions: set[int], base: int, synced: Synced) -> list[int]:
+    found, removed = list[int](), set[str]()
+    newest = max(versions, default=-1)
+    for version in range(newest, max(newest - _MOST_LOOKED_AT, -1), -1):
+        if version not in versions:
+            _require_cleaned_up(table, version, base)
+            break
+        _without_wrong_sums(table, entry_path(version))
+        actions = _actions(table.read(entry_path(version)))
+        if actions is None or not (_is_whole(actions, version) and _are_there(table, actions, removed)):
+            found.append(version)
+            continue
+        removed |= {action["remove"]["path"] for action in actions if "remove" in action}
+        if any(synced(one["txn"]["appId"], one["txn"]["version"]) for one in actions if "txn" in one):
+            break
+    return found
+
+
+def _require_cleaned_up(table: Files, version: int, base: int) -> None:
+    if version > base:
+        raise CheckpointMismatch(
+            f"table {table}: version {version} of its log is gone, and later ones are there. Restore the table from a copy, or "
+            "move it away: it is made anew then, and `distributary verify` tells what it lacks"
+        )
+
+
+def _actions(content: bytes) -> list[dict[str, Any]] | None:
+    """What an entry says; None of one that was emptied or cut off."""
+    try:
+        actions: list[dict[str, Any]] = [json.loads(line) for line in content.splitlines()]
+    except ValueError:
+        return None
+    return actions if actions and all(isinstance(action, dict) for action in actions) else None
+
+
+def _is_whole(actions: Sequence[Mapping[str, Any]], version: int) -> bool:
+    """Whether no line is missing, as far as that can be told: a table begins with two, and ours and compactions say how many files they add."""
+    kinds = [kind for action in actions for kind in action]
+    if version == 0:
+        return {"protocol", "metaData"} <= set(kinds)
+    info: Mapping[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+    metrics = info.get("operationMetrics") or {}
+    told = (
+        _OURS
+        if info.get("engineInfo") == ENGINE
+        else _COMPACTED
+        if info.get("operation") == "OPTIMIZE"
+        else ()
+    )
+    return all(int(metrics.get(name, 0)) <= kinds.count("add") for name in told)
+
+
+def _are_there(table: Files, actions: Sequence[Mapping[str, Any]], removed: set[str]) -> bool:
+    """Whether an entry's files are, but for those that later ones removed."""
+    adds = (action["add"] for action in actions if "add" in action)
+    return all(_is_there(table, add) for add in adds if add["path"] not in removed)
+
+
+def _is_there(table: Files, add: Mapping[str, Any]) -> bool:
+    name = unquote(add["path"])
+    if "://" in name or name.startswith("/"):
+        return True  # another table's, which this one is a shallow clone of
+    _without_wrong_sums(table, name)
+    info = table.info(name)
+    return info is not None and info.size == add["size"]
+
+
+def _without_wrong_sums(table: Files, path: str) -> None:
+    """Hadoop's sums of a file, which are none of it, go: Spark would read that no more."""
+    folder, _, name = path.rpartition("/")
+    sums, of = table.info(f"{folder}/.{name}.crc".lstrip("/")), table.info(path)
+    if sums is not None and (of is None or sums.size != _HEAD + 4 * -(-of.size // _SUMMED)):
+        table.delete([sums.path])
+
+
+def _void(table: Files, damaged: Sequence[int], versions: set[int], base: int, names: Sequence[str]) -> None:
+    """Put entries that change nothing in the place of these. Nobody has read them, as they were never whole, and two may do it."""
+    first = min(damaged)
+    if first == 0 and base < 0 and versions <= set(damaged):
+        # It was being made, and is made once more.
+        table.delete(f"{LOG}/{name}" for name in names)
+        return
+    if first == 0 and base < 0:
+        raise CheckpointMismatch(
+            f"table {table}: the first version of its log is damaged, and later ones are there. Restore the table from a copy, or "
+            "move it away: it is made anew then, and `distributary verify` tells what it lacks"
+        )
+    late = [name for name in names if _is_late(name, first)]
+    if _is_readable_without(late, versions, names):
+        table.delete(f"{LOG}/{name}" for name in late)
+        if late:
+            table.delete([f"{LOG}/_last_checkpoint"])
+    for version in damaged:
+        table.put(entry_path(version), _nothing())
+        table.delete([f"{LOG}/.{version:020d}.json.crc"])
+
+
+def _is_late(name: str, first: int) -> bool:
+    found = _CHECKPOINT.fullmatch(name) or _SUMS.fullmatch(name)
+    return found is not None and int(found[1]) >= first
+
+
+def _is_readable_without(late: Sequence[str], versions: set[int], names: Sequence[str]) -> bool:
+    """Whether a log without these has all that it needs from its beginning, or from a checkpoint before them."""
+    earlier = (int(one[1]) for name in names if name not in late and (one := _CHECKPOINT.fullmatch(name)))
+    return set(range(max(earlier, default=-1) + 1, max(versions) + 1)) <= versions
+
+
+def _nothing() -> bytes:
+    now = int(time.time() * 1000)
+    info = {
+        "inCommitTimestamp": now,
+        "timestamp": now,
+        "operation": "LOST WITH THE POWER",
+        "operationParameters": {},
+        "engineInfo": ENGINE,
+        "txnId": str(uuid.uuid4()),
+    }
+    return json.dumps({"commitInfo": info}, separators=(",", ":")).encode() + b"\n"

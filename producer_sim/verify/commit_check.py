@@ -1,0 +1,65 @@
+"""Whether tables have batches of which the ledger does not tell, by the transactions of their commits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from deltalake import DeltaTable
+
+from distributary.ingest.columns.safe_names import CHANGES_TABLE, QUARANTINE_TABLE
+from distributary.producer_sim.verify.lake import READ_ERRORS, Lake
+from distributary.producer_sim.verify.ledger_check import Batch
+from distributary.producer_sim.verify.log_check import LogNow
+from distributary.producer_sim.verify.verdict import Difference
+
+# What a pipeline's transactions in a table that is no entity's are called, as their generation has it.
+_ROLES = {QUARANTINE_TABLE: "quarantine", CHANGES_TABLE: "changes"}
+
+# Per table and generation, the newest batch that is in it.
+Newest = Mapping[str, Mapping[str, int]]
+
+
+def generations(ledger: Iterable[Batch], log: LogNow | None) -> frozenset[str]:
+    """The generations of whose batches the ledger has to tell.
+
+    Of an earlier one a batch may be half in: who goes on from tables takes it over, and the ledger tells of that as the heir's.
+    """
+    if log is not None:
+        return frozenset({log.generation.id})
+    told = frozenset(batch.generation for batch in ledger)
+    return told if len(told) == 1 else frozenset()
+
+
+def newest_of(table: DeltaTable, name: str, wanted: Iterable[str]) -> dict[str, int]:
+    """The newest batch of each of these generations in a table; those without any are left out."""
+    role = _ROLES.get(name, "events")
+    asked = {generation: table.transaction_version(f"{generation}/{role}") for generation in wanted}
+    return {generation: batch for generation, batch in asked.items() if batch is not None}
+
+
+def newest_of_own(lake: Lake, wanted: Iterable[str]) -> dict[str, dict[str, int]]:
+    """The same of the tables that are no entity's; one that cannot be read is told of where it is read."""
+    found = {}
+    for name in _ROLES:
+        with suppress(*READ_ERRORS):
+            table = lake.open(name)
+            if table is not None:
+                found[name] = newest_of(table, name, wanted)
+    return found
+
+
+def check_commits(newest: Newest, ledger: Sequence[Batch], log: LogNow | None) -> Iterator[Difference]:
+    """Batches in tables that the ledger, to which each comes last, does not have; one that the next start finishes is told of by its log."""
+    told: dict[str, int] = {}
+    for batch in ledger:
+        told[batch.generation] = max(batch.batch_id, told.get(batch.generation, -1))
+    for table, batches in sorted(newest.items()):
+        for generation, number in sorted(batches.items()):
+            if number > told.get(generation, -1) and not _is_decided(generation, number, log):
+                detail = f"it has batch {number} of generation {generation}, of which the ledger and this checkpoint's log do not tell"
+                yield Difference("batch_unrecorded", table, detail)
+
+
+def _is_decided(generation: str, number: int, log: LogNow | None) -> bool:
+    return log is not None and generation == log.generation.id and number == log.so_far.last

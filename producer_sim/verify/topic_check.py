@@ -1,0 +1,106 @@
+"""Whether the pipeline has read what its topics hold: in the place of a truth, Kafka's own offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from distributary.ingest.checkpoint.generation import made_anew
+from distributary.ingest.kafka.connection import connect
+from distributary.ingest.kafka.offsets import Positions
+from distributary.ingest.settings.groups import Source
+from distributary.producer_sim.verify.coverage import Partition
+from distributary.producer_sim.verify.ledger_check import Batch, reached
+from distributary.producer_sim.verify.log_check import LogNow
+from distributary.producer_sim.verify.verdict import Difference, named
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsNow:
+    """The topics of a pipeline as Kafka has them.
+
+    ids         name -> UUID, another one after the topic was made anew
+    earliest    the first offset still there in each partition
+    ends        the offset behind the last one
+    from_start  whether the pipeline is to read them from their beginning
+    """
+
+    ids: Mapping[str, str]
+    earliest: Positions
+    ends: Positions
+    from_start: bool = True
+
+
+def topics_now(source: Source) -> TopicsNow:
+    """The topics as they are now. Raises BrokerUnavailable, and SetupError for a topic that is not there."""
+    with connect(source) as kafka:
+        # The beginnings first: what Kafka deletes meanwhile is no record that was left out.
+        earliest = kafka.earliest_offsets()
+        from_start = source.starting_offsets == "earliest"
+        return TopicsNow(kafka.topic_ids(), earliest, kafka.end_offsets(), from_start)
+
+
+def check_topics(topics: TopicsNow, ledger: Sequence[Batch], log: LogNow | None) -> Iterator[Difference]:
+    """Everything in which what was read disagrees with what there is to read."""
+    anew = [] if log is None else made_anew(log.generation.topics, topics.ids)
+    for topic in anew:
+        detail = "it was deleted and made anew since: the offsets in tables and ledger count other records"
+        yield Difference("topic_made_anew", topic, detail)
+    begun, ended = _begun(ledger), _ended(ledger, log)
+    for partition, earliest, end in _partitions(topics):
+        if partition[0] not in anew and partition in ended:
+            yield from _check_end(partition, ended[partition], end)
+            yield from _check_forgotten(partition, ended[partition], min(earliest, end))
+            if topics.from_start:
+                yield from _check_begin(partition, begun.get(partition, ended[partition]), earliest)
+
+
+def unread(topics: TopicsNow, ledger: Sequence[Batch], log: LogNow | None) -> int:
+    """How many offsets are there to be read yet."""
+    ended = _ended(ledger, log)
+    return sum(
+        max(0, end - max(earliest, ended.get(partition, earliest)))
+        for partition, earliest, end in _partitions(topics)
+    )
+
+
+def _check_end(partition: Partition, ended: int, end: int) -> Iterator[Difference]:
+    if ended > end:
+        detail = f"batches read up to offset {ended:,}, the topic ends at {end:,}: it was made anew, or Kafka lost records"
+        yield Difference("topic_offsets", named(partition), detail)
+
+
+def _check_forgotten(partition: Partition, ended: int, earliest: int) -> Iterator[Difference]:
+    if ended < earliest:
+        detail = f"offsets {ended:,} to {earliest - 1:,} are gone from the topic, and no batch had read them"
+        yield Difference("topic_offsets", named(partition), detail)
+
+
+def _check_begin(partition: Partition, begun: int, earliest: int) -> Iterator[Difference]:
+    if begun > earliest:
+        detail = f"offsets {earliest:,} to {begun - 1:,} are in the topic, and no batch read them"
+        yield Difference("topic_offsets", named(partition), detail)
+
+
+def _partitions(topics: TopicsNow) -> Iterator[tuple[Partition, int, int]]:
+    for topic, earliest in sorted(topics.earliest.items()):
+        for number, first in sorted(earliest.items()):
+            yield (topic, number), first, topics.ends.get(topic, {}).get(number, first)
+
+
+def _begun(ledger: Sequence[Batch]) -> dict[Partition, int]:
+    """Where each partition was read first."""
+    found: dict[Partition, int] = {}
+    for batch in ledger:
+        for partition, (start, _) in batch.ranges.items():
+            found[partition] = min(start, found.get(partition, start))
+    return found
+
+
+def _ended(ledger: Sequence[Batch], log: LogNow | None) -> dict[Partition, int]:
+    """Where each partition is read next: as the log says, if there is one, since its newest batch is decided for good."""
+    found = reached(ledger)
+    if log is not None:
+        for topic, partitions in log.so_far.ends.items():
+            found.update({(topic, number): offset for number, offset in partitions.items()})
+    return found

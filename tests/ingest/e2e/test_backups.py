@@ -1,0 +1,81 @@
+"""What docs/how-to/back-up-and-restore.md says to copy is enough to go on, and what it says of each restore is so."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tests.ingest.e2e.pipeline_kit import PipelineKit
+
+from distributary.errors import CheckpointMismatch, TablesOfAnotherRun
+from distributary.producer_sim.verify.comparison import verify
+
+# Its commands are for a folder; a store's own copies are its users'.
+pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.folder]
+
+PAGE = Path(__file__).resolve().parents[3] / "docs/how-to/back-up-and-restore.md"
+
+
+def back_up(kit: PipelineKit) -> None:
+    """The page's own commands."""
+    commands = re.findall(r"^    (cp -a .*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert [command.split()[2] for command in commands] == ["checkpoints", "lake"]
+    (kit.folder / "backup").mkdir()
+    for command in commands:
+        subprocess.run(command, shell=True, cwd=kit.folder, check=True)  # noqa: S602 it is the page's
+
+
+def restore(kit: PipelineKit, names: Sequence[str], copy: str = "backup") -> None:
+    """Into empty folders, as the page says."""
+    for name in names:
+        shutil.rmtree(kit.folder / name)
+        shutil.copytree(kit.folder / copy / name, kit.folder / name)
+
+
+def ran_on(kit: PipelineKit) -> None:
+    """A pipeline that was backed up, and has done more than one batch since."""
+    kit.simulate(1, corrupt=0.05)
+    kit.run()
+    back_up(kit)
+    for _ in range(2):
+        kit.simulate(2, games=4, corrupt=0.05)
+        kit.run()
+    (kit.folder / "now").mkdir()
+    for name in ("checkpoints", "lake"):
+        shutil.copytree(kit.folder / name, kit.folder / "now" / name)
+
+
+def test_both_of_one_backup_go_on_and_read_again_what_came_after(kit: PipelineKit) -> None:
+    ran_on(kit)
+    restore(kit, ["checkpoints", "lake"])
+    held = verify(kit.settings)
+    assert held.differences == ()
+    assert held.unread == kit.truth.records - 300, "what came after the backup is to be read again"
+    kit.run()
+    kit.assert_clean()
+    assert kit.unnamed_files() == set()
+
+
+def test_one_of_both_alone_is_refused_and_the_tables_are_enough_to_go_on(kit: PipelineKit) -> None:
+    ran_on(kit)
+    restore(kit, ["checkpoints"])
+    with pytest.raises(CheckpointMismatch, match="the checkpoint was put back from an older copy"):
+        kit.run()
+    assert {one.kind for one in verify(kit.settings).differences} == {"checkpoint_behind"}
+    restore(kit, ["checkpoints"], "now")
+    restore(kit, ["lake"])
+    with pytest.raises(CheckpointMismatch, match="the tables were put back from an older copy"):
+        kit.run()
+    assert "tables_behind" in {one.kind for one in verify(kit.settings).differences}
+    # The page's last section: the tables as they are, without any checkpoint.
+    shutil.rmtree(kit.folder / "checkpoints")
+    kit.configured(start="from_tables")
+    with pytest.raises(TablesOfAnotherRun, match=r'confirm_dead: \["[0-9a-f]{32}"\]') as refused:
+        kit.run()
+    kit.configured(confirm_dead=re.findall(r'"([0-9a-f]{32})"', str(refused.value)))
+    kit.run()
+    kit.assert_clean()

@@ -1,0 +1,200 @@
+"""A table that cannot take a batch's files is parked: the others go on, and it gets all that waited, once, in order."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from tests.ingest.e2e.pipeline_kit import PipelineKit
+
+from distributary.errors import BudgetSpent, CommitImpossible
+from distributary.ingest.failpoints import AFTER_MANIFEST
+from distributary.ingest.progress import Silent
+from distributary.ingest.resolve import resolve, stuck_tables
+from distributary.producer_sim.verify.comparison import Beside, compare
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.folder]
+
+
+def spoil(kit: PipelineKit, table: str) -> None:
+    """Give a table another schema, in which no file of the pipeline's fits; its files stay."""
+    other = pa.table({"level": pa.array(["high"])})
+    write_deltalake(kit.root / table, other, mode="overwrite", schema_mode="overwrite")
+
+
+def mend(kit: PipelineKit, table: str) -> None:
+    """Put a table back to what it was before it was spoiled."""
+    kit.delta(table).restore(kit.delta(table).version() - 1)
+
+
+class Told(Silent):
+    def __init__(self) -> None:
+        self.notices: list[str] = []
+
+    def waiting(self, reason: str, seconds: float) -> None:
+        self.notices.append(reason)
+
+
+@pytest.fixture
+def parked(kit: PipelineKit, fail_at: Callable[..., None]) -> PipelineKit:
+    """A pipeline whose second batch waits for the second game's table, and whose third one waits behind it."""
+    kit.configured(policies={"stuck_table": "park"})
+    kit.simulate()
+    kit.run()
+    kit.simulate()
+    fail_at("after_manifest:3")
+    with pytest.raises(BudgetSpent, match="failpoint"):
+        kit.run()
+    fail_at()
+    table = kit.folder_of(1)
+    spoil(kit, table)
+
+    first = kit.run()
+    assert first.parked == {table: 1}
+    kit.simulate(2, games=3)
+    told = Told()
+    second = kit.run(told)
+    assert (second.summary.failures, second.parked) == (0, {table: 2})
+    assert any(f"table {table} is parked since batch 3, 2 of its batches wait" in one for one in told.notices)
+    return kit
+
+
+def test_a_table_that_was_put_right_gets_all_that_waited_in_order(parked: PipelineKit) -> None:
+    kit, table = parked, parked.folder_of(1)
+    waiting = stuck_tables(kit.settings)
+    assert [(one.batch_id, one.table) for one in waiting] == [(3, table), (7, table)]
+    assert "cannot take its files of batch 3" in waiting[0].why
+    found = compare(kit.lake, None, None, Beside(kit.checkpoint)).differences
+    assert {"table_parked", "ledger_rows"} <= {one.kind for one in found}
+    mend(kit, table)
+    outcome = kit.run()
+    assert (outcome.parked, outcome.summary.failures) == ({}, 0)
+    assert stuck_tables(kit.settings) == []
+    kit.assert_clean()
+    assert kit.unnamed_files() == set()
+    # And it goes on as if nothing had been.
+    kit.simulate(2, games=3)
+    assert kit.run().parked == {}
+    kit.assert_clean()
+
+
+# The moments of this are thrown in tests/ingest/batch/test_parked_at_random.py.
+@pytest.mark.heavy
+def test_a_crash_while_what_waited_is_brought_in_doubles_nothing(
+    parked: PipelineKit, fail_at: Callable[..., None]
+) -> None:
+    kit, table = parked, parked.folder_of(1)
+    mend(kit, table)
+    for point in ("between_commits:3", "between_commits:7"):
+        fail_at(point)
+        with pytest.raises(BudgetSpent, match="failpoint"):
+            kit.run()
+    fail_at()
+    assert kit.run().parked == {}
+    kit.assert_clean()
+
+
+# What is parked and brought in is the first test's, and batch/test_parking.py's.
+@pytest.mark.heavy
+def test_a_table_made_anew_gets_what_waited(parked: PipelineKit) -> None:
+    kit, table = parked, parked.folder_of(1)
+    rows = sum(one.rows for one in stuck_tables(kit.settings))
+    assert resolve(kit.settings, table, "recreate").rows == rows
+    assert kit.run().parked == {}
+    assert kit.rows(table).num_rows == rows
+    assert kit.unnamed_files() == set()
+
+
+def test_a_table_goes_without_what_waited_where_that_is_decided(parked: PipelineKit) -> None:
+    kit, table = parked, parked.folder_of(1)
+    mend(kit, table)
+    rows = kit.rows(table).num_rows
+    resolve(kit.settings, table, "skip")
+    assert kit.run().parked == {}
+    assert kit.rows(table).num_rows == rows
+    kit.simulate(2, games=3)
+    kit.run()
+    assert kit.rows(table).num_rows > rows
+
+
+def test_a_new_checkpoint_brings_in_what_waited_in_the_one_before(parked: PipelineKit) -> None:
+    kit, table = parked, parked.folder_of(1)
+    kit.simulate(2, games=3)
+    old = str(kit.checkpoint)
+    kit.configured(checkpoint="./other", start="from_tables")
+    with pytest.raises(CommitImpossible, match=rf"`checkpoint: {old}`"):
+        kit.run()
+    mend(kit, table)
+    assert kit.run().parked == {}
+    kit.assert_clean()
+    assert kit.unnamed_files() == set()
+
+
+def test_no_more_batches_are_decided_than_the_settings_let_wait(parked: PipelineKit) -> None:
+    kit, table = parked, parked.folder_of(1)
+    kit.configured(policies={"parked_batches": 5})
+    kit.simulate(2, games=3)
+    before = kit.manifests.last_batch()
+    with pytest.raises(
+        CommitImpossible, match=rf"table {table} is parked since batch 3, .*parked_batches \(5\)"
+    ):
+        kit.run()
+    assert kit.manifests.last_batch() == before
+    kit.configured(policies={"stuck_table": "stop", "parked_batches": 1000})
+    with pytest.raises(CommitImpossible, match=f"{table} cannot take"):
+        kit.run()
+    mend(kit, table)
+    kit.run()
+    kit.assert_clean()
+
+
+# What is parked and brought in is the first test's, and batch/test_parking.py's.
+@pytest.mark.heavy
+def test_files_that_go_with_a_dropped_table_are_written_again_before_they_wait(
+    kit: PipelineKit, fail_at: Callable[..., None]
+) -> None:
+    kit.configured(policies={"stuck_table": "park"})
+    kit.simulate()
+    kit.run()
+    kit.simulate()
+    table = kit.folder_of(1)
+    fail_at("after_manifest:3")
+    with pytest.raises(BudgetSpent, match="failpoint"):
+        kit.run()
+    fail_at()
+    shutil.rmtree(kit.root / table)
+    assert kit.run().parked == {table: 1}
+    (waits,) = stuck_tables(kit.settings)
+    resolve(kit.settings, table, "recreate")
+    assert kit.run().parked == {}
+    assert kit.rows(table).num_rows == waits.rows
+
+
+# What is parked and brought in is the first test's, and batch/test_parking.py's.
+@pytest.mark.heavy
+def test_a_table_that_is_dropped_in_the_moment_of_its_commit_is_parked_within_the_run(
+    kit: PipelineKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = {"max": 1, "first_wait_seconds": 0}
+    kit.configured(policies={"stuck_table": "park"}, supervisor={"failures": failures})
+    kit.simulate()
+    kit.run()
+    kit.simulate()
+    table = kit.folder_of(1)
+    dropped: list[int] = []
+
+    def drop(point: str, batch_id: int) -> None:
+        if point == AFTER_MANIFEST and not dropped:
+            dropped.append(batch_id)
+            shutil.rmtree(kit.root / table)
+
+    monkeypatch.setattr("distributary.ingest.failpoints.reach", drop)
+    outcome = kit.run()
+    assert (outcome.parked, outcome.summary.failures) == ({table: 1}, 1)
+    (waits,) = stuck_tables(kit.settings)
+    resolve(kit.settings, table, "recreate")
+    kit.run()
+    assert kit.rows(table).num_rows == waits.rows

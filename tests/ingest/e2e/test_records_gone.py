@@ -1,0 +1,96 @@
+"""Records that Kafka has no more, before or after they were read: the run stops by name, and there is a way on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from pyspark.sql import SparkSession
+from tests.ingest.e2e.handmade import column, registered
+from tests.ingest.e2e.pipeline_kit import PipelineKit
+
+from distributary.errors import CheckpointMismatch
+from distributary.producer_sim.stack.kafka_broker import KafkaBroker
+from distributary.producer_sim.stack.local import LocalStack
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+
+def delete_records(admin: AdminClient, topic: str, before: int) -> None:
+    place = TopicPartition(topic, 0, before)
+    admin.delete_records([place])[place].result(30)
+
+
+def players(kit: PipelineKit) -> list[str]:
+    return sorted(column(kit, "chess", "player"))
+
+
+def test_records_deleted_before_they_were_read_are_named_and_a_new_checkpoint_goes_on(
+    kit: PipelineKit, admin: AdminClient
+) -> None:
+    schema = registered(kit)
+    kit.send([schema.value(game="chess", player="a")])
+    kit.run()
+    kit.send([schema.value(game="chess", player=player) for player in "bcd"])
+    delete_records(admin, kit.topic, 3)
+    gone = rf"Kafka has no more of {kit.topic}/0 from offset 1 to before 3"
+    with pytest.raises(CheckpointMismatch, match=gone):
+        kit.run()
+    kit.configured(checkpoint="./other", start="from_tables")
+    kit.run()
+    assert players(kit) == ["a", "d"]
+
+
+def test_records_deleted_after_they_were_read_are_not_missed(kit: PipelineKit, admin: AdminClient) -> None:
+    schema = registered(kit)
+    kit.send([schema.value(game="chess", player=player) for player in "abc"])
+    kit.run()
+    delete_records(admin, kit.topic, 2)
+    kit.send([schema.value(game="chess", player="d")])
+    kit.run()
+    assert players(kit) == list("abcd")
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[KafkaBroker]:
+    """A broker of the test's own, whose files it may harm."""
+    broker = KafkaBroker(tmp_path / "broker", 0)
+    broker.start()
+    yield broker
+    broker.kill()
+
+
+def test_offsets_that_went_back_stop_the_run_before_other_records_pass_for_read(
+    own_broker: KafkaBroker, stack: LocalStack, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = "went-back"
+    kit = PipelineKit(tmp_path, topic, stack, spark)
+    kit.bootstrap_servers = own_broker.bootstrap_servers
+    kit.configured(source={"kafka": {"bootstrap.servers": own_broker.bootstrap_servers}})
+    with AdminClient({"bootstrap.servers": own_broker.bootstrap_servers, "log_level": 0}) as admin:
+        admin.create_topics([NewTopic(topic, num_partitions=1)])[topic].result(30)
+    schema = registered(kit)
+    kit.send([schema.value(game="chess", player=player) for player in "abc"])
+    kit.run()
+
+    own_broker.stop()
+    for file in (own_broker.folder / "data" / f"{topic}-0").iterdir():
+        if file.name != "partition.metadata":
+            file.unlink()
+    own_broker.start()
+
+    kit.send([schema.value(game="chess", player="d")])
+    back = (
+        rf"Kafka has {topic}/0 up to before offset 1, and it was read up to before 3: the broker lost records"
+    )
+    with pytest.raises(CheckpointMismatch, match=back):
+        kit.run()
+    kit.configured(checkpoint="./other", start="from_tables")
+    kit.run()
+    kit.send([schema.value(game="chess", player="e")])
+    kit.run()
+    assert players(kit) == list("abce"), "the new records that were there already are told as not read"

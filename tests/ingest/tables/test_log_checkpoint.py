@@ -1,0 +1,283 @@
+"""Checkpoints of logs, and what is taken away behind them: no version that is to be readable is lost, at any age."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from tests.ingest.commits import by_log
+from tests.ingest.tables.test_in_stores import read, written
+
+from distributary.ingest.storage.clients import sent
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import files_at
+from distributary.ingest.tables.change import create
+from distributary.ingest.tables.handle import opened
+from distributary.ingest.tables.log import LOG
+from distributary.ingest.tables.log_checkpoint import (
+    Committed,
+    clean_up,
+    is_due,
+    last_checkpoint,
+    retention_seconds,
+)
+from distributary.ingest.tables.log_commit import NativeCommits
+
+A = pa.schema([("a", pa.int64())])
+
+DAY = 86_400
+
+NOW = 1_800_000_000
+
+
+def checkpoints(table: Files) -> list[int]:
+    return [int(name[:20]) for name in table.names(LOG) if re.fullmatch(r"\d{20}\.checkpoint\.parquet", name)]
+
+
+def commit(commits: NativeCommits, place: Files, first: int, count: int) -> None:
+    """A row a commit, its number."""
+    for number in range(first, first + count):
+        file = written(place, "t", number)
+        assert by_log(commits, place.below("t"), [file], A, "app", number, {})
+        commits.settle()
+
+
+def test_a_log_gets_a_checkpoint_within_two_intervals_and_reads_the_same(place: Files) -> None:
+    create(place.below("t"), A, {"delta.checkpointInterval": "5"})
+    with closing(NativeCommits()) as commits:
+        commit(commits, place, 0, 12)
+    found = checkpoints(place.below("t"))
+    assert found and 4 <= found[0] < 10
+    assert sorted(row["a"] for row in read(place.below("t"))) == list(range(12))
+    assert opened(place.below("t")).transaction_version("app") == 11
+
+
+def test_tables_that_began_together_take_turns(tmp_path: Path) -> None:
+    turns = set()
+    for name in ("golf", "quest", "chess", "harvest"):
+        turns |= {
+            (name, version)
+            for version in range(5)
+            if Committed(
+                files_at(tmp_path / name), version, {"delta.checkpointInterval": "5"}, None, {}
+            ).its_turn
+        }
+    assert len(turns) == 4
+    assert len({version for _, version in turns}) > 1
+
+
+@pytest.mark.parametrize(
+    ("last", "due"),
+    [
+        (None, 24),
+        ({"version": 100, "size": 10}, 125),
+        ({"version": 100, "size": 200}, 125),
+        ({"version": 100, "size": 8_000}, 1_100),
+        ("", 24),
+        ("[]", 24),
+    ],
+    ids=[
+        "the first",
+        "a small table",
+        "a table of the interval's size",
+        "a large table",
+        "an empty note",
+        "no note",
+    ],
+)
+def test_the_larger_a_table_the_fewer_its_checkpoints(tmp_path: Path, last: object, due: int) -> None:
+    place = files_at(tmp_path)
+    if last is not None:
+        place.put(f"{LOG}/_last_checkpoint", (last if isinstance(last, str) else json.dumps(last)).encode())
+    for version, expected in ((due - 1, False), (due, True)):
+        committed = Committed(place, version, {"delta.checkpointInterval": "25"}, None, {})
+        assert is_due(committed, last_checkpoint(place)) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        (None, 30 * DAY),
+        ("interval 2 days", 2 * DAY),
+        ("INTERVAL 1 DAY", DAY),
+        ("interval 3 hours", 10_800),
+        ("1 week", 7 * DAY),
+        ("interval 1 month", None),
+        ("for ever", None),
+    ],
+)
+def test_the_time_that_a_table_is_kept_for_is_read_as_delta_writes_it(
+    text: str | None, seconds: float | None
+) -> None:
+    assert retention_seconds({} if text is None else {"delta.logRetentionDuration": text}) == seconds
+
+
+@pytest.fixture
+def aged(tmp_path: Path) -> Iterator[tuple[Files, Path]]:
+    """A table of 60 commits, one an hour, the newest just now."""
+    place = files_at(tmp_path)
+    create(place.below("t"), A, {"delta.checkpointInterval": "1000"})
+    with closing(NativeCommits()) as commits:
+        for number in range(60):
+            commit(commits, place, number, 1)
+            if number in (9, 29, 44):
+                opened(place.below("t")).create_checkpoint()
+    log = tmp_path / "t" / LOG
+    for path in log.iterdir():
+        if path.name[0] != "_":
+            hours = 60 - int(path.name[:20])
+            os.utime(path, (NOW - hours * 3_600,) * 2)
+    yield place.below("t"), log
+
+
+def cleaned(table: Files, properties: dict[str, str]) -> int:
+    """How many files go once version 60 was committed."""
+    return clean_up(Committed(table, 60, properties, None, {}))
+
+
+def readable(table: Files) -> list[int]:
+    found = []
+    for version in range(61):
+        try:
+            rows = DeltaTable(table.url, version=version).to_pyarrow_table().num_rows
+        except (DeltaError, OSError):
+            continue
+        assert rows == version
+        found.append(version)
+    return found
+
+
+@pytest.mark.parametrize("hours", [1, 14, 16, 17, 24, 31, 49, 51, 58])
+def test_what_is_young_enough_stays_readable_and_what_is_older_goes(
+    aged: tuple[Files, Path], hours: int
+) -> None:
+    table, _ = aged
+    properties = {"delta.logRetentionDuration": f"interval {hours} hours"}
+    gone = cleaned(table, properties)
+    found = readable(table)
+    # The version that was the newest so long ago is one that was to be read then.
+    oldest = 60 - hours
+    bound = max((version for version in (10, 30, 45) if version <= oldest), default=0)
+    assert found == list(range(bound, 61))
+    assert (gone > 0) == (bound > 0)
+    assert cleaned(table, properties) == 0
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"delta.logRetentionDuration": "interval 1 hour", "delta.enableExpiredLogCleanup": "false"},
+        {"delta.logRetentionDuration": "interval 1 month"},
+        {},
+    ],
+    ids=["told not to", "a time nobody can tell", "Delta's thirty days"],
+)
+def test_nothing_goes_from_a_table_that_does_not_say_so(
+    aged: tuple[Files, Path], properties: dict[str, str]
+) -> None:
+    assert cleaned(aged[0], properties) == 0
+
+
+def test_what_is_younger_than_an_hour_stays_whatever_the_table_says(aged: tuple[Files, Path]) -> None:
+    table, log = aged
+    for path in log.iterdir():
+        os.utime(path, (NOW - 3_000,) * 2)
+    assert cleaned(table, {"delta.logRetentionDuration": "interval 0 seconds"}) == 0
+
+
+def test_what_is_before_a_checkpoint_that_is_none_stays(aged: tuple[Files, Path]) -> None:
+    table, log = aged
+    for version in (30, 45):
+        path = log / f"{version:020d}.checkpoint.parquet"
+        times = (path.stat().st_mtime,) * 2
+        path.write_bytes(path.read_bytes()[: 100 if version == 30 else 0])
+        os.utime(path, times)
+    (log / "_last_checkpoint").unlink()
+    assert cleaned(table, {"delta.logRetentionDuration": "interval 2 hours"}) > 0
+    assert min(int(path.name[:20]) for path in log.glob("*.json")) == 10
+
+
+def test_a_clock_that_is_wrong_takes_nothing_away(aged: tuple[Files, Path]) -> None:
+    """The files' times are those of years ago, or of years to come, for whoever asks the clock."""
+    table, _ = aged
+    assert cleaned(table, {"delta.logRetentionDuration": "interval 61 hours"}) == 0
+
+
+def test_an_interval_that_is_no_number_is_deltas_own(tmp_path: Path) -> None:
+    assert Committed(files_at(tmp_path), 1, {"delta.checkpointInterval": "often"}, None, {}).interval == 100
+
+
+def test_files_whose_names_say_nothing_stay(aged: tuple[Files, Path]) -> None:
+    table, log = aged
+    names = [
+        "00000000000000000001.00000000000000000004.compacted.json",
+        "00000000000000000002.checkpoint.0a.parquet",
+    ]
+    for name in names:
+        (log / name).write_bytes(b"")
+        os.utime(log / name, (NOW - 90 * 3_600,) * 2)
+    assert cleaned(table, {"delta.logRetentionDuration": "interval 20 hours"}) > 0
+    assert all((log / name).exists() for name in names)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_checkpoints_in_a_store_are_those_of_the_whole_log(in_s3: Files, seed: int) -> None:
+    """Made of the entries that were written here, of those asked for, and of the checkpoint before, as each may be missing."""
+    chance = random.Random(seed)
+    create(in_s3.below("t"), A, {"delta.checkpointInterval": str(chance.randint(2, 6))})
+    number = 0
+    for _ in range(3):
+        with closing(NativeCommits()) as commits:
+            count = chance.randint(1, 9)
+            commit(commits, in_s3, number, count)
+            number += count
+    table = in_s3.below("t")
+    for version in checkpoints(table):
+        # Only from the checkpoint: what is before it is away.
+        table.delete([f"{LOG}/{other:020d}.json" for other in range(version)])
+    assert sorted(row["a"] for row in read(table)) == list(range(number))
+    assert opened(table).transaction_version("app") == number - 1
+
+
+def test_a_checkpoint_in_a_store_costs_a_few_requests_whatever_it_is_made_of(in_s3: Files) -> None:
+    create(in_s3.below("t"), A, {"delta.checkpointInterval": "20"})
+    commits = NativeCommits()
+    commit(commits, in_s3, 0, 3)
+    before = sent()
+    commit(commits, in_s3, 3, 57)
+    commits.close()
+    found = checkpoints(in_s3.below("t"))
+    assert len(found) >= 2
+    # Beside four a commit, two for its data file; the first asks for the table's first entry.
+    assert sent() - before <= 57 * 4 + 8 * len(found) + 1
+
+
+def test_a_table_made_anew_meanwhile_gets_no_checkpoint_of_the_one_before(
+    in_s3: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = in_s3.below("t")
+    create(table, A, {"delta.checkpointInterval": "1"})
+    made_anew = False
+    create_checkpoint = DeltaTable.create_checkpoint
+
+    def amid(handle: DeltaTable) -> None:
+        nonlocal made_anew
+        create_checkpoint(handle)
+        table.clear()
+        create(table, A, {})
+        made_anew = True
+
+    monkeypatch.setattr(DeltaTable, "create_checkpoint", amid)
+    with closing(NativeCommits()) as commits:
+        commit(commits, in_s3, 0, 1)
+    assert made_anew
+    assert checkpoints(table) == [] and read(table) == []

@@ -1,0 +1,200 @@
+"""Logs of tables as a loss of power leaves them: read again afterwards, and without what was taken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from tests.ingest.commits import by_log
+from tests.ingest.tables.test_log_commit import SCHEMA, written
+
+from distributary.errors import CheckpointMismatch
+from distributary.ingest.storage.opening import files_at
+from distributary.ingest.storage.posix import PosixFiles
+from distributary.ingest.tables.change import create
+from distributary.ingest.tables.log import entry_path
+from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.ingest.tables.mending import mend
+
+APP, BATCHES = "app/events", 4
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Batches 0 to 3 in versions 1 to 4, with a checkpoint of the log at version 3."""
+    create(tmp_path / "t", SCHEMA, {})
+    commits = NativeCommits()
+    for batch in range(BATCHES):
+        by_log(commits, tmp_path / "t", [written(tmp_path / "t", [{"a": batch}])], SCHEMA, APP, batch)
+        if batch == 2:
+            DeltaTable(tmp_path / "t").create_checkpoint()
+    return tmp_path / "t"
+
+
+def mended(table: Path, before: int = BATCHES - 1) -> list[int]:
+    """The versions that were taken, where all batches before this one were synced."""
+    return mend(files_at(table), lambda app, number: app == APP and number < before)
+
+
+def values(table: Path) -> list[int]:
+    found: list[int] = DeltaTable(table).to_pyarrow_table()["a"].to_pylist()
+    return sorted(found)
+
+
+def emptied(data: bytes) -> bytes:
+    return b""
+
+
+def cut(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def cut_behind_a_line(data: bytes) -> bytes:
+    return b"".join(data.splitlines(keepends=True)[:-1])
+
+
+def lose(path: Path, damage: Callable[[bytes], bytes]) -> None:
+    path.write_bytes(damage(path.read_bytes()))
+
+
+def test_nothing_is_done_to_a_log_that_is_whole(table: Path) -> None:
+    before = {path: path.read_bytes() for path in table.rglob("*") if path.is_file()}
+    assert mended(table) == []
+    assert {path: path.read_bytes() for path in table.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("damage", [emptied, cut, cut_behind_a_line])
+def test_a_commit_that_was_not_synced_is_out_again_and_can_be_repeated(
+    table: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    lose(table / entry_path(4), damage)
+    assert mended(table) == [4]
+    assert values(table) == [0, 1, 2]
+    assert DeltaTable(table).transaction_version(APP) == 2
+    assert by_log(NativeCommits(), table, [written(table, [{"a": 3}])], SCHEMA, APP, 3)
+    assert values(table) == [0, 1, 2, 3]
+    assert mended(table, BATCHES) == []
+
+
+def test_a_commit_whose_files_were_taken_is_out_again(table: Path) -> None:
+    last = json.loads((table / entry_path(4)).read_text().splitlines()[-1])["add"]["path"]
+    lose(table / last, cut)
+    assert mended(table) == [4]
+    assert values(table) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("damage", [emptied, cut])
+@pytest.mark.parametrize("name", ["00000000000000000003.checkpoint.parquet", "_last_checkpoint"])
+def test_a_checkpoint_of_the_log_that_cannot_be_read_is_done_without(
+    table: Path, name: str, damage: Callable[[bytes], bytes]
+) -> None:
+    lose(table / "_delta_log" / name, damage)
+    assert mended(table) == []
+    assert values(table) == [0, 1, 2, 3]
+    assert not (table / "_delta_log" / "_last_checkpoint").exists()
+
+
+def test_a_checkpoint_that_holds_what_was_taken_goes_with_it(table: Path) -> None:
+    DeltaTable(table).create_checkpoint()
+    lose(table / entry_path(4), emptied)
+    assert mended(table) == [4]
+    assert values(table) == [0, 1, 2]
+    assert DeltaTable(table).transaction_version(APP) == 2
+
+
+def test_a_checkpoint_without_which_nothing_could_be_read_stays(table: Path) -> None:
+    DeltaTable(table).create_checkpoint()
+    for version in (0, 1):
+        (table / entry_path(version)).unlink()
+    (table / "_delta_log" / "00000000000000000003.checkpoint.parquet").unlink()
+    lose(table / entry_path(4), emptied)
+    assert mended(table) == [4]
+    assert values(table) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("damage", [emptied, cut, cut_behind_a_line])
+def test_a_compaction_that_was_not_synced_takes_no_row_with_it(
+    table: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    DeltaTable(table).optimize.compact()
+    lose(table / entry_path(5), damage)
+    assert mended(table, BATCHES) == [5]
+    assert values(table) == [0, 1, 2, 3]
+
+
+def test_a_compaction_whose_file_was_taken_takes_no_row_with_it(table: Path) -> None:
+    before = set(table.glob("*.parquet"))
+    DeltaTable(table).optimize.compact()
+    (compacted,) = set(table.glob("*.parquet")) - before
+    lose(compacted, emptied)
+    assert mended(table, BATCHES) == [5]
+    assert values(table) == [0, 1, 2, 3]
+
+
+def test_a_file_that_a_later_version_removed_is_not_missed(table: Path) -> None:
+    opened = DeltaTable(table)
+    opened.optimize.compact()
+    opened.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    assert mended(table) == []
+    assert values(table) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("damage", [emptied, cut_behind_a_line])
+def test_a_table_that_was_being_made_is_none(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    create(tmp_path / "t", SCHEMA, {})
+    lose(tmp_path / "t" / entry_path(0), damage)
+    lose(tmp_path / "t" / entry_path(0), cut_behind_a_line)
+    assert mended(tmp_path / "t") == [0]
+    assert create(tmp_path / "t", SCHEMA, {}) is not None
+
+
+def test_sums_that_hadoop_keeps_of_a_file_go_where_they_are_not_whole(table: Path) -> None:
+    sums = table / "_delta_log" / f".{entry_path(4).rpartition('/')[2]}.crc"
+    size = (table / entry_path(4)).stat().st_size
+    for length, stays in ((8 + 4 * -(-size // 512), True), (9, False)):
+        sums.write_bytes(b"c" * length)
+        mended(table)
+        assert sums.exists() is stays
+
+
+def test_a_version_that_is_gone_from_amid_a_log_is_told(table: Path) -> None:
+    (table / "_delta_log" / "00000000000000000003.checkpoint.parquet").unlink()
+    (table / entry_path(3)).unlink()
+    with pytest.raises(CheckpointMismatch, match="version 3 of its log is gone, and later ones are there"):
+        mended(table)
+
+
+def test_a_log_whose_beginning_is_damaged_is_told(tmp_path: Path) -> None:
+    create(tmp_path / "t", SCHEMA, {})
+    by_log(NativeCommits(), tmp_path / "t", [written(tmp_path / "t", [{"a": 0}])], SCHEMA, APP, 0)
+    lose(tmp_path / "t" / entry_path(0), emptied)
+    with pytest.raises(CheckpointMismatch, match="the first version of its log is damaged"):
+        mended(tmp_path / "t", 0)
+
+
+def test_only_what_was_not_synced_is_looked_at(table: Path) -> None:
+    lose(table / entry_path(1), emptied)
+    assert mended(table) == []
+    assert pa.table(DeltaTable(table).get_add_actions(flatten=True)).num_rows == BATCHES
+
+
+def test_a_log_to_which_nothing_happened_is_not_listed(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed: list[str] = []
+    names = PosixFiles.names
+
+    def noted(files: PosixFiles, folder: str = "", after: str = "") -> Iterator[str]:
+        listed.append(folder)
+        return names(files, folder, after)
+
+    monkeypatch.setattr(PosixFiles, "names", noted)
+    assert mended(table, BATCHES) == []
+    assert not listed
+    # A newer checkpoint than the one that is told of may be a broken one.
+    (table / "_delta_log" / "00000000000000000004.checkpoint.parquet").write_bytes(b"")
+    assert mended(table, BATCHES) == []
+    assert listed
+    assert values(table) == [0, 1, 2, 3]
