@@ -79,6 +79,15 @@ def librdkafka_options(kafka: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def is_known(kafka: Mapping[str, str]) -> bool:
+    """Whether librdkafka can connect by these options; a store of Java's own format it cannot read."""
+    try:
+        librdkafka_options(kafka)
+    except ConfigError:
+        return False
+    return True
+
+
 def _check_known(name: str, value: str) -> None:
     known = name in _SAME or name in _RENAMED or name in _TOGETHER or _JAVA_ONLY.fullmatch(name)
     if name == "sasl.login.callback.handler.class":

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.kafka import librdkafka
 from distributary.ingest.session import pipeline_session
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.opening import open_files
@@ -70,12 +71,21 @@ def verify(
     >>> verdict.holds
     True
     """
-    # An expression is evaluated by Spark, under the pipeline's own settings for it.
-    asks_spark = truth is not None and settings.route.by == "expression"
-    with pipeline_session(settings) if asks_spark else nullcontext():
-        topics = None if offline or truth is not None else topics_now(settings.source)
+    with (
+        pipeline_session(settings)
+        if needs_spark(settings, truth, offline=offline)
+        else nullcontext() as spark
+    ):
+        topics = None if offline or truth is not None else topics_now(settings.source, spark)
         checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
         return compare(Lake.of(settings), truth, on_progress, Beside(checkpoint, topics))
+
+
+def needs_spark(settings: Settings, truth: Truth | None, *, offline: bool) -> bool:
+    """Whether `verify` asks Spark: for an expression, or for a cluster that only Java's options reach."""
+    if truth is not None:
+        return settings.route.by == "expression"
+    return not offline and not librdkafka.is_known(settings.source.kafka)
 
 
 def compare(

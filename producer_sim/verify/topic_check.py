@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from pyspark.sql import SparkSession
+
 from distributary.ingest.checkpoint.generation import made_anew
 from distributary.ingest.kafka.connection import connect
 from distributary.ingest.kafka.offsets import Positions
@@ -31,9 +33,9 @@ class TopicsNow:
     from_start: bool = True
 
 
-def topics_now(source: Source) -> TopicsNow:
-    """The topics as they are now. Raises BrokerUnavailable, and SetupError for a topic that is not there."""
-    with connect(source) as kafka:
+def topics_now(source: Source, spark: SparkSession | None = None) -> TopicsNow:
+    """The topics as they are now, asked within the session's JVM where there is one. Raises BrokerUnavailable, and SetupError for a topic that is not there."""
+    with connect(source, spark) as kafka:
         # The beginnings first: what Kafka deletes meanwhile is no record that was left out.
         earliest = kafka.earliest_offsets()
         from_start = source.starting_offsets == "earliest"

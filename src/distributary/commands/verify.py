@@ -39,12 +39,13 @@ def verify(
     """Compare tables, quarantine and ledger with the log and the topics, or with what was sent; exit code 3 if they do not agree."""
     from distributary.ingest.settings.model import load
     from distributary.producer_sim.truth import sent as truth_file
+    from distributary.producer_sim.verify.comparison import needs_spark
     from distributary.producer_sim.verify.comparison import verify as compare
 
     settings = load(file)
     told = truth_file.load(truth) if truth else None
     # A session that is made while signals are noted ends in good order, too.
-    asks_spark = told is not None and settings.route.by == "expression"
+    asks_spark = needs_spark(settings, told, offline=offline)
     with session(settings) if asks_spark else nullcontext(), bars(silent=as_json) as make_bar:
         verdict = compare(settings, told, _mover(make_bar), offline=offline)
     if as_json:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.errors import ConfigError
-from distributary.ingest.kafka.librdkafka import librdkafka_options
+from distributary.ingest.kafka.librdkafka import is_known, librdkafka_options
 
 SERVERS = {"bootstrap.servers": "127.0.0.1:1"}
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="s3cret";'
@@ -94,6 +94,7 @@ def test_certificates_given_as_text() -> None:
         "ssl.keystore.key": "c",
     }
     assert librdkafka_options(kafka) == {"ssl.ca.pem": "a", "ssl.certificate.pem": "b", "ssl.key.pem": "c"}
+    assert is_known(kafka)
 
 
 SASL = {**SERVERS, "security.protocol": "SASL_SSL"}
@@ -128,6 +129,7 @@ def test_what_cannot_be_translated_is_said_without_its_secrets(kafka: dict[str, 
     with pytest.raises(ConfigError, match=said) as caught:
         librdkafka_options(kafka)
     assert "s3cret" not in str(caught.value)
+    assert not is_known(kafka)
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"])
