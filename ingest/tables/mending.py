@@ -12,12 +12,17 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Any
 from urllib.parse import unquote
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.tables.log import ENGINE, LOG, entry_path, is_whole
+from distributary.ingest.tables.log import ENGINE, LOG, entry, entry_path, is_whole
 
 _log = logging.getLogger(__name__)
 
@@ -30,15 +35,48 @@ _SUMS = re.compile(r"\.?(\d{20})\.crc(?:\.crc)?")
 
 _MOST_LOOKED_AT = 1000
 
-# How many files an entry adds: ours, and a compaction by delta-rs or Spark.
-_OURS, _COMPACTED = ("numFiles",), ("numFilesAdded", "numAddedFiles")
+# What entries say of how many files they add and remove: ours, and those of delta-rs and Spark that write rows anew.
+_OURS: Mapping[str, str] = {"numFiles": "add"}
+_REWRITING = {"OPTIMIZE", "DELETE", "UPDATE", "MERGE"}
+_REWRITTEN: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            "numFilesAdded",
+            "numAddedFiles",
+            "num_added_files",
+            "numTargetFilesAdded",
+            "num_target_files_added",
+        ),
+        "add",
+    ),
+    **dict.fromkeys(
+        (
+            "numFilesRemoved",
+            "numRemovedFiles",
+            "num_removed_files",
+            "numTargetFilesRemoved",
+            "num_target_files_removed",
+        ),
+        "remove",
+    ),
+}
 
 # Of Hadoop's files of sums: a head, and four bytes for so many of the file.
 _HEAD, _SUMMED = 8, 512
 
+# https://github.com/delta-io/delta/blob/master/PROTOCOL.md#deletion-vector-descriptor-schema
+# https://rfc.zeromq.org/spec/32/
+_UUID, _LETTERS = 20, f"{digits}{ascii_lowercase}{ascii_uppercase}.-:+=^!/*?&<>()[]{{}}@%$#"
+
+# In its file a vector has its size before it and its sum behind it.
+_AROUND = 8
+
 
 # Whether a transaction, by its application and its number, was synced, and with it all before it.
 Synced = Callable[[str, int], bool]
+
+# A file's path, and what of it is deleted: a vector, and where in its file that begins.
+_File = tuple[str, str | None, int | None]
 
 
 def mend(table: Files, synced: Synced) -> list[int]:
@@ -51,7 +89,7 @@ def mend(table: Files, synced: Synced) -> list[int]:
     names = list(table.names(LOG))
     base = _without_broken_checkpoints(table, names)
     versions = {int(found[1]) for found in map(_ENTRY.fullmatch, names) if found}
-    damaged = _damaged(table, versions, base, synced)
+    damaged = _damaged(table, versions, base, names, synced)
     if damaged:
         _void(table, damaged, versions, base, names)
         _log.warning(
@@ -111,22 +149,80 @@ def _is_told(content: bytes, base: int) -> bool:
         return False
 
 
-def _damaged(table: Files, versions: set[int], base: int, synced: Synced) -> list[int]:
-    found, removed = list[int](), set[str]()
+def _damaged(table: Files, versions: set[int], base: int, names: Sequence[str], synced: Synced) -> list[int]:
+    """The versions that mean nothing any more, the newest first: damaged ones, and those that rest on what these had said."""
+    lost, found = set[int](), _lost(table, versions, base, synced, set())
+    while found != lost:
+        lost = found | _resting_on(found, table, versions, base, names)
+        # What one of them had removed is there again, and has to be.
+        found = _lost(table, versions, base, synced, lost)
+    return sorted(lost, reverse=True)
+
+
+def _lost(table: Files, versions: set[int], base: int, synced: Synced, known: AbstractSet[int]) -> set[int]:
+    """The versions that are damaged, and those that are known to be lost."""
+    found, removed = set[int](), set[str]()
     newest = max(versions, default=-1)
     for version in range(newest, max(newest - _MOST_LOOKED_AT, -1), -1):
         if version not in versions:
             _require_cleaned_up(table, version, base)
             break
         _without_wrong_sums(table, entry_path(version))
-        actions = _actions(table.read(entry_path(version)))
+        actions = None if version in known else _actions(table.read(entry_path(version)))
         if actions is None or not (_is_whole(actions, version) and _are_there(table, actions, removed)):
-            found.append(version)
+            found.add(version)
             continue
         removed |= {action["remove"]["path"] for action in actions if "remove" in action}
         if any(synced(one["txn"]["appId"], one["txn"]["version"]) for one in actions if "txn" in one):
             break
     return found
+
+
+def _resting_on(
+    lost: AbstractSet[int], table: Files, versions: set[int], base: int, names: Sequence[str]
+) -> set[int]:
+    """Later versions that remove a file which is not there without those that are lost: they have its rows, which come again.
+
+    One of after the loss of power, when nobody read what is lost any more, removes no such file, and stays.
+    """
+    later = {version for version in versions - lost if version > min(lost, default=max(versions))}
+    there = _in_checkpoint(table, base, names) if later else None
+    if there is None:
+        return set()
+    found = set[int]()
+    for version in sorted(versions - lost):
+        if version <= base:
+            continue
+        actions = entry(table, version)
+        gone = {_file(action["remove"]) for action in actions if "remove" in action}
+        if version in later and not gone <= there:
+            found.add(version)
+            continue
+        there -= gone
+        there |= {_file(action["add"]) for action in actions if "add" in action}
+    return found
+
+
+def _in_checkpoint(table: Files, base: int, names: Sequence[str]) -> set[_File] | None:
+    """The files that a checkpoint names; None where it names other files that do."""
+    found = set[_File]()
+    for name in names:
+        if (one := _CHECKPOINT.fullmatch(name)) is None or int(one[1]) != base:
+            continue
+        try:
+            content = pq.read_table(pa.BufferReader(table.read(f"{LOG}/{name}")))
+        except pa.ArrowException:
+            return None
+        if "sidecar" in content.column_names and content["sidecar"].null_count < content.num_rows:
+            return None
+        found |= {_file(add) for add in content["add"].to_pylist() if add is not None}
+    return found
+
+
+def _file(action: Mapping[str, Any]) -> _File:
+    """Which file is added or removed: with other rows deleted it is another one."""
+    vector = action.get("deletionVector") or {}
+    return unquote(action["path"]), vector.get("pathOrInlineDv"), vector.get("offset")
 
 
 def _require_cleaned_up(table: Files, version: int, base: int) -> None:
@@ -147,7 +243,7 @@ def _actions(content: bytes) -> list[dict[str, Any]] | None:
 
 
 def _is_whole(actions: Sequence[Mapping[str, Any]], version: int) -> bool:
-    """Whether no line is missing, as far as that can be told: a table begins with two, and ours and compactions say how many files they add."""
+    """Whether no line is missing, as far as that can be told: a table begins with two, and many say how many files they add and remove."""
     kinds = [kind for action in actions for kind in action]
     if version == 0:
         return {"protocol", "metaData"} <= set(kinds)
@@ -156,11 +252,11 @@ def _is_whole(actions: Sequence[Mapping[str, Any]], version: int) -> bool:
     told = (
         _OURS
         if info.get("engineInfo") == ENGINE
-        else _COMPACTED
-        if info.get("operation") == "OPTIMIZE"
-        else ()
+        else _REWRITTEN
+        if info.get("operation") in _REWRITING
+        else {}
     )
-    return all(int(metrics.get(name, 0)) <= kinds.count("add") for name in told)
+    return all(int(metrics.get(name, 0)) <= kinds.count(kind) for name, kind in told.items())
 
 
 def _are_there(table: Files, actions: Sequence[Mapping[str, Any]], removed: set[str]) -> bool:
@@ -175,7 +271,28 @@ def _is_there(table: Files, add: Mapping[str, Any]) -> bool:
         return True  # another table's, which this one is a shallow clone of
     _without_wrong_sums(table, name)
     info = table.info(name)
-    return info is not None and info.size == add["size"]
+    return info is not None and info.size == add["size"] and _is_deletion_there(table, add)
+
+
+def _is_deletion_there(table: Files, add: Mapping[str, Any]) -> bool:
+    """Whether there is what says which of a file's rows are deleted, if any are."""
+    vector = add.get("deletionVector") or {}
+    if vector.get("storageType") != "u":
+        return True  # in the entry itself, or another table's
+    text = vector["pathOrInlineDv"]
+    name = f"{text[:-_UUID]}/deletion_vector_{_uuid(text[-_UUID:])}.bin".lstrip("/")
+    _without_wrong_sums(table, name)
+    info = table.info(name)
+    return info is not None and info.size >= vector.get("offset", 0) + vector["sizeInBytes"] + _AROUND
+
+
+def _uuid(text: str) -> uuid.UUID:
+    """A UUID that is written by 85 letters."""
+    words = (
+        sum(_LETTERS.index(letter) * 85**place for place, letter in enumerate(reversed(text[at : at + 5])))
+        for at in range(0, _UUID, 5)
+    )
+    return uuid.UUID(bytes=b"".join(word.to_bytes(4, "big") for word in words))
 
 
 def _without_wrong_sums(table: Files, path: str) -> None:
@@ -203,6 +320,7 @@ def _void(table: Files, damaged: Sequence[int], versions: set[int], base: int, n
         table.delete(f"{LOG}/{name}" for name in late)
         if late:
             table.delete([f"{LOG}/_last_checkpoint"])
+    # The newest first: one that rests on another is told by that one.
     for version in damaged:
         table.put(entry_path(version), _nothing())
         table.delete([f"{LOG}/.{version:020d}.json.crc"])

@@ -16,7 +16,7 @@ from distributary.errors import CheckpointMismatch
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.tables.change import create
-from distributary.ingest.tables.log import entry_path
+from distributary.ingest.tables.log import entry, entry_path, put_entry
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.mending import mend
 
@@ -133,6 +133,99 @@ def test_a_compaction_whose_file_was_taken_takes_no_row_with_it(table: Path) -> 
     lose(compacted, emptied)
     assert mended(table, BATCHES) == [5]
     assert values(table) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("lines", [1, 2, 3])
+def test_rows_written_anew_whose_entry_is_cut_behind_a_line_are_neither_lost_nor_twice(
+    table: Path, lines: int
+) -> None:
+    DeltaTable(table).optimize.compact()
+    DeltaTable(table).delete("a = 0")
+    assert values(table) == [1, 2, 3]
+    lose(table / entry_path(6), lambda data: b"".join(data.splitlines(keepends=True)[:lines]))
+    assert mended(table, BATCHES) == ([6] if lines < 3 else [])
+    assert values(table) == ([0, 1, 2, 3] if lines < 3 else [1, 2, 3])
+
+
+def test_what_a_later_version_made_of_a_commit_that_was_taken_goes_with_it(table: Path) -> None:
+    DeltaTable(table).optimize.compact()
+    lose(table / entry_path(4), emptied)
+    assert mended(table) == [5, 4]
+    assert by_log(NativeCommits(), table, [written(table, [{"a": 3}])], SCHEMA, APP, 3)
+    assert values(table) == [0, 1, 2, 3]
+
+
+def test_what_a_later_version_made_of_a_compaction_that_was_taken_goes_with_it(table: Path) -> None:
+    DeltaTable(table).optimize.compact()
+    DeltaTable(table).delete("a = 0")
+    lose(table / entry_path(5), emptied)
+    assert mended(table, BATCHES) == [6, 5]
+    assert values(table) == [0, 1, 2, 3]
+
+
+def test_a_later_version_that_has_nothing_of_what_was_taken_stays(table: Path) -> None:
+    DeltaTable(table).delete("a = 0")
+    DeltaTable(table).delete("a = 1")
+    lose(table / entry_path(5), emptied)
+    assert mended(table, BATCHES) == [5]
+    assert values(table) == [0, 2, 3]
+
+
+def test_what_others_did_since_the_power_came_back_stays(table: Path) -> None:
+    lose(table / entry_path(4), emptied)
+    opened = DeltaTable(table)
+    opened.optimize.compact()
+    opened.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    assert mended(table) == [4]
+    assert values(table) == [0, 1, 2]
+
+
+def test_what_a_version_removed_that_goes_with_another_has_to_be_there(table: Path) -> None:
+    """Two commits that were not synced, of one the entry is lost and of the other the file, and somebody compacted both."""
+    by_log(NativeCommits(), table, [written(table, [{"a": 4}])], SCHEMA, APP, 4)
+    added = json.loads((table / entry_path(5)).read_text().splitlines()[-1])["add"]["path"]
+    DeltaTable(table).optimize.compact()
+    lose(table / entry_path(4), emptied)
+    lose(table / added, emptied)
+    assert mended(table) == [6, 5, 4]
+    assert values(table) == [0, 1, 2]
+
+
+def test_where_mending_ends_half_way_it_goes_on(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    DeltaTable(table).optimize.compact()
+    lose(table / entry_path(4), emptied)
+    put = PosixFiles.put
+
+    def once(files: PosixFiles, path: str, data: bytes) -> None:
+        monkeypatch.setattr(PosixFiles, "put", failing)
+        put(files, path, data)
+
+    def failing(files: PosixFiles, path: str, data: bytes) -> None:
+        raise OSError
+
+    monkeypatch.setattr(PosixFiles, "put", once)
+    with pytest.raises(OSError):
+        mended(table)
+    monkeypatch.setattr(PosixFiles, "put", put)
+    assert mended(table) == [4]
+    assert values(table) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("size", [None, 0, 60, 61])
+def test_a_deletion_whose_vector_was_taken_is_out_again(table: Path, size: int | None) -> None:
+    """https://github.com/delta-io/delta/blob/master/PROTOCOL.md#deletion-vectors has this descriptor, of this file."""
+    vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4, "sizeInBytes": 40}
+    (added,) = [action["add"] for action in entry(files_at(table), 4) if "add" in action]
+    actions = [
+        {"remove": {"path": added["path"], "dataChange": True}},
+        {"add": {**added, "deletionVector": vector}},
+    ]
+    assert put_entry(table, 5, actions)
+    name = "deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
+    (table / "ab").mkdir()
+    if size is not None:
+        (table / "ab" / name).write_bytes(b"v" * size)
+    assert mended(table, BATCHES) == ([] if size is not None and size >= 52 else [5])
 
 
 def test_a_file_that_a_later_version_removed_is_not_missed(table: Path) -> None:
