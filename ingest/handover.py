@@ -173,8 +173,10 @@ class Heritage:
         if self._tables.root.remote:
             return
         with suppress(CheckpointMismatch):  # which is told where the log, or the table, is asked
-            last = ManifestStore(checkpoint).last()
-            finisher.mend(generation, set(tables).intersection(self._tables.root.folders()), last)
+            last, so_far = ManifestStore(checkpoint).last(), checkpoint.log.state().so_far
+            parked = {} if so_far is None else so_far.parked
+            there = set(tables).intersection(self._tables.root.folders())
+            finisher.mend(generation, there, last, parked)
 
     def _is_older(
         self, checkpoint: Checkpoint, generation: Generation, reached: Mapping[str, int | None]
@@ -256,10 +258,12 @@ class Heritage:
         so_far = log.state().so_far
         if generation is None or so_far is None or so_far.last is None:
             return
-        finisher = self._finisher(checkpoint, generation)
+        finisher, batch = self._finisher(checkpoint, generation), log.newest_batch(so_far.last)
+        # The power may have failed amid this.
+        known = () if batch is None else manifest_of(batch, log).entities.values()
+        self._mend(finisher, checkpoint, generation, [*RESERVED_TABLES, *known])
         try:
             if finisher.reached(generation) != so_far.last:
-                batch = log.newest_batch(so_far.last)
                 if batch is None:
                     raise log.missing(so_far.last)
                 manifest = _with_rewritten(manifest_of(batch, log), log, so_far)

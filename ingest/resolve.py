@@ -59,6 +59,12 @@ def stuck_tables(settings: Settings) -> list[StuckTable]:
     return [*parked, *(one for one in _stuck(checkpoint, root) if (one.batch_id, one.table) not in known)]
 
 
+def _parked_batches(checkpoint: Checkpoint, folder: str) -> Sequence[int]:
+    """The batches that wait for a table, or did when the log was last told so."""
+    so_far = checkpoint.log.state().so_far
+    return () if so_far is None else so_far.parked.get(folder, ())
+
+
 def _stuck(checkpoint: Checkpoint, root: Files) -> Iterator[StuckTable]:
     """The tables of the batch that a run stopped for."""
     for stuck in StuckCommits(checkpoint).read():
@@ -73,7 +79,8 @@ def _stuck(checkpoint: Checkpoint, root: Files) -> Iterator[StuckTable]:
 def _parked(checkpoint: Checkpoint, root: Files, messages: Mapping[int, str]) -> Iterator[StuckTable]:
     """What waits for the tables that are parked, batch by batch."""
     so_far = checkpoint.log.state().so_far
-    for folder, numbers in () if so_far is None else sorted(so_far.parked.items()):
+    for folder in () if so_far is None else sorted(so_far.parked):
+        numbers = _parked_batches(checkpoint, folder)
         for number in numbers:
             table = _part(finished_manifest(checkpoint.log, number)[0], folder)
             skipped = Resolutions(checkpoint).skipped(number)
@@ -108,6 +115,10 @@ def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
         else:
             root = open_files(settings.sink.root, settings.storage)
             manifests = [_manifest(checkpoint, number, table) for number in numbers]
+            # What came in of what waited goes aside with the table, its files with it.
+            for number in _parked_batches(checkpoint, table):
+                if number not in numbers:
+                    Resolutions(checkpoint).skip(number, table)
             _recreate(root, settings.sink.columns, manifests, table)
         return replace(mine[0], rows=sum(stuck.rows for stuck in mine))
 
@@ -128,31 +139,38 @@ def _recreate(root: Files, columns: Columns, manifests: Sequence[Manifest], fold
     # Each batch came with the columns of those before it.
     manifest = manifests[-1]
     table = _part(manifest, folder)
-    before = _put_aside(root, folder)
+    _put_aside(root, folder)
     ours = table.role != "events"
     schema = table.layout.columns if ours else table_schema(columns, table.layout)
     entity = next((entity for entity, its in manifest.entities.items() if its == folder), None)
     create(root.below(folder), schema, {ENTITY_PROPERTY: entity} if entity is not None else {})
-    if before is not None and isinstance(root, PosixFiles):
-        for file in (file for one in manifests for file in _part(one, folder).files):
-            root.rename(f"{before}/{file.name}", f"{folder}/{file.name}")
+    if not isinstance(root, PosixFiles):
+        return
+    # Whoever said this before may have died when the table was aside, and its files were.
+    asides = [one for one in root.folders() if one.startswith(_aside(folder))]
+    for file in (file for one in manifests for file in _part(one, folder).files):
+        any(root.rename(f"{aside}/{file.name}", f"{folder}/{file.name}") for aside in asides)
 
 
 def _part(manifest: Manifest, folder: str) -> TableFiles:
     return next(table for table in manifest.tables if table.folder == folder)
 
 
-def _put_aside(root: Files, folder: str) -> str | None:
-    """Where the old table is now; what a user may want back is never removed."""
+def _aside(folder: str) -> str:
+    """What the names begin with of what was a table."""
+    return f".{folder}.replaced-"
+
+
+def _put_aside(root: Files, folder: str) -> None:
+    """What a user may want back is never removed."""
     if isinstance(root, PosixFiles):
-        aside = f".{folder}.replaced-{int(time.time())}"
-        return aside if root.rename(folder, aside) else None
+        root.rename(folder, f"{_aside(folder)}{int(time.time())}")
+        return
     if has_log(root.below(folder)):
         raise ConfigError(
             f"table {folder}: only a folder of a POSIX file system is put aside by this; move {root.below(folder).url} away, or "
             "delete it, with your store's own tools, then say this again"
         )
-    return None
 
 
 def _is_in(root: Files, table: TableFiles, batch_id: int) -> bool:

@@ -150,16 +150,23 @@ class Finisher:
             for file in table.files
         )
 
-    def mend(self, generation: Generation, folders: Iterable[str], last: Manifest | None) -> set[str]:
+    def mend(
+        self,
+        generation: Generation,
+        folders: Iterable[str],
+        last: Manifest | None,
+        parked: Mapping[str, Sequence[int]],
+    ) -> set[str]:
         """Make the logs of these tables readable that a loss of power left otherwise; the tables that it took something from.
 
-        `last` is the log's newest manifest: all before it was synced. Raises CheckpointMismatch where nothing but a copy helps.
+        `last` is the log's newest manifest: all before it was synced, but for what waited in a table that is `parked`, as that may
+        just have been brought in. Raises CheckpointMismatch where nothing but a copy helps.
         """
-        before = 0 if last is None else last.batch_id
 
         def mended(folder: str) -> bool:
             role = _OWN.get(folder, "events")
             mine = generation.app_id(role)
+            before = min([0 if last is None else last.batch_id, *parked.get(folder, ())])
 
             def synced(app_id: str, number: int) -> bool:
                 # Into a table of events one pipeline writes after the other, and each began when all of the one before was safe.

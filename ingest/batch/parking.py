@@ -9,21 +9,28 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from deltalake.exceptions import DeltaError
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from distributary.errors import CommitImpossible, PipelineError
+from distributary.errors import CheckpointMismatch, CommitImpossible, PipelineError
 from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.generation import Generation
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
 from distributary.ingest.checkpoint.manifests import finished_manifest
+from distributary.ingest.columns.widening import widenings
 from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.commit_log.writing import Writer
 from distributary.ingest.evolution.rules import Parking
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.pins import PinnedTable
 from distributary.ingest.settings.groups import Columns
+from distributary.ingest.spark.error_classes import named
 from distributary.ingest.tables.change import evolve
 from distributary.ingest.tables.known import TableBook
+from distributary.values import without_logins
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +51,7 @@ class RunsParkedTables:
     tables: TableBook
     rules: Parking
     _pinned: dict[tuple[str, int], PinnedTable] = field(default_factory=dict, init=False)
+    _broken: set[str] = field(default_factory=set, init=False)
 
     @property
     def parks(self) -> bool:
@@ -72,6 +80,21 @@ class RunsParkedTables:
         self.writer.park({**parked, **more}, str(error))
         _log.warning("batch %s is parked for %s: %s", batch_id, ", ".join(error.tables), _REMEDY)
         return True
+
+    def mend(self, finisher: Finisher, generation: Generation, last: Manifest | None) -> None:
+        """Put right what a loss of power left of parked tables' logs, as of all others; one whose log nobody can read stays parked.
+
+        Raises CheckpointMismatch where the settings let none be parked.
+        """
+        parked = self.writer.so_far.parked
+        for folder in sorted(parked.keys() & set(self.tables.root.folders())) if parked else ():
+            try:
+                finisher.mend(generation, [folder], last, parked)
+            except CheckpointMismatch as error:
+                if not self.rules.parks:
+                    raise
+                _log.warning("table %s stays parked: %s", folder, error)
+                self._broken.add(folder)
 
     def leave_alone(self) -> None:
         """Have nothing decided by what parked tables are just now."""
@@ -122,13 +145,16 @@ class RunsParkedTables:
         self.tables.parked = frozenset()
         parked, left = self.writer.so_far.parked, {}
         for folder, numbers in parked.items():
+            if folder in self._broken:
+                left[folder] = numbers
+                continue
             try:
                 waiting = Waiting(self.checkpoint.log, folder, numbers)
                 brought_in(waiting, finisher, self.tables, columns, self.tables.spark)
-            except PipelineError as error:
-                if not self.rules.parks or (error.fatal and not isinstance(error, CommitImpossible)):
+            except (PipelineError, DeltaError, OSError, Py4JError, PySparkException) as error:
+                if not self.rules.parks or is_for_all(error):
                     raise
-                _log.warning("table %s stays parked: %s", folder, error)
+                _log.warning("table %s stays parked: %s", folder, named(error) or without_logins(str(error)))
                 left[folder] = numbers
         if left != parked:
             came = ", ".join(sorted(parked.keys() - left.keys()))
@@ -137,6 +163,11 @@ class RunsParkedTables:
             still = {number for numbers in left.values() for number in numbers}
             for number in {number for numbers in parked.values() for number in numbers} - still:
                 finisher.cleared(number)
+
+
+def is_for_all(error: Exception) -> bool:
+    """Whether an error that a parked table met ends the run: it is not of that table alone."""
+    return getattr(error, "fatal", False) and not isinstance(error, CommitImpossible)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +202,10 @@ def brought_in(
     place = tables.place(waiting.folder)
     if waiting.folder in tables.states([waiting.folder]):
         # What the batches brought while the table was left alone.
-        evolve(place, table_schema(columns, last.layout), spark)
+        wider = spark is not None and any(
+            widenings(_part(found[0][0], waiting.folder).layout.columns, last.layout.columns)
+        )
+        evolve(place, table_schema(columns, last.layout), spark, widen=wider)
         tables.changed(waiting.folder)
     for manifest, before in found[behind:]:
         finisher.bring_in(manifest, waiting.folder, spark, before)

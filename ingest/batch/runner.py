@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 
-from distributary.errors import CheckpointMismatch, TableAhead
+from distributary.errors import CheckpointMismatch, PipelineError, TableAhead
 from distributary.ingest import failpoints
 from distributary.ingest.batch.attempt import Attempts, Decided
 from distributary.ingest.batch.decide import Before
 from distributary.ingest.batch.finish import Finisher, ahead
+from distributary.ingest.batch.parking import is_for_all
 from distributary.ingest.batch.rewrite import Rewriter
 from distributary.ingest.batch.sweep import sweep
 from distributary.ingest.checkpoint.manifest import Manifest
@@ -146,7 +147,9 @@ class BatchRunner:
         if run.root.remote:
             return set()
         mine = {*RESERVED_TABLES, *run.owners.mine(), *(self._last.entities.values() if self._last else ())}
-        return self.finisher.mend(run.generation, mine.intersection(run.root.folders()), self._last)
+        run.parked.mend(self.finisher, run.generation, self._last)
+        there = mine.intersection(run.root.folders()) - run.parked.folders
+        return self.finisher.mend(run.generation, there, self._last, {})
 
     def _require_not_ahead(self, folders: Iterable[str]) -> dict[str, int | None]:
         """The newest batch of each of these tables. Raises TableAhead for a table that has a batch which the log has not come to: what is committed there is no garbage."""
@@ -228,8 +231,7 @@ class BatchRunner:
         if run.log.start.number < manifest.batch_id and (batch.retried or manifest.pins.decisions["guarded"]):
             number = manifest.batch_id
             made_for = [range(number, number + 1)]
-            named, check = manifest.file_names(), self._require_not_ahead
-            sweep(run.root, run.generation.id, made_for, named, check, within=batch.touched)
+            self._sweep_all(made_for, manifest.file_names(), batch.touched)
         failpoints.reach(failpoints.BEFORE_SPARK_COMMIT, manifest.batch_id)
 
     @contextmanager
@@ -246,9 +248,30 @@ class BatchRunner:
         run = self.attempts.run
         unsettled = run.log.unsettled()
         named = names_of(unsettled, run.checkpoint.log)
-        sweep(run.root, run.generation.id, unsettled.numbers, named, self._require_not_ahead)
+        self._sweep_all(unsettled.numbers, named)
         run.log.settle(run.log.start.number)
         run.log.close()
+
+    def _sweep_all(
+        self, made_for: Iterable[range], named: Container[str], within: Collection[str] | None = None
+    ) -> None:
+        """Delete what was made for these numbers and is not named; of parked tables as far as anybody can tell what they have."""
+        run, parked = self.attempts.run, self.attempts.run.parked.folders
+        if parked:
+            within = run.root.folders() if within is None else within
+        numbers = list(made_for)
+
+        def swept(folders: Collection[str] | None) -> None:
+            sweep(run.root, run.generation.id, numbers, named, self._require_not_ahead, within=folders)
+
+        swept(within and set(within) - parked)
+        for folder in parked.intersection(within or ()):
+            try:
+                swept([folder])
+            except PipelineError as error:
+                if is_for_all(error):
+                    raise
+                _log.warning("table %s is parked, and is not swept: %s", folder, error)
 
 
 def _is_empty(offsets: Offsets) -> bool:

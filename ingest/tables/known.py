@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from deltalake.exceptions import DeltaError, TableNotFoundError
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from distributary.errors import CommitImpossible, PipelineError
@@ -190,7 +192,8 @@ class TableBook:
             raise unknown from error
         try:
             current = snapshot(self._spark, place)
-        except CommitImpossible:  # Spark is not let near it
+        # Spark is not let near it, or cannot read it either.
+        except (CommitImpossible, Py4JError, PySparkException):
             raise unknown from error
         if current.version() < 0:
             raise unknown from error

@@ -8,7 +8,10 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from pyspark.sql import SparkSession
+from tests.ingest.e2e.handmade import registered, registered_beside
 from tests.ingest.e2e.pipeline_kit import PipelineKit
+from tests.ingest.e2e.test_wider_columns import BIG, WIDER, by_spark
 
 from distributary.errors import BudgetSpent, CommitImpossible
 from distributary.ingest.failpoints import AFTER_MANIFEST
@@ -198,3 +201,27 @@ def test_a_table_that_is_dropped_in_the_moment_of_its_commit_is_parked_within_th
     resolve(kit.settings, table, "recreate")
     kit.run()
     assert kit.rows(table).num_rows == waits.rows
+
+
+def test_columns_that_became_wider_while_a_table_was_parked_do_so_when_it_gets_what_waited(
+    kit: PipelineKit, spark: SparkSession, fail_at: Callable[..., None]
+) -> None:
+    narrow, wide = registered(kit), registered_beside(kit, WIDER)
+    kit.configured(decode={"evolution": "inline"}, policies={"stuck_table": "park", "wider_type": "widen"})
+    kit.send([narrow.value(game=game, level=1) for game in ("chess", "golf")])
+    kit.run()
+    kit.send([narrow.value(game=game, level=2) for game in ("chess", "golf")])
+    fail_at("after_manifest:3")
+    with pytest.raises(BudgetSpent, match="failpoint"):
+        kit.run()
+    fail_at()
+    table = kit.folder_of("chess")
+    spoil(kit, table)
+    assert kit.run().parked == {table: 1}
+    kit.send([wide.value(game=game, level=BIG, mood="glad") for game in ("chess", "golf")])
+    assert kit.run().parked == {table: 2}
+    mend(kit, table)
+    assert kit.run().parked == {}
+    for game in ("chess", "golf"):
+        assert by_spark(kit, spark, game) == [(1, None), (2, None), (BIG, "glad")]
+    assert kit.unnamed_files() == set()

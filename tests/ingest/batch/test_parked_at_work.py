@@ -1,0 +1,163 @@
+"""Parked tables at which somebody is at work, or was when something ended half way: all others go on, and no row is lost or twice."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from tests.ingest.batch.test_parked_at_random import World
+from tests.ingest.pipelines import settings
+from tests.ingest.queries import GOLF, QUEST, Query
+
+from distributary.errors import CheckpointMismatch
+from distributary.ingest import failpoints
+from distributary.ingest import resolve as deciding
+from distributary.ingest.batch import finish
+from distributary.ingest.parquet.data_file import file_name
+from distributary.ingest.resolve import resolve, stuck_tables
+from distributary.ingest.storage.posix import PosixFiles
+from distributary.ingest.tables.log import entry_path
+from distributary.ingest.tables.transaction import TableCommit
+
+
+class PowerFailed(BaseException):
+    """Nothing of the process goes on."""
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Batches of two rows for one table and one for the other: two that are in, three that wait for a table that is spoiled."""
+    for name in ("lake", "checkpoint"):
+        (tmp_path / name).mkdir()
+    world = World(tmp_path, 0)
+    monkeypatch.setattr(failpoints, "reach", world.reach)
+    monkeypatch.setattr(world.dice, "choices", lambda games, k: ["golf", "quest", "golf"])
+    world.begin()
+    for number in range(5):
+        world.spoils = number == 2
+        world.batch()
+    assert len(world.so_far.parked[GOLF]) == 3
+    return world
+
+
+def golf(batches: Sequence[int]) -> Counter[int]:
+    """The offsets of that table's rows, by how manieth a batch is."""
+    return Counter(offset for batch in batches for offset in (3 * batch, 3 * batch + 2))
+
+
+def assert_whole(world: World, batches: int) -> None:
+    assert world.so_far.parked == {}
+    assert world.offsets(GOLF) == golf(range(batches))
+    assert world.offsets(QUEST) == Counter(range(1, 3 * batches, 3))
+
+
+def spoiled_amid(world: World, number: int, reach: Callable[[str, int], None]) -> Callable[[str, int], None]:
+    """Once this batch of those that wait is in, the table is spoiled again."""
+
+    def reached(point: str, batch_id: int) -> None:
+        reach(point, batch_id)
+        if point == failpoints.BETWEEN_COMMITS and batch_id == number:
+            entry = world.golf / entry_path(DeltaTable(world.golf).version() + 1)
+            spoiled = max(
+                path.read_text()
+                for path in (world.golf / "_delta_log").glob("*.json")
+                if '"mode":"Overwrite"' in path.read_text()
+            )
+            entry.write_text(spoiled)
+
+    return reached
+
+
+def test_a_table_that_has_a_part_of_what_waited_is_made_anew_for_the_rest(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first, *rest = world.so_far.parked[GOLF]
+    world.mend()
+    with monkeypatch.context() as patch:
+        patch.setattr(failpoints, "reach", spoiled_amid(world, first, world.reach))
+        world.begin()
+    assert [one.batch_id for one in stuck_tables(settings(tmp_path))] == rest
+    resolve(settings(tmp_path), GOLF, "recreate")
+    world.begin()
+    assert world.so_far.parked == {}
+    assert world.offsets(GOLF) == golf([3, 4])
+    world.batch()
+    assert world.offsets(GOLF) == golf([3, 4, 5])
+
+
+def test_what_waits_is_found_where_whoever_put_a_table_aside_died(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with monkeypatch.context() as patch, pytest.raises(PowerFailed):
+        patch.setattr(deciding, "create", failed)
+        resolve(settings(tmp_path), GOLF, "recreate")
+    assert not world.golf.exists()
+    resolve(settings(tmp_path), GOLF, "recreate")
+    world.begin()
+    assert world.so_far.parked == {}
+    assert world.offsets(GOLF) == golf([2, 3, 4])
+
+
+def failed(*_: object, **__: object) -> None:
+    raise PowerFailed
+
+
+def test_a_log_of_which_an_entry_is_gone_keeps_only_its_table(world: World) -> None:
+    gone = world.golf / entry_path(DeltaTable(world.golf).version() - 1)
+    moved = shutil.move(gone, world.root / "moved")
+    world.begin()
+    world.batch()
+    assert len(world.so_far.parked[GOLF]) == 4
+    assert world.offsets(QUEST) == Counter(range(1, 18, 3))
+    shutil.move(moved, gone)
+    world.mend()
+    world.begin()
+    assert_whole(world, 6)
+
+
+def test_a_log_that_nobody_can_read_keeps_only_its_table(world: World) -> None:
+    first = world.golf / entry_path(0)
+    before = first.read_bytes()
+    first.write_text("at work")
+    number = world.query.log.next
+    left = world.golf / file_name(world.query.runner.attempts.run.generation.id, number)
+    left.write_bytes(b"of a batch that was never decided")
+    world.begin()
+    world.batch()
+    assert len(world.so_far.parked[GOLF]) == 4
+    # What is committed there nobody can tell.
+    assert left.exists()
+    first.write_bytes(before)
+    world.mend()
+    world.begin()
+    assert_whole(world, 6)
+
+
+def test_where_nothing_is_to_be_parked_a_log_of_which_an_entry_is_gone_stops_the_run(world: World) -> None:
+    (world.golf / entry_path(DeltaTable(world.golf).version() - 1)).unlink()
+    with pytest.raises(CheckpointMismatch, match="of its log is gone, and later ones are there"):
+        Query(world.root).resume()
+
+
+def test_a_compaction_that_was_not_synced_before_what_waited_came_in_takes_no_row_with_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.mend()
+    before = set(world.golf.glob("*.parquet"))
+    DeltaTable(world.golf).optimize.compact()
+    (compacted,) = set(world.golf.glob("*.parquet")) - before
+
+    def amid(root: PosixFiles, commits: Sequence[TableCommit], *_: object) -> None:
+        if commits and commits[0].table == GOLF:
+            raise PowerFailed
+
+    with monkeypatch.context() as patch, pytest.raises(PowerFailed):
+        patch.setattr(finish, "make_lasting", amid)
+        world.begin()
+    compacted.write_bytes(b"")
+    world.begin()
+    assert_whole(world, 5)
