@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -162,12 +162,17 @@ def open_pipeline(
     expression = _expression(spark, settings.route, settings.decode)
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     root = open_files(settings.sink.root, settings.storage)
+    topics = TopicReader.of(spark, settings.name, settings.source, settings.route)
     checkpoint.make()
+    # Before a generation is born, which would hold whoever repairs what is not usable to this place. Where it has to be watched whether
+    # somebody holds the lease, it is done meanwhile; a folder's locks tell at once, and whoever is too many does none of it.
+    watched = checkpoint.files.remote
+    if watched:
+        _make_ready(topics, kafka, root, checkpoint)
     with held(checkpoint, settings.name, keeper), closing(NativeCommits()) as native:
         checkpoint.sweep()
-        # Before a generation is born, which would hold whoever repairs it to this place.
-        require_usable(root)
-        _ask_workers_once(spark, [root] if root.remote else [root, checkpoint.files])
+        if not watched:
+            _make_ready(topics, kafka, root, checkpoint)
         columns = settings.sink.columns
         made_with = {LOG_RETENTION: log_retention(settings.sink.log_retention_days)}
         tables = TableBook(root, columns, spark, settings.limits.commit_threads, native, made_with)
@@ -180,8 +185,6 @@ def open_pipeline(
         )
         forget_waiting(place_aside(checkpoint.files, root, generation.id))
         sweep_drafts(root)
-        topics = TopicReader.of(spark, settings.name, settings.source, settings.route)
-        _warm_up_once(topics, kafka)
         run = Run(
             owners=owners,
             checkpoint=checkpoint,
@@ -329,13 +332,13 @@ def _placed_within(placed: Stretches, ends: Positions) -> Stretches:
 _WARM = "spark.distributary.workersWarm"
 
 
-def _ask_workers_once(spark: SparkSession, places: Sequence[Files]) -> None:
-    if not spark.conf.get(_WARM, ""):
-        require_workers(spark, places, ["distributary.ingest.worker.demux"])
-
-
-def _warm_up_once(topics: TopicReader, kafka: KafkaCluster) -> None:
-    conf = topics.spark.conf
-    if not conf.get(_WARM, ""):
-        warm_up(topics, kafka)
-        conf.set(_WARM, "true")
+def _make_ready(topics: TopicReader, kafka: KafkaCluster, root: Files, checkpoint: Checkpoint) -> None:
+    """Raises SetupError where the place of the tables cannot be used; the session's workers are asked and warmed, once."""
+    require_usable(root)
+    spark = topics.spark
+    if spark.conf.get(_WARM, ""):
+        return
+    places = [root] if root.remote else [root, checkpoint.files]
+    require_workers(spark, places, ["distributary.ingest.worker.demux"])
+    warm_up(topics, kafka)
+    spark.conf.set(_WARM, "true")

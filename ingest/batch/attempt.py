@@ -85,6 +85,10 @@ class RunMemory:
         self.attempts[batch_id] = count
         return count
 
+    def is_first(self, batch_id: int) -> bool:
+        """Whether this batch was begun once."""
+        return self.attempts.get(batch_id) == 1
+
 
 @dataclass(frozen=True)
 class Run:
@@ -264,6 +268,8 @@ class Attempts:
         Those are all behind the newest batch: an attempt that dies leaves its number to a start.
         """
         run, log, newest = self.run, ChangeLog(self.run.checkpoint), self.run.log.so_far.last
+        if not planned and newest == batch_id - 1 and run.memory.is_first(batch_id):
+            return []  # no attempt before this one had records from here on
         after = NONE if newest is None else newest
         # Written down first, so that a change is on record even if we die in the middle of making it.
         log.write(batch_id, [one for change in planned for one in logged_changes(change)], after)

@@ -198,11 +198,12 @@ class Finisher:
 
     def is_overwritten(self, manifest: Manifest) -> bool:
         """Whether another writer's entry took the place of a batch's in one of its tables."""
-        skipped = self._resolutions.skipped(manifest.batch_id)
-        places = (
-            self._tables.place(table.folder) for table in manifest.tables if table.folder not in skipped
-        )
-        return any(map(self._native.is_overwritten, places))
+        found = {
+            table.folder
+            for table in manifest.tables
+            if self._native.is_overwritten(self._tables.place(table.folder))
+        }
+        return bool(found) and not found <= self._resolutions.skipped(manifest.batch_id)
 
     def finish(
         self,
@@ -220,7 +221,8 @@ class Finisher:
         TableAhead where a table has yet another.
         """
         done: list[TableCommit] = []
-        skipped = self._resolutions.skipped(manifest.batch_id)
+        # Of a batch that was just decided nobody has decided anything else, and nothing was written down.
+        skipped = frozenset() if fresh else self._resolutions.skipped(manifest.batch_id)
         for roles in _ORDER:
             if roles == _ORDER[-1]:
                 failpoints.reach(failpoints.BEFORE_LEDGER, manifest.batch_id)
@@ -232,7 +234,7 @@ class Finisher:
                 if table.role in roles and table.folder not in skipped | waits
             ]
             done += self._commit_or_park(commits, spark, parked)
-        if parked is None or not parked.waiting(manifest.batch_id):
+        if not fresh and (parked is None or not parked.waiting(manifest.batch_id)):
             self._stuck.clear(manifest.batch_id)
 
     def bring_in(self, manifest: Manifest, folder: str, spark: SparkSession | None, before: int) -> None:

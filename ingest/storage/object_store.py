@@ -149,6 +149,21 @@ class ObjectFiles(InStore["ObjectStore"]):
             for key in wanted:
                 self._delete(key)
 
+    def clear(self, folder: str = "") -> Sequence[str]:
+        """Delete all that is in a folder, found by one listing: what is further below is no other thing here."""
+        above, found = self._key(folder), list[str]()
+        try:
+            with self._told(folder):
+                count()
+                for page in obstore.list(self._client, above or None, chunk_size=_PAGE):
+                    if len(page) == _PAGE:
+                        count()
+                    found += [self._info(one).path for one in page if one["path"].startswith(_start(above))]
+            self.delete(found)
+        except OSError as error:
+            return [str(error)]
+        return []
+
     def remove_folder(self, folder: str = "") -> None:
         """Nothing: a folder is no thing of its own."""
 

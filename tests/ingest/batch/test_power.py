@@ -27,7 +27,7 @@ from distributary.ingest.tables import change
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 # The calls of a start and as many batches, at least.
-CALLS, BATCHES, RECORDS = 480, 3, 5
+CALLS, BATCHES, RECORDS = 450, 3, 5
 
 
 def sent(begin: int) -> list[Sent]:

@@ -217,8 +217,13 @@ def test_tables_that_were_put_back_from_a_copy_stop_the_run(tmp_path: Path, logs
 
 def test_a_ledger_that_was_let_go_without_a_row_is_no_older_copy(tmp_path: Path) -> None:
     query = batches(tmp_path, 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Finisher, "finish", stopped)
+        with pytest.raises(PolicyStopped):
+            query.batch(1, one(1))
     Resolutions(query.here).skip(2, BATCHES_TABLE)
-    query.batch(1, one(1))
+    query = Query(tmp_path)
+    query.resume(one(1))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Finisher, "finish", stopped)
         with pytest.raises(PolicyStopped):

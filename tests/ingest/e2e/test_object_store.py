@@ -9,15 +9,19 @@ from collections.abc import Callable
 
 import pytest
 from deltalake.exceptions import TableNotFoundError
+from pyspark.sql import SparkSession
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.e2e.planted import holding, said
 from tests.ingest.storage.stores import Store
 
-from distributary.errors import ConfigError, SetupError
+from distributary.errors import ConfigError, LeaseHeld, SetupError
 from distributary.ingest.checkpoint.folder import ASIDE
 from distributary.ingest.checkpoint.generation import read_generation
+from distributary.ingest.kafka.connection import connect
 from distributary.ingest.lease.heartbeat import BEAT_SECONDS, MISSED
+from distributary.ingest.pipeline import _WARM, open_pipeline
 from distributary.ingest.resolve import resolve, stuck_tables
+from distributary.registry.confluent.registry import ConfluentRegistry
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -94,6 +98,41 @@ def test_a_checkpoint_and_inferred_schemas_are_in_a_store_too(kit: PipelineKit, 
     assert "1.json" in names
     assert all(row["requests"] > row["files"] for row in kit.rows("ledger_batches").to_pylist())
     assert not {"schemas", "checkpoint"} & {path.name for path in kit.folder.iterdir()}
+
+
+class Refusing:
+    """The lease of a pipeline that runs elsewhere, as one finds out after a while."""
+
+    def look(self) -> None:
+        raise AssertionError("it was looked for before")
+
+    def acquire(self, holder: bytes) -> bool:
+        return False
+
+    def holder(self) -> bytes:
+        raise FileNotFoundError
+
+    def release(self) -> None:
+        raise AssertionError("it was never held")
+
+
+@pytest.mark.parametrize("watched", [True, False], ids=["in_a_store", "in_a_folder"])
+def test_workers_get_ready_while_a_lease_is_watched_and_not_where_its_locks_tell_at_once(
+    kit: PipelineKit, s3_store: Store, spark: SparkSession, watched: bool
+) -> None:
+    if watched:
+        kit.configured(checkpoint=f"{s3_store.url}/{uuid.uuid4().hex}")
+    kit.simulate(1)
+    spark.conf.unset(_WARM)
+    settings, keeper = kit.settings, Refusing()
+    with (
+        connect(settings.source, spark) as kafka,
+        ConfluentRegistry(settings.registry) as registry,
+        pytest.raises(LeaseHeld),
+        open_pipeline(settings, spark, registry, kafka, keeper),
+    ):
+        pass
+    assert spark.conf.get(_WARM, "") == ("true" if watched else "")
 
 
 def test_a_table_that_is_stuck_is_not_put_aside_where_nothing_can_be_renamed(
