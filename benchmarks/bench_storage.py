@@ -47,7 +47,7 @@ BOUNDS = (
     Bound("latency_10_tables_seconds", "seconds more a batch to 10 tables, 30 ms a request", 0.6),
     Bound("latency_1000_tables_seconds", "seconds more a batch to 1,000 tables, 30 ms a request", 4),
     Bound("requests_a_table", "requests a batch and table beside its data files", 2),
-    Bound("requests_a_batch", "requests a batch for no table in particular", 3),
+    Bound("requests_a_batch", "requests a batch for no table in particular", 4),
     Bound("checkpoint_requests_a_table", "requests more for checkpoints of logs, on average", 1),
     Bound("worker_peak_mib", "MiB in all Python workers, a batch of everything", 1228.8),
     Bound("recovery_seconds", "seconds of the slowest run after a kill, to its end", 15),

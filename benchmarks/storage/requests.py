@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from distributary.ingest.checkpoint.folder import LEASE
+
 
 @dataclass(frozen=True, slots=True)
 class Requests:
@@ -14,7 +16,7 @@ class Requests:
 
     tables       how many there were
     data_files   requests that put data files
-    checkpoints  how many logs got a checkpoint
+    checkpoints  how many logs got a checkpoint, or were looked at for one
     at_those     requests for those tables but for data files: a log is read to write its checkpoint
     at_others    requests for the other tables but for data files
     beside       requests for no table in particular
@@ -49,7 +51,7 @@ class Requests:
 
 
 def of_batch(asked: Iterable[str], root: str) -> Requests:
-    """The requests of one batch.
+    """The requests of one batch. The lease's are none of them: they go by time.
 
     `asked`: each request, its method, a space, and its target; `root`: the place of the tables, such as "/lake/1/lake"
     """
@@ -59,13 +61,19 @@ def of_batch(asked: Iterable[str], root: str) -> Requests:
     checkpointed: set[str] = set()
     for line in asked:
         method, _, target = line.partition(" ")
-        table, *rest = _below(_path(target), root)
+        path = _path(target)
+        if f"/{LEASE}/" in path:
+            continue
+        table, *rest = _below(path, root)
         if method in ("PUT", "POST") and len(rest) == 1 and rest[0].endswith(".parquet"):
             data[table] += 1
             continue
         others[table] += 1
-        if method == "PUT" and len(rest) > 1 and rest[0] == "_delta_log":
-            (checkpointed if rest[-1] == "_last_checkpoint" else written).add(table)
+        if len(rest) > 1 and rest[0] == "_delta_log":
+            if rest[-1] == "_last_checkpoint":
+                checkpointed.add(table)
+            elif method == "PUT":
+                written.add(table)
     # A checkpoint may be written when its batch is over.
     return Requests(
         tables=len(written | checkpointed),

@@ -39,6 +39,7 @@ GET {LAKE}/go/_delta_log/00000000000000000024.json
 PUT {LAKE}/go/_delta_log/00000000000000000025.checkpoint.parquet
 PUT {LAKE}/go/_delta_log/_last_checkpoint
 GET /lake?list-type=2&prefix=latency-1%2Flake&delimiter=%2F
+GET /lake/latency-1/checkpoint/lease/holder.json
 """
 
 
@@ -48,6 +49,12 @@ def test_requests_are_those_of_tables_their_checkpoints_and_what_is_beside() -> 
     assert found.a_table == 2
     assert found.checkpoints_a_table == (6 - 2) / 2
     assert found + found == Requests(4, 8, 2, 12, 4, 2)
+
+
+def test_a_checkpoint_of_a_log_that_is_not_there_yet_is_no_matter_of_a_tables_batch() -> None:
+    begun = [line for line in BATCH.splitlines() if "checkpoint.parquet" not in line and "PUT" in line]
+    begun.append(f"GET {LAKE}/chess/_delta_log/_last_checkpoint")
+    assert of_batch(begun, LAKE).checkpoints == 2
 
 
 def test_figures_are_by_medians() -> None:
