@@ -44,6 +44,7 @@ DRILLS = tuple(
         outages.broker_stopped,
         outages.registry_silent,
         outages.registry_wrong,
+        outages.registry_failing,
         outages.disk_full,
         outages.read_only,
         others.optimize_vacuum_alter,

@@ -96,14 +96,38 @@ def registry_wrong(world: World, account: Account) -> None:
         with kit.running() as run:
             run.wait_for(kit.truth.records)
             account.faults += 1
-            # Ids are given out one after the other.
-            newest = max(_ids(kit))
-            for schema_id in range(newest + 1, newest + 4):
+            for schema_id in _next(kit):
                 proxy.deny(schema_id, 2)
             kit.send_version(2, corrupt=0.0)
             with account.recovering():
                 run.wait_for(kit.truth.records)
     account.ends_whole(kit)
+
+
+def registry_failing(world: World, account: Account) -> None:
+    """The registry answers 500, to a new schema's id in one round and to everything in the next, until the run says that it waits."""
+    for everything in (False, True):
+        with registry_proxy(world.stack.registry_url) as proxy:
+            kit, waits = world.pipeline(registered=True, registry={"url": proxy.url}), Waits()
+            kit.send_version(1, corrupt=0.0)
+            with kit.running(waits) as run:
+                run.wait_for(kit.truth.records)
+                account.faults += 1
+                proxy.failing = {None} if everything else {*_next(kit)}
+                kit.send_version(2, corrupt=0.0)
+                _require(
+                    waits.came.wait(PATIENCE_SECONDS), "the run said nothing of a failing registry", account
+                )
+                proxy.failing = set()
+                with account.recovering():
+                    run.wait_for(kit.truth.records)
+        account.ends_whole(kit)
+
+
+def _next(kit: Rounds) -> set[int]:
+    """The ids of the next schemas, which are given out one after the other."""
+    newest = max(_ids(kit))
+    return set(range(newest + 1, newest + 4))
 
 
 def _ids(kit: Rounds) -> set[int]:
