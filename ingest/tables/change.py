@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.types as kinds
-from deltalake import CommitProperties, DeltaTable
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
 from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import CommitFailedError, DeltaError
 from py4j.protocol import Py4JError
@@ -243,6 +243,9 @@ def _named(one: Widening) -> str:
     return ".".join(map(quoted, one.path))
 
 
+# Left to itself, delta-rs takes entries away behind a checkpoint that nobody has synced.
+_NOTHING_ELSE = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+
 LOG_RETENTION = "delta.logRetentionDuration"
 
 # Opening a table costs 15 ms after 100 commits without a checkpoint instead of 3. A log that is kept for Delta's thirty
@@ -328,7 +331,8 @@ def evolve(
     merged = pa.unify_schemas([state.layout, new], promote_options="permissive")
     if state.native:
         columns = pa.schema([merged.field(name) for name in new.names])
-        opened(place).alter.add_columns(DeltaSchema.from_arrow(columns).fields)
+        fields = DeltaSchema.from_arrow(columns).fields
+        opened(place).alter.add_columns(fields, post_commithook_properties=_NOTHING_ELSE)
     elif spark is not None:
         spark_tables.add_columns(spark, place, merged, state.identity)
     else:

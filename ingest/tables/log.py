@@ -27,7 +27,7 @@ ENGINE = "distributary"
 # What begins and ends every Parquet file.
 _PARQUET = b"PAR1"
 
-_ENTRY = re.compile(r"\d{20}\.json")
+_ENTRY, _CHECKPOINT = re.compile(r"\d{20}\.json"), re.compile(r"\d{20}\.checkpoint\.")
 
 # To have columns, or wider ones, a table gets a feature, new columns and wider ones, each in an entry of its own.
 _CHANGED_BY = 4
@@ -125,15 +125,18 @@ def put_entry(table: At, version: int, actions: Sequence[Mapping[str, Any]]) -> 
 
 
 def sync_logs(root: At, folders: Iterable[str]) -> None:
-    """Let the newest entries of these tables survive a loss of power, whoever wrote them."""
+    """Let the newest entries of these tables, and checkpoints of them, survive a loss of power, whoever wrote them."""
     files = files_at(root)
     if not files.remote:
         files.sync(path for folder in folders for path in _newest_entries(files, folder))
 
 
 def _newest_entries(root: Files, folder: str) -> list[str]:
-    names = sorted(filter(_ENTRY.fullmatch, root.names(f"{folder}/{LOG}")))
-    return [f"{folder}/{LOG}/{name}" for name in names[-_CHANGED_BY:]]
+    names = list(root.names(f"{folder}/{LOG}"))
+    entries = sorted(filter(_ENTRY.fullmatch, names))[-_CHANGED_BY:]
+    # Spark may have taken away what came before it.
+    found = [name for name in names if entries and name[:20] >= entries[0][:20]]
+    return [f"{folder}/{LOG}/{name}" for name in found if name in entries or _CHECKPOINT.match(name)]
 
 
 def version_of(table: At, newest: int, app_id: str, number: int) -> tuple[int | None, bool]:

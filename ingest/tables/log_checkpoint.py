@@ -11,7 +11,7 @@ import logging
 import re
 import threading
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
@@ -167,16 +167,32 @@ def clean_up(committed: Committed) -> int:
     if newest is None:
         return 0
     before = newest.modified - max(kept, _LEAST_SECONDS) * 1000
-    bound, old = 0, []
-    for version, kind, info in _named(place):
-        if info.modified > before:
-            break
+    bound, old = 0, list[tuple[int, str]]()
+    for version, kind, info in _older(_named(place), before, newest.modified):
         old.append((version, info.path))
         if kind == "checkpoint.parquet" and (place.remote or is_whole(place, info.path)):
             bound = version
     garbage = [path for version, path in old if version < bound]
     place.delete(garbage)
     return len(garbage)
+
+
+def _older(
+    files: Iterable[tuple[int, str, Info]], before: float, newest: float
+) -> Iterator[tuple[int, str, Info]]:
+    """The first files of a log that are no newer than this.
+
+    One that is newer than the newest, as from a clock that went ahead for a while, is as old as the next that is not.
+    """
+    unknown = list[tuple[int, str, Info]]()
+    for file in files:
+        if file[2].modified > newest:
+            unknown.append(file)
+        elif file[2].modified > before:
+            return
+        else:
+            yield from (*unknown, file)
+            unknown = []
 
 
 def retention_seconds(properties: Mapping[str, str]) -> float | None:
@@ -200,9 +216,12 @@ def _write(committed: Committed, last: LastCheckpoint) -> None:
         _write_from_copy(committed, last)
     else:
         handle = opened(committed.place)
+        written = [_checkpoint_path(handle.version()), _LAST]
+        # Those that Spark wrote have Hadoop's sums beside them, by which it would not read ours.
+        committed.place.delete(f"{LOG}/.{path.rpartition('/')[2]}.crc" for path in written)
         handle.create_checkpoint()
         # What is cleaned up behind it is gone for good.
-        committed.place.sync([_checkpoint_path(handle.version()), _LAST])
+        committed.place.sync(written)
 
 
 def _write_from_copy(committed: Committed, last: LastCheckpoint) -> None:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 from tests.ingest.kafka_records import pins, task_report
 from tests.ingest.pipelines import make_table, table_book, written
+from tests.ingest.power import Disk
 
 from distributary.errors import CommitImpossible
 from distributary.ingest.batch.passes import Settled, planned_changes
@@ -15,8 +18,9 @@ from distributary.ingest.columns.safe_names import CHANGES_TABLE, QUARANTINE_TAB
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.pins import PinnedTable
 from distributary.ingest.settings.groups import Columns
-from distributary.ingest.tables.change import OWN_TABLES, PlannedChange, TableChanger, create
+from distributary.ingest.tables.change import OWN_TABLES, PlannedChange, TableChanger, create, evolve
 from distributary.ingest.tables.known import ENTITY_PROPERTY
+from distributary.ingest.tables.log import sync_logs
 from distributary.ingest.worker.report import Growth
 
 A = pa.schema([("a", pa.int64())])
@@ -109,3 +113,28 @@ def test_a_written_table_gets_the_kafka_column_that_it_was_made_without(tmp_path
         states = book.states(["written", "other"])
         assert not list(differences(states["written"].layout, files))
         assert {folder: state.version for folder, state in states.items()} == {"written": 1, "other": 0}
+
+
+def test_new_columns_take_no_entry_of_the_log_away(tmp_path: Path) -> None:
+    """delta-rs would, behind a checkpoint of its own, which a loss of power may take."""
+    create(tmp_path / "old", A, {"delta.checkpointInterval": "2"})
+    log = tmp_path / "old" / "_delta_log"
+    for number in range(3):
+        for path in log.iterdir():
+            os.utime(path, (path.stat().st_mtime - 10 * 86_400,) * 2)
+        evolve(tmp_path / "old", A.append(pa.field(f"c{number}", pa.int64())))
+    assert sorted(path.name for path in log.iterdir()) == [f"{version:020d}.json" for version in range(4)]
+
+
+def test_of_a_changed_table_what_its_log_is_read_from_is_synced(tmp_path: Path) -> None:
+    create(tmp_path / "old", A, {})
+    for number in range(5):
+        evolve(tmp_path / "old", A.append(pa.field(f"c{number}", pa.int64())))
+    DeltaTable(tmp_path / "old").create_checkpoint()
+    disk = Disk((tmp_path,))
+    for path in (tmp_path / "old" / "_delta_log").iterdir():
+        path.write_bytes(path.read_bytes() + b" ")
+    with disk.watched():
+        sync_logs(tmp_path, ["old"])
+    names = {path.name for path in disk.unsafe()}
+    assert names == {f"{0:020d}.json", f"{1:020d}.json", "_last_checkpoint"}

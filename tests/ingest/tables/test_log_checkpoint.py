@@ -212,6 +212,32 @@ def test_a_clock_that_is_wrong_takes_nothing_away(aged: tuple[Files, Path]) -> N
     assert cleaned(table, {"delta.logRetentionDuration": "interval 61 hours"}) == 0
 
 
+@pytest.mark.parametrize("ahead", [range(20, 24), range(44, 46), range(58, 61)])
+def test_a_clock_that_went_ahead_for_a_while_lets_no_log_grow_for_ever(
+    aged: tuple[Files, Path], ahead: range
+) -> None:
+    table, log = aged
+    for version in ahead:
+        for path in log.glob(f"{version:020d}.*"):
+            os.utime(path, (NOW + 90 * DAY,) * 2)
+    os.utime(log / f"{60:020d}.json", (NOW,) * 2)
+    assert cleaned(table, {"delta.logRetentionDuration": "interval 8 hours"}) > 0
+    assert readable(table) == list(range(45, 61))
+
+
+def test_sums_of_another_writers_checkpoint_go_with_it(tmp_path: Path) -> None:
+    create(tmp_path / "t", A, {"delta.checkpointInterval": "1"})
+    sums = [
+        tmp_path / "t" / LOG / f".{name}.crc" for name in (f"{1:020d}.checkpoint.parquet", "_last_checkpoint")
+    ]
+    for path in sums:
+        path.write_bytes(b"crc of what was there")
+    with closing(NativeCommits()) as commits:
+        commit(commits, files_at(tmp_path), 0, 1)
+    assert checkpoints(files_at(tmp_path / "t")) == [1]
+    assert not any(path.exists() for path in sums)
+
+
 def test_an_interval_that_is_no_number_is_deltas_own(tmp_path: Path) -> None:
     assert Committed(files_at(tmp_path), 1, {"delta.checkpointInterval": "often"}, None, {}).interval == 100
 
