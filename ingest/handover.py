@@ -27,6 +27,7 @@ from distributary.ingest.checkpoint.earlier_runs import (
     after_lineage,
     earlier_commits,
     newest_in_ledger,
+    untold,
     without_owners,
 )
 from distributary.ingest.checkpoint.folder import Checkpoint
@@ -118,8 +119,10 @@ class Heritage:
                 self._finish(one.checkpoint)
         if mode == "again":
             return Start(mode, dead=dead)
-        lineages = {one.owner.lineage or one.owner.generation for one in lost}
-        return replace(self._by_commits(lineages), dead=dead)
+        lineages = {one.owner.generation: one.owner.lineage or one.owner.generation for one in lost}
+        commits = earlier_commits(self._tables.root)
+        self._require_told({table: owned[table].generation for table in tables}, commits)
+        return replace(self._by_commits(set(lineages.values()), commits, lineages), dead=dead)
 
     def complete(self, generation: Generation, owners: Owners) -> Positions | None:
         """Take over what the new checkpoint's start says, before its log begins: where that begins, None where the settings say."""
@@ -210,9 +213,14 @@ class Heritage:
         lineages = {commit.lineage for commit in commits} if newest is None else {newest.lineage}
         return replace(self._by_commits(lineages, commits), dead=tuple(sorted(dead)))
 
-    def _by_commits(self, lineages: Collection[str], commits: Sequence[EarlierCommit] | None = None) -> Start:
-        found = earlier_commits(self._tables.root) if commits is None else commits
-        mine = [commit for commit in found if commit.lineage in lineages]
+    def _by_commits(
+        self,
+        lineages: Collection[str],
+        commits: Sequence[EarlierCommit],
+        generations: Mapping[str, str] | None = None,
+    ) -> Start:
+        """Where to go on from what one of these lineages has read; of these `generations` the lineage is known, whether a commit tells it or not."""
+        mine = [commit for commit in commits if commit.lineage in lineages]
         newest = newest_in_ledger(mine)
         if newest is None and len(lineages) > 1:
             raise TablesOfAnotherRun(
@@ -220,7 +228,19 @@ class Heritage:
                 "nobody can tell where to go on: move the tables away, or set `start: again`"
             )
         lineage = next(iter(lineages)) if newest is None else newest.lineage
-        return after_lineage(self._tables.root, mine, lineage, self._tables.columns)
+        known = {generation for generation, of in (generations or {}).items() if of == lineage}
+        return after_lineage(self._tables.root, mine, lineage, self._tables.columns, known)
+
+    def _require_told(self, generations: Mapping[str, str], commits: Sequence[EarlierCommit]) -> None:
+        """Raises TablesOfAnotherRun where nobody can tell any more which records a table's newest batch of its generation had."""
+        apps = {table: f"{generation}/events" for table, generation in generations.items()}
+        newest = self._tables.newest_batches(apps)
+        batches = {table: (generations[table], one) for table, one in newest.items() if one is not None}
+        if found := untold(self._tables.root, commits, batches):
+            raise TablesOfAnotherRun(
+                f"table {self._tables.root}/{found[0]} has batch {newest[found[0]]}, and neither its log nor the ledger tells which records that "
+                "had, so they would be read again: restore the checkpoint, or the ledger; or set `start: again`"
+            )
 
     def _take(self, owner: Owner, owners: Owners, topics: Mapping[str, str]) -> Positions | None:
         """Shut out whoever runs the owner's log, and finish what that decided; where it ended, `topics` being those of now."""

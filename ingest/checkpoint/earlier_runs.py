@@ -62,8 +62,15 @@ def earlier_commits(root: At, passing: Container[str] = ()) -> list[EarlierCommi
     """
     files = files_at(root)
     wanted = [table for table in tables_under(files) if table not in passing]
-    done = {(row["generation"], row["batch_id"]) for row in _ledger(files, ["generation", "batch_id"])}
+    done = _done(files)
     return [commit for table in wanted for commit in _telling(files, table, done)]
+
+
+def untold(root: At, commits: Sequence[EarlierCommit], newest: Mapping[str, tuple[str, int]]) -> list[str]:
+    """The tables of whose newest batch, by generation and number, neither the ledger nor these commits tell which records it had."""
+    done = _done(files_at(root))
+    told = {(commit.table, commit.generation, commit.batch_id) for commit in commits}
+    return [table for table, batch in newest.items() if batch not in done and (table, *batch) not in told]
 
 
 def without_owners(
@@ -85,15 +92,21 @@ def newest_in_ledger(commits: Sequence[EarlierCommit]) -> EarlierCommit | None:
 
 
 def after_lineage(
-    root: At, commits: Sequence[EarlierCommit], lineage: str, columns: Columns | None = None
+    root: At,
+    commits: Sequence[EarlierCommit],
+    lineage: str,
+    columns: Columns | None = None,
+    generations: AbstractSet[str] = frozenset(),
 ) -> Start:
     """Where a checkpoint starts that goes on with a reading of the topics of which tables alone can tell.
 
     A record that any table has of a batch which is not in all of them is left out everywhere, whatever would become of it now. `columns`
-    are those by which tables say which records they have.
+    are those by which tables say which records they have, `generations` some of the lineage, of which the ledger tells when no log does any more.
     """
     commits = [commit for commit in commits if commit.lineage == lineage]
-    done, complete = _complete_batches(files_at(root), {commit.generation for commit in commits})
+    done, complete = _complete_batches(
+        files_at(root), {*generations, *(commit.generation for commit in commits)}
+    )
     beyond = [commit for commit in commits if (commit.generation, commit.batch_id) not in done]
     begins = complete
     if begins is None and beyond:
@@ -176,6 +189,10 @@ def _ledger(root: Files, columns: list[str]) -> list[dict[str, Any]]:
         columns=columns, filesystem=table_folder(ledger)
     ).to_pylist()
     return rows
+
+
+def _done(root: Files) -> set[tuple[str, int]]:
+    return {(row["generation"], row["batch_id"]) for row in _ledger(root, ["generation", "batch_id"])}
 
 
 def _complete_batches(
