@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from tests.ingest import queries
 from tests.ingest.batches import generation
@@ -25,7 +24,6 @@ from distributary.errors import (
     PolicyStopped,
     TablesOfAnotherRun,
 )
-from distributary.ingest import failpoints
 from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.batch.waiting_records import place_aside
 from distributary.ingest.checkpoint.folder import Checkpoint
@@ -241,48 +239,6 @@ def test_a_log_that_is_gone_is_refused_until_the_user_says_that_its_run_is_dead(
     assert ends is None
     assert new.start == Start("from_tables", {TOPIC: {0: 2}}, {}, dead, None, (dead,))
     assert owned(tmp_path) == {GOLF: new.id}
-
-
-def aged(root: Path, *tables: str) -> None:
-    """Leave nothing of these tables' logs but a checkpoint, and what somebody else did at last."""
-    for table in tables:
-        DeltaTable(root / "lake" / table).alter.set_table_properties({"delta.checkpointInterval": "25"})
-        DeltaTable(root / "lake" / table).create_checkpoint()
-        *old, _ = sorted((root / "lake" / table / "_delta_log").glob("*.json"))
-        for entry in old:
-            entry.unlink()
-
-
-def test_where_the_tables_logs_tell_of_no_batch_any_more_the_ledger_does(tmp_path: Path) -> None:
-    first = batches(tmp_path, 2)
-    dead = first.runner.attempts.run.generation.id
-    aged(tmp_path, GOLF, BATCHES_TABLE)
-    shutil.rmtree(first.here.folder)
-    start = heritage(tmp_path).start("from_tables", "games", [dead], WORLD)
-    assert (start.offsets, start.lineage) == ({TOPIC: {0: 2}}, dead)
-
-
-@pytest.mark.parametrize("dropped", [False, True])
-def test_records_of_which_neither_log_nor_ledger_tell_are_not_read_again(
-    tmp_path: Path, dropped: bool
-) -> None:
-    first = batches(tmp_path, 1)
-    dead = first.runner.attempts.run.generation.id
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(PolicyStopped):
-        patch.setattr(failpoints, "reach", before_the_ledger)
-        first.batch(1, one(1))
-    aged(tmp_path, GOLF, BATCHES_TABLE)
-    shutil.rmtree(first.here.folder)
-    if dropped:
-        shutil.rmtree(tmp_path / "lake" / BATCHES_TABLE)
-    with pytest.raises(TablesOfAnotherRun, match=f"{GOLF} has batch 2, and neither its log nor the ledger"):
-        heritage(tmp_path).start("from_tables", "games", [dead], WORLD)
-    assert heritage(tmp_path).start("again", "games", [dead], WORLD).mode == "again"
-
-
-def before_the_ledger(point: str, _: int) -> None:
-    if point == failpoints.BEFORE_LEDGER:
-        raise PolicyStopped("the process dies")
 
 
 def test_a_log_that_is_older_than_the_tables_is_not_gone_on_from(tmp_path: Path) -> None:
