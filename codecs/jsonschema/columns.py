@@ -19,7 +19,8 @@ from distributary.codecs.changes.description import (
     described_column,
 )
 from distributary.codecs.json.inference import MAX_LEAVES, MAX_LEVELS
-from distributary.codecs.jsonschema.parts import TYPE_WORDS, Parts, is_null, kind, plainest, says_kind
+from distributary.codecs.json.text import is_unicode
+from distributary.codecs.jsonschema.parts import TYPE_WORDS, Parts, is_null, kind, named_properties, plainest, says_kind
 from distributary.codecs.jsonschema.references import Documents, Key, Place, ScopedKey
 from distributary.codecs.types.spark_struct import MICROSECONDS, list_of
 from distributary.errors import BadSchema
@@ -53,7 +54,8 @@ def described(text: str, imports: Mapping[str, str]) -> RecordDescription:
         fields = _Mapping().record(root)
     except RecursionError:
         raise BadSchema("the schema is nested too deeply") from None
-    return RecordDescription("JSON", title if isinstance(title, str) else "json", fields)
+    named = isinstance(title, str) and is_unicode(title)
+    return RecordDescription("JSON", title if named else "json", fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,7 @@ class _Mapping:
 
     def _object(self, place: Place) -> TypeDescription:
         node = place.node
-        properties = {one.name: [one] for one in place.each_of("properties")}
+        properties = {one.name: [one] for one in named_properties(place)}
         if properties:
             return self._struct(place, properties)
         patterns = list(place.each_of("patternProperties"))
@@ -197,4 +199,6 @@ def _symbols(node: dict[str, Any]) -> tuple[str, ...]:
     """The only texts that there may be; none where a schema does not list them."""
     listed = node.get("enum", [node["const"]] if "const" in node else [])
     values = [one for one in listed if one is not None] if isinstance(listed, list) else []
-    return tuple(dict.fromkeys(values)) if all(isinstance(one, str) for one in values) else ()
+    return (
+        tuple(dict.fromkeys(values)) if all(isinstance(one, str) and is_unicode(one) for one in values) else ()
+    )

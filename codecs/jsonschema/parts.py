@@ -5,10 +5,12 @@ A few definitions can name each other on more ways than anybody can walk, so tha
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from distributary.codecs.json.inference import MAX_LEVELS
+from distributary.codecs.json.text import is_unicode
 from distributary.codecs.jsonschema.references import REFERENCES, Key, Place, ScopedKey, without_references
 from distributary.errors import BadSchema
 
@@ -84,7 +86,7 @@ class Parts:
         *parts, own = (part for part in self.of(place) if part.node is not place.node)
         if kind(own.node) not in ("object", "") or (_has_branches(own.node) and not walk.branches):
             return False
-        for one in place.each_of("properties"):
+        for one in named_properties(place):
             walk.found.setdefault(one.name, {})[one.scoped_key] = one
         # A part such as `{"required": ["a"]}` says nothing of what there may be.
         saying = [part for part in (*parts, *_branches(place, walk)) if says_kind(part.node)]
@@ -148,6 +150,11 @@ def is_null(node: Any) -> bool:
     return isinstance(node, dict) and (
         node.get("type") == "null" or node.get("enum") == [None] or node.get("const", 0) is None
     )
+
+
+def named_properties(place: Place) -> Iterator[Place]:
+    """The properties that a schema lists itself. No column is called by half of a surrogate pair: what records have there is rescued."""
+    return (one for one in place.each_of("properties") if is_unicode(one.name))
 
 
 def _has_branches(node: dict[str, Any]) -> bool:

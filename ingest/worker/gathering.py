@@ -228,7 +228,8 @@ class Gathered:
         return QUARANTINE if folder == QUARANTINE_TABLE else self._pins.tables.known[folder].layout
 
     def _buffers_for(self, folder: str, layout: Layout) -> TableBuffers:
-        before = self._layouts.get(folder, NO_COLUMNS)
+        # Of a new table that has no columns but Kafka's there is nothing to merge.
+        before = self._layouts.setdefault(folder, NO_COLUMNS)
         if before != layout:
             if (before, layout) not in self._merged:
                 self._merged[before, layout] = grown(before, layout.columns, GrowthRules())

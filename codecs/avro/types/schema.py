@@ -230,6 +230,7 @@ class _Parser:
         name = _name(spec, f"a {named.kind.value}")
         own = spec.get("namespace", namespace)
         named.name = name if "." in name or not own else f"{own}.{name}"
+        _check_text(named.name)
         if named.name in self.named or named.name in _PRIMITIVES:
             raise BadSchema(f"it defines the type {named.name!r} twice, or by the name of a primitive type")
         self.named[named.name] = named
@@ -257,7 +258,13 @@ def _name(spec: dict[str, Any], what: str) -> str:
     name = spec.get("name")
     if not isinstance(name, str) or not name:
         raise BadSchema(f"{what} has no name")
+    _check_text(name)
     return name
+
+
+def _check_text(name: str) -> None:
+    """Raises ValueError for half of a surrogate pair, which JSON's escapes can spell: neither a column nor a value can hold it."""
+    name.encode()
 
 
 def _aliases(spec: dict[str, Any]) -> tuple[str, ...]:
@@ -275,6 +282,8 @@ def _symbols(spec: dict[str, Any]) -> tuple[str, ...]:
     right = isinstance(symbols, list) and all(isinstance(symbol, str) for symbol in symbols)
     if not right or not symbols or len(set(symbols)) < len(symbols):
         raise BadSchema(f"the symbols of {json.dumps(spec.get('name'))} are no list of different texts")
+    for symbol in symbols:
+        _check_text(symbol)
     return tuple(symbols)
 
 

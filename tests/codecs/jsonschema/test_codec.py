@@ -64,6 +64,8 @@ TYPES = [
     ({"type": "object", "patternProperties": {"^a": {"type": "integer"}}, "additionalProperties": False}, pa.map_(STRING, LONG)),
     ({"type": "object"}, STRING),
     ({"type": "object", "additionalProperties": False}, STRING),
+    (record(**{"\ud800": {"type": "integer"}}), STRING),
+    (record(a={"type": "integer"}, **{"\ud800": {"type": "integer"}}), pa.struct([("a", LONG)])),
     ({"allOf": [record(a={"type": "integer"}), record(b={"type": "string"})]}, pa.struct([("a", LONG), ("b", STRING)])),
     ({"allOf": [record(a={"type": "integer"}), record(a={"type": "string"})]}, pa.struct([("a", STRING)])),
     ({"type": "integer", "allOf": [{"minimum": 3}]}, LONG),
@@ -74,6 +76,16 @@ TYPES = [
 @pytest.mark.parametrize(("schema", "wanted"), TYPES)
 def test_each_type_has_its_column(schema: Any, wanted: pa.DataType) -> None:
     assert type_of(schema) == wanted
+
+
+def test_half_a_character_names_no_column_and_what_records_have_there_is_rescued() -> None:
+    schema = {"title": "x\udfff", **record(a={"enum": ["x", "\ud800"]}, **{"\ud800": {"type": "integer"}})}
+    assert JsonSchemaCodec().description(Schema(1, "JSON", json.dumps(schema)), ()).fields[0].type.symbols == ()
+    made = reader(schema)
+    decoded = made.decode(pa.array([b'{"a":"x","\\ud800":1}', b'{"a":"x"}'], pa.binary()))
+    assert (made.name, made.schema.names, decoded.failures) == ("json", ["a"], [])
+    assert decoded.rescued is not None
+    assert decoded.rescued.to_pylist() == ['{"\\ud800":1}', None]
 
 
 REFERENCES = [

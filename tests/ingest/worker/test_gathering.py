@@ -11,7 +11,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.ingest.batches import demuxed
-from tests.ingest.kafka_records import PINNED, Sent, batch, folder, numbered, pins, rows_of, value
+from tests.ingest.kafka_records import (
+    PINNED,
+    TEMPLATE,
+    Sent,
+    batch,
+    folder,
+    numbered,
+    pins,
+    rows_of,
+    value,
+)
 from tests.ingest.pipelines import rules_for, settings, table_book
 
 from distributary.files import machine
@@ -20,12 +30,15 @@ from distributary.ingest.batch.written_layouts import layouts
 from distributary.ingest.columns.growth import holds
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
-from distributary.ingest.pins import PinnedTable, Pins
+from distributary.ingest.pins import PinnedRecord, PinnedTable, Pins
+from distributary.ingest.settings.groups import Route
 from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.worker import gathering
 from distributary.ingest.worker.demux import demultiplex
 from distributary.ingest.worker.gathering import gather, row_of, shipment
 from distributary.ingest.worker.report import TaskReport, total
+from distributary.producer_sim.formats.corruption import framed
+from distributary.registry.base import Schema
 
 GOLF, QUEST = folder("golf"), folder("quest")
 
@@ -85,6 +98,16 @@ def test_what_is_brought_together_is_what_each_task_would_have_written(tmp_path:
     files = [written.file.table for written in together.files.written]
     assert sorted(files) == sorted({GOLF, QUEST, QUARANTINE_TABLE}), "one file a table"
     assert {written.entity for written in together.files.written} == {"golf", "quest", None}
+
+
+def test_rows_of_a_new_table_that_has_no_columns_but_kafkas_are_brought_together_too(tmp_path: Path) -> None:
+    ping = Schema(21, "PROTOBUF", 'syntax = "proto3"; message Ping {}')
+    records = (PinnedRecord((21, (0,)), ping),)
+    by = pins(tmp_path, records=records, route=Route(by="record", table=TEMPLATE))
+    tasks = sent([[framed(21, b"")] * 3, [framed(21, b"")]])
+    report = gathered(by, tasks)
+    assert [(one.file.table, one.file.rows) for one in report.files.written] == [(folder("Ping"), 4)]
+    assert report.counts.rows == {folder("Ping"): 4}
 
 
 def test_much_of_one_table_in_one_task_is_written_there(

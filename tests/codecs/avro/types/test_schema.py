@@ -62,6 +62,14 @@ BAD: list[tuple[Any, str]] = [
     ({"type": "fixed", "name": "F", "size": -1}, "no whole number of bytes"),
     ({"type": "fixed", "name": "F", "size": "3"}, "no whole number of bytes"),
     ({"type": "fixed", "name": "F"}, "has no 'size'"),
+    # Half of a surrogate pair, which no column can be called, and none can hold.
+    (record({"type": "enum", "name": "E", "symbols": ["\ud800"]}), "surrogates not allowed"),
+    ({"type": "record", "name": "R\ud800", "fields": []}, "surrogates not allowed"),
+    ({"type": "record", "name": "R", "namespace": "\udfff", "fields": []}, "surrogates not allowed"),
+    (
+        {"type": "record", "name": "R", "fields": [{"name": "\ud800", "type": "long"}]},
+        "surrogates not allowed",
+    ),
     (NESTED, "more than 64 levels"),
     (WIDE, "more than 5000 fields"),
     ("[" * 100_000, "nests too deeply"),
