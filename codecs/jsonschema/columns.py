@@ -20,7 +20,15 @@ from distributary.codecs.changes.description import (
 )
 from distributary.codecs.json.inference import MAX_LEAVES, MAX_LEVELS
 from distributary.codecs.json.text import is_unicode
-from distributary.codecs.jsonschema.parts import TYPE_WORDS, Parts, is_null, kind, named_properties, plainest, says_kind
+from distributary.codecs.jsonschema.parts import (
+    TYPE_WORDS,
+    Parts,
+    is_null,
+    kind,
+    named_properties,
+    plainest,
+    says_kind,
+)
 from distributary.codecs.jsonschema.references import Documents, Key, Place, ScopedKey
 from distributary.codecs.types.spark_struct import MICROSECONDS, list_of
 from distributary.errors import BadSchema
@@ -200,5 +208,7 @@ def _symbols(node: dict[str, Any]) -> tuple[str, ...]:
     listed = node.get("enum", [node["const"]] if "const" in node else [])
     values = [one for one in listed if one is not None] if isinstance(listed, list) else []
     return (
-        tuple(dict.fromkeys(values)) if all(isinstance(one, str) and is_unicode(one) for one in values) else ()
+        tuple(dict.fromkeys(values))
+        if all(isinstance(one, str) and is_unicode(one) for one in values)
+        else ()
     )

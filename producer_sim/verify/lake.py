@@ -34,7 +34,9 @@ READ_ERRORS = (DeltaError, OSError, pa.ArrowException)
 class Lake:
     """Where the tables of a pipeline lie, what they are called, and how records find theirs, if they do.
 
-    others  the tables of other pipelines under the same root, and the names of those
+    others    the tables of other pipelines under the same root, and the names of those
+    pipeline  the pipeline's own name; None where nobody says
+    own       generations that are the pipeline's, whatever it was called then
     """
 
     root: Files
@@ -44,6 +46,8 @@ class Lake:
     fold_case: bool = True
     columns: Columns = field(default_factory=Columns)
     others: Mapping[str, str] = field(default_factory=dict)
+    pipeline: str | None = None
+    own: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, settings: Settings) -> Lake:
@@ -52,6 +56,7 @@ class Lake:
         return cls(
             root=root,
             others=_of_others(root, settings.name),
+            pipeline=settings.name,
             template=settings.route.table,
             route=Routed.of(settings.route),
             no_entity=settings.policies.no_entity,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from itertools import pairwise
 
@@ -73,9 +73,9 @@ def read_ledger(lake: Lake) -> list[Batch] | None:
     if table is None:
         return None
     wanted = ["pipeline", "generation", "batch_id", *SUMS.values(), "offsets", "gaps"]
-    others = set(lake.others.values())
+    others = generations_of_others(lake)
     every = (row for batch in batches(table, wanted) for row in batch.to_pylist())
-    rows = [row for row in every if row["pipeline"] not in others]
+    rows = [row for row in every if row["generation"] not in others]
     again = _changes_again(lake)
     found = [
         Batch(
@@ -96,12 +96,31 @@ def read_ledger(lake: Lake) -> list[Batch] | None:
 
 
 def generations_of_others(lake: Lake) -> frozenset[str]:
-    """The generations of other pipelines that the ledger has."""
-    table, others = lake.open(BATCHES_TABLE), set(lake.others.values())
-    if table is None or not others:
+    """The generations of other pipelines that the ledger has: a pipeline may share it that has no table of its own."""
+    table = lake.open(BATCHES_TABLE)
+    if table is None:
         return frozenset()
-    rows = (row for batch in batches(table, ["pipeline", "generation"]) for row in batch.to_pylist())
-    return frozenset(row["generation"] for row in rows if row["pipeline"] in others)
+    told = {
+        (row["pipeline"], row["generation"])
+        for batch in batches(table, ["pipeline", "generation"])
+        for row in batch.to_pylist()
+    }
+    return frozenset(generation for _, generation in told) - _mine(lake, told)
+
+
+def _mine(lake: Lake, told: Collection[tuple[str | None, str]]) -> frozenset[str]:
+    """The generations that are the pipeline's own, by the names that the ledger tells of each."""
+    names: set[str | None] = {None, lake.pipeline}
+    others = set(lake.others.values())
+    if lake.pipeline is None:
+        return frozenset(generation for name, generation in told if name not in others)
+    mine, grew = frozenset(lake.own), True
+    while grew:
+        # It may have been called otherwise before, and have had other checkpoints then.
+        names |= {name for name, generation in told if generation in mine} - others
+        found = mine | {generation for name, generation in told if name in names}
+        mine, grew = found, found != mine
+    return mine
 
 
 def check_ledger(ledger: list[Batch], held: Held) -> Iterator[Difference]:

@@ -14,7 +14,7 @@ from distributary.producer_sim.formats.corruption import value_digest
 from distributary.producer_sim.truth.checksum import Sum
 from distributary.producer_sim.truth.sent import PartitionOffset, Truth
 from distributary.producer_sim.verify.coverage import Coverage
-from distributary.producer_sim.verify.lake import Lake, batches
+from distributary.producer_sim.verify.lake import READ_ERRORS, Lake, batches
 from distributary.producer_sim.verify.ledger_check import generations_of_others
 from distributary.producer_sim.verify.table_survey import count_offsets
 from distributary.producer_sim.verify.verdict import EXAMPLES
@@ -63,7 +63,7 @@ def survey_quarantine(lake: Lake, truth: Truth | None) -> QuarantineSurvey:
     table = lake.open(QUARANTINE_TABLE)
     if table is None:
         return survey
-    others = pa.array(sorted(generations_of_others(lake)), pa.string())
+    others = pa.array(sorted(_others(lake)), pa.string())
     for every in batches(table, [*COORDINATES, "generation", "batch_id", "value", "reason"]):
         batch = every.filter(pc.invert(pc.is_in(every["generation"], others))) if len(others) else every
         survey.rows += batch.num_rows
@@ -74,6 +74,13 @@ def survey_quarantine(lake: Lake, truth: Truth | None) -> QuarantineSurvey:
         if truth is not None:
             _compare(batch, truth, survey)
     return survey
+
+
+def _others(lake: Lake) -> frozenset[str]:
+    try:
+        return generations_of_others(lake)
+    except READ_ERRORS:  # a ledger that cannot be read is told of where it is read
+        return frozenset()
 
 
 def _compare(batch: pa.RecordBatch, truth: Truth, survey: QuarantineSurvey) -> None:

@@ -131,9 +131,16 @@ def _keys(lake: Lake, batch: pa.RecordBatch) -> list[pa.Array]:
 
 
 def _games(batch: pa.RecordBatch) -> pa.Array:
-    """The games' names; null where the table lacks the field."""
+    """The games' names; null where the table lacks the field, or has something else there than a name."""
     place = _place(batch.schema, GAME)
-    return pa.nulls(batch.num_rows, pa.string()) if place is None else batch.column(place).cast(pa.string())
+    # What was simulated has a text there; anybody's own field may be called so.
+    if place is None or not _is_text(batch.column(place).type):
+        return pa.nulls(batch.num_rows, pa.string())
+    return batch.column(place).cast(pa.string())
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _place(fields: pa.Schema, name: str) -> int | None:

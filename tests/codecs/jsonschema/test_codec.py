@@ -80,7 +80,9 @@ def test_each_type_has_its_column(schema: Any, wanted: pa.DataType) -> None:
 
 def test_half_a_character_names_no_column_and_what_records_have_there_is_rescued() -> None:
     schema = {"title": "x\udfff", **record(a={"enum": ["x", "\ud800"]}, **{"\ud800": {"type": "integer"}})}
-    assert JsonSchemaCodec().description(Schema(1, "JSON", json.dumps(schema)), ()).fields[0].type.symbols == ()
+    assert (
+        JsonSchemaCodec().description(Schema(1, "JSON", json.dumps(schema)), ()).fields[0].type.symbols == ()
+    )
     made = reader(schema)
     decoded = made.decode(pa.array([b'{"a":"x","\\ud800":1}', b'{"a":"x"}'], pa.binary()))
     assert (made.name, made.schema.names, decoded.failures) == ("json", ["a"], [])

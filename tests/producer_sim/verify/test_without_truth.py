@@ -78,6 +78,22 @@ def test_what_is_whole_holds(root: Path) -> None:
     assert verdict.unread == 0
 
 
+@pytest.mark.parametrize(
+    "kind", [pa.list_(pa.string()), pa.struct([("a", pa.int64())]), pa.binary()], ids=str
+)
+def test_anybodys_field_may_be_called_as_the_simulators_name_of_a_game(
+    tmp_path: Path, kind: pa.DataType
+) -> None:
+    values = {"kafka_topic": TOPIC, "kafka_partition": 0, "kafka_offset": 0, "schema_id": 1}
+    types = {"kafka_partition": pa.int32(), "kafka_offset": pa.int64(), "schema_id": pa.int64()}
+    game = pa.nulls(1, kind) if kind != pa.binary() else pa.array([b"\xff"])
+    columns = {name: pa.array([one], types.get(name)) for name, one in values.items()}
+    write_deltalake(tmp_path / "lake" / GOLF, pa.table({**columns, "game_name": game}))
+    verdict = compare(Lake.of(settings(tmp_path)))
+    assert kinds(verdict) == {"ledger_missing"}
+    assert verdict.rows_in_tables == 1
+
+
 def test_records_that_wait_in_the_topic_are_no_loss(root: Path) -> None:
     verdict = found(root, topics(end=20))
     assert (verdict.differences, verdict.unread) == ((), 8)
