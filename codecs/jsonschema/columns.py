@@ -62,8 +62,8 @@ def described(text: str, imports: Mapping[str, str]) -> RecordDescription:
         fields = _Mapping().record(root)
     except RecursionError:
         raise BadSchema("the schema is nested too deeply") from None
-    named = isinstance(title, str) and is_unicode(title)
-    return RecordDescription("JSON", title if named else "json", fields)
+    name = title if isinstance(title, str) and is_unicode(title) else "json"
+    return RecordDescription("JSON", name, fields)
 
 
 @dataclass(frozen=True, slots=True)

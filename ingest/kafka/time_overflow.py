@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import methodcaller
 from time import monotonic
 from typing import Any, Protocol, TypeVar
 
@@ -126,7 +127,7 @@ def read_around(topics: TopicReader, offsets: Offsets, place: Files) -> Iterator
     Records of a time that no table holds have null for it. What Spark's source cannot read is kept in files at `place`. Raises
     PipelineError, with the partitions, where they cannot be read in another way either.
     """
-    kept = _Kept(place.below(f"times-{uuid.uuid4().hex}"))
+    kept = _Kept(place.below(f"times-{uuid.uuid4().hex}"), topics.headers)
     try:
         found = _found(topics, offsets, kept.take)
         kept.flush()
@@ -172,16 +173,20 @@ def _reading(
 
 @dataclass(slots=True)
 class _Kept:
-    """Records in files, and those that are on their way to the next one."""
+    """Records in files, and those that are on their way to the next one.
+
+    headers  whether they are kept with their headers
+    """
 
     place: Files
+    headers: bool
     names: list[str] = field(default_factory=list)
     rows: list[dict[str, Any]] = field(default_factory=list)
     held: int = 0
 
     def take(self, message: Message) -> None:
         """Keep a record."""
-        self.rows.append(_row(message))
+        self.rows.append(_row(message, _headers(message) if self.headers else []))
         self.held += len(message) + _ROW_BYTES
         if self.held >= _FILE_BYTES:
             self.flush()
@@ -205,16 +210,41 @@ class _Kept:
             _log.warning("files with records of odd times stay in %s for now: %s", self.place, error)
 
 
-def _row(message: Message) -> dict[str, Any]:
+# Each by its name and its value.
+_Headers = list[dict[str, Any]]
+
+# A plain call goes on with what the client has made of them so far where one has a name that is no UTF-8, which ends the process;
+# Python looks at what came of this one.
+_asked_for_headers = methodcaller("headers")
+
+
+def _headers(message: Message) -> _Headers | None:
+    """A record's headers; None where one of them has a name that is no UTF-8: the client gives none of them then."""
+    try:
+        found = _asked_for_headers(message)
+    except (UnicodeDecodeError, SystemError):
+        place = f"{message.topic()}/{message.partition()}/{message.offset()}"
+        _log.warning(
+            "%s: a header's name is no UTF-8. It is read around Spark's source, where such a record's headers cannot be had, and goes to "
+            "quarantine (timestamp_overflow)",
+            place,
+        )
+        return None
+    return [{"key": key, "value": value} for key, value in list(found or ())]
+
+
+def _row(message: Message, headers: _Headers | None) -> dict[str, Any]:
+    """What is kept of a record. Without its headers nobody knows its schema and its table, and it may as well have no time."""
     milliseconds = _milliseconds(message)
+    known = headers is not None and not _is_beyond(milliseconds)
     return {
         "key": message.key(),
         "value": message.value(),
         "topic": message.topic(),
         "partition": message.partition(),
         "offset": message.offset(),
-        "timestamp": None if _is_beyond(milliseconds) else milliseconds * 1000,
-        "headers": [{"key": key, "value": value} for key, value in list(message.headers() or ())],
+        "timestamp": milliseconds * 1000 if known else None,
+        "headers": headers,
     }
 
 
