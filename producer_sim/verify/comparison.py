@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 from distributary.ingest.checkpoint.folder import Checkpoint
@@ -103,7 +103,7 @@ def compare(
     """
     beside, broken = beside or Beside(), list[Difference]()
     log = None if beside.checkpoint is None else read_log(beside.checkpoint, broken)
-    lake = lake if log is None else replace(lake, own=frozenset({log.generation.id}))
+    lake = lake if log is None else lake.of_generation(log.generation.id)
     # Before the tables, which are asked about its generations.
     ledger = _or_broken(BATCHES_TABLE, lambda: read_ledger(lake), broken)
     tables = _survey(lake, generations(ledger or (), log), on_progress)

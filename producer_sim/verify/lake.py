@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -30,13 +30,20 @@ BATCHES_AHEAD = 2
 READ_ERRORS = (DeltaError, OSError, pa.ArrowException)
 
 
+@dataclass(frozen=True, slots=True)
+class Me:
+    """A pipeline by its name, and by generations that are its own, whatever it was called then."""
+
+    name: str
+    generations: frozenset[str] = frozenset()
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lake:
     """Where the tables of a pipeline lie, what they are called, and how records find theirs, if they do.
 
-    others    the tables of other pipelines under the same root, and the names of those
-    pipeline  the pipeline's own name; None where nobody says
-    own       generations that are the pipeline's, whatever it was called then
+    others  the tables of other pipelines under the same root, and the names of those
+    me      whose tables are looked at; None where nobody says
     """
 
     root: Files
@@ -46,8 +53,7 @@ class Lake:
     fold_case: bool = True
     columns: Columns = field(default_factory=Columns)
     others: Mapping[str, str] = field(default_factory=dict)
-    pipeline: str | None = None
-    own: frozenset[str] = frozenset()
+    me: Me | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> Lake:
@@ -56,13 +62,17 @@ class Lake:
         return cls(
             root=root,
             others=_of_others(root, settings.name),
-            pipeline=settings.name,
+            me=Me(settings.name),
             template=settings.route.table,
             route=Routed.of(settings.route),
             no_entity=settings.policies.no_entity,
             fold_case=settings.route.fold_case,
             columns=settings.sink.columns,
         )
+
+    def of_generation(self, generation: str) -> Lake:
+        """The same, where this generation is known to be the pipeline's own."""
+        return self if self.me is None else replace(self, me=Me(self.me.name, frozenset({generation})))
 
     def table_of(self, entity: str) -> str:
         """The folder of an entity's table."""

@@ -110,11 +110,11 @@ def generations_of_others(lake: Lake) -> frozenset[str]:
 
 def _mine(lake: Lake, told: Collection[tuple[str | None, str]]) -> frozenset[str]:
     """The generations that are the pipeline's own, by the names that the ledger tells of each."""
-    names: set[str | None] = {None, lake.pipeline}
     others = set(lake.others.values())
-    if lake.pipeline is None:
+    if lake.me is None:
         return frozenset(generation for name, generation in told if name not in others)
-    mine, grew = frozenset(lake.own), True
+    names: set[str | None] = {None, lake.me.name}
+    mine, grew = lake.me.generations, True
     while grew:
         # It may have been called otherwise before, and have had other checkpoints then.
         names |= {name for name, generation in told if generation in mine} - others
