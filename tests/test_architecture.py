@@ -34,7 +34,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
         "tables commit_log",
         "checkpoint",
         "lease",
-        "schemas resolve",
+        "schemas resolve table_versions",
         "worker evolution inference",
         "batch",
         "handover",
@@ -81,7 +81,16 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 # Who is handed all settings: what users call, and what puts a run together. Everything else is handed the groups it reads.
-MAY_TAKE_ALL_SETTINGS = {"infer", "pipeline", "plan", "resolve", "run", "session", "settings"}
+MAY_TAKE_ALL_SETTINGS = {
+    "infer",
+    "pipeline",
+    "plan",
+    "resolve",
+    "run",
+    "session",
+    "settings",
+    "table_versions",
+}
 
 # One takes in so many names at a glance.
 MOST_FILES = 16

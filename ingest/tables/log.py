@@ -110,6 +110,12 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def newest_version(table: At) -> int | None:
+    """The version of the newest entry in a table's log, by a listing alone; None where there is no log."""
+    names = filter(_ENTRY.fullmatch, files_at(table).names(LOG))
+    return max((int(name.removesuffix(".json")) for name in names), default=None)
+
+
 def is_newest(table: At, version: int) -> bool:
     """Whether this version's entry is the last one; looking for the next costs microseconds."""
     return has_entry(table, version) and not has_entry(table, version + 1)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from distributary.ingest.settings.model import Settings
     from distributary.ingest.spark.session import spark_session
     from distributary.ingest.supervisor import Outcome, Restart
+    from distributary.ingest.table_versions import TableVersion, Versions, versions_at
     from distributary.producer_sim.sending.simulate import simulate
     from distributary.producer_sim.stack.local import LocalStack
     from distributary.producer_sim.traffic.simulation import Simulation
@@ -90,9 +91,11 @@ __all__ = [
     "Summary",
     "TableCount",
     "TableVerdict",
+    "TableVersion",
     "Truth",
     "Undecodable",
     "Verdict",
+    "Versions",
     "WatchedSubject",
     "__version__",
     "decode_each",
@@ -110,4 +113,5 @@ __all__ = [
     "stuck_tables",
     "subject_name",
     "verify",
+    "versions_at",
 ]

@@ -26,6 +26,7 @@ from distributary.commands import simulate as commands_simulate
 from distributary.commands import simulations as commands_simulations
 from distributary.commands import stack as commands_stack
 from distributary.commands import verify as commands_verify
+from distributary.commands import versions as commands_versions
 from distributary.errors import DistributaryError
 from distributary.views.terminal import console, printable
 
@@ -68,6 +69,8 @@ app.command()(commands_simulate.simulate)
 app.add_typer(commands_simulations.app, name="simulations")
 
 app.command()(commands_verify.verify)
+
+app.command()(commands_versions.versions)
 
 app.command()(commands_demo.demo)
 

@@ -17,6 +17,7 @@ ON_THE_STACK = (
     "run",
     "plan",
     "stuck_tables",
+    "versions_at",
     "verify",
 )
 

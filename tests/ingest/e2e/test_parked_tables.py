@@ -11,12 +11,14 @@ from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 from tests.ingest.e2e.handmade import registered, registered_beside
 from tests.ingest.e2e.pipeline_kit import PipelineKit
+from tests.ingest.e2e.planted import said
 from tests.ingest.e2e.test_wider_columns import BIG, WIDER, by_spark
 
 from distributary.errors import BudgetSpent, CommitImpossible
 from distributary.ingest.failpoints import AFTER_MANIFEST
 from distributary.ingest.progress import Silent
 from distributary.ingest.resolve import resolve, stuck_tables
+from distributary.ingest.table_versions import versions_at
 from distributary.producer_sim.verify.comparison import Beside, compare
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.folder]
@@ -70,6 +72,9 @@ def test_a_table_that_was_put_right_gets_all_that_waited_in_order(parked: Pipeli
     waiting = stuck_tables(kit.settings)
     assert [(one.batch_id, one.table) for one in waiting] == [(3, table), (7, table)]
     assert "cannot take its files of batch 3" in waiting[0].why
+    assert versions_at(kit.settings)[table].waits == 2
+    told = said(kit, "versions", str(kit.settings_file))[1]
+    assert f"{table}: version {versions_at(kit.settings)[table].version}; 2 batches wait" in told
     found = compare(kit.lake, None, None, Beside(kit.checkpoint)).differences
     assert {"table_parked", "ledger_rows"} <= {one.kind for one in found}
     mend(kit, table)

@@ -1,0 +1,150 @@
+"""Which versions of a pipeline's tables belong together: those of one batch that all of them have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+from distributary.errors import PipelineError
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.generation import read_generation
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import open_files
+from distributary.ingest.tables.log import newest_version, transactions_of
+
+# What a pipeline's transactions are called, behind its generation, in the tables that several pipelines may share.
+_ROLES: Mapping[str, str] = {
+    QUARANTINE_TABLE: "quarantine",
+    CHANGES_TABLE: "changes",
+    BATCHES_TABLE: "batches",
+}
+
+_EVENTS = "events"
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """A table as of a batch.
+
+    table    its folder under `sink.root`
+    url      where it is, as Spark and delta-rs take it
+    version  the version to read
+    batch    the newest batch that it had rows in by then; None where those are of an earlier checkpoint
+    waits    how many batches up to then wait for it, where it is parked
+    """
+
+    table: str
+    url: str
+    version: int
+    batch: int | None
+    waits: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """The tables of a pipeline as of one batch; those that had no row of its by then are left out.
+
+    pipeline    its name
+    generation  whose batches are counted: a new checkpoint begins a new count
+    batch       the batch, which is whole in all of them
+    tables      by their folders, in order
+    """
+
+    pipeline: str
+    generation: str
+    batch: int
+    tables: tuple[TableVersion, ...]
+
+    def __getitem__(self, table: str) -> TableVersion:
+        """A table by its folder. Raises KeyError for one that had no row by then."""
+        return {one.table: one for one in self.tables}[table]
+
+
+def versions_at(settings: Settings, batch: int | None = None) -> Versions:
+    """The versions of all tables of a pipeline as of one batch, by default the newest one that all of them have.
+
+    Each table gets a batch in one commit, and the next one a moment later, so who reads two tables as they are now may see them at
+    different batches. At these versions none has a row of a later batch, and each has all rows up to this one.
+
+    settings  the pipeline's; a run of it may go on meanwhile
+    batch     a batch as the ledger numbers them (`ledger_batches.batch_id`)
+
+    Tables are found by what their commits say, a thousand commits back at most, and may be read as long as their logs
+    and files last: `sink.log_retention_days` and VACUUM decide. Raises PipelineError where there is no such batch, or a log does
+    not tell of it any more.
+
+    >>> versions = distributary.versions_at(settings)
+    >>> {one.batch for one in versions.tables} == {versions.batch}
+    True
+    """
+    root = open_files(settings.sink.root, settings.storage)
+    owners = {table: owner for table, owner in Records(root).all().items() if owner.pipeline == settings.name}
+    generation, at = _whole(root, settings.name, {owner.generation for owner in owners.values()}, batch)
+    parked = _parked(Checkpoint(open_files(settings.checkpoint, settings.storage)), generation)
+    asked = [*sorted(owners), *_ROLES]
+    with ThreadPoolExecutor(settings.limits.commit_threads) as pool:
+        found = list(pool.map(partial(_as_of, root, generation, at, parked), asked))
+    tables = tuple(one for one in found if one is not None)
+    return Versions(settings.name, generation, at, tables)
+
+
+def _whole(root: Files, pipeline: str, generations: set[str], batch: int | None) -> tuple[str, int]:
+    """The generation and the number of a batch that the ledger has, which every batch comes to last."""
+    place = root.below(BATCHES_TABLE)
+    newest = newest_version(place)
+    apps = {f"{generation}/{_ROLES[BATCHES_TABLE]}": generation for generation in generations}
+    nearest: int | None = None
+    for version in range(-1 if newest is None else newest, -1, -1):
+        try:
+            told = transactions_of(place, version)
+        except FileNotFoundError:
+            break
+        for app, number in told.items():
+            if app not in apps:
+                continue
+            if batch in (None, number):
+                return apps[app], number
+            nearest = number
+    what = "no batch that is whole" if batch is None else f"no batch {batch}"
+    known = "" if nearest is None else f"; the oldest one that its log tells of is {nearest}"
+    raise PipelineError(
+        f"{place.url} tells of {what} of pipeline {pipeline}{known}. Look into its rows for the numbers of batches (`batch_id`)"
+    )
+
+
+def _parked(checkpoint: Checkpoint, generation: str) -> Mapping[str, tuple[int, ...]]:
+    """Which batches wait for which tables, where this machine has the checkpoint."""
+    there = read_generation(checkpoint)
+    so_far = None if there is None or there.id != generation else checkpoint.log.state().so_far
+    return {} if so_far is None else so_far.parked
+
+
+def _as_of(
+    root: Files, generation: str, batch: int, parked: Mapping[str, tuple[int, ...]], table: str
+) -> TableVersion | None:
+    place = root.below(table)
+    newest = newest_version(place)
+    if newest is None:
+        return None
+    waits = sum(number <= batch for number in parked.get(table, ()))
+    role = _ROLES.get(table, _EVENTS)
+    for version in range(newest, -1, -1):
+        try:
+            told = transactions_of(place, version)
+        except FileNotFoundError:
+            raise PipelineError(
+                f"the log of {place.url} goes back to version {version + 1}, which is behind batch {batch}: name a later batch, and let logs "
+                "last longer (`sink.log_retention_days`)"
+            ) from None
+        number = told.get(f"{generation}/{role}")
+        if number is not None and number <= batch:
+            return TableVersion(table, place.url, version, number, waits)
+        # A shared table has batches of others in between; an entity's has one owner after the other.
+        if number is None and role == _EVENTS and any(app.endswith(f"/{_EVENTS}") for app in told):
+            return TableVersion(table, place.url, version, None, waits)
+    return None

@@ -1,0 +1,126 @@
+"""The versions of tables that belong together, asked for while a batch is in some of them, of shared tables, and by the page's own code."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.ingest.e2e.pipeline_kit import PipelineKit
+from tests.ingest.e2e.planted import said
+
+from distributary.errors import BudgetSpent, PipelineError
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.table_versions import TableVersion, Versions, versions_at
+from distributary.ingest.tables.handle import opened
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+PAGE = Path(__file__).resolve().parents[3] / "docs/how-to/read-tables-together.md"
+
+
+def read(kit: PipelineKit, versions: Versions) -> dict[str, int]:
+    """The rows that each table has at its version."""
+    found = {}
+    for one in versions.tables:
+        table = opened(kit.lake.root.below(one.table))
+        table.load_as_version(one.version)
+        found[one.table] = table.to_pyarrow_table().num_rows
+    return found
+
+
+def whole(kit: PipelineKit) -> dict[str, int]:
+    """The rows that each table has now."""
+    root = kit.lake.root
+    return {name: kit.delta(name).to_pyarrow_table().num_rows for name in root.folders() if name[0] != "."}
+
+
+def test_tables_are_read_as_of_a_batch_while_the_next_one_is_in_some_of_them(
+    kit: PipelineKit, fail_at: Callable[..., None]
+) -> None:
+    kit.configured(limits={"commit_threads": 1})
+    kit.simulate(1, corrupt=0.05)
+    kit.run()
+    first, before = versions_at(kit.settings), whole(kit)
+    assert read(kit, first) == before
+    kit.delta(kit.folder_of(0)).optimize.compact()
+    kit.simulate(2, games=4, corrupt=0.05)
+    fail_at("between_commits:3")
+    with pytest.raises(BudgetSpent):
+        kit.run()
+    assert whole(kit) != before, "a part of the next batch is there"
+    assert versions_at(kit.settings) == first
+
+    fail_at()
+    kit.run()
+    second = versions_at(kit.settings)
+    assert (second.batch, read(kit, second)) == (3, whole(kit))
+    assert versions_at(kit.settings, first.batch) == first
+    assert kit.folder_of(3) in {one.table for one in second.tables} - {one.table for one in first.tables}
+    with pytest.raises(PipelineError, match=r"tells of no batch 2 of pipeline games; the oldest one .* is 1"):
+        versions_at(kit.settings, 2)
+    answered, output = said(kit, "versions", str(kit.settings_file), "--batch", str(first.batch), "--json")
+    assert (answered, json.loads(output)["batch"]) == (0, first.batch)
+    assert (
+        f"{kit.folder_of(0)}: version {first[kit.folder_of(0)].version}"
+        in said(kit, "versions", str(kit.settings_file), "--batch", str(first.batch))[1]
+    )
+
+
+def test_of_shared_tables_a_pipelines_own_batch_counts_and_a_new_checkpoint_begins_anew(
+    kit: PipelineKit, topic: str
+) -> None:
+    kit.simulate(1, corrupt=0.05)
+    kit.run()
+    other = kit.beside(f"{topic}-2").configured(name="others", route={"table": "others_{entity}"})
+    with pytest.raises(PipelineError, match="no batch that is whole of pipeline others"):
+        versions_at(other.settings)
+    before = versions_at(kit.settings)
+    other.simulate(1, corrupt=0.05)
+    other.run()
+    after = versions_at(kit.settings)
+    assert after == before
+    theirs = versions_at(other.settings)
+    assert theirs[QUARANTINE_TABLE].version > before[QUARANTINE_TABLE].version
+    assert {one.table.partition("_")[0] for one in theirs.tables} == {"others", "quarantine", "ledger"}
+
+    kit.configured(checkpoint="./anew", start="from_tables")
+    kit.simulate(1, games=2)
+    kit.run()
+    anew = versions_at(kit.settings)
+    last = before[kit.folder_of(2)]
+    assert anew[kit.folder_of(2)] == TableVersion(last.table, last.url, last.version, None)
+    assert anew[kit.folder_of(0)].batch == anew[BATCHES_TABLE].batch == anew.batch
+
+
+@pytest.mark.folder
+def test_a_log_that_was_cleaned_up_is_named(kit: PipelineKit) -> None:
+    for _ in range(2):
+        kit.simulate(1)
+        kit.run()
+    first = versions_at(kit.settings, 1)
+    table = kit.folder_of(0)
+    for version in range(first[table].version + 1):
+        (kit.root / table / "_delta_log" / f"{version:020d}.json").unlink()
+    with pytest.raises(PipelineError, match=rf"{table} goes back to version .*sink\.log_retention_days"):
+        versions_at(kit.settings, 1)
+
+
+@pytest.mark.folder
+def test_the_pages_code_joins_two_tables(
+    kit: PipelineKit, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kit.simulate(1, games=8)
+    kit.run()
+    assert kit.settings_file.name == "games.yaml"
+    monkeypatch.chdir(kit.folder)
+    blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {"spark": kit.spark}
+    for block in blocks:
+        exec(compile(block, str(PAGE), "exec"), names)  # noqa: S102 the page's own code is what is tested
+    first, second = capsys.readouterr().out.splitlines()
+    assert int(first.split()[0]) == int(second.split()[0]) > 0
+    assert first.endswith(f"as of batch {names['versions'].batch}")
