@@ -13,6 +13,7 @@ import threading
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
 
 from deltalake.exceptions import DeltaError
@@ -213,15 +214,18 @@ def _named(place: Files) -> Iterator[tuple[int, str, Info]]:
 
 def _write(committed: Committed, last: LastCheckpoint) -> None:
     if committed.place.remote and committed.entries and last.plain:
-        _write_from_copy(committed, last)
-    else:
-        handle = opened(committed.place)
-        written = [_checkpoint_path(handle.version()), _LAST]
+        # Entries may be gone behind a checkpoint that the log does not tell of: delta-rs finds it.
+        with suppress(FileNotFoundError):
+            _write_from_copy(committed, last)
+            return
+    handle = opened(committed.place)
+    written = [_checkpoint_path(handle.version()), _LAST]
+    if not committed.place.remote:
         # Those that Spark wrote have Hadoop's sums beside them, by which it would not read ours.
         committed.place.delete(f"{LOG}/.{path.rpartition('/')[2]}.crc" for path in written)
-        handle.create_checkpoint()
-        # What is cleaned up behind it is gone for good.
-        committed.place.sync(written)
+    handle.create_checkpoint()
+    # What is cleaned up behind it is gone for good.
+    committed.place.sync(written)
 
 
 def _write_from_copy(committed: Committed, last: LastCheckpoint) -> None:

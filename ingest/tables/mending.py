@@ -256,7 +256,18 @@ def _is_whole(actions: Sequence[Mapping[str, Any]], version: int) -> bool:
         if info.get("operation") in _REWRITING
         else {}
     )
-    return all(int(metrics.get(name, 0)) <= kinds.count(kind) for name, kind in told.items())
+    named = all(int(metrics.get(name, 0)) <= kinds.count(kind) for name, kind in told.items())
+    return named and (info.get("operation") != "WRITE" or _has_all_rows(actions, info))
+
+
+def _has_all_rows(actions: Sequence[Mapping[str, Any]], info: Mapping[str, Any]) -> bool:
+    """Whether the files that an entry appends have the rows that were written; Spark counts empty files, too, which are in none."""
+    written = (info.get("operationMetrics") or {}).get("numOutputRows")
+    told = [json.loads(action["add"].get("stats") or "{}") for action in actions if "add" in action]
+    appends = (info.get("operationParameters") or {}).get("mode") == "Append"
+    if written is None or not appends or not all("numRecords" in one for one in told):
+        return True
+    return int(written) <= sum(int(one["numRecords"]) for one in told)
 
 
 def _are_there(table: Files, actions: Sequence[Mapping[str, Any]], removed: set[str]) -> bool:

@@ -287,6 +287,19 @@ def test_a_checkpoint_in_a_store_costs_a_few_requests_whatever_it_is_made_of(in_
     assert sent() - before <= 57 * 4 + 8 * len(found) + 1
 
 
+def test_a_log_in_a_store_that_does_not_tell_of_its_checkpoint_gets_the_next_one(in_s3: Files) -> None:
+    table = in_s3.below("t")
+    create(table, A, {"delta.checkpointInterval": "4"})
+    with closing(NativeCommits()) as commits:
+        commit(commits, in_s3, 0, 8)
+    newest = checkpoints(table)[-1]
+    table.delete([f"{LOG}/_last_checkpoint", *(f"{LOG}/{version:020d}.json" for version in range(newest))])
+    with closing(NativeCommits()) as commits:
+        commit(commits, in_s3, 8, 8)
+    assert checkpoints(table)[-1] > newest
+    assert sorted(row["a"] for row in read(table)) == list(range(16))
+
+
 def test_a_table_made_anew_meanwhile_gets_no_checkpoint_of_the_one_before(
     in_s3: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:

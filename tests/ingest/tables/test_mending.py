@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -145,6 +146,23 @@ def test_rows_written_anew_whose_entry_is_cut_behind_a_line_are_neither_lost_nor
     lose(table / entry_path(6), lambda data: b"".join(data.splitlines(keepends=True)[:lines]))
     assert mended(table, BATCHES) == ([6] if lines < 3 else [])
     assert values(table) == ([0, 1, 2, 3] if lines < 3 else [1, 2, 3])
+
+
+@pytest.mark.parametrize("lines", [2, 3, 4])
+def test_rows_appended_by_spark_whose_entry_is_cut_behind_a_line_come_again(table: Path, lines: int) -> None:
+    adds = [action for version in (1, 2) for action in entry(files_at(table), version) if "add" in action]
+    info = {
+        "operation": "WRITE",
+        "operationParameters": {"mode": "Append", "partitionBy": "[]"},
+        "operationMetrics": {"numFiles": "3", "numOutputRows": "2"},
+    }
+    actions: list[Mapping[str, Any]] = [
+        {"commitInfo": info},
+        {"txn": {"appId": APP, "version": BATCHES}},
+        *adds,
+    ]
+    assert put_entry(table, 5, actions[:lines])
+    assert mended(table, BATCHES) == ([5] if lines < 4 else [])
 
 
 def test_what_a_later_version_made_of_a_commit_that_was_taken_goes_with_it(table: Path) -> None:
