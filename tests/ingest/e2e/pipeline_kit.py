@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from tests.ingest.storage.stores import Store
 from typing_extensions import Self
 
+from distributary.files import replace
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.manifests import ManifestStore
 from distributary.ingest.failpoints import VARIABLE
@@ -89,7 +90,8 @@ class PipelineKit:
     def settings_file(self) -> Path:
         """The settings as a file that the command line takes, written now."""
         path = self.folder / "games.yaml"
-        path.write_text(yaml.safe_dump(self._document, sort_keys=False), encoding="utf-8")
+        # Whole for whoever else reads them at this moment.
+        replace(path, yaml.safe_dump(self._document, sort_keys=False).encode())
         return path
 
     @property
