@@ -244,7 +244,7 @@ def _pins(generation: Generation, decision: Decision) -> BatchPins:
     pins, told = decision.settled.pins, generation.world.fingerprint
     return BatchPins(
         schemas={
-            pinned.key[0]: hashlib.sha256(pinned.schema.text.encode()).hexdigest()
+            pinned.key[0]: hashlib.sha256(pinned.schema.text.encode("utf-8", "surrogatepass")).hexdigest()
             for pinned in pins.schemas.records
         },
         settings=hashlib.sha256(repr(sorted(told.items())).encode()).hexdigest(),

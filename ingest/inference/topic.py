@@ -76,7 +76,8 @@ def look_at_records(
 def _everything(kafka: KafkaCluster) -> Offsets:
     first, last = kafka.earliest_offsets(), kafka.end_offsets()
     return {
-        topic: {number: (first[topic][number], end) for number, end in partitions.items()}
+        # A partition may have been added between the two questions.
+        topic: {number: (first[topic].get(number, 0), end) for number, end in partitions.items()}
         for topic, partitions in last.items()
     }
 

@@ -7,11 +7,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from tests.ingest.batches import decided, generation, known, settled
-from tests.ingest.kafka_records import TOPIC, folder, numbered, value
+from tests.ingest.kafka_records import PINNED, TOPIC, folder, numbered, value
 
 from distributary.errors import SumsDisagree
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.pins import PinnedRecord
+from distributary.registry.base import Schema
 
 VALUES = [value(1, game_name="golf"), value(2, game_name="quest"), value(2, game_name="golf"), b"", None]
 WHOLE = {TOPIC: {0: (0, 5)}}
@@ -31,6 +33,14 @@ def test_a_manifest_holds_every_table_in_its_role_and_sums_that_agree(tmp_path: 
     assert manifest.entities == {"golf": folder("golf"), "quest": folder("quest")}
     assert manifest.counts.total_read == 5
     assert manifest.counts.dropped == {"tombstone": 1}
+
+
+def test_a_schema_that_utf8_cannot_hold_stops_no_batch(tmp_path: Path) -> None:
+    # A registry that keeps what it was given may answer with half of a surrogate pair, such as in a description.
+    odd = Schema(99, "JSON", '{"type": "object", "properties": {"a": {}}, "description": "\ud800"}')
+    records = (*PINNED, PinnedRecord((99, ()), odd))
+    manifest = decided(tmp_path, settled(tmp_path, numbered(VALUES), records=records), WHOLE)
+    assert set(manifest.pins.schemas) == {11, 12, 13, 99}
 
 
 def test_the_ledger_tells_what_the_batch_did(tmp_path: Path) -> None:
