@@ -54,7 +54,7 @@ class ConfluentClient:
         try:
             with_callback: dict[str, Any] = {**librdkafka_options(kafka), "error_cb": self._remember}
             # Its log, which goes to standard error otherwise.
-            self._admin = AdminClient(with_callback, logger=_Masked(_log, kafka))
+            self._admin = AdminClient(with_callback, logger=MaskedLog(_log, kafka))
         except KafkaException as error:
             raise complaints.unusable(self._reason(error)) from error
 
@@ -154,8 +154,8 @@ def _spec(moment: Moment) -> Any:
     return OffsetSpec.earliest() if moment == "earliest" else OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 
-class _Masked:
-    """A log of librdkafka's, which quotes what a server of tokens answers."""
+class MaskedLog:
+    """A log for librdkafka, which quotes what a server of tokens answers, without what the client's options keep secret."""
 
     def __init__(self, logger: logging.Logger, kafka: Mapping[str, str]) -> None:
         self._logger, self._kafka = logger, kafka

@@ -30,6 +30,7 @@ from confluent_kafka import (
 from pyspark.sql import DataFrame
 
 from distributary.errors import ConfigError, PipelineError
+from distributary.ingest.kafka.confluent import MaskedLog
 from distributary.ingest.kafka.librdkafka import librdkafka_options
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.kafka.records import TIMESTAMP
@@ -336,7 +337,7 @@ def _consumer(topics: TopicReader, offsets: Offsets) -> Iterator[Consumer]:
             "auto.offset.reset": "error",
             "isolation.level": kafka.get("isolation.level", "read_committed"),
         }
-        consumer = Consumer(options, logger=_log)
+        consumer = Consumer(options, logger=MaskedLog(_log, kafka))
     except (ConfigError, KafkaException) as error:
         raise PipelineError(trouble.format(without_secrets(str(error), kafka))) from None
     try:

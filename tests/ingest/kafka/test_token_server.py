@@ -10,14 +10,18 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from typing import cast
 
 import pytest
+from pyspark.sql import SparkSession
 
-from distributary.errors import BrokerUnavailable, ConfigError, DistributaryError, SetupError
-from distributary.ingest.kafka import reachable
+from distributary.errors import BrokerUnavailable, ConfigError, DistributaryError, PipelineError, SetupError
+from distributary.ingest.kafka import reachable, time_overflow
 from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.connection import connect
 from distributary.ingest.kafka.reachable import what_is_wrong_at
+from distributary.ingest.kafka.source import TopicReader
+from distributary.ingest.kafka.time_overflow import before_overflows
 from distributary.ingest.settings.groups import Source
 
 PLANTED = "planted-secret"
@@ -38,7 +42,8 @@ def quiet(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -
     """The secret is in nothing that Python or the JVM writes or logs."""
     yield
     assert PLANTED not in "".join(capfd.readouterr())
-    assert PLANTED not in caplog.text
+    # By now its text is that of what comes after a test.
+    assert not [one for one in caplog.get_records("call") if PLANTED in one.getMessage()]
 
 
 @contextmanager
@@ -85,10 +90,8 @@ def answering(status: int) -> Iterator[int]:
             thread.join()
 
 
-def failure(
-    connecting: Connect, token_port: int, timeout_seconds: float, address: str = "{place}/token"
-) -> DistributaryError:
-    """What is said in one sentence, without the secret, of a broker that is never reached."""
+def source_of(token_port: int, address: str = "{place}/token") -> Source:
+    """A broker that is never reached, and the server of tokens that it needs."""
     kafka = {
         "bootstrap.servers": "127.0.0.1:1",
         "security.protocol": "SASL_PLAINTEXT",
@@ -100,10 +103,16 @@ def failure(
         "sasl.login.retry.backoff.ms": "50",
         "sasl.login.retry.backoff.max.ms": "100",
     }
-    source = Source.model_validate({"kafka": kafka, "topics": ["events"]})
+    return Source.model_validate({"kafka": kafka, "topics": ["events"]})
+
+
+def failure(
+    connecting: Connect, token_port: int, timeout_seconds: float, address: str = "{place}/token"
+) -> DistributaryError:
+    """What is said in one sentence, without the secret, of a broker that is never reached."""
     with (
         pytest.raises(DistributaryError) as caught,
-        connecting(source, timeout_seconds=timeout_seconds) as cluster,
+        connecting(source_of(token_port, address), timeout_seconds=timeout_seconds) as cluster,
     ):
         cluster.cluster_id()
     said = str(caught.value)
@@ -166,3 +175,15 @@ def test_a_secret_in_the_address_of_the_server_of_tokens_is_not_told(
     # Which Java quotes whole.
     with answering(404) as port:
         failure(connecting, port, 2.0, address)
+
+
+def test_the_secret_is_not_told_where_records_are_read_around_sparks_source(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, quiet: None
+) -> None:
+    monkeypatch.setattr(time_overflow, "_PATIENCE_SECONDS", 1.0)
+    with answering(401) as port:
+        # No session: it is a consumer of librdkafka's that reads.
+        topics = TopicReader(cast("SparkSession", None), "games", source_of(port), headers=True)
+        with pytest.raises(PipelineError, match="cannot either"):
+            before_overflows(topics, {"events": {0: (0, 5)}})
+    assert "OIDC" in caplog.text, "librdkafka says what the server answers"
