@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from distributary.errors import ConfigError, SetupError
+from distributary.ingest.kafka.confluent import MaskedLog
 from distributary.ingest.settings.passed_on_options import without_secrets
 from distributary.producer_sim.formats.corruption import value_digest
 from distributary.producer_sim.traffic.envelopes import Headers
@@ -152,7 +153,7 @@ class Delivery:
 
 def _made(client: Callable[..., Made], options: Options, settings: Simulation) -> Made:
     try:
-        return client(options, logger=log)
+        return client(options, logger=MaskedLog(log, settings.target.kafka))
     except KafkaException as error:
         reason = without_secrets(error.args[0].str(), settings.target.kafka)
         raise ConfigError(f"target.kafka does not work: {reason}; the options are librdkafka's") from None
