@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 
 from distributary.errors import PipelineError
 from distributary.ingest.checkpoint.folder import Checkpoint
@@ -15,6 +16,7 @@ from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
+from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import newest_version, transactions_of
 
 # What a pipeline's transactions are called, behind its generation, in the tables that several pipelines may share.
@@ -103,6 +105,11 @@ def _whole(root: Files, pipeline: str, generations: set[str], batch: int | None)
         try:
             told = transactions_of(place, version)
         except FileNotFoundError:
+            # What others did since may have outlived it.
+            if nearest is None and (found := _in_snapshot(place, apps)) is not None:
+                nearest = found[1]
+                if batch in (None, nearest):
+                    return found
             break
         for app, number in told.items():
             if app not in apps:
@@ -114,6 +121,15 @@ def _whole(root: Files, pipeline: str, generations: set[str], batch: int | None)
     known = "" if nearest is None else f"; the oldest one that its log tells of is {nearest}"
     raise PipelineError(
         f"{place.url} tells of {what} of pipeline {pipeline}{known}. Look into its rows for the numbers of batches (`batch_id`)"
+    )
+
+
+def _in_snapshot(place: Files, apps: Mapping[str, str]) -> tuple[str, int] | None:
+    """The newest batch of any of these applications, by its name, as a table's checkpoint keeps it."""
+    handle = opened(place)
+    numbers = {name: handle.transaction_version(app) for app, name in apps.items()}
+    return max(
+        ((name, one) for name, one in numbers.items() if one is not None), key=itemgetter(1), default=None
     )
 
 
@@ -137,10 +153,7 @@ def _as_of(
         try:
             told = transactions_of(place, version)
         except FileNotFoundError:
-            raise PipelineError(
-                f"the log of {place.url} goes back to version {version + 1}, which is behind batch {batch}: name a later batch, and let logs "
-                "last longer (`sink.log_retention_days`)"
-            ) from None
+            return _as_now(place, table, f"{generation}/{role}", batch, waits)
         number = told.get(f"{generation}/{role}")
         if number is not None and number <= batch:
             return TableVersion(table, place.url, version, number, waits)
@@ -148,3 +161,17 @@ def _as_of(
         if number is None and role == _EVENTS and any(app.endswith(f"/{_EVENTS}") for app in told):
             return TableVersion(table, place.url, version, None, waits)
     return None
+
+
+def _as_now(place: Files, table: str, app: str, batch: int, waits: int) -> TableVersion | None:
+    """The table as it is, where no later batch came to it than this one: its log goes no further back."""
+    handle = opened(place)
+    number = handle.transaction_version(app)
+    if number is not None and number > batch:
+        raise PipelineError(
+            f"the log of {place.url} goes back no further than to what is behind batch {batch}: name a later batch, and let logs "
+            "last longer (`sink.log_retention_days`)"
+        )
+    if number is None and not app.endswith(f"/{_EVENTS}"):
+        return None
+    return TableVersion(table, place.url, handle.version(), number, waits)

@@ -97,15 +97,39 @@ def test_of_shared_tables_a_pipelines_own_batch_counts_and_a_new_checkpoint_begi
 
 
 @pytest.mark.folder
-def test_a_log_that_was_cleaned_up_is_named(kit: PipelineKit) -> None:
+def test_of_a_log_that_was_cleaned_up_the_newest_batch_is_known_and_older_ones_are_not(
+    kit: PipelineKit,
+) -> None:
+    for _ in range(2):
+        kit.simulate(1, corrupt=0.05)
+        kit.run()
+    newest = versions_at(kit.settings)
+    for one in newest.tables:
+        table = kit.delta(one.table)
+        table.alter.set_table_properties({"mine": "yes"}, raise_if_not_exists=False)
+        table.create_checkpoint()
+        for version in range(table.version()):
+            (kit.root / one.table / "_delta_log" / f"{version:020d}.json").unlink()
+    again = versions_at(kit.settings)
+    assert [(one.table, one.batch) for one in again.tables] == [
+        (one.table, one.batch) for one in newest.tables
+    ]
+    assert (again.batch, read(kit, again)) == (newest.batch, whole(kit))
+    with pytest.raises(PipelineError, match=r"no batch 1 of pipeline games; the oldest one .* is 3"):
+        versions_at(kit.settings, 1)
+
+
+@pytest.mark.folder
+def test_a_table_whose_log_does_not_go_back_as_far_as_the_ledgers_is_named(kit: PipelineKit) -> None:
     for _ in range(2):
         kit.simulate(1)
         kit.run()
     first = versions_at(kit.settings, 1)
     table = kit.folder_of(0)
+    kit.delta(table).create_checkpoint()
     for version in range(first[table].version + 1):
         (kit.root / table / "_delta_log" / f"{version:020d}.json").unlink()
-    with pytest.raises(PipelineError, match=rf"{table} goes back to version .*sink\.log_retention_days"):
+    with pytest.raises(PipelineError, match=rf"{table} goes back no further .*sink\.log_retention_days"):
         versions_at(kit.settings, 1)
 
 
