@@ -76,9 +76,8 @@ def versions_at(settings: Settings, batch: int | None = None) -> Versions:
     settings  the pipeline's; a run of it may go on meanwhile
     batch     a batch as the ledger numbers them (`ledger_batches.batch_id`)
 
-    Tables are found by what their commits say, a thousand commits back at most, and may be read as long as their logs
-    and files last: `sink.log_retention_days` and VACUUM decide. Raises PipelineError where there is no such batch, or a log does
-    not tell of it any more.
+    They are found by what commits say, and may be read as long as logs and files last: `sink.log_retention_days` and VACUUM
+    decide. Raises PipelineError where there is no such batch, or a log does not tell of it any more.
 
     >>> versions = distributary.versions_at(settings)
     >>> {one.batch for one in versions.tables} == {versions.batch}
