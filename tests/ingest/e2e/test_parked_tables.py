@@ -230,3 +230,19 @@ def test_columns_that_became_wider_while_a_table_was_parked_do_so_when_it_gets_w
     for game in ("chess", "golf"):
         assert by_spark(kit, spark, game) == [(1, None), (2, None), (BIG, "glad")]
     assert kit.unnamed_files() == set()
+
+
+# What a start does about it without Spark is told by batch/test_parked_at_work.py.
+@pytest.mark.heavy
+def test_a_parked_table_that_spark_cannot_read_either_keeps_only_itself(parked: PipelineKit) -> None:
+    kit, table = parked, parked.folder_of(1)
+    first = kit.root / table / "_delta_log" / f"{0:020d}.json"
+    before = first.read_bytes()
+    first.write_text("at work")
+    kit.simulate(2, games=3)
+    outcome = kit.run()
+    assert (outcome.parked, outcome.summary.failures) == ({table: 3}, 0)
+    first.write_bytes(before)
+    mend(kit, table)
+    assert kit.run().parked == {}
+    kit.assert_clean()
