@@ -162,11 +162,13 @@ class NativeCommits:
         return version_of(one.place, newest, one.app_id, one.batch_id)[0]
 
     def fellows(self, one: TableCommit, version: int) -> list[int] | None:
-        """The versions of other pipelines right before a commit's, since the one of its own application; None where others were in between."""
+        """The versions of other pipelines right before a commit's, since the one of its own application or what made the table; None where others were in between."""
         found: list[int] = []
         try:
-            # Before a table's first commit is what made it, which is safe.
-            for earlier in range(version - 1, max(version - _MOST_FELLOWS, 0), -1):
+            for earlier in range(version - 1, max(version - _MOST_FELLOWS, -1), -1):
+                if earlier == 0:
+                    # What made the table: another pipeline may have done so, and not come to where it is synced.
+                    return [*found, earlier]
                 apps = transactions_of(one.place, earlier)
                 if one.app_id in apps:
                     return found
@@ -175,7 +177,7 @@ class NativeCommits:
                 found.append(earlier)
         except FileNotFoundError:
             return None
-        return found if version <= _MOST_FELLOWS else None
+        return None
 
     def is_overwritten(self, table: At) -> bool:
         """Whether another file took the place of the newest entry that is known of a table, which stayed the same otherwise.

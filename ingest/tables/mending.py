@@ -318,8 +318,8 @@ def _void(table: Files, damaged: Sequence[int], versions: set[int], base: int, n
     """Put entries that change nothing in the place of these. Nobody has read them, as they were never whole, and two may do it."""
     first = min(damaged)
     if first == 0 and base < 0 and versions <= set(damaged):
-        # It was being made, and is made once more.
-        table.delete(f"{LOG}/{name}" for name in names)
+        # It was being made, and is made once more. Its beginning last: of a log without one nobody knows that it was.
+        table.delete(f"{LOG}/{name}" for name in sorted(names, reverse=True))
         return
     if first == 0 and base < 0:
         raise CheckpointMismatch(

@@ -123,7 +123,8 @@ def test_a_commit_lasts_with_those_of_fellow_pipelines_behind_which_it_is(
 ) -> None:
     native, synced, first = NativeCommits(), Synced(monkeypatch), one(tmp_path, "t")
     assert lasting(tmp_path, native, first) == []
-    assert synced.files == [f"t/{entry_path(1)}"]
+    # Another pipeline may have made the table a moment ago.
+    assert synced.files == [f"t/{entry_path(1)}", f"t/{entry_path(0)}"]
     synced.files.clear()
     assert lasting(tmp_path, native, later(first, 9, "other/events"), later(first, 4)) == []
     assert (synced.files, synced.folders) == ([f"t/{entry_path(3)}", f"t/{entry_path(2)}"], [])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -260,6 +260,26 @@ def test_a_table_that_was_being_made_is_none(tmp_path: Path, damage: Callable[[b
     lose(tmp_path / "t" / entry_path(0), damage)
     lose(tmp_path / "t" / entry_path(0), cut_behind_a_line)
     assert mended(tmp_path / "t") == [0]
+    assert create(tmp_path / "t", SCHEMA, {}) is not None
+
+
+def test_where_taking_away_what_was_being_made_ends_half_way_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(tmp_path / "t", SCHEMA, {})
+    by_log(NativeCommits(), tmp_path / "t", [written(tmp_path / "t", [{"a": 0}])], SCHEMA, APP, 0)
+    for version in (0, 1):
+        lose(tmp_path / "t" / entry_path(version), emptied)
+    delete = PosixFiles.delete
+
+    def half(files: PosixFiles, paths: Iterable[str]) -> None:
+        delete(files, [next(iter(paths))])
+        raise OSError
+
+    with monkeypatch.context() as patch, pytest.raises(OSError):
+        patch.setattr(PosixFiles, "delete", half)
+        mended(tmp_path / "t", 0)
+    mended(tmp_path / "t", 0)
     assert create(tmp_path / "t", SCHEMA, {}) is not None
 
 
