@@ -279,7 +279,10 @@ TIMESTAMP_OVERFLOW = Verdict(
     "its time in Kafka is beyond what a timestamp holds: its producer sends another unit than milliseconds",
 )
 
-TABLE_LIMIT = Verdict("table_limit", "route.max_tables is reached, or the settings allow no new table")
+TABLE_LIMIT = Verdict(
+    "table_limit",
+    "route.max_tables is reached, the settings allow no new table, or its entity's name is too long for one",
+)
 
 KILLED_WORKER = Verdict("killed_worker", "decoding this record ends the process that decodes it")
 

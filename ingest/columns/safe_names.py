@@ -24,6 +24,9 @@ RESERVED_TABLES = frozenset({QUARANTINE_TABLE, BATCHES_TABLE, CHANGES_TABLE})
 # Delta adds these itself to a table with a change data feed and then refuses columns called so.
 RESERVED_COLUMNS = frozenset({"_change_type", "_commit_version", "_commit_timestamp"})
 
+# Of a routing value, in characters, that a new table is made for: each batch's manifest has those of all tables.
+ENTITY_LENGTH = 1000
+
 TABLE_NAME_LENGTH = 63
 
 COLUMN_NAME_LENGTH = 255

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from distributary.ingest.columns.growth import GrowthRules, grown
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
+from distributary.ingest.columns.safe_names import ENTITY_LENGTH
 from distributary.ingest.conform.conversion import Conversion, conversion_for
 from distributary.ingest.kafka.columns import with_rescued, without_rescued
 from distributary.ingest.pins import Pins
@@ -115,8 +116,8 @@ class EntityBook:
         if entity not in self._numbers:
             folder = self._pins.rules.route.folder(entity)
             number = self._by_folder[folder] if folder in self._by_folder else self._admit(entity, folder)
-            if number == WAITING:  # not kept: a million unknown names would be kept for nothing
-                return WAITING
+            if number < 0:  # not kept: a million names without a table would be kept for nothing
+                return number
             self._numbers[entity] = number
         return self._numbers[entity]
 
@@ -125,6 +126,8 @@ class EntityBook:
         if folder in pins.tables.denied:
             return DENIED
         if folder not in pins.tables.known and folder not in pins.tables.admitted:
+            if is_too_long(pins, entity):
+                return DENIED
             if self._new >= pins.tables.new_tables:
                 return DENIED if pins.turn.tables_final else WAITING
             self._new += 1
@@ -138,6 +141,11 @@ class EntityBook:
             self.layouts.append(known.layout if known else NO_COLUMNS)
             self._by_folder[folder] = len(self.names) - 1
         return self._by_folder[folder]
+
+
+def is_too_long(pins: Pins, entity: str) -> bool:
+    """Whether an entity gets no new table for its name's length; where none is to be new, who stops the run is to hear of it."""
+    return len(entity) > ENTITY_LENGTH and pins.rules.policies.new_entity != "fail"
 
 
 def _brought(columns: pa.Schema, places: tuple[int, ...] | None) -> pa.Schema:

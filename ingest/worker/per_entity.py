@@ -18,6 +18,7 @@ from distributary.codecs.wire.header import Frames, bodies
 from distributary.ingest.pins import newest_of_entities
 from distributary.ingest.routing.routes import Records, as_entities, entities
 from distributary.ingest.schemas.inferred_per_entity import NO_FIELDS, entity_name
+from distributary.ingest.worker.entities import is_too_long
 from distributary.ingest.worker.families import Families, Part
 from distributary.ingest.worker.placement import decode, place
 from distributary.ingest.worker.record_group import Batch, Named, Own
@@ -104,6 +105,8 @@ class EntityDemux:
         return found
 
     def _number(self, entity: str) -> int:
+        if is_too_long(self._pins, entity):
+            return self._look_up(entity)
         if entity not in self._numbers:
             if len(self._numbers) >= _MOST_KEPT:
                 self._numbers.clear()
@@ -118,6 +121,8 @@ class EntityDemux:
         folder = self._pins.rules.route.folder(entity)
         if folder in pins.tables.known or folder in pins.tables.admitted:
             return _UNMET
+        if is_too_long(pins, entity):
+            return _STRAY
         return _STRAY if pins.turn.tables_final or folder in pins.tables.denied else _UNMET
 
     def _place(self, mine: _Mine, numbers: Rows) -> None:

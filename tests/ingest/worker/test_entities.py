@@ -7,6 +7,7 @@ from tests.ingest.kafka_records import columns_of, folder, pins
 
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.pins import PinnedTable
+from distributary.ingest.settings.groups import Policies
 from distributary.ingest.worker.entities import DENIED, NONE, WAITING, EntityBook
 
 A = pa.schema([("a", pa.int64())])
@@ -37,6 +38,16 @@ def test_new_entities_beyond_the_allowance_wait_or_are_denied_but_known_and_admi
         book = EntityBook(pins(tmp_path, new_tables=1, tables_final=final, **changes))
         found = codes(book, "first", "second", "known", "admitted", "denied", "second")
         assert found == [0, beyond, 1, 2, DENIED, beyond]
+
+
+def test_no_new_table_is_made_for_a_name_that_would_fill_the_log(tmp_path: Path) -> None:
+    long, longest = "x" * 1001, "y" * 1000
+    book = EntityBook(pins(tmp_path))
+    assert codes(book, long, longest, long) == [DENIED, 0, DENIED]
+    there = {"known": {folder(long): PinnedTable(long, Layout(A))}}
+    assert codes(EntityBook(pins(tmp_path, **there)), long) == [0]
+    # The run is to stop for it.
+    assert codes(EntityBook(pins(tmp_path, policies=Policies(new_entity="fail"))), long) == [0]
 
 
 def test_entities_that_differ_by_case_share_a_table(tmp_path: Path) -> None:
