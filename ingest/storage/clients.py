@@ -25,7 +25,12 @@ _lock = Lock()
 _sent = 0
 
 
+# Of the process that a child was forked from. Who lets go of one waits for its threads, in the child for ever.
+_inherited: list[Any] = []
+
+
 def _forget() -> None:
+    _inherited.extend(_clients.values())
     _clients.clear()
     _lock.release()
 

@@ -13,6 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 
+from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.options import StorageOptions
+from distributary.ingest.storage.place import Place
 from distributary.ingest.worker.child_process import pieces
 
 Rows = npt.NDArray[np.int64]
@@ -65,3 +68,10 @@ def test_what_is_deadly_together_and_harmless_alone_lives_in_pieces(ends: Callab
     living, dead = pieces(np.arange(20), lambda rows: ends() if len(rows) > 4 else None)
     assert not dead
     assert [len(piece) for piece in living] == [2, 3] * 4
+
+
+def test_a_store_that_nobody_uses_any_more_holds_up_no_child() -> None:
+    # Its client waits for its threads where it is let go of, which no child has.
+    open_files(Place.parse("hdfs://127.0.0.1:1/lake"), StorageOptions())
+    living, dead = pieces(np.arange(3), lambda some: None, seconds=2.0)
+    assert ([piece.tolist() for piece in living], dead) == ([[0, 1, 2]], [])
