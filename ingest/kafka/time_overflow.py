@@ -301,13 +301,15 @@ def _messages(consumer: Consumer, begin: TopicPartition, end: int) -> Iterator[M
     while True:
         for message in consumer.consume(_AT_ONCE, timeout=1.0):
             heard, error = monotonic(), message.error()
-            if error is not None and error.code() == KafkaError._PARTITION_EOF:
-                return  # what is behind the last record are marks of transactions
-            if error is not None:
+            at_its_end = error is not None and error.code() == KafkaError._PARTITION_EOF
+            if error is not None and not at_its_end:
                 raise KafkaException(error)
+            # Behind the last record there may be marks of transactions up to there.
             if _offset(message) >= end:
                 return
-            yield message
+            # A broker that has just begun to lead may not know yet how far it has come: what is lacking is to come.
+            if not at_its_end:
+                yield message
         if monotonic() - heard > _PATIENCE_SECONDS:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 

@@ -22,7 +22,10 @@ from tests.ingest.e2e.handmade import (
 )
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
-from distributary.errors import DistributaryError, PolicyStopped
+from distributary.errors import DistributaryError, PipelineError, PolicyStopped
+from distributary.ingest.kafka import time_overflow
+from distributary.ingest.kafka.source import TopicReader
+from distributary.ingest.kafka.time_overflow import before_overflows
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -84,6 +87,18 @@ def send(kit: PipelineKit, schema: Schema, times: Sequence[int], first: int = 0,
         value = schema.value(game="chess", player=str(number))
         producer.produce(kit.topic, value, b"k", partition=partition, timestamp=milliseconds)
     assert producer.flush(30) == 0
+
+
+def in_transaction(kit: PipelineKit, schema: Schema, times: Sequence[int], first: int) -> Producer:
+    """The same in a transaction that is left open."""
+    producer = Producer({"bootstrap.servers": kit.bootstrap_servers, "transactional.id": uuid.uuid4().hex})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for number, milliseconds in enumerate(times, first):
+        value = schema.value(game="chess", player=str(number))
+        producer.produce(kit.topic, value, b"k", partition=0, timestamp=milliseconds)
+    assert producer.flush(30) == 0
+    return producer
 
 
 def players(kit: PipelineKit) -> list[int]:
@@ -161,6 +176,39 @@ def test_a_header_whose_name_is_no_text_behind_such_a_record_stops_nothing(lenie
     ]
     assert quarantined(lenient)[1]["value"] == schema.value(game="chess", player="2")
     assert_each_record_in_one_place(lenient)
+
+
+def test_such_records_of_transactions_are_there_once_they_are_committed_and_never_if_not(
+    lenient: PipelineKit,
+) -> None:
+    schema = registered(lenient)
+    in_transaction(lenient, schema, [NOW, NANOSECONDS, NOW], 0).commit_transaction(30)
+    in_transaction(lenient, schema, [NANOSECONDS, NOW, NANOSECONDS], 3).abort_transaction(30)
+    send(lenient, schema, [NOW, NANOSECONDS], 6)
+    in_transaction(lenient, schema, [NOW, NANOSECONDS], 8).abort_transaction(30)
+    left_open = in_transaction(lenient, schema, [NANOSECONDS, NOW], 10)
+    in_transaction(lenient, schema, [NANOSECONDS], 12).abort_transaction(30)
+    # Most batches end amid a transaction.
+    lenient.configured(limits={"batch_rows": 3})
+    lenient.run()
+    assert (players(lenient), len(quarantined(lenient))) == ([0, 2, 6], 2)
+    left_open.commit_transaction(30)
+    lenient.run()
+    assert (players(lenient), len(quarantined(lenient))) == ([0, 2, 6, 11], 3)
+    assert_each_record_in_one_place(lenient)
+
+
+def test_records_that_a_broker_does_not_show_yet_are_not_left_out(
+    lenient: PipelineKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(lenient, registered(lenient), [NOW] * 3)
+    settings = lenient.settings
+    topics = TopicReader.of(lenient.spark, "games", settings.source, settings.route)
+    assert before_overflows(topics, {lenient.topic: {0: (0, 3)}}) == {lenient.topic: {0: (0, 3)}}
+    monkeypatch.setattr(time_overflow, "_PATIENCE_SECONDS", 1.0)
+    # As where the one that leads now has not heard yet that the others have them, too.
+    with pytest.raises(PipelineError, match="Timed out"):
+        before_overflows(topics, {lenient.topic: {0: (0, 5)}})
 
 
 def test_a_schema_is_inferred_beside_such_records(lenient: PipelineKit) -> None:
