@@ -87,8 +87,7 @@ class Pipeline:
 
     def records_waiting(self) -> int:
         """How many offsets lie between where this run begins and the end of the topics, as of now."""
-        read = self.run.log.so_far.ends
-        return sum(offsets for partitions in self.kafka.lag(read).values() for offsets in partitions.values())
+        return _waiting(self.kafka, self.run.log.so_far)
 
     def batch_runner(
         self,
@@ -162,17 +161,16 @@ def open_pipeline(
     expression = _expression(spark, settings.route, settings.decode)
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     root = open_files(settings.sink.root, settings.storage)
-    topics = TopicReader.of(spark, settings.name, settings.source, settings.route)
     checkpoint.make()
     # Before a generation is born, which would hold whoever repairs what is not usable to this place. Where it has to be watched whether
     # somebody holds the lease, it is done meanwhile; a folder's locks tell at once, and whoever is too many does none of it.
     watched = checkpoint.files.remote
     if watched:
-        _make_ready(topics, kafka, root, checkpoint)
+        _make_ready(spark, root, checkpoint)
     with held(checkpoint, settings.name, keeper), closing(NativeCommits()) as native:
         checkpoint.sweep()
         if not watched:
-            _make_ready(topics, kafka, root, checkpoint)
+            _make_ready(spark, root, checkpoint)
         columns = settings.sink.columns
         made_with = {LOG_RETENTION: log_retention(settings.sink.log_retention_days)}
         tables = TableBook(root, columns, spark, settings.limits.commit_threads, native, made_with)
@@ -185,6 +183,8 @@ def open_pipeline(
         )
         forget_waiting(place_aside(checkpoint.files, root, generation.id))
         sweep_drafts(root)
+        topics = TopicReader.of(spark, settings.name, settings.source, settings.route)
+        _warm_up_once(topics, kafka, log.so_far)
         run = Run(
             owners=owners,
             checkpoint=checkpoint,
@@ -328,17 +328,33 @@ def _placed_within(placed: Stretches, ends: Positions) -> Stretches:
     return {**elsewhere, **stretches_within(placed, here)}
 
 
-# Kept by the session whose workers have been warmed: they live as long as it does.
-_WARM = "spark.distributary.workersWarm"
+# Kept by the session whose workers were asked, and warmed: they live as long as it does.
+_ASKED, _WARM = "spark.distributary.workersAsked", "spark.distributary.workersWarm"
 
 
-def _make_ready(topics: TopicReader, kafka: KafkaCluster, root: Files, checkpoint: Checkpoint) -> None:
-    """Raises SetupError where the place of the tables cannot be used; the session's workers are asked and warmed, once."""
+def _make_ready(spark: SparkSession, root: Files, checkpoint: Checkpoint) -> None:
+    """Raises SetupError where the place of the tables cannot be used, or the session's workers, which are asked once, cannot work."""
     require_usable(root)
-    spark = topics.spark
-    if spark.conf.get(_WARM, ""):
+    if not spark.conf.get(_ASKED, ""):
+        places = [root] if root.remote else [root, checkpoint.files]
+        require_workers(spark, places, ["distributary.ingest.worker.demux"])
+        spark.conf.set(_ASKED, "true")
+
+
+def _warm_up_once(topics: TopicReader, kafka: KafkaCluster, so_far: Standing) -> None:
+    """Have the session's first batch wait for nothing that could be loaded before it came.
+
+    A run that goes on where records wait has its first batch at once, which loads the same. Whether the topics may be read is
+    found out here, before their first batch.
+    """
+    conf = topics.spark.conf
+    if conf.get(_WARM, ""):
         return
-    places = [root] if root.remote else [root, checkpoint.files]
-    require_workers(spark, places, ["distributary.ingest.worker.demux"])
-    warm_up(topics, kafka)
-    spark.conf.set(_WARM, "true")
+    if so_far.last is None or not _waiting(kafka, so_far):
+        warm_up(topics, kafka)
+    conf.set(_WARM, "true")
+
+
+def _waiting(kafka: KafkaCluster, so_far: Standing) -> int:
+    """How many offsets lie behind what is decided, as of now."""
+    return sum(offsets for partitions in kafka.lag(so_far.ends).values() for offsets in partitions.values())

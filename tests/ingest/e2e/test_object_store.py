@@ -19,7 +19,7 @@ from distributary.ingest.checkpoint.folder import ASIDE
 from distributary.ingest.checkpoint.generation import read_generation
 from distributary.ingest.kafka.connection import connect
 from distributary.ingest.lease.heartbeat import BEAT_SECONDS, MISSED
-from distributary.ingest.pipeline import _WARM, open_pipeline
+from distributary.ingest.pipeline import _ASKED, open_pipeline
 from distributary.ingest.resolve import resolve, stuck_tables
 from distributary.registry.confluent.registry import ConfluentRegistry
 
@@ -123,7 +123,7 @@ def test_workers_get_ready_while_a_lease_is_watched_and_not_where_its_locks_tell
     if watched:
         kit.configured(checkpoint=f"{s3_store.url}/{uuid.uuid4().hex}")
     kit.simulate(1)
-    spark.conf.unset(_WARM)
+    spark.conf.unset(_ASKED)
     settings, keeper = kit.settings, Refusing()
     with (
         connect(settings.source, spark) as kafka,
@@ -132,7 +132,7 @@ def test_workers_get_ready_while_a_lease_is_watched_and_not_where_its_locks_tell
         open_pipeline(settings, spark, registry, kafka, keeper),
     ):
         pass
-    assert spark.conf.get(_WARM, "") == ("true" if watched else "")
+    assert spark.conf.get(_ASKED, "") == ("true" if watched else "")
 
 
 def test_a_table_that_is_stuck_is_not_put_aside_where_nothing_can_be_renamed(
