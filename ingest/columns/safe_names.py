@@ -25,7 +25,7 @@ RESERVED_TABLES = frozenset({QUARANTINE_TABLE, BATCHES_TABLE, CHANGES_TABLE})
 RESERVED_COLUMNS = frozenset({"_change_type", "_commit_version", "_commit_timestamp"})
 
 # Of a routing value, in characters, that a new table is made for: each batch's manifest has those of all tables.
-ENTITY_LENGTH = 1000
+ENTITY_LENGTH = 20_000
 
 TABLE_NAME_LENGTH = 63
 

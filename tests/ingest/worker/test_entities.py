@@ -41,7 +41,7 @@ def test_new_entities_beyond_the_allowance_wait_or_are_denied_but_known_and_admi
 
 
 def test_no_new_table_is_made_for_a_name_that_would_fill_the_log(tmp_path: Path) -> None:
-    long, longest = "x" * 1001, "y" * 1000
+    long, longest = "x" * 20_001, "y" * 20_000
     book = EntityBook(pins(tmp_path))
     assert codes(book, long, longest, long) == [DENIED, 0, DENIED]
     there = {"known": {folder(long): PinnedTable(long, Layout(A))}}

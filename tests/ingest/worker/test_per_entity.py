@@ -163,6 +163,6 @@ def test_nothing_waits_where_all_was_decided_before(tmp_path: Path) -> None:
 
 def test_no_schema_is_asked_for_an_entity_whose_name_is_too_long_for_a_table(tmp_path: Path) -> None:
     by = entity_pins(tmp_path)
-    report = demuxed(by, raw(game="x" * 1001, score=1), raw(game="go", score=1))
+    report = demuxed(by, raw(game="x" * 20_001, score=1), raw(game="go", score=1))
     assert (report.questions.unmet, report.questions.newcomers) == ({}, {})
     assert (report.counts.quarantined, report.counts.rows) == ({"table_limit": 1}, {"go": 1})
