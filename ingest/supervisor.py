@@ -87,6 +87,7 @@ class Supervisor:
         self._error: BaseException | None = None
         self._restarts: list[Restart] = []
         self._waiting: int | None = None
+        self._partitions: Mapping[str, Sequence[int]] | None = None
         self._summary = Summary()
 
     def run(self) -> Outcome:
@@ -145,6 +146,8 @@ class Supervisor:
             # An outage is waited for however long it lasts, as the registry's is, and says nothing against the pipeline.
             if self._pipeline.kafka.was_away():
                 return 0.0
+            if self._partitions_came():
+                return 0.0
             # Over by now; yet an error that only looks like one would be met for ever.
             wait = self._outages.spend() if is_outage(error) else None
             if wait is not None:
@@ -154,6 +157,11 @@ class Supervisor:
         wait = self._spend(self._failures, "failures", error)
         self._progress.failure(self._sentence(error), wait)
         return wait
+
+    def _partitions_came(self) -> bool:
+        """Whether there are others than the query was begun with: Spark begins with those that it is told, if they are all, or not at all."""
+        begun_with, self._partitions = self._partitions, None
+        return begun_with is not None and begun_with != self._pipeline.kafka.partitions()
 
     def _spend(self, spending: Spending, what: str, error: Exception) -> float:
         wait = spending.spend()
@@ -167,13 +175,14 @@ class Supervisor:
         return sentence(error, self._pipeline.settings.source.kafka)
 
     def _query_once(self) -> None:
-        self._error = None
+        self._error = self._partitions = None
         with scratch_folder() as spark:
             runner = self._pipeline.batch_runner(
                 spark, self._progress, self._stop, self._batch_began, self._batch_done
             )
             with self._batch_under_way():
                 runner.resume()
+            self._partitions = self._pipeline.kafka.partitions()
             self._watch(self._pipeline.start(self._guarded(runner), spark))
 
     def _watch(self, query: StreamingQuery) -> None:

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
+from pyspark.sql import DataFrame
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
 from distributary.errors import BudgetSpent
+from distributary.ingest.kafka.source import TopicReader
 from distributary.ingest.progress import Silent
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
@@ -38,6 +40,23 @@ def test_partitions_added_while_a_batch_was_unfinished_are_read_by_the_next_run(
 
     outcome = kit.run()
     assert (outcome.summary.rows, outcome.summary.failures) == (200, 0)
+    kit.assert_clean()
+
+
+def test_partitions_added_while_a_query_begins_cost_no_failure(
+    kit: PipelineKit, admin: AdminClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit.simulate(games=1, events=50)
+    stream = TopicReader.stream
+
+    def grown(topics: TopicReader, *told: Any) -> DataFrame:
+        monkeypatch.setattr(TopicReader, "stream", stream)
+        add_partitions(kit, admin)
+        return stream(topics, *told)
+
+    monkeypatch.setattr(TopicReader, "stream", grown)
+    summary = kit.run().summary
+    assert (summary.rows, summary.failures) == (50, 0)
     kit.assert_clean()
 
 
