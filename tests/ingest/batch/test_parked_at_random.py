@@ -145,18 +145,24 @@ def test_whatever_happens_each_row_is_in_its_table_once(
     assert world.unnamed() == set()
 
 
-def parked(root: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    """A pipeline of which three batches wait for a table, which was put right since."""
+def parked(root: Path, monkeypatch: pytest.MonkeyPatch, before: int = 1) -> World:
+    """A pipeline of which three batches wait for a table, which had so many before."""
     for name in ("lake", "checkpoint"):
         (root / name).mkdir(exist_ok=True)
     world = World(root, 0)
     monkeypatch.setattr(failpoints, "reach", world.reach)
     monkeypatch.setattr(world.dice, "choices", lambda games, k: ["golf", "quest", "golf"])
     world.begin()
-    for number in range(4):
-        world.spoils = number == 1
+    for number in range(before + 3):
+        world.spoils = number == before
         world.batch()
     assert len(world.so_far.parked[GOLF]) == 3
+    return world
+
+
+def put_right(root: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """The same, whose table was put right since."""
+    world = parked(root, monkeypatch)
     world.mend()
     return world
 
@@ -166,7 +172,7 @@ def parked(root: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 def test_a_loss_of_power_while_what_waited_is_brought_in_loses_and_doubles_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    world, rng = parked(tmp_path, monkeypatch), random.Random(seed)
+    world, rng = put_right(tmp_path, monkeypatch), random.Random(seed)
     for _ in range(2):
         disk = Disk((tmp_path / "lake", tmp_path / "checkpoint"), rng.randrange(1, 320))
         try:

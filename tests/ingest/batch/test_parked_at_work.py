@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
-from tests.ingest.batch.test_parked_at_random import World
+from tests.ingest.batch.test_parked_at_random import World, parked
 from tests.ingest.pipelines import settings
 from tests.ingest.queries import GOLF, QUEST, Query
 
@@ -31,17 +31,7 @@ class PowerFailed(BaseException):
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """Batches of two rows for one table and one for the other: two that are in, three that wait for a table that is spoiled."""
-    for name in ("lake", "checkpoint"):
-        (tmp_path / name).mkdir()
-    world = World(tmp_path, 0)
-    monkeypatch.setattr(failpoints, "reach", world.reach)
-    monkeypatch.setattr(world.dice, "choices", lambda games, k: ["golf", "quest", "golf"])
-    world.begin()
-    for number in range(5):
-        world.spoils = number == 2
-        world.batch()
-    assert len(world.so_far.parked[GOLF]) == 3
-    return world
+    return parked(tmp_path, monkeypatch, before=2)
 
 
 def golf(batches: Sequence[int]) -> Counter[int]:
