@@ -36,6 +36,7 @@ from distributary.ingest.checkpoint.generation import (
     Start,
     StartMode,
     World,
+    app_of,
     check_same_offsets,
     made_anew,
     read_generation,
@@ -233,7 +234,7 @@ class Heritage:
 
     def _require_told(self, generations: Mapping[str, str], commits: Sequence[EarlierCommit]) -> None:
         """Raises TablesOfAnotherRun where nobody can tell any more which records a table's newest batch of its generation had."""
-        apps = {table: f"{generation}/events" for table, generation in generations.items()}
+        apps = {table: app_of(generation, table) for table, generation in generations.items()}
         newest = self._tables.newest_batches(apps)
         batches = {table: (generations[table], one) for table, one in newest.items() if one is not None}
         if found := untold(self._tables.root, commits, batches):

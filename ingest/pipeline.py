@@ -19,7 +19,7 @@ from distributary.codecs.base import load_codec, validating
 from distributary.codecs.mixed.keys import KeyCodec
 from distributary.ingest.batch.attempt import Attempts, Run
 from distributary.ingest.batch.decide import code_version
-from distributary.ingest.batch.finish import Finisher, app_of
+from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.batch.passes import Workers
 from distributary.ingest.batch.rewrite import Rewriter
 from distributary.ingest.batch.runner import BatchRunner, Done
@@ -31,6 +31,7 @@ from distributary.ingest.checkpoint.folder import KEYS, Checkpoint
 from distributary.ingest.checkpoint.generation import (
     Generation,
     World,
+    app_of,
     born,
     check_same_topics,
     check_same_world,
@@ -176,7 +177,7 @@ def open_pipeline(
         tables = TableBook(root, columns, spark, settings.limits.commit_threads, native, made_with)
         heritage = Heritage(tables, native, spark, partial(_checkpoint_at, settings.storage))
         generation = _generation(settings, kafka, checkpoint, heritage)
-        native.expect(lambda url: app_of(generation, url.rpartition("/")[2]))
+        native.expect(lambda url: app_of(generation.id, url.rpartition("/")[2]))
         owners = _owners(settings, checkpoint, generation, heritage)
         log = _begun(
             settings.source, kafka, checkpoint, generation, lambda: heritage.complete(generation, owners)

@@ -82,7 +82,7 @@ def _parked(checkpoint: Checkpoint, root: Files, messages: Mapping[int, str]) ->
     for folder in () if so_far is None else sorted(so_far.parked):
         numbers = _parked_batches(checkpoint, folder)
         for number in numbers:
-            table = _part(finished_manifest(checkpoint.log, number)[0], folder)
+            table = finished_manifest(checkpoint.log, number)[0].table(folder)
             skipped = Resolutions(checkpoint).skipped(number)
             if folder not in skipped and not _is_in(root, table, number):
                 why = messages.get(number, f"it waits behind batch {numbers[0]}")
@@ -138,7 +138,7 @@ def _manifest(checkpoint: Checkpoint, number: int, folder: str) -> Manifest:
 def _recreate(root: Files, columns: Columns, manifests: Sequence[Manifest], folder: str) -> None:
     # Each batch came with the columns of those before it.
     manifest = manifests[-1]
-    table = _part(manifest, folder)
+    table = manifest.table(folder)
     _put_aside(root, folder)
     ours = table.role != "events"
     schema = table.layout.columns if ours else table_schema(columns, table.layout)
@@ -148,12 +148,8 @@ def _recreate(root: Files, columns: Columns, manifests: Sequence[Manifest], fold
         return
     # Whoever said this before may have died when the table was aside, and its files were.
     asides = [one for one in root.folders() if one.startswith(_aside(folder))]
-    for file in (file for one in manifests for file in _part(one, folder).files):
+    for file in (file for one in manifests for file in one.table(folder).files):
         any(root.rename(f"{aside}/{file.name}", f"{folder}/{file.name}") for aside in asides)
-
-
-def _part(manifest: Manifest, folder: str) -> TableFiles:
-    return next(table for table in manifest.tables if table.folder == folder)
 
 
 def _aside(folder: str) -> str:

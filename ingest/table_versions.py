@@ -10,7 +10,7 @@ from operator import itemgetter
 
 from distributary.errors import PipelineError
 from distributary.ingest.checkpoint.folder import Checkpoint
-from distributary.ingest.checkpoint.generation import read_generation
+from distributary.ingest.checkpoint.generation import app_of, read_generation
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.settings.model import Settings
@@ -19,14 +19,8 @@ from distributary.ingest.storage.opening import open_files
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import newest_version, transactions_of
 
-# What a pipeline's transactions are called, behind its generation, in the tables that several pipelines may share.
-_ROLES: Mapping[str, str] = {
-    QUARANTINE_TABLE: "quarantine",
-    CHANGES_TABLE: "changes",
-    BATCHES_TABLE: "batches",
-}
-
-_EVENTS = "events"
+# How the application ends by which a pipeline commits to an entity's table.
+_EVENTS = "/events"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +81,7 @@ def versions_at(settings: Settings, batch: int | None = None) -> Versions:
     owners = {table: owner for table, owner in Records(root).all().items() if owner.pipeline == settings.name}
     generation, at = _whole(root, settings.name, {owner.generation for owner in owners.values()}, batch)
     parked = _parked(Checkpoint(open_files(settings.checkpoint, settings.storage)), generation)
-    asked = [*sorted(owners), *_ROLES]
+    asked = [*sorted(owners), QUARANTINE_TABLE, CHANGES_TABLE, BATCHES_TABLE]
     with ThreadPoolExecutor(settings.limits.commit_threads) as pool:
         found = list(pool.map(partial(_as_of, root, generation, at, parked), asked))
     tables = tuple(one for one in found if one is not None)
@@ -98,7 +92,7 @@ def _whole(root: Files, pipeline: str, generations: set[str], batch: int | None)
     """The generation and the number of a batch that the ledger has, which every batch comes to last."""
     place = root.below(BATCHES_TABLE)
     newest = newest_version(place)
-    apps = {f"{generation}/{_ROLES[BATCHES_TABLE]}": generation for generation in generations}
+    apps = {app_of(generation, BATCHES_TABLE): generation for generation in generations}
     nearest: int | None = None
     for version in range(-1 if newest is None else newest, -1, -1):
         try:
@@ -147,17 +141,17 @@ def _as_of(
     if newest is None:
         return None
     waits = sum(number <= batch for number in parked.get(table, ()))
-    role = _ROLES.get(table, _EVENTS)
+    app = app_of(generation, table)
     for version in range(newest, -1, -1):
         try:
             told = transactions_of(place, version)
         except FileNotFoundError:
-            return _as_now(place, table, f"{generation}/{role}", batch, waits)
-        number = told.get(f"{generation}/{role}")
+            return _as_now(place, table, app, batch, waits)
+        number = told.get(app)
         if number is not None and number <= batch:
             return TableVersion(table, place.url, version, number, waits)
         # A shared table has batches of others in between; an entity's has one owner after the other.
-        if number is None and role == _EVENTS and any(app.endswith(f"/{_EVENTS}") for app in told):
+        if number is None and app.endswith(_EVENTS) and any(one.endswith(_EVENTS) for one in told):
             return TableVersion(table, place.url, version, None, waits)
     return None
 
@@ -171,6 +165,6 @@ def _as_now(place: Files, table: str, app: str, batch: int, waits: int) -> Table
             f"the log of {place.url} goes back no further than to what is behind batch {batch}: name a later batch, and let logs "
             "last longer (`sink.log_retention_days`)"
         )
-    if number is None and not app.endswith(f"/{_EVENTS}"):
+    if number is None and not app.endswith(_EVENTS):
         return None
     return TableVersion(table, place.url, handle.version(), number, waits)

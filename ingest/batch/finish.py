@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from distributary.errors import CommitImpossible, PipelineError
 from distributary.ingest import failpoints
 from distributary.ingest.checkpoint.folder import Checkpoint
-from distributary.ingest.checkpoint.generation import Generation
-from distributary.ingest.checkpoint.manifest import Manifest, Role, TableFiles
+from distributary.ingest.checkpoint.generation import Generation, app_of
+from distributary.ingest.checkpoint.manifest import Manifest, TableFiles, role_of
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
-from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.kafka.offsets import offsets_to_json
 from distributary.ingest.settings.groups import Columns
@@ -34,13 +34,6 @@ from distributary.ingest.tables.transaction import (
     is_in,
 )
 
-# The tables that are no entity's.
-_OWN: Mapping[str, Role] = {
-    QUARANTINE_TABLE: "quarantine",
-    CHANGES_TABLE: "changes",
-    BATCHES_TABLE: "batches",
-}
-
 # Another writer's entry may take the place of ours on a local file system. One whose entry was cleaned up since is not found, however often.
 _MOST_TIMES = 3
 
@@ -56,11 +49,6 @@ def commit_metadata(manifest: Manifest, lineage: str) -> dict[str, str]:
         BATCH: str(manifest.batch_id),
         OFFSETS: json.dumps(offsets_to_json(manifest.offsets)),
     }
-
-
-def app_of(generation: Generation, folder: str) -> str:
-    """The application that a generation's commits to a table are made by."""
-    return generation.app_id(_OWN.get(folder, "events"))
 
 
 def ahead(newest: Mapping[str, int | None], last: Manifest | None) -> list[str]:
@@ -114,7 +102,7 @@ class Finisher:
 
     def newest(self, generation: Generation, folders: Sequence[str]) -> dict[str, int | None]:
         """The newest batch of a generation in each of these tables. Raises PipelineError where nobody can tell."""
-        apps = {folder: app_of(generation, folder) for folder in folders}
+        apps = {folder: app_of(generation.id, folder) for folder in folders}
         return self._tables.newest_batches(apps)
 
     def require_in_ledger(self, manifest: Manifest) -> None:
@@ -164,7 +152,7 @@ class Finisher:
         """
 
         def mended(folder: str) -> bool:
-            role = _OWN.get(folder, "events")
+            role = role_of(folder)
             mine = generation.app_id(role)
             before = min([0 if last is None else last.batch_id, *parked.get(folder, ())])
 
@@ -239,8 +227,7 @@ class Finisher:
 
     def bring_in(self, manifest: Manifest, folder: str, spark: SparkSession | None, before: int) -> None:
         """Commit what waits for one of a batch's tables. Raises as `finish`."""
-        (table,) = (table for table in manifest.tables if table.folder == folder)
-        self._commit([self._commit_of(table, manifest, before, fresh=False)], spark)
+        self._commit([self._commit_of(manifest.table(folder), manifest, before, fresh=False)], spark)
 
     def leaves_out(self, batch_id: int, folder: str) -> bool:
         """Whether a table is to go without a batch."""

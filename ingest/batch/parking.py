@@ -18,7 +18,7 @@ from distributary.errors import CheckpointMismatch, CommitImpossible, PipelineEr
 from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation
-from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
+from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifests import finished_manifest
 from distributary.ingest.columns.widening import widenings
 from distributary.ingest.commit_log.reading import CommitLog
@@ -136,7 +136,7 @@ class RunsParkedTables:
         self._pinned = {key: found for key, found in self._pinned.items() if key in parked.items()}
         for key in parked.items():
             if key not in self._pinned:
-                layout = _part(finished_manifest(self.checkpoint.log, key[1])[0], key[0]).layout
+                layout = finished_manifest(self.checkpoint.log, key[1])[0].table(key[0]).layout
                 self._pinned[key] = PinnedTable(names[key[0]], layout)
         return {folder: found for (folder, _), found in self._pinned.items()}
 
@@ -195,22 +195,17 @@ def brought_in(
     if not numbers:
         return
     found = [finished_manifest(waiting.log, number) for number in numbers]
-    newest = tables.newest_batch(waiting.folder, _part(found[0][0], waiting.folder).app_id)
+    newest = tables.newest_batch(waiting.folder, found[0][0].table(waiting.folder).app_id)
     # A run that died amid this left some in; the newest of them is held against the batch once more.
     behind = 0 if newest is None or newest not in numbers else numbers.index(newest)
-    last = _part(found[-1][0], waiting.folder)
+    last = found[-1][0].table(waiting.folder)
     place = tables.place(waiting.folder)
     if waiting.folder in tables.states([waiting.folder]):
         # What the batches brought while the table was left alone.
         wider = spark is not None and any(
-            widenings(_part(found[0][0], waiting.folder).layout.columns, last.layout.columns)
+            widenings(found[0][0].table(waiting.folder).layout.columns, last.layout.columns)
         )
         evolve(place, table_schema(columns, last.layout), spark, widen=wider)
         tables.changed(waiting.folder)
     for manifest, before in found[behind:]:
         finisher.bring_in(manifest, waiting.folder, spark, before)
-
-
-def _part(manifest: Manifest, folder: str) -> TableFiles:
-    (table,) = (table for table in manifest.tables if table.folder == folder)
-    return table

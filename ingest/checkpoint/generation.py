@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import GENERATION, Checkpoint
+from distributary.ingest.checkpoint.manifest import role_of
 from distributary.ingest.commit_log.entries import Owner
 from distributary.ingest.kafka.client import topic_id
 from distributary.ingest.kafka.cluster import UNKNOWN
@@ -117,6 +118,11 @@ class Generation:
     def app_id(self, role: str) -> str:
         """The application id of a table's transactions."""
         return f"{self.id}/{role}"
+
+
+def app_of(generation: str, folder: str) -> str:
+    """The application that a generation's commits to a table are made by, by its id and the table's folder."""
+    return f"{generation}/{role_of(folder)}"
 
 
 def born(checkpoint: Checkpoint, pipeline: str, world: World, start: Start | None = None) -> Generation:

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from distributary.ingest.checkpoint.histories import Histories
 from distributary.ingest.columns.layout import Layout
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.registry.base import SchemaRef
@@ -15,6 +16,18 @@ from distributary.registry.base import SchemaRef
 Role = Literal["events", "quarantine", "batches", "changes"]
 
 ROLES: tuple[Role, ...] = get_args(Role)
+
+# The tables that are no entity's.
+_OWN: Mapping[str, Role] = {
+    QUARANTINE_TABLE: "quarantine",
+    CHANGES_TABLE: "changes",
+    BATCHES_TABLE: "batches",
+}
+
+
+def role_of(folder: str) -> Role:
+    """What a table is to a pipeline, by its folder."""
+    return _OWN.get(folder, "events")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +117,11 @@ class Manifest:
     tables: tuple[TableFiles, ...]
     counts: Counts
     met: Histories = field(default_factory=dict)
+
+    def table(self, folder: str) -> TableFiles:
+        """What it has for a table that it has something for, by its folder."""
+        (found,) = (table for table in self.tables if table.folder == folder)
+        return found
 
     def file_names(self) -> frozenset[str]:
         """The names of all its files; no two files of ours share one."""

@@ -7,14 +7,12 @@ from contextlib import suppress
 
 from deltalake import DeltaTable
 
+from distributary.ingest.checkpoint.generation import app_of
 from distributary.ingest.columns.safe_names import CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.producer_sim.verify.lake import READ_ERRORS, Lake
 from distributary.producer_sim.verify.ledger_check import Batch
 from distributary.producer_sim.verify.log_check import LogNow
 from distributary.producer_sim.verify.verdict import Difference
-
-# What a pipeline's transactions in a table that is no entity's are called, as their generation has it.
-_ROLES = {QUARANTINE_TABLE: "quarantine", CHANGES_TABLE: "changes"}
 
 # Per table and generation, the newest batch that is in it.
 Newest = Mapping[str, Mapping[str, int]]
@@ -33,15 +31,14 @@ def generations(ledger: Iterable[Batch], log: LogNow | None) -> frozenset[str]:
 
 def newest_of(table: DeltaTable, name: str, wanted: Iterable[str]) -> dict[str, int]:
     """The newest batch of each of these generations in a table; those without any are left out."""
-    role = _ROLES.get(name, "events")
-    asked = {generation: table.transaction_version(f"{generation}/{role}") for generation in wanted}
+    asked = {generation: table.transaction_version(app_of(generation, name)) for generation in wanted}
     return {generation: batch for generation, batch in asked.items() if batch is not None}
 
 
 def newest_of_own(lake: Lake, wanted: Iterable[str]) -> dict[str, dict[str, int]]:
     """The same of the tables that are no entity's; one that cannot be read is told of where it is read."""
     found = {}
-    for name in _ROLES:
+    for name in (QUARANTINE_TABLE, CHANGES_TABLE):
         with suppress(*READ_ERRORS):
             table = lake.open(name)
             if table is not None:
