@@ -71,7 +71,17 @@ class Committed:
     @property
     def its_turn(self) -> bool:
         """Whether to look if one is due; tables that began together take turns."""
-        return (self.version + zlib.crc32(self.place.url.encode())) % self.interval == 0
+        return self.is_turn_since(self.version - 1)
+
+    def is_turn_since(self, version: int) -> bool:
+        """Whether the turn came behind an earlier version, if only at one that is another writer's."""
+        first = zlib.crc32(self.place.url.encode())
+        return (self.version + first) // self.interval > (version + first) // self.interval
+
+    @property
+    def is_drawn(self) -> bool:
+        """The same by a die, as often: whoever commits once between two commits of others may never meet the turn."""
+        return zlib.crc32(f"{self.version} {self.place.url}".encode()) % self.interval == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +105,21 @@ class LogCheckpoints:
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="log-checkpoint")
         self._under_way: dict[str, Future[None]] = {}
+        self._followed: dict[str, int] = {}
         self._lock = threading.Lock()
 
     def follow(self, committed: Committed) -> None:
         """Have it looked, aside, whether a checkpoint is due, if it is this table's turn."""
         url = committed.place.url
         with self._lock:
-            if committed.its_turn and url not in self._under_way:
+            before = self._followed.get(url)
+            self._followed[url] = committed.version
+            due = (
+                committed.is_turn_since(before)
+                if before is not None and before < committed.version
+                else committed.its_turn or committed.is_drawn
+            )
+            if due and url not in self._under_way:
                 self._under_way[url] = self._pool.submit(self._renew, committed)
 
     def settle(self) -> None:

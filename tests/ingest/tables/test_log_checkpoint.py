@@ -22,7 +22,7 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.change import create
 from distributary.ingest.tables.handle import opened
-from distributary.ingest.tables.log import LOG
+from distributary.ingest.tables.log import LOG, put_entry
 from distributary.ingest.tables.log_checkpoint import (
     Committed,
     clean_up,
@@ -73,6 +73,28 @@ def test_tables_that_began_together_take_turns(tmp_path: Path) -> None:
         }
     assert len(turns) == 4
     assert len({version for _, version in turns}) > 1
+
+
+@pytest.mark.parametrize("in_one_run", [True, False])
+@pytest.mark.parametrize("parity", [0, 1])
+def test_a_log_in_which_others_commit_in_step_gets_its_checkpoints(
+    tmp_path: Path, in_one_run: bool, parity: int
+) -> None:
+    """As where a table is compacted after each batch: versions of ours are all odd, or all even."""
+    place = files_at(tmp_path)
+    create(place.below("t"), A, {"delta.checkpointInterval": "4"})
+    commits = NativeCommits()
+    others = iter(range(1_000_000))
+    if parity:
+        put_entry(place.below("t"), 1, [{"commitInfo": {"n": next(others)}}])
+    for number in range(64):
+        commit(commits, place, number, 1)
+        put_entry(place.below("t"), 2 * number + 2 + parity, [{"commitInfo": {"n": next(others)}}])
+        if not in_one_run:
+            commits.close()
+            commits = NativeCommits()
+    commits.close()
+    assert checkpoints(place.below("t"))
 
 
 @pytest.mark.parametrize(
