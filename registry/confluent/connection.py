@@ -136,7 +136,7 @@ def translated(error: Exception, what: str, where: str, *, registering: bool) ->
     """The error to raise instead: `what` was asked for, `where` is the registry's address.
 
     Whatever is not plainly the registry's "no" is RegistryUnavailable, so that no record is blamed for it; RegistryFault where somebody
-    did answer.
+    was there, as others then may be answered.
     """
     said = f"{what} at {where}: {_quoted(error)}"
     status = _status(error)
@@ -170,10 +170,16 @@ def _status(error: Exception) -> int | None:
 _OF_NO_QUESTION = (408, 425, 429)
 
 
+# The client's own client took the question to a server, and there came no answer, or not a whole one.
+_LEFT_OPEN = ("ReadTimeout", "ReadError", "RemoteProtocolError")
+
+
 def _is_fault(error: Exception, status: int | None) -> bool:
-    """Whether a server answered, and not as a registry should."""
+    """Whether a server was reached that answered not as a registry should, or did not answer this question."""
     if status is not None:
         return status >= 400 and status not in _OF_NO_QUESTION
+    if type(error).__name__ in _LEFT_OPEN:
+        return True
     return isinstance(error, TypeError | ValueError | LookupError | AttributeError) and not isinstance(
         error, OSError
     )

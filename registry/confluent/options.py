@@ -155,7 +155,7 @@ class Patience(Group):
     unknown_id_cache_seconds: Seconds = 300.0
     """For how long an id found unknown is not asked for again."""
     failing_id_wait_seconds: Seconds = 60.0
-    """For how long a schema id is asked for again that the registry answers with an error of its own, such as HTTP 500, while it answers other questions; its records then go to quarantine."""
+    """For how long a schema id is asked for again that the registry answers with an error of its own, such as HTTP 500, or never, while it answers other questions; its records then go to quarantine."""
     cached_schemas: Annotated[int, Field(ge=1)] = 10_000
     """How many answers of each kind are kept in memory at most."""
 

@@ -18,6 +18,9 @@ V = TypeVar("V")
 
 THREADS = 8
 
+# What takes longer to fail was waited for in vain: whoever asks for others has waited long enough for now.
+_SLOW_SECONDS = 0.25
+
 _BACK_OFF = wait_exponential_jitter(multiplier=0.05, max=2.0, jitter=0.05)
 
 
@@ -67,14 +70,21 @@ class _Asking(Generic[K, V]):
     started: float = field(default_factory=monotonic)
     first_no: dict[K, float] = field(default_factory=dict)
     first_fault: dict[K, float] = field(default_factory=dict)
-    silence: RegistryUnavailable | None = None
+    ended_by: RegistryUnavailable | None = None
+
+    @property
+    def silence(self) -> RegistryUnavailable | None:
+        """What tells that nobody answered in this round; a fault is one key's affair."""
+        return None if isinstance(self.ended_by, RegistryFault) else self.ended_by
 
     def round(self) -> int:
-        """Ask every pending key once; how many are to be asked again."""
-        self.silence = None
+        """Ask every pending key once, or those that come before one that no answer comes for; how many are to be asked again."""
+        self.ended_by = None
         for key, outcome in zip(tuple(self.pending), self._outcomes(), strict=True):
-            if self._settled(key, outcome):
+            if outcome is not None and self._settled(key, outcome):
                 del self.pending[key]
+        # Those that failed come last, so that one which hangs keeps none from its answer.
+        self.pending = dict.fromkeys(sorted(self.pending, key=self.first_fault.__contains__))
         return len(self.pending)
 
     def pause(self, state: RetryCallState) -> float:
@@ -91,22 +101,27 @@ class _Asking(Generic[K, V]):
             return self.first_no[key] + self.patience.unknown_seconds
         return silence
 
-    def _outcomes(self) -> list[V | SchemaNotFound | BadSchema | RegistryUnavailable]:
+    def _outcomes(self) -> list[V | SchemaNotFound | BadSchema | RegistryUnavailable | None]:
         if len(self.pending) == 1:
             return [self._once(next(iter(self.pending)))]
         with ThreadPoolExecutor(min(THREADS, len(self.pending) or 1), "registry") as pool:
             return list(pool.map(self._once, tuple(self.pending)))
 
-    def _once(self, key: K) -> V | SchemaNotFound | BadSchema | RegistryUnavailable:
+    def _once(self, key: K) -> V | SchemaNotFound | BadSchema | RegistryUnavailable | None:
         # One silence is enough for a round: the other keys would only wait for the same time-out.
-        if self.silence is not None:
+        if self.ended_by is not None:
             return self.silence
+        began = monotonic()
         try:
             return self.question.of(key)
-        except (SchemaNotFound, BadSchema, RegistryFault) as answer:
+        except (SchemaNotFound, BadSchema) as answer:
             return answer
+        except RegistryFault as fault:
+            if monotonic() - began > _SLOW_SECONDS and self.ended_by is None:
+                self.ended_by = fault
+            return fault
         except RegistryUnavailable as error:
-            self.silence = error
+            self.ended_by = error
             return error
 
     def _settled(self, key: K, outcome: V | SchemaNotFound | BadSchema | RegistryUnavailable) -> bool:

@@ -11,7 +11,7 @@ DistributaryError
 │   ├── SchemaNotFound        the registry knows no such schema id, subject or version
 │   │   └── NotOffered        this registry has no such call at all
 │   ├── RegistryUnavailable   the registry does not answer: wait, never quarantine
-│   │   └── RegistryFault     it answers this one question with an error of its own
+│   │   └── RegistryFault     it answers this one question with an error of its own, or not at all
 │   ├── RegistryChanged       the registry gives another schema under an id than it did before
 │   ├── UnknownFieldException a record is newer than the schemas that a query began with: start it again
 │   └── BadSchema             the schema's text does not compile or cannot become a table
@@ -89,7 +89,7 @@ class RegistryUnavailable(SchemaError, ConnectionError):
 
 
 class RegistryFault(RegistryUnavailable):
-    """The registry answers one question with an error of its own, such as HTTP 500; others it may answer all the same."""
+    """The registry answers one question with an error of its own, such as HTTP 500, or never; others it may answer all the same."""
 
 
 class RegistryChanged(SchemaError):

@@ -6,6 +6,7 @@ from time import monotonic
 import pytest
 
 from distributary.errors import BadSchema, ConfigError, RegistryFault, RegistryUnavailable, SchemaNotFound
+from distributary.registry.confluent import patience
 from distributary.registry.confluent.patience import Patience
 
 
@@ -91,10 +92,10 @@ def test_a_bad_schema_is_an_answer_and_other_errors_are_raised_at_once() -> None
     def refused(key: str) -> str:
         raise ConfigError(key)
 
-    patience = Patience(retry_seconds=30, unknown_seconds=30)
-    assert isinstance(patience.ask(["k"], bad)["k"], BadSchema)
+    patient = Patience(retry_seconds=30, unknown_seconds=30)
+    assert isinstance(patient.ask(["k"], bad)["k"], BadSchema)
     with pytest.raises(ConfigError):
-        patience.ask(["k"], refused)
+        patient.ask(["k"], refused)
 
 
 def test_a_fault_that_lasts_is_an_answer_while_other_questions_are_answered() -> None:
@@ -107,13 +108,13 @@ def test_a_fault_that_lasts_is_an_answer_while_other_questions_are_answered() ->
         return key
 
     began = monotonic()
-    patience = Patience(retry_seconds=0.1, unknown_seconds=0, fault_seconds=0.4)
-    answers = patience.ask(["a", "broken", "b"], question, lambda: True)
+    patient = Patience(retry_seconds=0.1, unknown_seconds=0, fault_seconds=0.4)
+    answers = patient.ask(["a", "broken", "b"], question, lambda: True)
     assert isinstance(answers.pop("broken"), RegistryFault)
     assert answers == {"a": "a", "b": "b"}
     assert 0.4 <= monotonic() - began < 5
     assert 5 < next(asked) < 50
-    assert list(patience.ask(["broken"], question, lambda: True, brief={"broken"})) == ["broken"]
+    assert list(patient.ask(["broken"], question, lambda: True, brief={"broken"})) == ["broken"]
 
 
 def test_a_fault_is_an_outage_where_no_other_question_is_answered() -> None:
@@ -134,5 +135,26 @@ def test_a_fault_that_passes_is_none() -> None:
             raise RegistryFault(key)
         return "found"
 
-    patience = Patience(retry_seconds=0, unknown_seconds=0, fault_seconds=30)
-    assert patience.ask(["k"], question, lambda: True) == {"k": "found"}
+    patient = Patience(retry_seconds=0, unknown_seconds=0, fault_seconds=30)
+    assert patient.ask(["k"], question, lambda: True) == {"k": "found"}
+
+
+def test_a_key_that_no_answer_comes_for_keeps_none_of_the_others_from_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(patience, "_SLOW_SECONDS", 0.0)
+    hanging, fine = range(20), range(20, 40)
+    asked: list[int] = []
+
+    def question(key: int) -> int:
+        asked.append(key)
+        if key in hanging:
+            raise RegistryFault(str(key))
+        return key
+
+    patient = Patience(retry_seconds=0, unknown_seconds=0, fault_seconds=0.5)
+    answers = patient.ask([*hanging, *fine], question, lambda: True)
+    assert all(isinstance(answers[key], RegistryFault) for key in hanging)
+    assert [answers[key] for key in fine] == list(fine)
+    # A round ends with the first that nothing comes for; those that failed are behind all others in the next.
+    assert max(map(asked.index, fine)) < 40

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from distributary.errors import RegistryUnavailable, SchemaNotFound
+from distributary.errors import RegistryFault, RegistryUnavailable, SchemaNotFound
 from distributary.producer_sim.stack.apicurio import ApicurioRegistry
 from distributary.registry.base import Schema
 from distributary.registry.confluent.options import RegistryOptions
@@ -142,6 +142,32 @@ def test_a_hundred_ids_at_a_registry_that_hangs_cost_one_time_out(
     with pytest.raises(RegistryUnavailable):
         connect(server.url, timeout_seconds=0.5).by_refs(range(100))
     assert monotonic() - began < 5
+
+
+def test_an_id_that_no_answer_comes_for_is_waited_for_no_longer_than_one_that_fails(
+    server: AnswerServer, connect: Connect
+) -> None:
+    """The registry answers everything else, so that whoever waited for it would wait for ever."""
+    server.hangs(ID)
+    server.on("/subjects", server.json([]))
+    for number in range(8, 40):
+        server.on(f"/schemas/ids/{number}", server.json(BODY))
+    registry = connect(
+        server.url,
+        timeout_seconds=0.3,
+        retry_seconds=0.1,
+        failing_id_wait_seconds=1.0,
+        latest_cache_seconds=0.0,
+    )
+    began = monotonic()
+    answers = registry.by_refs(range(7, 40))
+    assert isinstance(answers.pop(7), RegistryFault)
+    assert all(isinstance(answer, Schema) for answer in answers.values())
+    assert 1.0 <= monotonic() - began < 10
+    # The same id hanging is an outage where nothing else is answered, either.
+    server.hangs("/subjects")
+    with pytest.raises(RegistryUnavailable):
+        registry.by_refs([7])
 
 
 def test_a_port_where_nobody_listens_is_unavailable(connect: Connect) -> None:
