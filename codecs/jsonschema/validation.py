@@ -23,12 +23,18 @@ from distributary.errors import BadSchema, DecoderUnavailable
 # has a pattern by which a text can be read in ever more ways: forty characters take days then, and no other record would come to its place.
 LONGEST_SECONDS = 30.0
 
+# What a record gets at the least, and for each of its bytes, however many of its schema took too long: many times what one takes.
+_FEWEST_SECONDS = 0.1
+_SECONDS_A_BYTE = 1e-4
+
 
 class Validator:
     """Checks records by the `jsonschema` library. Raises DecoderUnavailable without it, BadSchema for a bad schema."""
 
     def __init__(self, text: str, imports: Mapping[str, str]) -> None:
         self._library = _validator(Documents(text, imports))
+        # A producer that sends one such record sends thousands.
+        self._overdue = 0
 
     def checked(self, decoded: Decoded, payloads: pa.BinaryArray) -> Decoded:
         """The same without those records that do not meet the schema, which are failures then."""
@@ -44,11 +50,19 @@ class Validator:
         # Only what was decoded comes here, so it is JSON; of huge numbers only the kind matters.
         value = json.loads(payload, parse_int=_whole)
         try:
-            with _at_most(LONGEST_SECONDS):
+            with _at_most(self._seconds_for(payload)):
                 error = next(iter(self._library.iter_errors(value)), None)
+        except _TooLong:
+            self._overdue += 1
+            return "the record cannot be checked against its JSON Schema in time"
         except Exception:  # noqa: BLE001 the library's arithmetic and recursion end in errors of many kinds, quoting values
             return "the record cannot be checked against its JSON Schema"
         return None if error is None else f"the record does not meet `{error.validator}` of its JSON Schema"
+
+    def _seconds_for(self, payload: bytes) -> float:
+        """How long a record may take: half as long after each that took too long, down to what is plenty for all others."""
+        fewest = _FEWEST_SECONDS + _SECONDS_A_BYTE * len(payload)
+        return min(LONGEST_SECONDS, max(fewest, LONGEST_SECONDS * 0.5**self._overdue))
 
 
 class _TooLong(Exception):
