@@ -13,6 +13,7 @@ from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.offsets import Stretches
 from distributary.ingest.routing.tree import Node
 from distributary.ingest.settings.groups import Columns, Policies, Route
+from distributary.ingest.settings.rule_book import RuleBook
 from distributary.ingest.storage.contract import Files
 from distributary.registry.base import Schema, SchemaRef
 
@@ -140,6 +141,7 @@ class Decoding:
     check       what records are held to: `types` or `schema`
     by_entity   whether records that name no schema are decoded by one that was inferred for their entity
     max_fields  how many fields an inferred schema grows to by itself
+    max_questions  how many unknown record types a task asks for at most
     """
 
     codec: str
@@ -147,6 +149,7 @@ class Decoding:
     check: str = "types"
     by_entity: bool = False
     max_fields: int = 1000
+    max_questions: int = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +158,7 @@ class WorkerRules:
 
     expression    what records are routed by, for `by: expression`; None where Spark has done so
     worker_bytes  how much of a task's rows is kept in memory
-    max_questions  how many unknown record types a task asks for at most
+    tables        what each entity's table is
     """
 
     decoding: Decoding
@@ -165,7 +168,7 @@ class WorkerRules:
     policies: Policies
     worker_bytes: int
     expression: Node | None = None
-    max_questions: int = 100
+    tables: RuleBook = field(default_factory=RuleBook)
 
 
 @dataclass(frozen=True, slots=True)

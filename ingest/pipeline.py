@@ -67,7 +67,7 @@ from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
 from distributary.ingest.storage.probe import require_usable
 from distributary.ingest.tables.change import LOG_RETENTION, log_retention
-from distributary.ingest.tables.known import TableBook
+from distributary.ingest.tables.known import MadeWith, TableBook
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.registry.base import SchemaRegistry
 
@@ -173,7 +173,9 @@ def open_pipeline(
         if not watched:
             _make_ready(spark, root, checkpoint)
         columns = settings.sink.columns
-        made_with = {LOG_RETENTION: log_retention(settings.sink.log_retention_days)}
+        rules = run_rules(settings, expression)
+        retention = {LOG_RETENTION: log_retention(settings.sink.log_retention_days)}
+        made_with = MadeWith(retention, rules.workers.tables.of)
         tables = TableBook(root, columns, spark, settings.limits.commit_threads, native, made_with)
         heritage = Heritage(tables, native, spark, partial(_checkpoint_at, settings.storage))
         generation = _generation(settings, kafka, checkpoint, heritage)
@@ -192,7 +194,7 @@ def open_pipeline(
             generation=generation,
             log=log,
             tables=tables,
-            rules=run_rules(settings, expression),
+            rules=rules,
             workers=Workers(
                 spark.sparkContext.defaultParallelism,
                 record_headers(settings.source, settings.route),
@@ -221,6 +223,7 @@ def run_rules(settings: Settings, expression: ReadExpression | None = None) -> R
             check=decode.check,
             by_entity=decode.schema_per == "entity",
             max_fields=decode.max_fields,
+            max_questions=settings.registry.max_unknown_ids,
         ),
         topics=settings.source.topics,
         route=settings.route,
@@ -228,7 +231,7 @@ def run_rules(settings: Settings, expression: ReadExpression | None = None) -> R
         policies=worker_policies(decode, policies),
         worker_bytes=settings.limits.worker_bytes,
         expression=expression.tree if expression else None,
-        max_questions=settings.registry.max_unknown_ids,
+        tables=settings.rule_book(),
     )
     changes = rules_of(decode, policies, settings.route, settings.sink, expression)
     return RunRules(

@@ -16,6 +16,7 @@ from distributary.ingest.evolution.offered import Offer, offered
 from distributary.ingest.evolution.pairing import Known
 from distributary.ingest.evolution.planner import Planner, Step, TablePlan
 from distributary.ingest.evolution.rules import rules_of
+from distributary.ingest.evolution.rules_of_tables import RuleInPlan, rules_in_plan
 from distributary.ingest.evolution.watched import WatchedSubject, watched_subjects
 from distributary.ingest.pins import RecordKey
 from distributary.ingest.routing.read_ahead import ReadExpression, read_ahead
@@ -41,6 +42,7 @@ class Plan:
     subjects  those it watches, each with what the registry says of its newest schema
     tables    what is told of the tables: `steps`, and those that nothing could be told of
     notices   what was not looked at, and why
+    rules     the rules of `tables` in their order, and `sink` behind them, each with the tables that are there which get it
     """
 
     pipeline: str
@@ -48,6 +50,7 @@ class Plan:
     subjects: tuple[WatchedSubject, ...]
     tables: TablePlan
     notices: tuple[str, ...] = ()
+    rules: tuple[RuleInPlan, ...] = ()
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -100,9 +103,11 @@ def plan_knowing(expression: ReadExpression | None, settings: Settings, offer: O
         )
         # Older versions are asked for when a table's records are of a type that the newest is not.
         rules = rules_of(settings.decode, settings.policies, settings.route, settings.sink, expression)
-        known, refused = _known(settings, codec)
+        book = _tables(settings)
+        known, refused = _known(settings, codec, book)
         tables = Planner(codec, candidates, rules, known).plan()
-    return Plan(settings.name, settings.sink.root, told, tables, refused)
+    by_rule = rules_in_plan(settings.rule_book(), known.tables, book.states(known.tables))
+    return Plan(settings.name, settings.sink.root, told, tables, refused, by_rule)
 
 
 def _expression(settings: Settings) -> tuple[ReadExpression | None, tuple[str, ...]]:
@@ -144,14 +149,17 @@ def _inferred_subjects(settings: Settings) -> list[str]:
     return location.subjects() if isinstance(location, EntitySchemas) else [inferred]
 
 
-def _known(settings: Settings, codec: Codec) -> tuple[Known, tuple[str, ...]]:
+def _tables(settings: Settings) -> TableBook:
+    root = open_files(settings.sink.root, settings.storage)
+    return TableBook(root, settings.sink.columns, None, settings.limits.commit_threads)
+
+
+def _known(settings: Settings, codec: Codec, tables: TableBook) -> tuple[Known, tuple[str, ...]]:
     """What checkpoint and tables tell of the past, and what is not told; a checkpoint that is not there tells nothing."""
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     last = ManifestStore(checkpoint).last()
-    root = open_files(settings.sink.root, settings.storage)
-    tables = TableBook(root, settings.sink.columns, None, settings.limits.commit_threads)
     there, unread = tables.readable(
-        last.entities if last else tables.entities_there(settings.name, Records(root).pipelines())
+        last.entities if last else tables.entities_there(settings.name, Records(tables.root).pipelines())
     )
     pinned, refused = _usable(codec, PinsStore(checkpoint).read())
     return Known(there, last.met if last else {}, pinned, unread), refused

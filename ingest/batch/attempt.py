@@ -43,6 +43,7 @@ from distributary.ingest.storage.clients import sent
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.change import PlannedChange, TableChanger
 from distributary.ingest.tables.known import PIPELINE_PROPERTY, TableBook
+from distributary.ingest.tables.properties import Retelling, Retellings
 from distributary.ingest.worker.fields_seen import GrowthWarnings, UnknownFieldWarnings
 from distributary.ingest.worker.unrouted import RouteWarnings
 
@@ -113,6 +114,11 @@ class Run:
         """The tables that are parked."""
         return RunsParkedTables(self.checkpoint, self.log, self.tables, self.rules.parking)
 
+    @cached_property
+    def retellings(self) -> Retellings:
+        """The tables that are to say something else of themselves."""
+        return Retellings(self.tables)
+
     @property
     def pipeline(self) -> str:
         """The pipeline's name."""
@@ -171,6 +177,9 @@ class Attempts:
         # Of tables that this run has not written to, so that none is made, or changed, that is another's.
         run.owners.claim(settled.layouts)
         planned = planned_changes(settled, before.known)
+        told = run.retellings.wanted(
+            {folder: before.known[folder].entity for folder in settled.layouts if folder in before.known}
+        )
         run.memory.note_remade(
             [one.folder for one in planned if one.new and one.folder in before.entities.values()]
         )
@@ -179,8 +188,8 @@ class Attempts:
             offsets=offsets,
             before=before,
             settled=settled,
-            changes=planned,
-            logged=self._evolve(records, batch_id, settled, planned),
+            changes=[*planned, *told],
+            logged=self._evolve(records, batch_id, settled, planned, told),
             attempt=Attempt(started, number, run.memory.sent()),
             rules=run.rules.changes,
         )
@@ -261,25 +270,32 @@ class Attempts:
         return None if self.run.rules.decode.key == "bytes" else PinnedKeys()
 
     def _evolve(
-        self, records: DataFrame, batch_id: int, settled: Settled, planned: Sequence[PlannedChange]
+        self,
+        records: DataFrame,
+        batch_id: int,
+        settled: Settled,
+        planned: Sequence[PlannedChange],
+        told: Sequence[Retelling],
     ) -> list[LoggedChange]:
         """Make the tables what the batch needs; what this and earlier attempts at it wrote down before.
 
         Those are all behind the newest batch: an attempt that dies leaves its number to a start.
         """
         run, log, newest = self.run, ChangeLog(self.run.checkpoint), self.run.log.so_far.last
-        if not planned and newest == batch_id - 1 and run.memory.is_first(batch_id):
+        if not (planned or told) and newest == batch_id - 1 and run.memory.is_first(batch_id):
             return []  # no attempt before this one had records from here on
         after = NONE if newest is None else newest
         # Written down first, so that a change is on record even if we die in the middle of making it.
-        log.write(batch_id, [one for change in planned for one in logged_changes(change)], after)
+        columns = [one for change in planned for one in logged_changes(change)]
+        log.write(batch_id, [*columns, *(one for table in told for one in logged_settings(table))], after)
         logged = log.read(after)
         amid = partial(failpoints.reach, failpoints.AMID_SCHEMA_CHANGE, batch_id)
-        columns = run.rules.changes.columns
-        changer = TableChanger(run.tables, records.sparkSession, columns, run.log.confirm, amid)
+        changer = TableChanger(
+            run.tables, records.sparkSession, run.rules.changes.columns, run.log.confirm, amid
+        )
         # A parked table gets its columns with the rows, once it takes them.
         now = [change for change in planned if change.folder not in run.parked.folders]
-        changer.apply(now, settled.layouts, {PIPELINE_PROPERTY: run.pipeline})
+        changer.apply(now, settled.layouts, {PIPELINE_PROPERTY: run.pipeline}, told)
         return logged
 
 
@@ -298,4 +314,12 @@ def logged_changes(change: PlannedChange) -> list[TableChange]:
             *first,
         )
         for column in change.added
+    ]
+
+
+def logged_settings(table: Retelling) -> list[TableChange]:
+    """What a table is to say otherwise of itself as the log keeps it."""
+    return [
+        TableChange(table.folder, "property", one.name, one.after or "", table.spec.setting)
+        for one in table.settings
     ]

@@ -47,6 +47,7 @@ from distributary.ingest.tables.ledger import (
     batch_file,
     changes_file,
 )
+from distributary.ingest.tables.properties import Retelling
 from distributary.ingest.worker.fields_seen import by_schema
 
 
@@ -89,7 +90,7 @@ class Decision:
     offsets: Offsets
     before: Before
     settled: Settled
-    changes: Sequence[PlannedChange]
+    changes: Sequence[PlannedChange | Retelling]
     logged: Sequence[LoggedChange]
     attempt: Attempt
     rules: Rules

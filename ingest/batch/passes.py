@@ -190,7 +190,7 @@ class Settling:
         rejected: dict[Coordinates, Verdict] = {}
         files = [written.file for written in self._total.files.written if written.entity is not None]
         for folder, state in self._tables.states(file.table for file in files).items():
-            if not state.checks:
+            if not state.conditions.checks:
                 continue
             mine = [file for file in files if file.table == folder]
             for found in offenders(self._spark, mine, state, self._place(pins)):

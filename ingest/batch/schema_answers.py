@@ -33,7 +33,7 @@ class SchemaAnswers:
     ) -> None:
         """`schemas` are those of values, `keys` those of keys, where these are decoded."""
         self._decode, self._rules, self._known = rules.decode, rules.changes, known
-        most = rules.workers.max_questions
+        most = rules.workers.decoding.max_questions
         self._schemas, self._values = schemas, _Asking(schemas, most)
         # Within a bound of their own: a key may only look as if it named a schema.
         self._keys = None if keys is None else _Asking(keys, most)

@@ -23,8 +23,8 @@ from distributary.ingest.columns.layout import SOURCE, Layout, source_of
 from distributary.ingest.columns.safe_names import RESERVED_COLUMNS, column_name, fold
 from distributary.ingest.columns.widening import widened
 
-# What became of a column; "created" is one that its table was made with.
-ChangeKind = Literal["created", "added", "widened"]
+# What became of a column, "created" being one that its table was made with; a "property" is the table's, not a column's.
+ChangeKind = Literal["created", "added", "widened", "property"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import Literal
@@ -18,6 +18,7 @@ from distributary.ingest.evolution.verdicts import Action, TableVerdict
 from distributary.ingest.pins import Coordinates
 from distributary.ingest.tables.change import PlannedChange
 from distributary.ingest.tables.ledger import ChangeRow
+from distributary.ingest.tables.properties import COMMENT, Retelling
 from distributary.ingest.tables.state import TableState
 
 # Kinds of changes that come with a column.
@@ -47,13 +48,17 @@ class Brought:
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """A column that came to a table or became wider, and by what."""
+    """A column that came to a table or became wider, or a property that a table got, and by what.
+
+    detail  the setting that wanted a property
+    """
 
     table: str
     entity: str | None
     change: Change
     by: Brought
     at: datetime
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +74,12 @@ class _Where:
 class _What:
     """What a row tells of it."""
 
-    kind: ChangeClass | Literal["created"]
+    kind: ChangeClass | Literal["created", "property"]
     column: str
     type: str
     before: str
     after: str
-    decision: Action
+    decision: Action | Literal["set"]
     detail: str
 
 
@@ -98,6 +103,8 @@ class ChangeRows:
     def of_column(self, came: Came) -> ChangeRow:
         """The row of a column that came, with the transition that brought it."""
         change = came.change
+        if change.kind == "property":
+            return self._of_property(came)
         created, wider = change.kind == "created", change.kind == "widened"
         # A table that is new has nothing that was otherwise before.
         verdict = None if created else self._told(came)
@@ -113,6 +120,14 @@ class ChangeRows:
                 decision="widen" if wider else "add",
                 detail=verdict.detail if verdict else "",
             ),
+        )
+
+    def _of_property(self, came: Came) -> ChangeRow:
+        change = came.change
+        return self._row(
+            _Where(came.table, came.entity, came.at),
+            came.by,
+            _What("property", change.column, "", change.before, change.type, "set", came.detail),
         )
 
     def others(self, entities: Mapping[str, str], told: Sequence[ChangeRow]) -> list[ChangeRow]:
@@ -205,20 +220,27 @@ class ChangeRows:
         return None
 
 
-def planned(changes: Sequence[PlannedChange]) -> list[Came]:
-    """The columns that this attempt adds."""
+def planned(changes: Sequence[PlannedChange | Retelling]) -> list[Came]:
+    """The columns that this attempt adds, and what it has tables say otherwise of themselves."""
     now = datetime.now(timezone.utc)
     return [
-        Came(
-            change.folder,
-            change.entity,
-            replace(column, kind="created") if change.new else column,
-            Brought(change.schema_id, change.first),
-            now,
-        )
+        came
         for change in changes
-        for column in change.added
+        for came in (_told(change, now) if isinstance(change, Retelling) else _columns(change, now))
     ]
+
+
+def _columns(change: PlannedChange, now: datetime) -> Iterator[Came]:
+    by = Brought(change.schema_id, change.first)
+    for column in change.added:
+        known = replace(column, kind="created") if change.new else column
+        yield Came(change.folder, change.entity, known, by, now)
+
+
+def _told(change: Retelling, now: datetime) -> Iterator[Came]:
+    for one in change.settings:
+        told = Change(one.name, "property", one.after or "", before=one.before or "")
+        yield Came(change.folder, change.entity, told, Brought(None, None), now, change.spec.setting)
 
 
 def made_before(
@@ -231,12 +253,12 @@ def made_before(
 
     `entities` are those of the tables, by folder.
     """
-    now = {(one.table, one.change.column) for one in planned_now}
+    now = {_about(one.table, one.change) for one in planned_now}
     # Attempts that died may each have written a change down, and credited different schemas with it.
     made: dict[tuple[str, str, str], LoggedChange] = {}
     for one in logged:
         change = one.change
-        if (change.table, change.column) not in now and _was_made(change, states):
+        if _about(change.table, change) not in now and _was_made(change, states):
             made.setdefault((change.table, change.column, change.kind), one)
     return [
         Came(
@@ -245,15 +267,25 @@ def made_before(
             Change(one.change.column, one.change.kind, one.change.type),
             Brought(one.change.schema_id, _coordinates(one.change)),
             datetime.fromisoformat(one.at),
+            one.change.detail if one.change.kind == "property" else "",
         )
         for one in made.values()
     ]
+
+
+def _about(table: str, change: Change | TableChange) -> tuple[str, str, bool]:
+    """What a change is of: a property is called as a column may be."""
+    return table, change.column, change.kind == "property"
 
 
 def _was_made(change: TableChange, states: Mapping[str, TableState]) -> bool:
     """Written down first, a change may have been left undone; an outer column tells for all within it."""
     if change.table not in states:
         return False
+    if change.kind == "property":
+        state = states[change.table]
+        have = state.comment if change.column == COMMENT else state.properties.get(change.column, "")
+        return have == change.type
     layout = states[change.table].layout
     if change.kind == "widened":
         return type_at(layout, change.column) == change.type

@@ -60,20 +60,24 @@ class TableBuffers:
     After `close` they all are where they belong; before, some may be on their way.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - one value each of what it knows
         self,
         root: At,
         generation: str,
         batch_id: int,
         limit_bytes: int,
         layout_of: Callable[[str], Layout],
+        most_rows_of: Callable[[str], int | None] = lambda _: None,
     ) -> None:
-        """`layout_of` answers which columns a table's file has if it is written now, Kafka's among them; they only ever grow."""
+        """`layout_of` answers which columns a table's file has if it is written now, Kafka's among them; they only ever grow.
+
+        most_rows_of  how many rows a file of a table has at most
+        """
         self._root, self._generation, self._batch_id = files_at(root), generation, batch_id
         self._limit, self._uploads = limit_bytes, Uploads(self._root)
         self._most_open = MOST_OPEN_STREAMS if self._root.remote else MOST_OPEN_FILES
         self._in_memory = _IN_MEMORY_BYTES if self._root.remote else _SMALL_BYTES
-        self._layout_of = layout_of
+        self._layout_of, self._most_rows_of = layout_of, most_rows_of
         self._held: dict[str, _Held] = {}
         self._dictionaries: dict[Layout, list[str]] = {}
         self._bytes = 0
@@ -119,13 +123,24 @@ class TableBuffers:
         if held.writer is not None and held.layout != layout:
             self._finish(table)
             held = self._held[table] = _Held(held.parts)
-        held.layout, schema = layout, layout.columns
+        schema = layout.columns
         rows = pa.Table.from_batches([fill(part, schema) for part in held.parts], schema)
         held.parts = []
-        writer = held.writer or self._opened(table, held, rows, last)
-        writer.write_table(rows, row_group_size=max(rows.num_rows, 1))
-        held.rows += rows.num_rows
-        failpoints.reach(failpoints.AMID_FILE, self._batch_id)
+        most = self._most_rows_of(table)
+        while True:
+            held = self._held[table]
+            piece = rows if most is None else rows.slice(0, most - held.rows)
+            rows = rows.slice(piece.num_rows)
+            held.layout = layout
+            writer = held.writer or self._opened(table, held, piece, last)
+            writer.write_table(piece, row_group_size=max(piece.num_rows, 1))
+            held.rows += piece.num_rows
+            failpoints.reach(failpoints.AMID_FILE, self._batch_id)
+            if held.rows == most:
+                self._finish(table)
+                self._held[table] = _Held()
+            if not rows.num_rows:
+                return
 
     def _opened(self, table: str, held: _Held, rows: pa.Table, last: bool) -> pq.ParquetWriter:
         held.name = file_name(self._generation, self._batch_id)

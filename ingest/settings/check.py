@@ -64,6 +64,8 @@ def _in_file(document: Document, error: ErrorDetails) -> Keys:
 
 
 def _unknown(model: type[BaseModel], keys: Keys) -> str:
+    # A setting of a list's item is known by the list's name.
+    keys = tuple(key for key in keys if isinstance(key, str))
     meant = nearest(model, keys)
     if meant:
         return f"no setting is called so; did you mean {meant}?"

@@ -13,6 +13,7 @@ from distributary.ingest.columns import safe_names as names
 from distributary.ingest.settings.passed_on_options import ClientOptions
 from distributary.ingest.settings.places import OptionalPlace, PlaceOfTables
 from distributary.ingest.settings.refused_kafka_options import check_kafka, check_spark, spark_options
+from distributary.ingest.settings.table_properties import TableProperties
 from distributary.registry.confluent.options import RegistryAccess
 from distributary.values import (
     Bytes,
@@ -207,6 +208,10 @@ class Sink(Group):
     """How rows land: `append` adds each record as a row."""
     log_retention_days: Annotated[int, Field(ge=1)] = 2
     """For how long the versions of a table that is made here can be read again: what its log has beyond that goes with the next checkpoint of it. A table that is there keeps what it says itself (`delta.logRetentionDuration`)."""
+    properties: TableProperties = Field(default_factory=dict)
+    """Properties of all entities' tables, by their own names, such as `delta.checkpointInterval`; `tables` says more of some tables. A table that is there gets them with its next rows."""
+    max_rows_per_file: Annotated[int, Field(ge=1)] | None = None
+    """How many rows a file of an entity's table has at most; by default as many as a batch and a worker's memory give it."""
     columns: Columns = Columns()
     """Names of the columns added to every row."""
 

@@ -28,6 +28,8 @@ from distributary.ingest.settings.groups import (
 from distributary.ingest.settings.places import AnyPlace
 from distributary.ingest.settings.problems import as_error
 from distributary.ingest.settings.reference import json_schema_of, page_of
+from distributary.ingest.settings.rule_book import RuleBook
+from distributary.ingest.settings.table_rules import TableRule, wrong_rules
 from distributary.ingest.settings.yaml_file import Document, in_no_file, parse, read
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
@@ -72,6 +74,8 @@ class Settings(Group):
     """How a record finds its table."""
     sink: Sink
     """Where the tables are."""
+    tables: tuple[TableRule, ...] = ()
+    """What some entities' tables are: a list of rules, of which the first that fits an entity says it."""
     storage: StorageOptions = StorageOptions()
     """How object stores and HDFS are reached; a folder needs none of it. What is not given comes from the environment, as each cloud's own tools take it."""
     checkpoint: AnyPlace
@@ -116,6 +120,12 @@ class Settings(Group):
         if isinstance(named, NamedTable) and names.may_be_an_entity(self.route.table, named.table):
             why = f"an entity's table could have this name too (route.table is {self.route.table}); choose another"
             yield ("policies", "no_entity", "table"), why
+        for place, (keys, why) in wrong_rules(self.tables, self.route):
+            yield ("tables", place, *keys), why
+
+    def rule_book(self) -> RuleBook:
+        """Which rule says what an entity's table is."""
+        return RuleBook.by(self.tables, self.route, self.sink)
 
     @field_validator("checkpoint", mode="after")
     @classmethod

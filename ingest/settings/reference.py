@@ -79,9 +79,15 @@ def _sections(group: dict[str, Any], groups: dict[str, Any], above: Keys) -> Ite
 
 def _group_in(setting: dict[str, Any], groups: dict[str, Any]) -> dict[str, Any] | None:
     """The group that a setting is, or may be."""
-    ways = [setting, *setting.get("oneOf", ()), *setting.get("anyOf", ())]
+    ways = [setting, *_item_of(setting), *setting.get("oneOf", ()), *setting.get("anyOf", ())]
     names = [way["$ref"].rpartition("/")[2] for way in ways if "$ref" in way]
     return groups[names[0]] if names else None
+
+
+def _item_of(setting: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a list of groups has as its items; nothing for any other setting."""
+    items = setting.get("items", {})
+    return [items] if "$ref" in items else []
 
 
 def _facts(setting: dict[str, Any], required: bool) -> str:

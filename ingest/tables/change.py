@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.types as kinds
@@ -30,6 +30,7 @@ from distributary.ingest.columns.widening import Widening, widenings
 from distributary.ingest.kafka.columns import kafka_fields, table_schema
 from distributary.ingest.pins import Coordinates
 from distributary.ingest.settings.groups import Columns
+from distributary.ingest.settings.rule_book import TableSpec
 from distributary.ingest.spark.error_classes import overflowed
 from distributary.ingest.spark.supported import SPARKS, spark_line
 from distributary.ingest.storage.contract import Files
@@ -44,6 +45,7 @@ from distributary.ingest.tables.ledger import (
     QUARANTINE_SCHEMA,
 )
 from distributary.ingest.tables.log import create_actions, entry, put_entry, sync_logs
+from distributary.ingest.tables.properties import Retelling, features_of, retell
 from distributary.ingest.tables.state import TableState, read_state, state_of
 from distributary.ingest.tables.state_by_spark import (
     definition,
@@ -59,8 +61,18 @@ OWN_TABLES: Mapping[str, pa.Schema] = {
 }
 
 
-# All columns that a table must have, and the properties of one that is made anew.
-_Wanted = tuple[Layout, Mapping[str, str]]
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a table must be.
+
+    layout      all columns that it must have
+    properties  those of one that is made anew, beside what the settings say of it
+    spec        what they say
+    """
+
+    layout: Layout
+    properties: Mapping[str, str] = field(default_factory=dict)
+    spec: TableSpec = field(default_factory=TableSpec)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,19 +117,24 @@ class TableChanger:
         planned: Sequence[PlannedChange],
         layouts: Mapping[str, Layout],
         properties: Mapping[str, str],
+        retellings: Sequence[Retelling] = (),
     ) -> None:
-        """Create or extend the tables planned for and those without one of Kafka's columns; our own where they are missing."""
+        """Create or extend the tables planned for and those without one of Kafka's columns; our own where they are missing.
+
+        Those of which that is wanted say something else of themselves.
+        """
         schemas = {layout: Layout(table_schema(self._columns, layout)) for layout in set(layouts.values())}
         wanted = {
-            change.folder: (
+            change.folder: _Wanted(
                 schemas[layouts[change.folder]],
                 {**properties, ENTITY_PROPERTY: change.entity},
+                self._tables.made_with.spec_of(change.entity),
             )
             for change in planned
         }
         there = self._tables.states(OWN_TABLES)
         own = {
-            folder: (Layout(schema), properties)
+            folder: _Wanted(Layout(schema), properties)
             for folder, schema in OWN_TABLES.items()
             # Those that an earlier version made get the columns that were not kept then.
             if folder not in there or any(differences(there[folder].layout, schema))
@@ -126,36 +143,55 @@ class TableChanger:
             {**self._short_of_kafka(layouts), **wanted, **own},
             {change.folder for change in planned if change.widens},
         )
+        self._retell(retellings)
+
+    def _retell(self, retellings: Sequence[Retelling]) -> None:
+        if not retellings:
+            return
+        self._confirm()
+
+        def change(one: Retelling) -> None:
+            retell(self._tables.place(one.folder), one.spec, self._spark)
+            self._tables.changed(one.folder)
+            self._changed()
+
+        with ThreadPoolExecutor(self._tables.threads) as pool:
+            list(pool.map(change, retellings))
+        sync_logs(self._tables.root, [one.folder for one in retellings])
 
     def _short_of_kafka(self, written: Iterable[str]) -> dict[str, _Wanted]:
         """Those of these tables that were made before the settings asked for a column such as the key's text."""
         wanted = Layout(pa.schema(kafka_fields(self._columns)))
         return {
-            folder: (wanted, {})
+            folder: _Wanted(wanted)
             for folder, state in self._tables.states(written).items()
             if not set(wanted.names) <= set(state.layout.names)
         }
 
     def _make(self, wanted: Mapping[str, _Wanted], widened: Collection[str]) -> None:
         there = self._tables.states(wanted)
-        made: dict[Layout, TableState] = {}  # by all their columns, which several tables share
+        # By all their columns and by what else makes their protocol, which several tables share.
+        made: dict[tuple[Layout, frozenset[str]], TableState] = {}
         lacking = [
             folder
-            for folder, (layout, _) in wanted.items()
-            if folder not in there or any(differences(there[folder].layout, layout.columns))
+            for folder, one in wanted.items()
+            if folder not in there or any(differences(there[folder].layout, one.layout.columns))
         ]
         if not lacking:
             return
         self._confirm()
 
         def make(folder: str) -> None:
-            layout, properties = wanted[folder]
-            schema = layout.columns
+            one = wanted[folder]
+            schema, spec = one.layout.columns, one.spec
             if folder not in there:
-                own = {**self._tables.made_with, **properties}
-                state = create(self._tables.place(folder), schema, own, made.get(layout))
+                own = {**self._tables.made_with.properties, **one.properties, **spec.properties}
+                like = (one.layout, features_of(spec))
+                state = create(
+                    self._tables.place(folder), schema, own, made.get(like), comment=spec.comment or ""
+                )
                 if state is not None:
-                    made[layout] = state
+                    made[like] = state
                     self._tables.created(state)
             else:
                 evolve(self._tables.place(folder), schema, self._spark, widen=folder in widened)
@@ -256,30 +292,44 @@ _ATTEMPTS = 20
 
 
 def create(
-    table: At, schema: pa.Schema, properties: Mapping[str, str], like: TableState | None = None
+    table: At,
+    schema: pa.Schema,
+    properties: Mapping[str, str | None],
+    like: TableState | None = None,
+    *,
+    comment: str = "",
 ) -> TableState | None:
     """A table with these columns, all nullable, and this configuration; one that is there gets the columns it lacks.
 
-    `like` is a table just made with the same columns: a copy of its beginning costs a fraction. Gives the new table's
+    `like` is a table just made with the same columns and protocol: a copy of its beginning costs a fraction. Gives the new table's
     state, None for one that was there. Raises BadSchema where Delta cannot store the schema, CommitImpossible where
     the table there contradicts it.
     """
-    place, configuration = files_at(table), {**_CREATED_WITH, **properties}
+    place = files_at(table)
+    wanted = {**_CREATED_WITH, **properties}
+    configuration = {name: value for name, value in wanted.items() if value is not None}
     if not is_there(place):
-        made = _created(place, schema, configuration) if like is None else _copied(place, like, configuration)
+        made = (
+            _created(place, schema, configuration, comment)
+            if like is None
+            else _copied(place, like, configuration, comment)
+        )
         if made is not None:
             return made
     evolve(place, schema)
     return None
 
 
-def _created(place: Files, schema: pa.Schema, configuration: Mapping[str, str]) -> TableState | None:
+def _created(
+    place: Files, schema: pa.Schema, configuration: Mapping[str, str], comment: str
+) -> TableState | None:
     try:
         handle = DeltaTable.create(
             place.url,
             storable(schema),
             storage_options=options(place),
             configuration=configuration,
+            description=comment or None,
             # Keys of ours are unknown to Delta, which refuses them unless told otherwise.
             raise_if_key_not_exists=False,
             # Tried again after a rival's, it would be version 1 and replace the rival's columns without an error.
@@ -292,11 +342,13 @@ def _created(place: Files, schema: pa.Schema, configuration: Mapping[str, str]) 
     return state_of(handle, place)
 
 
-def _copied(place: Files, like: TableState, configuration: Mapping[str, str]) -> TableState | None:
+def _copied(
+    place: Files, like: TableState, configuration: Mapping[str, str], comment: str
+) -> TableState | None:
     place.make_folder("_delta_log")
-    if not put_entry(place, 0, create_actions(entry(like.place, 0), configuration)):
+    if not put_entry(place, 0, create_actions(entry(like.place, 0), configuration, comment)):
         return None
-    return replace(like, place=place, properties=configuration)
+    return replace(like, place=place, properties=configuration, comment=comment)
 
 
 @retry(
@@ -334,7 +386,7 @@ def evolve(
         fields = DeltaSchema.from_arrow(columns).fields
         opened(place).alter.add_columns(fields, post_commithook_properties=_NOTHING_ELSE)
     elif spark is not None:
-        spark_tables.add_columns(spark, place, merged, state.identity)
+        spark_tables.add_columns(spark, place, merged, state.conditions.identity)
     else:
         raise PipelineError(
             f"table {place} needs Spark to take the columns {_paths(lacking)}: {state.why_not}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 DeltaType = str | Mapping[str, Any]
@@ -35,13 +35,33 @@ _NEWEST_HARMLESS_VERSION = 5
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a Delta log says about a table: protocol, partitioning, configuration and the schema as Delta's JSON."""
+    """What a Delta log says about a table: protocol, partitioning, configuration, comment and the schema as Delta's JSON."""
 
     fields: Sequence[Mapping[str, Any]]
     configuration: Mapping[str, str]
     partition_columns: Sequence[str]
     writer_version: int
     features: frozenset[str]
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RowConditions:
+    """What a table puts on its rows.
+
+    checks     SQL booleans; the table takes a row only if each is true (a NULL is a violation)
+    generated  generated columns and their SQL expressions
+    identity   columns that the writer numbers itself
+    """
+
+    checks: tuple[str, ...] = ()
+    generated: Mapping[str, str] = field(default_factory=dict)
+    identity: tuple[str, ...] = ()
+
+
+def row_conditions(table: Definition) -> RowConditions:
+    """What a table puts on its rows."""
+    return RowConditions(tuple(_all_checks(table)), generated_columns(table), identity_columns(table))
 
 
 def why_not_native(table: Definition) -> str:
@@ -56,8 +76,8 @@ def _reasons(table: Definition) -> Iterator[str]:
         yield "column mapping"
     for name in sorted(_constraints(table)):
         yield f"CHECK constraint {name}"
-    for field in table.fields:
-        yield from _field_reasons(field)
+    for column in table.fields:
+        yield from _field_reasons(column)
     if table.writer_version < 7 and table.writer_version > _NEWEST_HARMLESS_VERSION:
         yield f"writer version {table.writer_version}"
     if unknown := sorted(table.features - _HARMLESS_FEATURES):
@@ -92,16 +112,11 @@ def _is_identity(field: Mapping[str, Any]) -> bool:
     return any(key.startswith("delta.identity.") for key in field["metadata"])
 
 
-def checks(table: Definition) -> tuple[str, ...]:
-    """SQL booleans over a row; the table takes the row only if each of them is true (not false, not NULL)."""
-    return tuple(_all_checks(table))
-
-
 def _all_checks(table: Definition) -> Iterator[str]:
-    for field in table.fields:
-        yield from _null_checks(field)
-        yield from _invariants(field["metadata"])
-        yield from _length_checks(field)
+    for column in table.fields:
+        yield from _null_checks(column)
+        yield from _invariants(column["metadata"])
+        yield from _length_checks(column)
     for name in identity_columns(table):
         yield f"{quoted(name)} IS NULL"
     for name, expression in generated_columns(table).items():

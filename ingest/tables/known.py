@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -16,6 +17,7 @@ from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.columns import payload_layout
 from distributary.ingest.pins import PinnedTable
 from distributary.ingest.settings.groups import Columns
+from distributary.ingest.settings.rule_book import TableSpec
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables.log import has_log, is_newest, tables_under
@@ -42,6 +44,18 @@ PIPELINE_PROPERTY = "distributary.pipeline"
 _THREADS, _THREADS_IN_STORES = 8, 64
 
 
+@dataclass(frozen=True, slots=True)
+class MadeWith:
+    """What tables that are made are like.
+
+    properties  those of each
+    spec_of     what the settings say of an entity's, which wins
+    """
+
+    properties: Mapping[str, str] = field(default_factory=dict)
+    spec_of: Callable[[str], TableSpec] = lambda _: TableSpec()
+
+
 class TableBook:
     """States of tables by their folder under the root."""
 
@@ -52,18 +66,18 @@ class TableBook:
         spark: SparkSession | None,
         threads: int | None = None,
         native: NativeCommits | None = None,
-        made_with: Mapping[str, str] | None = None,
+        made_with: MadeWith | None = None,
     ) -> None:
         """`native` commits to the same tables, so that each is opened once for both.
 
         threads    how many tables are looked at, changed or committed side by side; None: as suits where they are
-        made_with  the properties of tables that are made
+        made_with  what tables that are made are like
         """
         self.root: Files = files_at(root)
         self.columns, self._spark = columns, spark
         self.threads = threads or (_THREADS_IN_STORES if self.root.remote else _THREADS)
         self._native = native or NativeCommits()
-        self.made_with = dict(made_with or {})
+        self.made_with = made_with or MadeWith()
         self._by_spark: dict[str, TableState | None] = {}
         self._layouts: dict[Layout, Layout] = {}
         # Folders of tables that are not asked what they are: nothing is decided by one that cannot take what was decided before.

@@ -141,11 +141,12 @@ class ChangeRow:
     """What a schema changed for a table, as `ledger_changes` keeps it.
 
     schema_id      the schema that brought it; `old_schema_id` the one that the table's records came with before
-    kind           the change's class (`codecs/changes/classify.py`); "created" of a column that its table was made with
-    column         the table's column; where it has none, the field
+    kind           the change's class (`codecs/changes/classify.py`); "created" of a column that its table was made with; "property" of
+                   what the settings have the table say of itself
+    column         the table's column; where it has none, the field; of a property its name, or "comment"
     type           the column's type; empty where the table has none
     before, after  what changed in the schema: a type, a name, a symbol
-    decision       what was done about it (`ingest/evolution/verdicts.py`), such as "add" or "rescue"
+    decision       what was done about it (`ingest/evolution/verdicts.py`), such as "add" or "rescue"; "set" of a property
     detail         more in words
     """
 
@@ -156,7 +157,7 @@ class ChangeRow:
     table: str
     entity: str | None
     schema_id: int | None
-    kind: ChangeClass | Literal["created"]
+    kind: ChangeClass | Literal["created", "property"]
     column: str
     type: str
     decision: str

@@ -29,8 +29,8 @@ _PARQUET = b"PAR1"
 
 _ENTRY, _CHECKPOINT = re.compile(r"\d{20}\.json"), re.compile(r"\d{20}\.checkpoint\.")
 
-# To have columns, or wider ones, a table gets a feature, new columns and wider ones, each in an entry of its own.
-_CHANGED_BY = 4
+# To have columns, or wider ones, a table gets a feature, new columns, wider ones and properties, each in an entry of its own.
+_CHANGED_BY = 5
 
 # Between a pipeline's newest commit and the newest one there may be those of maintenance and, in the ledger, of other pipelines.
 _LOOKED_BACK = 1000
@@ -208,12 +208,17 @@ def _is_transaction(action: Mapping[str, Any] | None, app_id: str, number: int) 
 
 
 def create_actions(
-    like: Sequence[Mapping[str, Any]], configuration: Mapping[str, str]
+    like: Sequence[Mapping[str, Any]], configuration: Mapping[str, str], comment: str = ""
 ) -> list[dict[str, Any]]:
     """The first entry of a table whose columns and protocol are those of another one's first entry."""
     now = int(time.time() * 1000)
     found = {kind: content for action in like for kind, content in action.items()}
-    own = {"id": str(uuid.uuid4()), "createdTime": now, "configuration": dict(configuration)}
+    own = {
+        "id": str(uuid.uuid4()),
+        "createdTime": now,
+        "configuration": dict(configuration),
+        "description": comment or None,
+    }
     return [
         {"protocol": found["protocol"]},
         {"metaData": {**found["metaData"], **own}},

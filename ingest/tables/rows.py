@@ -53,18 +53,22 @@ def offenders(
 
     A condition that gives NULL refuses, as in Delta, and so does one that fails for the row: a division by zero, say.
     """
-    if not files or not state.checks:
+    if not files or not state.conditions.checks:
         return []
     rows = _whole_rows(_one_by_one(spark), state, files)
     where = [sql.col(quoted(name)) for name in place]
-    numbers = sql.array_compact(sql.array([_if_failed(*check) for check in enumerate(state.checks, 1)]))
+    numbers = sql.array_compact(
+        sql.array([_if_failed(*check) for check in enumerate(state.conditions.checks, 1)])
+    )
     found = rows.select(*where, numbers.alias("failed")).where(sql.size("failed") > 0).collect()
     words: dict[int, str] = {}
     for row in found:
         for number in row[3]:
             if number not in words:
                 here = [column == value for column, value in zip(where, row, strict=False)]
-                words[number] = _words(rows.where(reduce(and_, here)), state.checks[abs(number) - 1], number)
+                words[number] = _words(
+                    rows.where(reduce(and_, here)), state.conditions.checks[abs(number) - 1], number
+                )
     why = ["; ".join(words[number] for number in row[3]) for row in found]
     return [
         Offender(row[0], row[1], row[2], f"the table refuses it: {said}")
@@ -126,9 +130,9 @@ def _schema_of(table: Files, file: DataFile) -> pa.Schema:
 
 def _absent(state: TableState, field: pa.Field) -> Column:
     dtype = _spark_type(field.type)
-    if field.name not in state.generated:
+    if field.name not in state.conditions.generated:
         return sql.lit(None).cast(dtype).alias(field.name)
-    return tried(sql.expr(state.generated[field.name]).cast(dtype)).alias(field.name)
+    return tried(sql.expr(state.conditions.generated[field.name]).cast(dtype)).alias(field.name)
 
 
 def _itself(value: Column) -> Column:
@@ -149,7 +153,7 @@ def rows_for_table(
     """
     frame = files_frame(spark, state.place, files, schema)
     return frame.select(
-        [_column(state, field, generated) for field in schema if field.name not in state.identity]
+        [_column(state, field, generated) for field in schema if field.name not in state.conditions.identity]
     )
 
 
@@ -167,9 +171,9 @@ def _column(state: TableState, field: pa.Field, generated: Callable[[Column], Co
     wanted = retyped(field.type, state.layout.field(field.name).type) if known else field.type
     if not wanted.equals(field.type):
         column = column.cast(_spark_type(wanted))
-    if field.name in state.generated:
+    if field.name in state.conditions.generated:
         # A payload that has no value for it gets the one that Delta would have given.
-        filled = sql.expr(state.generated[field.name]).cast(_spark_type(wanted))
+        filled = sql.expr(state.conditions.generated[field.name]).cast(_spark_type(wanted))
         column = generated(sql.coalesce(column, filled))
     return column.alias(field.name)
 

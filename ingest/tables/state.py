@@ -23,7 +23,7 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables import conditions as native_conditions
 from distributary.ingest.tables import state_by_spark as spark_tables
-from distributary.ingest.tables.conditions import Definition
+from distributary.ingest.tables.conditions import Definition, RowConditions
 from distributary.ingest.tables.handle import opened
 from distributary.values import without_logins
 
@@ -42,20 +42,18 @@ class TableState:
     version     the Delta version this was read at
     layout      all columns, the Kafka ones included; metadata `distributary.source` where a column was renamed
     why_not     in words why delta-rs may not append to it; empty where it may
-    checks      SQL booleans; the table takes a row only if each is true (a NULL is a violation)
-    generated   generated columns and their SQL expressions
-    identity    columns that the writer numbers itself
+    conditions  what the table puts on its rows
     properties  the table's configuration, such as `distributary.entity`
+    comment     what it says of itself
     """
 
     place: Files
     version: int
     layout: pa.Schema
     why_not: str
-    checks: tuple[str, ...]
-    generated: Mapping[str, str]
-    identity: tuple[str, ...]
+    conditions: RowConditions
     properties: Mapping[str, str]
+    comment: str = ""
 
     @property
     def native(self) -> bool:
@@ -92,6 +90,7 @@ def state_of(handle: DeltaTable, place: Files) -> TableState:
         partition_columns=tuple(metadata.partition_columns),
         writer_version=protocol.min_writer_version,
         features=frozenset((protocol.writer_features or []) + (protocol.reader_features or [])),
+        comment=metadata.description or "",
     )
     return _state(place, handle.version(), definition, native_conditions.why_not_native(definition))
 
@@ -102,10 +101,9 @@ def _state(place: Files, version: int, definition: Definition, why_not: str) -> 
         version=version,
         layout=_layout(definition),
         why_not=why_not,
-        checks=native_conditions.checks(definition),
-        generated=native_conditions.generated_columns(definition),
-        identity=native_conditions.identity_columns(definition),
+        conditions=native_conditions.row_conditions(definition),
         properties=dict(definition.configuration),
+        comment=definition.comment,
     )
 
 
@@ -142,14 +140,14 @@ def fixed_columns(state: TableState) -> frozenset[str]:
         return frozenset(state.layout.names)
     words = {word for expression in _expressions(state) for word in words_of(expression)}
     named = {name for name in state.layout.names if words and words_of(name) <= words}
-    return frozenset({*named, *state.generated, *state.identity})
+    return frozenset({*named, *state.conditions.generated, *state.conditions.identity})
 
 
 def _expressions(state: TableState) -> Iterator[str]:
     yield from (
         text for key, text in state.properties.items() if key.startswith(native_conditions.CONSTRAINT)
     )
-    yield from state.generated.values()
+    yield from state.conditions.generated.values()
 
 
 def table_folder(table: DeltaTable) -> fs.FileSystem | None:

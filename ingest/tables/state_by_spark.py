@@ -84,6 +84,7 @@ def definition(spark: SparkSession, table: At) -> tuple[int, Definition]:
         partition_columns=tuple(metadata["partitionColumns"]),
         writer_version=int(protocol["minWriterVersion"]),
         features=frozenset(features),
+        comment=metadata.get("description") or "",
     )
 
 

@@ -134,6 +134,11 @@ def row_of(
     return folder, entity, None if is_known else layout.serialized, rows.serialize().to_pybytes(), None
 
 
+def most_rows(pins: Pins, entity: str | None) -> int | None:
+    """How many rows a file of an entity's table has at most; None for any number, as in the quarantine's."""
+    return None if entity is None else pins.rules.tables.of(entity).most_rows
+
+
 def shipments(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
     """Rows as Spark takes them, in portions: a task's memory holds them as they were already."""
     portion, size = list[Row](), 0
@@ -243,7 +248,14 @@ class Gathered:
 
     def _buffers(self, layout_of: Callable[[str], Layout]) -> TableBuffers:
         batch, rules = self._pins.batch, self._pins.rules
-        return TableBuffers(batch.root, batch.generation, batch.made_for, rules.worker_bytes, layout_of)
+        return TableBuffers(
+            batch.root,
+            batch.generation,
+            batch.made_for,
+            rules.worker_bytes,
+            layout_of,
+            lambda folder: most_rows(self._pins, self._entities[folder]),
+        )
 
     def _columns(self, folder: str, layout: Layout) -> Layout:
         key = layout if folder != QUARANTINE_TABLE else QUARANTINE

@@ -23,7 +23,15 @@ from distributary.ingest.storage.clients import sent
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.storage.stream import Upload
 from distributary.ingest.worker.entities import EntityBook
-from distributary.ingest.worker.gathering import QUARANTINE, Buffers, Row, Shipping, row_of, sync_elsewhere
+from distributary.ingest.worker.gathering import (
+    QUARANTINE,
+    Buffers,
+    Row,
+    Shipping,
+    most_rows,
+    row_of,
+    sync_elsewhere,
+)
 from distributary.ingest.worker.quarantine import Quarantine
 from distributary.ingest.worker.report import TaskReport, WrittenFile
 
@@ -49,6 +57,7 @@ class Task:
             pins.batch.made_for,
             pins.rules.worker_bytes,
             self._columns_of,
+            lambda folder: most_rows(pins, self._of(folder)[0]),
         )
         self._shipping = Shipping(own, pins.rules.worker_bytes) if ships else None
         self._buffers: Buffers = self._shipping or own
@@ -97,7 +106,7 @@ class Task:
             self.report.files.written.append(WrittenFile(entity, file, layout))
         self.report.questions.aside += self._aside.close()
         self.report.files.requests = sent() - self._sent_before
-        most = self.pins.rules.max_questions
+        most = self.pins.rules.decoding.max_questions
         self.report.questions.records = Counter(dict(self.report.questions.records.most_common(most)))
         self.report.questions.keys = Counter(dict(self.report.questions.keys.most_common(most)))
         return self.report

@@ -10,9 +10,11 @@ from distributary.views.terminal import one_line
 
 if TYPE_CHECKING:
     from distributary.ingest.evolution.planner import Step
+    from distributary.ingest.evolution.rules_of_tables import RuleInPlan
     from distributary.ingest.evolution.verdicts import TableVerdict
     from distributary.ingest.evolution.watched import WatchedSubject
     from distributary.ingest.plan import Plan
+    from distributary.ingest.tables.properties import Setting
 
 _TABLES_NAMED = 5
 
@@ -45,6 +47,7 @@ class View:
             "decision_needed": self.plan.open,
             "subjects": [_subject(one) for one in self.plan.subjects],
             "steps": [_step(one) for one in tables.steps],
+            "rules": [_rule(one) for one in self.plan.rules],
             "tables_without_subject": list(tables.strangers),
             "tables_not_read": dict(tables.unread),
         }
@@ -52,7 +55,7 @@ class View:
     def text(self) -> str:
         """The plan in words."""
         return "\n".join(
-            [*map(_subject_line, self.plan.subjects), *self._steps(), *self._strangers()]
+            [*map(_subject_line, self.plan.subjects), *self._steps(), *self._strangers(), *self._rules()]
         ).rstrip()
 
     def verdict(self) -> str:
@@ -83,6 +86,13 @@ class View:
             yield f"no tables in {self.plan.root} yet: all will be created, with the columns of their records"
         for step in self.plan.tables.steps:
             yield from _step_lines(step)
+
+    def _rules(self) -> Iterator[str]:
+        # Without a list of rules there is only `sink`, which is told of where it changes something.
+        listed = len(self.plan.rules) > 1
+        for rule in self.plan.rules:
+            if listed or rule.changes:
+                yield from _rule_lines(rule)
 
     def _strangers(self) -> Iterator[str]:
         if self.plan.tables.strangers:
@@ -143,6 +153,39 @@ def _change(verdict: TableVerdict) -> dict[str, Any]:
         "setting": verdict.setting,
         "detail": verdict.detail,
     }
+
+
+def _rule(rule: RuleInPlan) -> dict[str, Any]:
+    return {
+        "rule": rule.place,
+        "match": rule.match or None,
+        "tables": list(rule.tables),
+        "tables_with_an_earlier_rule": list(rule.earlier),
+        "changes": [
+            {"tables": list(one.tables), "properties": [_property(each) for each in one.settings]}
+            for one in rule.changes
+        ],
+    }
+
+
+def _property(setting: Setting) -> dict[str, Any]:
+    return {"name": setting.name, "before": setting.before, "after": setting.after}
+
+
+def _rule_lines(rule: RuleInPlan) -> Iterator[str]:
+    name = "sink" if rule.place is None else f"tables[{rule.place}] ({one_line(rule.match)})"
+    there = _named(rule.tables) if rule.tables else "none of the tables that are there"
+    beside = f"; {_named(rule.earlier)} that it fits have an earlier rule" if rule.earlier else ""
+    yield f"{name}: {there}{beside}"
+    for one in rule.changes:
+        whose = "" if one.tables == rule.tables else f"{_named(one.tables)}: "
+        for setting in one.settings:
+            values = " -> ".join(_value(value) for value in (setting.before, setting.after))
+            yield f"    property           {whose}{setting.name} {values}: the table gets it with its next rows"
+
+
+def _value(value: str | None) -> str:
+    return "none" if value is None else one_line(value)
 
 
 def _step_lines(step: Step) -> Iterator[str]:

@@ -7,9 +7,11 @@ import pytest
 
 from distributary.ingest.evolution.candidates import Candidate
 from distributary.ingest.evolution.planner import Step, TablePlan
+from distributary.ingest.evolution.rules_of_tables import RuleInPlan, TableSettings
 from distributary.ingest.evolution.verdicts import Action, TableVerdict
 from distributary.ingest.plan import Plan
 from distributary.ingest.storage.place import Place
+from distributary.ingest.tables.properties import Setting
 from distributary.registry.base import Schema
 from distributary.views.plan import View
 
@@ -59,3 +61,38 @@ def test_a_change_that_is_for_no_table_is_not_counted_for_any() -> None:
     told = view(verdict, ())
     assert told.verdict() == "1 change to decide about"
     assert "no table has met schema 7 (games.Event):" in told.text().splitlines()
+
+
+def test_each_rule_is_told_with_its_tables_and_what_those_have_otherwise() -> None:
+    change = TableSettings(
+        ("golf",), (Setting("delta.appendOnly", None, "true"), Setting("comment", "a\x1bb", None))
+    )
+    rules = (
+        RuleInPlan(0, "g*", ("golf", "gym"), (), (change,)),
+        RuleInPlan(1, "*o*", (), ("golf",)),
+        RuleInPlan(None, "", ("hop",)),
+    )
+    told = View(Plan("games", Place.parse("/lake"), (), TablePlan((), ("hop",), {}), (), rules))
+    assert told.text().splitlines()[-5:] == [
+        "tables[0] (g*): 2 tables (golf, gym)",
+        "    property           1 table (golf): delta.appendOnly none -> true: the table gets it with its next rows",
+        "    property           1 table (golf): comment a\ufffdb -> none: the table gets it with its next rows",
+        "tables[1] (*o*): none of the tables that are there; 1 table (golf) that it fits have an earlier rule",
+        "sink: 1 table (hop)",
+    ]
+    first, second, sink = told.as_dict()["rules"]
+    assert (first["rule"], first["match"], sink["rule"], sink["match"]) == (0, "g*", None, None)
+    assert second["tables_with_an_earlier_rule"] == ["golf"]
+    assert first["changes"][0]["properties"][0] == {
+        "name": "delta.appendOnly",
+        "before": None,
+        "after": "true",
+    }
+    assert not told.plan.open
+
+
+def test_a_plan_without_rules_tells_of_none() -> None:
+    told = View(
+        Plan("games", Place.parse("/lake"), (), TablePlan((), (), {}), (), (RuleInPlan(None, "", ("hop",)),))
+    )
+    assert "sink" not in told.text()

@@ -210,3 +210,21 @@ def test_of_a_maps_keys_no_more_than_the_samples_are_looked_at() -> None:
     names = ["gold"] * SAMPLE_ROWS + [f"name{n}" for n in range(3 * SAMPLE_ROWS)]
     rows = pa.table({"bag": pa.array([[(name, 1)] for name in names], pa.map_(pa.string(), pa.int64()))})
     assert dictionary_columns(rows) == ["bag.key_value.key", "bag.key_value.value"]
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 5, 100])
+@pytest.mark.parametrize("limit", [10**6, 20])
+def test_a_file_has_at_most_so_many_rows_and_none_is_lost(tmp_path: Path, most: int, limit: int) -> None:
+    limits = {"few": most, "any": None}
+    held = TableBuffers(str(tmp_path), GENERATION, 3, limit, lambda _: Layout(NARROW), limits.get)
+    for start in range(0, 12, 4):
+        for table in limits:
+            held.add(table, rows(*range(start, start + 4)))
+        held.grew(64)
+    held.close()
+    for table in limits:
+        assert read(tmp_path, held, table) == list(range(12))
+    counts = [file.rows for file in held.files if file.table == "few"]
+    assert max(counts) == min(most, 12)
+    assert len(counts) == -(-12 // most)
+    assert len([file for file in held.files if file.table == "any"]) == 1

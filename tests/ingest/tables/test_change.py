@@ -128,7 +128,7 @@ def test_new_columns_take_no_entry_of_the_log_away(tmp_path: Path) -> None:
 
 def test_of_a_changed_table_what_its_log_is_read_from_is_synced(tmp_path: Path) -> None:
     create(tmp_path / "old", A, {})
-    for number in range(5):
+    for number in range(6):
         evolve(tmp_path / "old", A.append(pa.field(f"c{number}", pa.int64())))
     DeltaTable(tmp_path / "old").create_checkpoint()
     disk = Disk((tmp_path,))

@@ -68,7 +68,7 @@ def test_a_layout_comes_back_with_its_sources_and_properties(tmp_path: Path, nam
     state = read_state(tmp_path / name)
     assert state is not None
     assert state.layout.equals(LAYOUT, check_metadata=True)
-    assert (state.place.url, state.native, state.why_not, state.checks, state.version) == (
+    assert (state.place.url, state.native, state.why_not, state.conditions.checks, state.version) == (
         str(tmp_path / name),
         True,
         "",

@@ -1,0 +1,81 @@
+"""Which rule says what an entity's table is, found out once an entity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from distributary.ingest.settings.groups import Route, Sink
+from distributary.ingest.settings.patterns import Pattern
+from distributary.ingest.settings.table_rules import TableRule
+
+
+@dataclass(frozen=True, slots=True)
+class TableSpec:
+    """What the settings say of a table.
+
+    place       of its rule in the list; None where none fits, so that `sink` alone says it
+    match       the rule's pattern; empty where none fits
+    properties  by their names; None for one that it is not to have
+    comment     None where it may have any
+    most_rows   in a file; None for any number
+    """
+
+    place: int | None = None
+    match: str = ""
+    properties: Mapping[str, str | None] = field(default_factory=dict)
+    comment: str | None = None
+    most_rows: int | None = None
+
+    @property
+    def setting(self) -> str:
+        """The setting that it comes from, as users write it."""
+        return "sink" if self.place is None else f"tables[{self.place}]"
+
+
+@dataclass(frozen=True)
+class RuleBook:
+    """The rules in their order, the first of which that fits an entity says what its table is.
+
+    specs, patterns  what each rule says, and whom it is for
+    defaults         what the table of an entity is that none fits
+    """
+
+    specs: tuple[TableSpec, ...] = ()
+    patterns: tuple[Pattern, ...] = ()
+    defaults: TableSpec = field(default_factory=TableSpec)
+    _found: dict[str, TableSpec] = field(default_factory=dict, compare=False, repr=False)
+
+    @classmethod
+    def by(cls, rules: Sequence[TableRule], route: Route, sink: Sink) -> RuleBook:
+        """The book of these settings."""
+        return cls(
+            tuple(_spec(place, rule, sink) for place, rule in enumerate(rules)),
+            tuple(rule.pattern(route) for rule in rules),
+            TableSpec(properties=dict(sink.properties), most_rows=sink.max_rows_per_file),
+        )
+
+    def of(self, entity: str) -> TableSpec:
+        """What an entity's table is."""
+        found = self._found.get(entity)
+        if found is None:
+            found = self._found[entity] = self._look(entity)
+        return found
+
+    def _look(self, entity: str) -> TableSpec:
+        fits = (spec for spec, one in zip(self.specs, self.patterns, strict=True) if one.fits(entity))
+        return next(fits, self.defaults)
+
+    def __getstate__(self) -> dict[str, object]:
+        # Workers look for themselves: what the driver has found may be of a thousand tables.
+        return {**self.__dict__, "_found": {}}
+
+
+def _spec(place: int, rule: TableRule, sink: Sink) -> TableSpec:
+    return TableSpec(
+        place=place,
+        match=rule.of()[1],
+        properties={**sink.properties, **rule.properties},
+        comment=rule.comment,
+        most_rows=sink.max_rows_per_file if rule.max_rows_per_file is None else rule.max_rows_per_file,
+    )

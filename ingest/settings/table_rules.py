@@ -1,0 +1,104 @@
+"""The settings' list of tables: which entities a rule is for, and what it says of their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag
+
+from distributary.ingest.settings.groups import Route
+from distributary.ingest.settings.patterns import Pattern
+from distributary.ingest.settings.table_properties import TableProperties
+from distributary.values import Group, Name, Wrong
+
+# What a pattern may be held against, as routes have it.
+Of: TypeAlias = Literal["entity", "topic", "record"]
+
+
+class Matched(Group):
+    """Which names a rule is for, and what they are names of."""
+
+    entity: Name | None = None
+    """Entities, whatever they are routed by."""
+    topic: Name | None = None
+    """Topics, for `route.by: topic`."""
+    record: Name | None = None
+    """Full names of records or messages, for `route.by: record`."""
+
+    def wrong(self) -> Iterator[Wrong]:
+        """What does not go together."""
+        if len(self.given()) != 1:
+            yield (), "write one of entity, topic and record"
+
+    def given(self) -> list[tuple[Of, str]]:
+        """What is held against which pattern."""
+        given: list[tuple[Of, str | None]] = [
+            ("entity", self.entity),
+            ("topic", self.topic),
+            ("record", self.record),
+        ]
+        return [(of, text) for of, text in given if text is not None]
+
+
+Match = Annotated[
+    Annotated[Name, Tag("text")] | Annotated[Matched, Tag("of")],
+    Discriminator(lambda value: "of" if isinstance(value, dict | Matched) else "text"),
+]
+
+
+def _known_mode(mode: Any) -> Any:
+    if mode != "append":
+        raise ValueError(f"no mode is called {mode}; append is the only one that there is")
+    return mode
+
+
+class TableRule(Group):
+    """What the tables of some entities are; what it does not say, `sink` does."""
+
+    match: Match
+    """Which entities' tables: a name, one with `*` for any characters and `?` for one, or `/regex/`, which need only be found in the name. `{topic: …}` and `{record: …}` say what the name is of, where records are routed by that. The first rule that fits an entity is its table's."""
+    mode: Annotated[Literal["append"], BeforeValidator(_known_mode)] = "append"
+    """How rows land: `append` adds each record as a row."""
+    properties: TableProperties = Field(default_factory=dict)
+    """Properties of the Delta table by their own names, such as `delta.appendOnly`, and names of your own; each beside, or in place of, `sink.properties`. One without a value is taken away. A table that is there gets them with its next rows."""
+    comment: str | None = None
+    """What the table says of itself; an empty text takes it away."""
+    max_rows_per_file: Annotated[int, Field(ge=1)] | None = None
+    """How many rows a file of the table has at most; by default `sink.max_rows_per_file`."""
+
+    def of(self) -> tuple[Of, str]:
+        """What its pattern is held against, and the pattern."""
+        return self.match.given()[0] if isinstance(self.match, Matched) else ("entity", self.match)
+
+    def pattern(self, route: Route) -> Pattern:
+        """The names that it is for."""
+        return Pattern(self.of()[1], route.fold_case)
+
+
+def wrong_rules(rules: Sequence[TableRule], route: Route) -> Iterator[tuple[int, Wrong]]:
+    """What is wrong with rules in this order, each with the rule's place."""
+    sound: list[tuple[int, Pattern]] = []
+    for place, rule in enumerate(rules):
+        of, pattern = rule.of()[0], rule.pattern(route)
+        if why := pattern.refusal():
+            yield place, (("match",), f"this is no regular expression: {why}; put it right")
+            continue
+        if of not in ("entity", route.by):
+            yield (
+                place,
+                (
+                    ("match", of),
+                    f"records are routed by {route.by}, so that a table may have those of several; write its entity",
+                ),
+            )
+        earlier = next(((n, one) for n, one in sound if one.covers(pattern)), None)
+        if earlier is not None:
+            yield place, (("match",), _hidden(*earlier, pattern))
+        sound.append((place, pattern))
+
+
+def _hidden(place: int, earlier: Pattern, pattern: Pattern) -> str:
+    if earlier == pattern:
+        return f"written twice, first in tables[{place}]; keep one"
+    return f"no entity comes to this rule, since tables[{place}] ({earlier.text}) fits each one first; put this rule before that one, or leave it out"

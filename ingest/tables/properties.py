@@ -1,0 +1,228 @@
+"""What a table says of itself, made what the settings say: its properties and its comment, by one entry in its log.
+
+The entry is the version after the one that was looked at, so that nobody's change in between is lost, and a table that says all of it
+already gets none: it can be done again without harm.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from distributary.errors import CommitImpossible, PipelineError
+from distributary.ingest.settings.rule_book import TableSpec
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import At, files_at
+from distributary.ingest.tables.conditions import quoted
+from distributary.ingest.tables.handle import opened
+from distributary.ingest.tables.known import TableBook
+from distributary.ingest.tables.log import ENGINE, put_entry
+from distributary.ingest.tables.state import TableState, read_state, state_of
+from distributary.ingest.tables.state_by_spark import path_for_spark, require_delta
+
+COMMENT = "comment"
+"""What a table's comment is called among its properties; no property has this name."""
+
+_ATTEMPTS = 20
+
+# Properties that take a feature: its name, and the writer version that has it without being told.
+# https://github.com/delta-io/delta/blob/master/PROTOCOL.md#writer-version-requirements
+_FEATURES: Mapping[str, tuple[str, int]] = {
+    "delta.appendOnly": ("appendOnly", 2),
+    "delta.enableChangeDataFeed": ("changeDataFeed", 4),
+}
+
+# The one from which on a table lists its features.
+_LISTED = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A property, or the comment, that a table has otherwise than the settings say.
+
+    before, after  its values; None where it has none, or is to have none
+    """
+
+    name: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Retelling:
+    """A table that is to say something else of itself, and by which rule."""
+
+    folder: str
+    entity: str
+    spec: TableSpec
+    settings: tuple[Setting, ...]
+
+
+def differing(state: TableState, spec: TableSpec) -> tuple[Setting, ...]:
+    """What a table has otherwise than it is to be."""
+    return tuple(_differing(state, spec))
+
+
+def _differing(state: TableState, spec: TableSpec) -> Iterator[Setting]:
+    for name, wanted in spec.properties.items():
+        have = state.properties.get(name)
+        if have != wanted:
+            yield Setting(name, have, wanted)
+    if spec.comment is not None and spec.comment != state.comment:
+        yield Setting(COMMENT, state.comment or None, spec.comment or None)
+
+
+def features_of(spec: TableSpec) -> frozenset[str]:
+    """The features that a table is made with for its properties: tables with others have another protocol."""
+    return frozenset(
+        feature for name, (feature, _) in _FEATURES.items() if spec.properties.get(name) == "true"
+    )
+
+
+class Retellings:
+    """Which tables are to say something else of themselves; one that says what it is to is not looked at again in a run."""
+
+    def __init__(self, tables: TableBook) -> None:
+        self._tables = tables
+        self._right: set[str] = set()
+
+    def wanted(self, entities: Mapping[str, str]) -> list[Retelling]:
+        """Those of these tables, each by its folder with its entity; of one that is not there nothing is wanted."""
+        asked = [folder for folder in entities if folder not in self._right]
+        found = []
+        for folder, state in self._tables.states(asked).items():
+            spec = self._tables.made_with.spec_of(entities[folder])
+            settings = differing(state, spec)
+            if settings:
+                found.append(Retelling(folder, entities[folder], spec, settings))
+            else:
+                self._right.add(folder)
+        return found
+
+
+def retell(table: At, spec: TableSpec, spark: SparkSession | None = None) -> tuple[Setting, ...]:
+    """Has the table say what it is to, and gives what that changed.
+
+    Raises CommitImpossible where it is gone or nobody may do that, PipelineError where others were first again and again.
+    """
+    place = files_at(table)
+    for _ in range(_ATTEMPTS):
+        state = read_state(place, spark)
+        if state is None:
+            raise CommitImpossible(f"table {place} is gone; run again to have it made anew")
+        found = differing(state, spec)
+        if not found:
+            return ()
+        if not state.native:
+            _retell_by_spark(spark, state, found)
+            return found
+        if _put(place, found, spec):
+            return found
+    raise PipelineError(f"table {place}: {_ATTEMPTS} times another writer was first; it is tried again")
+
+
+def _put(place: Files, found: Sequence[Setting], spec: TableSpec) -> bool:
+    """One entry for all of them; False where another one was first, or the table is otherwise by now."""
+    try:
+        handle = opened(place)
+    except TableNotFoundError:
+        return False
+    if differing(state_of(handle, place), spec) != tuple(found):
+        return False
+    return put_entry(place, handle.version() + 1, list(_actions(handle, found)))
+
+
+def _actions(handle: DeltaTable, found: Sequence[Setting]) -> Iterator[dict[str, Any]]:
+    now, given = int(time.time() * 1000), {one.name: one.after for one in found}
+    yield {
+        "commitInfo": {
+            "timestamp": now,
+            "operation": "SET TBLPROPERTIES",
+            "operationParameters": {"properties": json.dumps(given)},
+            "isBlindAppend": False,
+            "engineInfo": ENGINE,
+            # Its writer's own, as that of an append.
+            "txnId": str(uuid.uuid4()),
+        }
+    }
+    protocol = _protocol(handle, given)
+    if protocol is not None:
+        yield {"protocol": protocol}
+    yield {"metaData": _metadata(handle, given)}
+
+
+def _metadata(handle: DeltaTable, given: Mapping[str, str | None]) -> dict[str, Any]:
+    metadata = handle.metadata()
+    properties = {**metadata.configuration, **{name: to for name, to in given.items() if name != COMMENT}}
+    whole = {
+        "id": metadata.id,
+        "name": metadata.name,
+        "description": given.get(COMMENT, metadata.description),
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": handle.schema().to_json(),
+        "partitionColumns": metadata.partition_columns,
+        "createdTime": metadata.created_time,
+        "configuration": {name: value for name, value in properties.items() if value is not None},
+    }
+    return {name: value for name, value in whole.items() if value is not None}
+
+
+def _protocol(handle: DeltaTable, given: Mapping[str, str | None]) -> dict[str, Any] | None:
+    """The protocol that the table needs for its new properties; None where it has it."""
+    wanted = [_FEATURES[name] for name, value in given.items() if name in _FEATURES and value == "true"]
+    now = handle.protocol()
+    if now.min_writer_version < _LISTED:
+        version = max([now.min_writer_version, *(version for _, version in wanted)])
+        if version == now.min_writer_version:
+            return None
+        return {"minReaderVersion": now.min_reader_version, "minWriterVersion": version}
+    features = [*(now.writer_features or [])]
+    lacking = [feature for feature, _ in wanted if feature not in features]
+    if not lacking:
+        return None
+    read = {"readerFeatures": now.reader_features} if now.reader_features is not None else {}
+    return {
+        "minReaderVersion": now.min_reader_version,
+        "minWriterVersion": now.min_writer_version,
+        **read,
+        "writerFeatures": [*features, *lacking],
+    }
+
+
+def _retell_by_spark(spark: SparkSession | None, state: TableState, found: Sequence[Setting]) -> None:
+    """The same of a table whose log takes more than an entry of ours."""
+    why = f"{', '.join(one.name for one in found)} would be set"
+    path = path_for_spark(state.place, why)
+    if spark is None:
+        raise PipelineError(f"table {state.place}: {why}, and it needs Spark for it: {state.why_not}")
+    require_delta(spark, state.place, why)
+    table = f"delta.{quoted(path)}"
+    # An empty comment is none to Delta.
+    sets = [(one.name, one.after or "") for one in found if one.after is not None or one.name == COMMENT]
+    gone = [one.name for one in found if one.after is None and one.name != COMMENT]
+    try:
+        if sets:
+            given = ", ".join(f"{_text(name)} = {_text(value)}" for name, value in sets)
+            spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({given})")
+        if gone:
+            names = ", ".join(map(_text, gone))
+            spark.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES IF EXISTS ({names})")
+    except AnalysisException as error:
+        raise CommitImpossible(
+            f"table {state.place}: Delta does not let {', '.join(one.name for one in found)} be set "
+            f"({str(error).partition(chr(10))[0]}). Take that out of its rule, or put it right in the table"
+        ) from None
+
+
+def _text(value: str) -> str:
+    """A text as SQL spells it."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,0 +1,166 @@
+"""Rules a table on the real broker and registry: tables are made by them, changed by them, and a crash in between leaves nothing half done."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.ingest.e2e.pipeline_kit import PipelineKit
+from tests.ingest.e2e.planted import said
+
+from distributary.errors import BudgetSpent
+from distributary.producer_sim.traffic.events import game_names
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+PAGE = Path(__file__).resolve().parents[3] / "docs/how-to/rules-a-table.md"
+
+FIRST, SECOND, THIRD = game_names(3)
+
+
+def told(kit: PipelineKit, game: str) -> tuple[str | None, dict[str, str]]:
+    """A table's comment and its properties."""
+    metadata = kit.delta(kit.folder_of(game)).metadata()
+    return metadata.description, metadata.configuration
+
+
+def property_rows(kit: PipelineKit) -> list[tuple[str, str, str | None, str | None]]:
+    """What the ledger has of properties that were set."""
+    rows = [row for row in kit.rows("ledger_changes").to_pylist() if row["kind"] == "property"]
+    assert all(row["decision"] == "set" for row in rows)
+    return sorted((row["table"], row["column"], row["before"], row["after"]) for row in rows)
+
+
+def settings_entries(kit: PipelineKit, game: str) -> int:
+    """How often properties of a table were set."""
+    history = kit.delta(kit.folder_of(game)).history()
+    return sum(entry["operation"] == "SET TBLPROPERTIES" for entry in history)
+
+
+def test_each_entitys_table_is_made_and_changed_by_its_own_rule(kit: PipelineKit) -> None:
+    kit.configured(
+        sink={"properties": {"team": "games"}},
+        tables=[
+            {"match": FIRST, "comment": "Races", "properties": {"delta.checkpointInterval": 7}},
+            {"match": f"{SECOND[:4]}*", "max_rows_per_file": 10, "properties": {"team": None}},
+        ],
+    )
+    kit.simulate(1)
+    kit.run()
+    assert told(kit, FIRST)[0] == "Races"
+    assert told(kit, FIRST)[1].items() >= {"delta.checkpointInterval": "7", "team": "games"}.items()
+    assert "team" not in told(kit, SECOND)[1]
+    assert told(kit, THIRD) == (
+        None,
+        told(kit, THIRD)[1] | {"team": "games", "delta.checkpointInterval": "25"},
+    )
+    adds = kit.delta(kit.folder_of(SECOND)).get_add_actions(flatten=True)
+    assert max(rows := adds["num_records"].to_pylist()) == 10
+    assert len(rows) >= sum(rows) // 10
+    assert property_rows(kit) == []
+
+    kit.configured(
+        tables=[
+            {"match": f"/{FIRST}|{THIRD}/", "comment": "More", "properties": {"delta.appendOnly": True}},
+            {"match": "*", "properties": {"team": "quests"}},
+        ]
+    )
+    answered, output = said(kit, "plan", str(kit.settings_file), "--json")
+    rules = {rule["match"]: rule for rule in json.loads(output)["rules"]}
+    assert answered == 0
+    assert rules["*"]["tables"] == [kit.folder_of(SECOND)]
+    assert rules["*"]["changes"][0]["properties"] == [{"name": "team", "before": None, "after": "quests"}]
+    kit.simulate(2, games=2)
+    kit.run()
+    assert told(kit, FIRST)[0] == "More"
+    assert told(kit, FIRST)[1]["delta.appendOnly"] == "true"
+    assert told(kit, THIRD)[0] is None, "it had no rows since"
+    first, second = kit.folder_of(FIRST), kit.folder_of(SECOND)
+    expected = [
+        (first, "comment", "Races", "More"),
+        (first, "delta.appendOnly", None, "true"),
+        (second, "team", None, "quests"),
+    ]
+    assert property_rows(kit) == sorted(expected, key=lambda row: row[:2])
+
+    kit.simulate(2)
+    kit.run()
+    assert told(kit, THIRD)[0] == "More"
+    assert [settings_entries(kit, game) for game in (FIRST, SECOND, THIRD)] == [1, 1, 1]
+    kit.assert_clean()
+    assert kit.unnamed_files() == set()
+
+
+# In this process; a run that is killed at these points is test_crashes.py's, whose schema changes go the same way.
+@pytest.mark.parametrize(
+    "point", ["amid_schema_change", "before_manifest", "after_manifest", "between_commits"]
+)
+def test_a_crash_in_a_changed_rule_leaves_each_table_told_once(
+    kit: PipelineKit, fail_at: Callable[..., None], point: str
+) -> None:
+    kit.configured(limits={"commit_threads": 1})
+    kit.simulate(1)
+    kit.run()
+    kit.configured(
+        tables=[{"match": "*", "comment": "Games", "properties": {"mine": 1, "delta.appendOnly": True}}]
+    )
+    kit.simulate(2, games=4)
+    fail_at(f"{point}:3")
+    with pytest.raises(BudgetSpent):
+        kit.run()
+    fail_at()
+    kit.run()
+    for game in (FIRST, SECOND, THIRD):
+        assert told(kit, game)[0] == "Games"
+        assert told(kit, game)[1].items() >= {"mine": "1", "delta.appendOnly": "true"}.items()
+        assert settings_entries(kit, game) == 1
+    grown = sorted(map(kit.folder_of, (FIRST, SECOND, THIRD)))
+    assert [row[:2] for row in property_rows(kit)] == [
+        (table, name) for table in grown for name in ("comment", "delta.appendOnly", "mine")
+    ]
+    assert settings_entries(kit, game_names(4)[3]) == 0, "made so at once"
+    kit.assert_clean()
+    assert kit.unnamed_files() == set()
+
+
+def blocks(kind: str) -> list[str]:
+    text = PAGE.read_text(encoding="utf-8")
+    return re.findall(rf"^```{kind}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def commands() -> list[list[str]]:
+    lines = re.findall(r"^    distributary (.*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    return [line.partition("#")[0].split() for line in lines]
+
+
+def test_the_pages_rules_and_commands_do_what_it_says(kit: PipelineKit) -> None:
+    (rules,) = blocks("yaml")
+    mistake, change = blocks("")
+    kit.configured(**yaml.safe_load(rules))
+    kit.simulate(1)
+    assert kit.settings_file.name == "games.yaml"
+    check, plan, run, again = commands()
+    for command in (check, plan, run):
+        answered, output = said(kit, *command, *(["--available-now"] if command == run else []))
+        assert answered == 0, output
+    comment, properties = told(kit, "pixel_racer")
+    given: dict[str, Any] = yaml.safe_load(rules)["tables"][0]
+    assert comment == given["comment"]
+    assert properties.items() >= given["properties"].items()
+
+    kit.configured(tables=[{**given, "comment": "Races"}])
+    assert kit.settings_file.name == "games.yaml"
+    answered, output = said(kit, *again)
+    assert answered == 0
+    assert change in output
+
+    kit.configured(tables=[{"match": "*_quest"}, {"match": "a"}, {"match": "dragon_quest"}])
+    assert kit.settings_file.name == "games.yaml"
+    answered, output = said(kit, *check)
+    assert answered != 0
+    assert mistake.strip().partition(": ")[2] in output

@@ -1,0 +1,44 @@
+"""Which tables each rule of a plan is for, and what they have otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+from tests.ingest.pipelines import make_table, settings, table_book
+
+from distributary.ingest.columns.layout import Layout
+from distributary.ingest.evolution.rules_of_tables import RuleInPlan, TableSettings, rules_in_plan
+from distributary.ingest.pins import PinnedTable
+from distributary.ingest.settings.rule_book import RuleBook
+from distributary.ingest.settings.table_rules import TableRule
+from distributary.ingest.tables.properties import Setting
+
+A = pa.schema([("a", pa.int64())])
+
+
+def test_tables_of_a_rule_that_differ_alike_are_told_together(tmp_path: Path) -> None:
+    names = ("golf", "gym", "hop", "quest")
+    for name in names:
+        make_table(tmp_path, name, A, name)
+    chosen = settings(tmp_path)
+    rules = [
+        TableRule(match="g*", comment="Games", properties={"delta.checkpointInterval": "25"}),
+        TableRule(match="/^q/"),
+        TableRule(match="/o/"),
+    ]
+    book = RuleBook.by(rules, chosen.route, chosen.sink)
+    tables = {name: PinnedTable(name.upper(), Layout(A)) for name in names}
+    states = table_book(tmp_path).states(names)
+    del states["gym"]  # nobody could look at it
+    assert rules_in_plan(book, tables, states) == (
+        RuleInPlan(
+            0,
+            "g*",
+            ("golf", "gym"),
+            changes=(TableSettings(("golf",), (Setting("comment", None, "Games"),)),),
+        ),
+        RuleInPlan(1, "/^q/", ("quest",)),
+        RuleInPlan(2, "/o/", ("hop",), earlier=("golf",)),
+        RuleInPlan(None, "", ()),
+    )

@@ -1,0 +1,159 @@
+"""The list of rules in a settings file: what is wrong with it is told at its line, and the first rule that fits is a table's."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.examples import examples
+from tests.ingest.settings.test_model import SMALL, problems, settings_from
+
+from distributary.ingest.settings.groups import Route, Sink
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.settings.patterns import Pattern
+from distributary.ingest.settings.rule_book import RuleBook, TableSpec
+from distributary.ingest.settings.table_rules import TableRule
+
+FIRST = len(SMALL.splitlines()) + 2
+
+
+def with_rules(*rules: str) -> str:
+    """The small file with a rule a line, from line `FIRST` on."""
+    return SMALL + "\n".join(["tables:", *(f"  - {rule}" for rule in rules), ""])
+
+
+@pytest.mark.parametrize(
+    ("rules", "line", "expected"),
+    [
+        (
+            ["{match: a, comments: x}"],
+            0,
+            "tables[0].comments: no setting is called so; did you mean tables.comment?",
+        ),
+        (["{match: a, mode: upsert}"], 0, "tables[0].mode: no mode is called upsert; append is the only one"),
+        (["{comment: x}"], 0, "tables[0].match: this setting is missing; write it"),
+        (["{match: ''}"], 0, "tables[0].match: it is empty"),
+        (["{match: 7}"], 0, "tables[0].match: it must be a text; put it in quotes"),
+        (["{match: {}}"], 0, "tables[0].match: write one of entity, topic and record"),
+        (["{match: {topic: t}}"], 0, "tables[0].match.topic: records are routed by field"),
+        (["{match: {record: t}}"], 0, "tables[0].match.record: records are routed by field"),
+        (["{match: a}", "{match: '/(/'}"], 1, "tables[1].match: this is no regular expression: missing )"),
+        (
+            ["{match: a}", "{match: '/(?=a)/'}"],
+            1,
+            "tables[1].match: this is no regular expression: invalid perl",
+        ),
+        (["{match: a}", "{match: b}", "{match: A}"], 2, "tables[2].match: no entity comes to this rule"),
+        (
+            ["{match: a}", "{match: {entity: a}}"],
+            1,
+            "tables[1].match: written twice, first in tables[0]; keep one",
+        ),
+        (["{match: 'q*'}", "{match: b}", "{match: 'q?x'}"], 2, "since tables[0] (q*) fits each one first"),
+        (["{match: 'q*'}", "{match: '/^qu/'}"], 1, "since tables[0] (q*) fits each one first"),
+        (["{match: '/q/'}", "{match: quest}"], 1, "since tables[0] (/q/) fits each one first"),
+        (
+            ["{match: a, max_rows_per_file: 0}"],
+            0,
+            "tables[0].max_rows_per_file: write a number of at least 1",
+        ),
+        (["{match: a, properties: [x]}"], 0, "tables[0].properties: write a mapping of properties"),
+    ],
+)
+def test_a_mistake_in_a_rule_is_told_at_its_line(
+    tmp_path: Path, rules: list[str], line: int, expected: str
+) -> None:
+    (found,) = problems(tmp_path, with_rules(*rules))
+    assert found.startswith(f"{FIRST + line}:")
+    assert expected in found
+
+
+def test_what_a_rule_does_not_say_its_sink_does(tmp_path: Path) -> None:
+    text = with_rules(
+        "{match: 'quest*', properties: {delta.checkpointInterval: 5, team: null}, comment: Quests}",
+        "{match: '*', max_rows_per_file: 10}",
+    )
+    sink = "properties: {team: games, delta.appendOnly: true}\n  max_rows_per_file: 99"
+    book = settings_from(tmp_path, text.replace("sink:\n", f"sink:\n  {sink}\n")).rule_book()
+    assert book.of("quest_1") == TableSpec(
+        place=0,
+        match="quest*",
+        properties={"team": None, "delta.appendOnly": "true", "delta.checkpointInterval": "5"},
+        comment="Quests",
+        most_rows=99,
+    )
+    other = book.of("chess")
+    assert (other.setting, other.most_rows, other.comment) == ("tables[1]", 10, None)
+    assert other.properties == {"team": "games", "delta.appendOnly": "true"}
+
+
+@pytest.mark.parametrize(("by", "of"), [("topic", "topic"), ("record", "record"), ("topic", "entity")])
+def test_a_rule_may_say_what_its_names_are_names_of(tmp_path: Path, by: str, of: str) -> None:
+    given = settings_from(
+        tmp_path,
+        with_rules(f"{{match: {{{of}: 'games.*'}}}}").replace("  field: game_name\n", f"  by: {by}\n"),
+    )
+    assert given.rule_book().of("games.Buy").place == 0
+    assert given.rule_book().of("chess").place is None
+
+
+def test_settings_from_python_take_rules_and_give_them_back(tmp_path: Path) -> None:
+    rules = [
+        {"match": "a*", "properties": {"delta.appendOnly": True, "mine": None}},
+        {"match": {"entity": "b"}},
+    ]
+    given: dict[str, Any] = {
+        "name": "games",
+        "source": {"kafka": {"bootstrap.servers": "x:1"}, "topics": ["t"]},
+        "registry": {"url": "http://x:1"},
+        "route": {"field": "game"},
+        "sink": {"root": "./lake"},
+        "tables": rules,
+    }
+    made = Settings.from_dict(given, tmp_path)
+    assert [rule["match"] for rule in made.effective()["tables"]] == [
+        "a*",
+        {"entity": "b", "topic": None, "record": None},
+    ]
+    assert made.effective()["tables"][0]["properties"] == {"delta.appendOnly": "true", "mine": None}
+
+
+NAMES = st.text("aB_1", max_size=6)
+PATTERNS = st.one_of(st.text("aB*?", min_size=1, max_size=4), st.sampled_from(["/a/", "/^B/", "/1$/", "/./"]))
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.lists(PATTERNS, max_size=5), st.lists(NAMES, max_size=6), st.booleans())
+def test_the_first_rule_that_fits_is_a_tables_however_often_it_is_asked(
+    patterns: list[str], names: list[str], folds: bool
+) -> None:
+    route = Route(field="game", fold_case=folds)
+    rules = [TableRule(match=pattern) for pattern in patterns]
+    book = RuleBook.by(rules, route, Sink.model_validate({"root": "/lake"}))
+    again = pickle.loads(pickle.dumps(book))  # noqa: S301
+    for name in [*names, *names]:
+        expected = next((n for n, one in enumerate(patterns) if Pattern(one, folds).fits(name)), None)
+        assert book.of(name).place == again.of(name).place == expected
+        if folds:
+            assert book.of(name.swapcase()).place == expected
+
+
+def test_an_entity_is_held_against_the_rules_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    plain = Pattern.fits
+
+    def fits(pattern: Pattern, name: str) -> bool:
+        asked.append(name)
+        return plain(pattern, name)
+
+    monkeypatch.setattr(Pattern, "fits", fits)
+    book = RuleBook.by(
+        [TableRule(match="a"), TableRule(match="*")], Route(field="g"), Sink.model_validate({"root": "/x"})
+    )
+    for _ in range(1000):
+        book.of("b")
+    assert asked == ["b", "b"]
