@@ -130,7 +130,8 @@ def test_a_crash_in_a_changed_rule_leaves_each_table_told_once(
 
 def blocks(kind: str) -> list[str]:
     text = PAGE.read_text(encoding="utf-8")
-    return re.findall(rf"^```{kind}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [block for its, block in found if its == kind]
 
 
 def commands() -> list[list[str]]:
