@@ -169,6 +169,12 @@ class PosixFiles:
             return False
         return True
 
+    @contextmanager
+    def locked(self, folder: str) -> Iterator[None]:
+        """Inside, nobody else is in such a block for this folder, which is there. No part of the contract, since stores have no locks."""
+        with files.folder_lock(Path(self._at(folder))):
+            yield
+
     def _files_in(self, folder: str, after: str) -> Sequence[os.DirEntry[str]]:
         first = os.fsencode(after)
         found = (entry for entry in _entries(self._at(folder)) if os.fsencode(entry.name) > first)

@@ -11,6 +11,7 @@ import logging
 import re
 import time
 import uuid
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from string import ascii_lowercase, ascii_uppercase, digits
@@ -22,6 +23,7 @@ import pyarrow.parquet as pq
 
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.tables.log import ENGINE, LOG, entry, entry_path, is_whole
 
 _log = logging.getLogger(__name__)
@@ -61,15 +63,19 @@ _REWRITTEN: Mapping[str, str] = {
     ),
 }
 
+# With so many letters Parquet files begin and end: others where they are encrypted.
+_MAGIC = 4
+
 # Of Hadoop's files of sums: a head, and four bytes for so many of the file.
-_HEAD, _SUMMED = 8, 512
+_SUMMED = 512
+_HEAD = b"crc\0" + _SUMMED.to_bytes(4, "big")
 
 # https://github.com/delta-io/delta/blob/master/PROTOCOL.md#deletion-vector-descriptor-schema
 # https://rfc.zeromq.org/spec/32/
 _UUID, _LETTERS = 20, f"{digits}{ascii_lowercase}{ascii_uppercase}.-:+=^!/*?&<>()[]{{}}@%$#"
 
-# In its file a vector has its size before it and its sum behind it.
-_AROUND = 8
+# In its file a vector has its size before it and its sum behind it, each a number of so many bytes.
+_NUMBER = 4
 
 
 # Whether a transaction, by its application and its number, was synced, and with it all before it.
@@ -84,8 +90,14 @@ def mend(table: Files, synced: Synced) -> list[int]:
 
     Raises CheckpointMismatch where nothing but a copy helps.
     """
-    if table.remote or _is_as_left(table, synced):
+    if not isinstance(table, PosixFiles) or _is_as_left(table, synced) or not table.has_files(LOG):
         return []
+    # Two pipelines that share a table may both start now: what one finds damaged the other may have made anew by then.
+    with table.locked(LOG):
+        return _mended(table, synced)
+
+
+def _mended(table: Files, synced: Synced) -> list[int]:
     names = list(table.names(LOG))
     base = _without_broken_checkpoints(table, names)
     versions = {int(found[1]) for found in map(_ENTRY.fullmatch, names) if found}
@@ -282,7 +294,10 @@ def _is_there(table: Files, add: Mapping[str, Any]) -> bool:
         return True  # another table's, which this one is a shallow clone of
     _without_wrong_sums(table, name)
     info = table.info(name)
-    return info is not None and info.size == add["size"] and _is_deletion_there(table, add)
+    if info is None or info.size != add["size"]:
+        return False
+    # Blocks that were given to a file and never written are blank, and it has its size.
+    return bytes(_MAGIC) not in table.ends(name, _MAGIC) and _is_deletion_there(table, add)
 
 
 def _is_deletion_there(table: Files, add: Mapping[str, Any]) -> bool:
@@ -293,8 +308,17 @@ def _is_deletion_there(table: Files, add: Mapping[str, Any]) -> bool:
     text = vector["pathOrInlineDv"]
     name = f"{text[:-_UUID]}/deletion_vector_{_uuid(text[-_UUID:])}.bin".lstrip("/")
     _without_wrong_sums(table, name)
-    info = table.info(name)
-    return info is not None and info.size >= vector.get("offset", 0) + vector["sizeInBytes"] + _AROUND
+    begin, size = vector.get("offset", 0), vector["sizeInBytes"]
+    try:
+        found = table.read(name)[begin : begin + size + 2 * _NUMBER]
+    except FileNotFoundError:
+        return False
+    bits = found[_NUMBER:-_NUMBER]
+    return len(bits) == size and found == _number(size) + bits + _number(zlib.crc32(bits))
+
+
+def _number(value: int) -> bytes:
+    return value.to_bytes(_NUMBER, "big")
 
 
 def _uuid(text: str) -> uuid.UUID:
@@ -310,7 +334,10 @@ def _without_wrong_sums(table: Files, path: str) -> None:
     """Hadoop's sums of a file, which are none of it, go: Spark would read that no more."""
     folder, _, name = path.rpartition("/")
     sums, of = table.info(f"{folder}/.{name}.crc".lstrip("/")), table.info(path)
-    if sums is not None and (of is None or sums.size != _HEAD + 4 * -(-of.size // _SUMMED)):
+    if sums is None:
+        return
+    right = of is not None and sums.size == len(_HEAD) + 4 * -(-of.size // _SUMMED)
+    if not right or table.ends(sums.path, len(_HEAD))[0] != _HEAD:
         table.delete([sums.path])
 
 

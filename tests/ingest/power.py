@@ -156,6 +156,10 @@ class Disk:
 def _cut(path: Path, rng: random.Random) -> None:
     data = path.read_bytes()
     left = rng.choice((0, 0, len(data) // 2, rng.randrange(len(data) + 1), len(data)))
+    if rng.random() < 0.2:
+        # Blocks were given to the file, and never written.
+        path.write_bytes(data[:left] + bytes(len(data) - left))
+        return
     lines = data[:left].rfind(b"\n") + 1
     # A file system may leave whole blocks, and a block may end with a line.
     path.write_bytes(data[: lines if rng.random() < 0.3 else left])

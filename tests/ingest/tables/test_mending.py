@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import struct
+import threading
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -58,6 +61,11 @@ def cut_behind_a_line(data: bytes) -> bytes:
     return b"".join(data.splitlines(keepends=True)[:-1])
 
 
+def blank(data: bytes) -> bytes:
+    """As blocks that were given to a file and never written: its size is right."""
+    return b"\0" * len(data)
+
+
 def lose(path: Path, damage: Callable[[bytes], bytes]) -> None:
     path.write_bytes(damage(path.read_bytes()))
 
@@ -68,7 +76,7 @@ def test_nothing_is_done_to_a_log_that_is_whole(table: Path) -> None:
     assert {path: path.read_bytes() for path in table.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize("damage", [emptied, cut, cut_behind_a_line])
+@pytest.mark.parametrize("damage", [emptied, cut, cut_behind_a_line, blank])
 def test_a_commit_that_was_not_synced_is_out_again_and_can_be_repeated(
     table: Path, damage: Callable[[bytes], bytes]
 ) -> None:
@@ -81,14 +89,15 @@ def test_a_commit_that_was_not_synced_is_out_again_and_can_be_repeated(
     assert mended(table, BATCHES) == []
 
 
-def test_a_commit_whose_files_were_taken_is_out_again(table: Path) -> None:
+@pytest.mark.parametrize("damage", [emptied, cut, blank])
+def test_a_commit_whose_files_were_taken_is_out_again(table: Path, damage: Callable[[bytes], bytes]) -> None:
     last = json.loads((table / entry_path(4)).read_text().splitlines()[-1])["add"]["path"]
-    lose(table / last, cut)
+    lose(table / last, damage)
     assert mended(table) == [4]
     assert values(table) == [0, 1, 2]
 
 
-@pytest.mark.parametrize("damage", [emptied, cut])
+@pytest.mark.parametrize("damage", [emptied, cut, blank])
 @pytest.mark.parametrize("name", ["00000000000000000003.checkpoint.parquet", "_last_checkpoint"])
 def test_a_checkpoint_of_the_log_that_cannot_be_read_is_done_without(
     table: Path, name: str, damage: Callable[[bytes], bytes]
@@ -127,11 +136,14 @@ def test_a_compaction_that_was_not_synced_takes_no_row_with_it(
     assert values(table) == [0, 1, 2, 3]
 
 
-def test_a_compaction_whose_file_was_taken_takes_no_row_with_it(table: Path) -> None:
+@pytest.mark.parametrize("damage", [emptied, blank])
+def test_a_compaction_whose_file_was_taken_takes_no_row_with_it(
+    table: Path, damage: Callable[[bytes], bytes]
+) -> None:
     before = set(table.glob("*.parquet"))
     DeltaTable(table).optimize.compact()
     (compacted,) = set(table.glob("*.parquet")) - before
-    lose(compacted, emptied)
+    lose(compacted, damage)
     assert mended(table, BATCHES) == [5]
     assert values(table) == [0, 1, 2, 3]
 
@@ -229,8 +241,29 @@ def test_where_mending_ends_half_way_it_goes_on(table: Path, monkeypatch: pytest
     assert values(table) == [0, 1, 2]
 
 
-@pytest.mark.parametrize("size", [None, 0, 60, 61])
-def test_a_deletion_whose_vector_was_taken_is_out_again(table: Path, size: int | None) -> None:
+# A file of vectors, of which one is asked for.
+VECTOR = b"v" * 40
+VECTORS = (
+    b"\1abc" + struct.pack(">i", len(VECTOR)) + VECTOR + struct.pack(">I", zlib.crc32(VECTOR)) + b"other"
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "lost"),
+    [
+        (None, True),
+        (b"", True),
+        (VECTORS, False),
+        (VECTORS[:-5], False),
+        (VECTORS[:-6], True),
+        (blank(VECTORS), True),
+        (VECTORS[:30] + bytes(27), True),
+    ],
+    ids=["gone", "emptied", "whole", "whole but for another", "cut off", "blank", "its end blank"],
+)
+def test_a_deletion_whose_vector_was_taken_is_out_again(
+    table: Path, content: bytes | None, lost: bool
+) -> None:
     """https://github.com/delta-io/delta/blob/master/PROTOCOL.md#deletion-vectors has this descriptor, of this file."""
     vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4, "sizeInBytes": 40}
     (added,) = [action["add"] for action in entry(files_at(table), 4) if "add" in action]
@@ -241,9 +274,9 @@ def test_a_deletion_whose_vector_was_taken_is_out_again(table: Path, size: int |
     assert put_entry(table, 5, actions)
     name = "deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
     (table / "ab").mkdir()
-    if size is not None:
-        (table / "ab" / name).write_bytes(b"v" * size)
-    assert mended(table, BATCHES) == ([] if size is not None and size >= 52 else [5])
+    if content is not None:
+        (table / "ab" / name).write_bytes(content)
+    assert mended(table, BATCHES) == ([5] if lost else [])
 
 
 def test_a_file_that_a_later_version_removed_is_not_missed(table: Path) -> None:
@@ -254,7 +287,7 @@ def test_a_file_that_a_later_version_removed_is_not_missed(table: Path) -> None:
     assert values(table) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("damage", [emptied, cut_behind_a_line])
+@pytest.mark.parametrize("damage", [emptied, cut_behind_a_line, blank])
 def test_a_table_that_was_being_made_is_none(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     create(tmp_path / "t", SCHEMA, {})
     lose(tmp_path / "t" / entry_path(0), damage)
@@ -283,11 +316,43 @@ def test_where_taking_away_what_was_being_made_ends_half_way_it_goes_on(
     assert create(tmp_path / "t", SCHEMA, {}) is not None
 
 
+def test_of_two_starts_that_find_a_table_half_made_neither_takes_away_what_the_other_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of two pipelines with one ledger: one is about to take the damaged beginning away, and the other mends, makes and fills it."""
+    table = tmp_path / "t"
+    create(table, SCHEMA, {})
+    lose(table / entry_path(0), emptied)
+    delete = PosixFiles.delete
+
+    def other() -> None:
+        mended(table, 0)
+        create(table, SCHEMA, {})
+        by_log(NativeCommits(), table, [written(table, [{"a": 0}])], SCHEMA, APP, 0)
+
+    rival = threading.Thread(target=other)
+
+    def late(files: PosixFiles, paths: Iterable[str]) -> None:
+        wanted = list(paths)
+        if wanted and threading.current_thread() is not rival and not rival.ident:
+            rival.start()
+            # Either it is done, or it waits for who is here.
+            rival.join(2)
+        delete(files, wanted)
+
+    monkeypatch.setattr(PosixFiles, "delete", late)
+    assert mended(table, 0) == [0]
+    rival.join(30)
+    assert not rival.is_alive()
+    assert values(table) == [0]
+
+
 def test_sums_that_hadoop_keeps_of_a_file_go_where_they_are_not_whole(table: Path) -> None:
     sums = table / "_delta_log" / f".{entry_path(4).rpartition('/')[2]}.crc"
     size = (table / entry_path(4)).stat().st_size
-    for length, stays in ((8 + 4 * -(-size // 512), True), (9, False)):
-        sums.write_bytes(b"c" * length)
+    whole = b"crc\0" + struct.pack(">i", 512) + b"sums" * -(-size // 512)
+    for content, stays in ((whole, True), (whole[:9], False), (blank(whole), False)):
+        sums.write_bytes(content)
         mended(table)
         assert sums.exists() is stays
 
