@@ -17,7 +17,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from distributary.errors import BudgetSpent, CredentialsRefused, DistributaryError
+from distributary.errors import BrokerUnavailable, BudgetSpent, CredentialsRefused, DistributaryError
 from distributary.ingest.batch.restart import RestartToEvolve
 from distributary.ingest.batch.runner import BatchRunner, Done
 from distributary.ingest.checkpoint.scratch import scratch_folder
@@ -142,14 +142,15 @@ class Supervisor:
 
     def _failed(self, error: Exception) -> float:
         """How long to wait before another try. Raises BudgetSpent, and Stopped where the run is to end while Kafka is away."""
-        if not isinstance(error, DistributaryError):
+        away = isinstance(error, BrokerUnavailable)
+        if away or not isinstance(error, DistributaryError):
             # An outage is waited for however long it lasts, as the registry's is, and says nothing against the pipeline.
             if self._pipeline.kafka.was_away():
                 return 0.0
             if self._partitions_came():
                 return 0.0
             # Over by now; yet an error that only looks like one would be met for ever.
-            wait = self._outages.spend() if is_outage(error) else None
+            wait = self._outages.spend() if away or is_outage(error) else None
             if wait is not None:
                 self._progress.waiting(self._sentence(error), wait)
                 return wait

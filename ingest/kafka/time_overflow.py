@@ -29,7 +29,7 @@ from confluent_kafka import (
 )
 from pyspark.sql import DataFrame
 
-from distributary.errors import ConfigError, PipelineError
+from distributary.errors import BrokerUnavailable, ConfigError, PipelineError
 from distributary.ingest.kafka.confluent import MaskedLog
 from distributary.ingest.kafka.librdkafka import librdkafka_options
 from distributary.ingest.kafka.offsets import Offsets
@@ -78,6 +78,20 @@ _AT_ONCE = 10_000
 _PATIENCE_SECONDS = 60.0
 
 _MOST_TOLD = 5
+
+# What another try may not meet: no answer, a connection that broke, a partition whose leader changes.
+_PASSING = {
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._RESOLVE,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.NETWORK_EXCEPTION,
+}
 
 
 def is_time_overflow(error: BaseException) -> bool:
@@ -316,7 +330,10 @@ def _messages(consumer: Consumer, begin: TopicPartition, end: int) -> Iterator[M
 
 @contextmanager
 def _consumer(topics: TopicReader, offsets: Offsets) -> Iterator[Consumer]:
-    """A consumer for these partitions. Raises PipelineError with what to do, for whatever keeps it from reading them."""
+    """A consumer for these partitions. Raises PipelineError with what to do, for whatever keeps it from reading them.
+
+    BrokerUnavailable where nobody answers, and another try may be answered.
+    """
     kafka = topics.source.kafka
     where = ", ".join(
         f"{topic}/{number} offsets {begin} to {end}"
@@ -345,6 +362,7 @@ def _consumer(topics: TopicReader, offsets: Offsets) -> Iterator[Consumer]:
     try:
         yield consumer
     except KafkaException as error:
-        raise PipelineError(trouble.format(without_secrets(error.args[0].str(), kafka))) from None
+        kind = BrokerUnavailable if error.args[0].code() in _PASSING else PipelineError
+        raise kind(trouble.format(without_secrets(error.args[0].str(), kafka))) from None
     finally:
         consumer.close()

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import confluent_kafka
 import pytest
@@ -21,11 +22,13 @@ from tests.ingest.e2e.handmade import (
     registered,
 )
 from tests.ingest.e2e.pipeline_kit import PipelineKit
+from tests.ingest.e2e.test_outages import Watching
 
 from distributary.errors import DistributaryError, PipelineError, PolicyStopped
 from distributary.ingest.kafka import time_overflow
 from distributary.ingest.kafka.source import TopicReader
 from distributary.ingest.kafka.time_overflow import before_overflows
+from distributary.producer_sim.stack.local import LocalStack
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -196,6 +199,34 @@ def test_such_records_of_transactions_are_there_once_they_are_committed_and_neve
     lenient.run()
     assert (players(lenient), len(quarantined(lenient))) == ([0, 2, 6, 11], 3)
     assert_each_record_in_one_place(lenient)
+
+
+def test_a_broker_that_goes_away_while_such_records_are_read_costs_no_failure(
+    lenient: PipelineKit, stack: LocalStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = registered(lenient)
+    send(lenient, schema, [NOW, NANOSECONDS, NOW])
+    # Where nothing may fail, whatever counts as a failure ends the run.
+    lenient.configured(supervisor={"failures": {"max": 0}})
+    monkeypatch.setattr(time_overflow, "_PATIENCE_SECONDS", 3.0)
+    away = iter([True])
+    consumer_for = time_overflow._consumer
+
+    def stopped(*given: Any) -> Any:
+        if next(away, False):
+            stack.broker.stop()
+        return consumer_for(*given)
+
+    monkeypatch.setattr(time_overflow, "_consumer", stopped)
+    watching = Watching()
+    with lenient.running(watching) as run:
+        try:
+            assert watching.waited.wait(120)
+        finally:
+            stack.broker.start()
+        run.wait_for(3)
+    assert run.outcome().summary.failures == 0
+    assert (players(lenient), len(quarantined(lenient))) == ([0, 2], 1)
 
 
 def test_records_that_a_broker_does_not_show_yet_are_not_left_out(
