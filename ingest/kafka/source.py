@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
 
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.kafka.cluster import KafkaCluster
@@ -19,6 +20,13 @@ from distributary.ingest.settings.groups import Route, Source
 # Laid under the user's own options. Kafka hands out 500 records a poll unless told otherwise, and asking so often takes a
 # third of the source's time; and a broker with nothing new keeps a reader at a topic's end waiting for half a second.
 READ_WITH = {"kafka.max.poll.records": "10000", "kafka.fetch.max.wait.ms": "50"}
+
+# Milliseconds since 1970. Spark takes a record's time for one of Java's old calendar, which had other days before 1582 and other local
+# times before 1900, and gives another instant of before then.
+FIRST_READ_RIGHT = -2_177_452_800_000  # 1901
+
+# From any time before, so far down that microseconds of it are no whole number of 64 bits.
+_TOO_FAR = 9_000_000_000_000_000_000
 
 # Enough to bring everything into being, and no work.
 _WARM_UP_RECORDS = 100
@@ -54,7 +62,7 @@ class TopicReader:
             "startingOffsets": _as_text(starting_offsets),
             "maxOffsetsPerTrigger": str(batch_rows),
         }
-        return self.spark.readStream.format("kafka").options(**options).load()
+        return _read_right(self.spark.readStream.format("kafka").options(**options).load())
 
     def range(self, offsets: Offsets) -> DataFrame:
         """The records of a range of offsets, as often as wanted; the columns are the stream's."""
@@ -64,7 +72,7 @@ class TopicReader:
             "startingOffsets": _as_text(starts(offsets)),
             "endingOffsets": _as_text(ends(offsets)),
         }
-        return self.spark.read.format("kafka").options(**options).load()
+        return _read_right(self.spark.read.format("kafka").options(**options).load())
 
     def _options(self) -> dict[str, str]:
         return {
@@ -75,6 +83,14 @@ class TopicReader:
             # Seen in the broker's tools; every query gets a group of its own.
             "groupIdPrefix": f"distributary-{self.pipeline}",
         }
+
+
+def _read_right(records: DataFrame) -> DataFrame:
+    """The records; one whose time Spark misreads ends them as one whose time it cannot read does: by Java's overflow."""
+    time = sql.col("timestamp")
+    misread = sql.timestamp_millis(sql.unix_millis(time) - sql.lit(_TOO_FAR))
+    is_right = sql.unix_millis(time) >= sql.lit(FIRST_READ_RIGHT)
+    return records.withColumn("timestamp", sql.when(is_right, time).otherwise(misread))
 
 
 def complete(positions: Positions, partitions: Mapping[str, Sequence[int]]) -> Positions:

@@ -1,7 +1,7 @@
-"""Records whose time is beyond what Spark's timestamps hold: they are read around Spark's source, which ends at the first of them.
+"""Records whose time is beyond what Spark's timestamps hold, or that Spark misreads: they are read around Spark's source, which ends at the first of them.
 
 Kafka keeps a record's time as the milliseconds that its producer says, and Spark makes microseconds of each before anybody sees the
-record: nanoseconds sent as milliseconds are too many. From the first such record of a partition on a consumer of our own reads it, to
+record: nanoseconds sent as milliseconds are too many, and what is before 1901 it may move by days (`source.py`). From the first such record of a partition on a consumer of our own reads it, to
 the end of the range: into files that workers read, in the place of Spark's source.
 """
 
@@ -34,7 +34,7 @@ from distributary.ingest.kafka.confluent import MaskedLog
 from distributary.ingest.kafka.librdkafka import librdkafka_options
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.kafka.records import TIMESTAMP
-from distributary.ingest.kafka.source import TopicReader
+from distributary.ingest.kafka.source import FIRST_READ_RIGHT, TopicReader
 from distributary.ingest.settings.passed_on_options import without_secrets
 from distributary.ingest.spark.error_classes import overflowed_in
 from distributary.ingest.storage.contract import Files
@@ -43,8 +43,8 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# Spark's source, as it stands in the calls that its error came through.
-_SOURCE = "org.apache.spark.sql.kafka010."
+# Spark's source, and what is worked out right behind it, as they stand in the calls that their errors came through.
+_SOURCE = ("org.apache.spark.sql.kafka010.", "org.apache.spark.sql.catalyst.expressions.")
 
 # Microseconds are whole numbers of 64 bits.
 _LAST_MILLISECOND = (2**63 - 1) // 1000
@@ -95,8 +95,8 @@ _PASSING = {
 
 
 def is_time_overflow(error: BaseException) -> bool:
-    """Whether Spark's source ended because a record's time is too large for it."""
-    return overflowed_in(error, _SOURCE)
+    """Whether Spark's source ended because of a record's time, which is too large for it, or which it misreads."""
+    return overflowed_in(error, *_SOURCE)
 
 
 class Reading(Protocol):
@@ -152,11 +152,11 @@ def read_around(topics: TopicReader, offsets: Offsets, place: Files) -> Iterator
 
 
 def before_overflows(topics: TopicReader, offsets: Offsets) -> Offsets:
-    """The range without what comes, in each partition, from the first record of such a time on. Raises PipelineError."""
+    """The range without what comes, in each partition, from the first record that Spark cannot read on. Raises PipelineError."""
     return _cut(offsets, _found(topics, offsets, lambda _: None))
 
 
-# Per partition, the offset of the first record whose time is too large.
+# Per partition, the offset of the first record that Spark cannot read.
 _Firsts = dict[tuple[str, int], int]
 
 
@@ -279,23 +279,27 @@ def _is_beyond(milliseconds: int) -> bool:
 
 
 def _found(topics: TopicReader, offsets: Offsets, take: Callable[[Message], None]) -> _Firsts:
-    """The first record of each partition whose time is too large; `take` is given it and all behind it. Tells of them."""
+    """The first record of each partition that Spark cannot read; `take` is given it and all behind it. Tells of times too large."""
     firsts: _Firsts = {}
+    beyond: _Firsts = {}
     count = 0
     with _consumer(topics, offsets) as consumer:
         for topic, ranges in sorted(offsets.items()):
             for number, (begin, end) in sorted(ranges.items()):
                 for message in _messages(consumer, TopicPartition(topic, number, begin), end):
-                    if _is_beyond(_milliseconds(message)):
+                    milliseconds = _milliseconds(message)
+                    if _is_beyond(milliseconds):
                         count += 1
+                        beyond.setdefault((topic, number), _offset(message))
+                    if _is_beyond(milliseconds) or milliseconds < FIRST_READ_RIGHT:
                         firsts.setdefault((topic, number), _offset(message))
                     if (topic, number) in firsts:
                         take(message)
-    if firsts:
+    if beyond:
         _log.warning(
             "records with a time that no table holds, in milliseconds since 1970 beyond %s: %s of them, first at %s. Their producer sends "
             "another unit than milliseconds. They go to quarantine (timestamp_overflow)",
-            *(_LAST_MILLISECOND, count, ", ".join(_told(firsts))),
+            *(_LAST_MILLISECOND, count, ", ".join(_told(beyond))),
         )
     return firsts
 
@@ -342,7 +346,7 @@ def _consumer(topics: TopicReader, offsets: Offsets) -> Iterator[Consumer]:
         if begin < end
     )
     trouble = (
-        f"a record in {where} has a time that Spark cannot read (in milliseconds since 1970 it is beyond {_LAST_MILLISECOND}), and a "
+        f"a record in {where} has a time that Spark cannot read (in milliseconds since 1970 it is beyond {_LAST_MILLISECOND}, or below {FIRST_READ_RIGHT}), and a "
         "consumer of our own, which would read around it, cannot either: {}. Repair that, or delete the records up to the one behind it "
         "(kafka-delete-records.sh) and have the producer send milliseconds"
     )

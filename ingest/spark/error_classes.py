@@ -51,11 +51,12 @@ def overflowed(error: BaseException) -> bool:
     return any(_is(one, "java.lang.ArithmeticException") and not _condition(one) for one in causes(error))
 
 
-def overflowed_in(error: BaseException, package: str) -> bool:
-    """Whether Java's own arithmetic overflowed on behalf of these classes."""
+def overflowed_in(error: BaseException, *packages: str) -> bool:
+    """Whether Java's own arithmetic overflowed on behalf of the classes of these packages; Spark's has a class of error."""
     return any(
         _is(one, "java.lang.ArithmeticException")
-        and any(str(frame.getClassName()).startswith(package) for frame in one.getStackTrace())
+        and not _condition(one)
+        and any(str(frame.getClassName()).startswith(packages) for frame in one.getStackTrace())
         for one in causes(error)
     )
 

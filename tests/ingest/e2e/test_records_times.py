@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import confluent_kafka
+import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -35,6 +36,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.stack]
 NOW = 1_700_000_000_000
 LAST = (2**63 - 1) // 1000
 NANOSECONDS = NOW * 10**6
+YEAR_1, YEAR_9999 = -62_135_596_800_000, 253_402_300_799_999
+# 15 October 1582, before which Java's old calendar is Caesar's, and its 29 February 1500, a day that today's does not have.
+SWITCH, LEAP_DAY = -12_219_292_800_000, -14_830_992_000_000
 
 
 class Librdkafka:
@@ -131,6 +135,34 @@ def test_a_record_of_a_time_beyond_all_timestamps_is_quarantined_and_its_neighbo
     assert [row["value"] for row in odd] == [schema.value(game="chess", player=n) for n in ("2", "4")]
     assert {row["kafka_key"] for row in odd} == {b"k"}
     assert_each_record_in_one_place(lenient)
+
+
+def test_a_time_of_any_calendar_is_the_one_that_the_record_has_whoever_reads_it(lenient: PipelineKit) -> None:
+    schema = registered(lenient)
+    first = -LAST
+    old = [
+        first,
+        YEAR_1,
+        YEAR_1 - 1,
+        *(SWITCH + n for n in (-(10**12), -86_400_000, -1, 0)),
+        LEAP_DAY,
+        LEAP_DAY + 86_400_000,
+    ]
+    times = [NOW, -2, *old, -2_208_988_800_000, NOW, YEAR_9999 + 1, LAST]
+    send(lenient, schema, times)
+    # Whatever is behind a time that none holds is read by another client.
+    send(lenient, schema, [NANOSECONDS, *times], len(times), partition=1)
+    send(lenient, schema, [-LAST - 1], 2 * len(times) + 1, partition=1)
+    lenient.run()
+
+    rows = lenient.rows(lenient.folder_of("chess"))
+    found = rows.set_column(0, "ts", rows["kafka_ts"].cast(pa.int64())).select(
+        ["kafka_partition", "kafka_offset", "ts"]
+    )
+    by_place = {(row["kafka_partition"], row["kafka_offset"]): row["ts"] for row in found.to_pylist()}
+    assert [by_place[0, n] for n in range(len(times))] == [time * 1000 for time in times]
+    assert [by_place[1, n + 1] for n in range(len(times))] == [time * 1000 for time in times]
+    assert [row["kafka_offset"] for row in quarantined(lenient)] == [0, len(times) + 1]
 
 
 def test_all_records_of_such_times_stop_nothing_unless_the_settings_say_so(lenient: PipelineKit) -> None:
