@@ -9,7 +9,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from pyspark.sql import SparkSession
 
 from distributary.codecs.base import load_codec
-from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.inference.entities import infer_entities, keep
 from distributary.ingest.inference.topic import infer
 from distributary.ingest.interruptible import Stopped
@@ -58,15 +57,10 @@ def run(
     >>> outcome.summary.rows
     200
     """
-    keeper = lease_of(settings)
+    keeper = looked_for(settings.checkpoint, settings.storage)
     with ExitStack() as opened:
         session = spark or opened.enter_context(pipeline_session(settings))
         return run_in(session, keeper, settings, progress or Silent(), stop or threading.Event(), registry)
-
-
-def lease_of(settings: Settings) -> Keeper:
-    """The pipeline's lease, looked for already: in a store that takes seconds, in which a session can be made."""
-    return looked_for(Checkpoint(open_files(settings.checkpoint, settings.storage)))
 
 
 @jvm_needed()

@@ -22,6 +22,8 @@ MAY_TOUCH_FILES: Mapping[str, str] = {
     "settings/yaml_file.py": "the settings file that a user names",
     "spark/artifact_list.py": _MACHINE,
     "spark/artifacts.py": _MACHINE,
+    "spark/class_archive.py": _MACHINE,
+    "spark/class_archive_writing.py": _MACHINE,
     "spark/ivy.py": _MACHINE,
     "spark/java.py": _MACHINE,
     "checkpoint/folder.py": "folders that are to survive a loss of power, which no store has",

@@ -15,6 +15,9 @@ from distributary.ingest.checkpoint.folder import LEASE, Checkpoint
 from distributary.ingest.lease.folder_lock import FolderLock
 from distributary.ingest.lease.heartbeat import Heartbeat
 from distributary.ingest.lease.keeper import Keeper
+from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.options import StorageOptions
+from distributary.ingest.storage.place import Place
 
 
 @contextmanager
@@ -31,9 +34,12 @@ def held(checkpoint: Checkpoint, pipeline: str = "", keeper: Keeper | None = Non
         keeper.release()
 
 
-def looked_for(checkpoint: Checkpoint) -> Keeper:
-    """What keeps others out of this checkpoint, looking already, while this process gets ready, whether somebody holds it."""
-    keeper = keeper_of(checkpoint)
+def looked_for(place: Place, storage: StorageOptions) -> Keeper:
+    """What keeps others out of the checkpoint that is there, looking already whether somebody holds it: in a store that takes seconds.
+
+    In them the rest of this process can be made ready.
+    """
+    keeper = keeper_of(Checkpoint(open_files(place, storage)))
     keeper.look()
     return keeper
 

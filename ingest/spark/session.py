@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from distributary.errors import SetupError
 from distributary.ingest.interruptible import answer_to
 from distributary.ingest.spark.artifacts import spark_jars
+from distributary.ingest.spark.class_archive import starting_from_archive
 from distributary.ingest.spark.configuration import laid_over, on_this_machine, retrying, settings
 from distributary.ingest.spark.delta import SUBMIT_WITH
 from distributary.ingest.spark.java import find_java
@@ -75,7 +76,7 @@ def _submitted(name: str, master: str | None, conf: Mapping[str, str]) -> SparkS
 
 def _launched(name: str, master: str | None, conf: Mapping[str, str]) -> SparkSession:
     chosen = retrying(conf.get("spark.master") or master or "local[*]")
-    find_java(line=installed_spark())
+    java = find_java(line=installed_spark())
     if python := conf.get("spark.pyspark.python"):
         # PySpark itself asks the environment alone; it is spark-submit that knows the setting.
         os.environ["PYSPARK_PYTHON"] = python
@@ -84,7 +85,7 @@ def _launched(name: str, master: str | None, conf: Mapping[str, str]) -> SparkSe
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         # Workers get this interpreter and so this environment, not whatever `python3` is first on PATH.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    ours = laid_over(settings(chosen, spark_jars()), conf)
+    ours = laid_over(laid_over(settings(chosen, spark_jars()), starting_from_archive(java)), conf)
     return _made({"spark.app.name": name}, ours | {"spark.master": chosen})
 
 

@@ -117,10 +117,12 @@ def jars(
         typer.Option("--paths", help="Print where Spark's jars are, as `spark-submit --jars` takes them."),
     ] = False,
 ) -> None:
-    """Fetch what Spark, the broker and the registry need into the user's cache."""
+    """Fetch what Spark, the broker and the registry need into the user's cache, and write from what Spark starts sooner."""
     from distributary.ingest.spark.artifact_list import read_artifact_list
     from distributary.ingest.spark.artifacts import resolve, spark_jars
+    from distributary.ingest.spark.class_archive_writing import write_class_archive
     from distributary.ingest.spark.java import find_java
+    from distributary.ingest.spark.versions import installed_spark
     from distributary.producer_sim.stack.apicurio import REGISTRY_ARCHIVE
     from distributary.producer_sim.stack.kafka_broker import BROKER_JARS
 
@@ -131,3 +133,4 @@ def jars(
         return
     for wanted in (BROKER_JARS, REGISTRY_ARCHIVE):
         resolve(read_artifact_list(wanted))
+    write_class_archive(find_java(line=installed_spark()))
