@@ -26,7 +26,7 @@ from distributary.ingest.tables.known import ENTITY_PROPERTY
 from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.transaction import is_committed
 
-Choice = Literal["recreate", "skip"]
+Choice = Literal["recreate", "skip", "skip_lost"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +80,15 @@ def _parked(checkpoint: Checkpoint, root: Files, messages: Mapping[int, str]) ->
     """What waits for the tables that are parked, batch by batch."""
     so_far = checkpoint.log.state().so_far
     for folder in () if so_far is None else sorted(so_far.parked):
-        numbers = _parked_batches(checkpoint, folder)
+        numbers, there = _parked_batches(checkpoint, folder), _files_of(root, folder)
         for number in numbers:
             table = finished_manifest(checkpoint.log, number)[0].table(folder)
             skipped = Resolutions(checkpoint).skipped(number)
             if folder not in skipped and not _is_in(root, table, number):
                 why = messages.get(number, f"it waits behind batch {numbers[0]}")
-                yield StuckTable(number, folder, table.rows, why)
+                gone = [file.name for file in table.files if file.name not in there]
+                told = f"{why}; and file {gone[0]} is gone" if gone and gone[0] not in why else why
+                yield StuckTable(number, folder, table.rows, told)
 
 
 def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
@@ -95,11 +97,11 @@ def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
     settings  the pipeline's
     table     the table's folder, as `stuck_tables` names it
     choice    `recreate` puts what is there aside and makes the table anew, empty, to take the rows that wait; `skip` goes on
-              without these rows in it
+              without these rows in it, `skip_lost` without those of batches whose files are gone, as by `VACUUM`
 
     Of a parked table that is about all batches that wait for it; the next run brings them in, the oldest first. Returns what was
-    decided about: the first of these batches, with the rows of all. Raises ConfigError for a table that does not wait, and for one in a store
-    that is there still: no store renames a folder in one step. LeaseHeld while a run is alive.
+    decided about: the first of these batches, with the rows of all. Raises ConfigError for a table that does not wait, for one in a store
+    that is there still: no store renames a folder in one step; and where no file is gone that was to be. LeaseHeld while a run is alive.
     """
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     with held(checkpoint, settings.name):
@@ -108,12 +110,14 @@ def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
         if not mine:
             known = ", ".join(sorted({stuck.table for stuck in waiting})) or "none"
             raise ConfigError(f"table {table} does not wait for a decision; those that do: {known}")
+        root = open_files(settings.sink.root, settings.storage)
+        if choice == "skip_lost":
+            mine = _without_files(checkpoint, root, mine)
         numbers = [stuck.batch_id for stuck in mine]
-        if choice == "skip":
+        if choice != "recreate":
             for number in numbers:
                 Resolutions(checkpoint).skip(number, table)
         else:
-            root = open_files(settings.sink.root, settings.storage)
             manifests = [_manifest(checkpoint, number, table) for number in numbers]
             # What came in of what waited goes aside with the table, its files with it.
             for number in _parked_batches(checkpoint, table):
@@ -121,6 +125,29 @@ def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
                     Resolutions(checkpoint).skip(number, table)
             _recreate(root, settings.sink.columns, manifests, table)
         return replace(mine[0], rows=sum(stuck.rows for stuck in mine))
+
+
+def _without_files(checkpoint: Checkpoint, root: Files, waiting: Sequence[StuckTable]) -> list[StuckTable]:
+    """Those of a table's batches that wait of which a file is gone."""
+    folder = waiting[0].table
+    there = _files_of(root, folder)
+    found = [
+        stuck
+        for stuck in waiting
+        if any(
+            file.name not in there
+            for file in _manifest(checkpoint, stuck.batch_id, folder).table(folder).files
+        )
+    ]
+    if not found:
+        raise ConfigError(f"table {folder}: none of the files that wait for it is gone")
+    return found
+
+
+def _files_of(root: Files, folder: str) -> frozenset[str]:
+    """The names of the files that wait for a table, or of what was put aside of it."""
+    folders = [folder, *(one for one in root.folders() if one.startswith(_aside(folder)))]
+    return frozenset(name for one in folders for name in root.names(one))
 
 
 def _manifest(checkpoint: Checkpoint, number: int, folder: str) -> Manifest:

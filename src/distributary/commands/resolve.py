@@ -12,6 +12,8 @@ from distributary.commands.run import File
 from distributary.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from distributary.ingest.resolve import Choice, StuckTable
 
 
@@ -29,6 +31,10 @@ def resolve(
     skip: Annotated[
         bool, typer.Option("--skip", help="Go on without this batch's rows in that table.")
     ] = False,
+    skip_lost: Annotated[
+        bool,
+        typer.Option("--skip-lost", help="The same, for those batches alone whose files are gone."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the tables as JSON.")] = False,
 ) -> None:
     """Decide about tables that cannot take their rows any more, because they were dropped or altered by hand."""
@@ -36,7 +42,10 @@ def resolve(
     from distributary.ingest.resolve import stuck_tables
     from distributary.ingest.settings.model import load
 
-    settings, choice = load(file), _choice(table, recreate, skip)
+    settings, choice = (
+        load(file),
+        _choice(table, {"recreate": recreate, "skip": skip, "skip_lost": skip_lost}),
+    )
     if table is None or choice is None:
         _list([stuck for stuck in stuck_tables(settings) if table in (None, stuck.table)], as_json)
         return
@@ -48,14 +57,13 @@ def resolve(
         typer.echo(f"{stuck.table}: {done} (batch {stuck.batch_id}); run the pipeline again")
 
 
-def _choice(table: str | None, recreate: bool, skip: bool) -> Choice | None:
-    if recreate and skip:
-        raise ConfigError("--recreate and --skip exclude each other; give one of them")
-    if (recreate or skip) and table is None:
+def _choice(table: str | None, given: Mapping[Choice, bool]) -> Choice | None:
+    chosen = [choice for choice, wanted in given.items() if wanted]
+    if len(chosen) > 1:
+        raise ConfigError("--recreate, --skip and --skip-lost exclude each other; give one of them")
+    if chosen and table is None:
         raise ConfigError("name the table to decide about; `distributary resolve FILE` lists those that wait")
-    if recreate:
-        return "recreate"
-    return "skip" if skip else None
+    return chosen[0] if chosen else None
 
 
 def _list(tables: list[StuckTable], as_json: bool) -> None:
@@ -67,4 +75,6 @@ def _list(tables: list[StuckTable], as_json: bool) -> None:
     if not tables:
         typer.echo("nothing waits for a decision")
     else:
-        typer.echo("decide with --recreate (make the table anew) or --skip (go on without these rows)")
+        typer.echo(
+            "decide with --recreate (make the table anew), --skip (go on without these rows) or --skip-lost (without those whose files are gone)"
+        )

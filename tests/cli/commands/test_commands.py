@@ -112,6 +112,7 @@ def test_nothing_waits_for_a_decision_in_a_new_pipeline(offline: Path) -> None:
     [
         (["--skip"], "name the table"),
         (["a_table", "--skip", "--recreate"], "exclude each other"),
+        (["a_table", "--skip", "--skip-lost"], "exclude each other"),
         (["a_table", "--skip"], "a_table does not wait for a decision"),
     ],
 )

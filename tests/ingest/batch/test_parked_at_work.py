@@ -13,11 +13,11 @@ from tests.ingest.batch.test_parked_at_random import World, parked
 from tests.ingest.pipelines import settings
 from tests.ingest.queries import GOLF, QUEST, Query
 
-from distributary.errors import CheckpointMismatch
+from distributary.errors import CheckpointMismatch, ConfigError
 from distributary.ingest import failpoints
 from distributary.ingest import resolve as deciding
 from distributary.ingest.batch import finish
-from distributary.ingest.parquet.data_file import file_name
+from distributary.ingest.parquet.data_file import file_name, owner
 from distributary.ingest.resolve import resolve, stuck_tables
 from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.tables.log import entry_path
@@ -37,6 +37,11 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 def golf(batches: Sequence[int]) -> Counter[int]:
     """The offsets of that table's rows, by how manieth a batch is."""
     return Counter(offset for batch in batches for offset in (3 * batch, 3 * batch + 2))
+
+
+def made_for(name: str) -> int | None:
+    found = owner(name)
+    return None if found is None else found[1]
 
 
 def assert_whole(world: World, batches: int) -> None:
@@ -77,6 +82,34 @@ def test_a_table_that_has_a_part_of_what_waited_is_made_anew_for_the_rest(
     assert world.offsets(GOLF) == golf([3, 4])
     world.batch()
     assert world.offsets(GOLF) == golf([3, 4, 5])
+
+
+def test_a_batch_whose_file_is_gone_is_given_up_without_those_that_wait_behind_it(
+    world: World, tmp_path: Path
+) -> None:
+    """As where `VACUUM` took what had waited for a week."""
+    first, *_ = world.so_far.parked[GOLF]
+    (waiting,) = [file for file in world.golf.glob("*.parquet") if made_for(file.name) == first]
+    waiting.unlink()
+    world.mend()
+    world.begin()
+    assert len(world.so_far.parked[GOLF]) == 3
+    told = {one.batch_id: one.why for one in stuck_tables(settings(tmp_path))}
+    assert [number for number, why in told.items() if f"file {waiting.name} is gone" in why] == [first]
+    resolve(settings(tmp_path), GOLF, "skip_lost")
+    world.begin()
+    assert world.so_far.parked == {}
+    assert world.offsets(GOLF) == golf([0, 1, 3, 4])
+
+
+def test_files_that_were_put_aside_are_not_gone(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with monkeypatch.context() as patch, pytest.raises(PowerFailed):
+        patch.setattr(deciding, "create", failed)
+        resolve(settings(tmp_path), GOLF, "recreate")
+    with pytest.raises(ConfigError, match="none of the files that wait for it is gone"):
+        resolve(settings(tmp_path), GOLF, "skip_lost")
 
 
 def test_what_waits_is_found_where_whoever_put_a_table_aside_died(
