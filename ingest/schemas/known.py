@@ -72,7 +72,8 @@ class SchemaBook:
 
         `inferred` is the one whose versions are inferred, not registered: those grow.
         The registry is waited for only where nothing is known yet: a pipeline whose schemas are all pinned starts
-        without it. With `waiting` off it is not waited for even then: what is met later is asked for by itself.
+        without it. With `waiting` off it is not waited for even then, and neither is one that is there and fails: what is met
+        later is asked for by itself.
         What an earlier version could decode and this one cannot is refused, like a schema that never could be used.
         Raises BadSchema for an inferred one of those: no record names it that could be refused.
         """
@@ -212,14 +213,23 @@ class SchemaBook:
         return PinnedRecord((schema.id, ()) if key[0] == INFERRED else key, schema)
 
     def _pin_subject(self, subject: str, waiting: bool) -> None:
+        wait = waiting and not (self._records or self._unusable)
+
         def ask() -> list[PinnedRecord]:
-            keys = [(version.id, self._codec.default_path) for version in self._registry.versions(subject)]
+            try:
+                listed = self._registry.versions(subject)
+            except RegistryFault as fault:
+                # It may fail at one version for ever, of which no record need be; what records name is asked for then.
+                if not wait:
+                    raise
+                _log.warning("%s. The schemas of %s are asked for as records name them", fault, subject)
+                return []
+            keys = [(version.id, self._codec.default_path) for version in listed]
             answers = self._ask([ref for ref, _ in keys])
             found = [self._record(key, answers[key[0]]) for key in keys]
             return [record for record in found if isinstance(record, PinnedRecord)]
 
         try:
-            wait = waiting and not (self._records or self._unusable)
             self.pin(self._wait.until_answered(ask) if wait else self._wait.once(ask, []))
         except SchemaNotFound:
             return  # nothing registered yet: the first record will ask

@@ -170,19 +170,15 @@ def _status(error: Exception) -> int | None:
 _OF_NO_QUESTION = (408, 425, 429)
 
 
-# The client's own client took the question to a server, and there came no answer, or not a whole one.
-_LEFT_OPEN = ("ReadTimeout", "ReadError", "RemoteProtocolError")
+# What the client's own client raises before a server has its question.
+_NOT_REACHED = ("ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "WriteError", "WriteTimeout")
 
 
 def _is_fault(error: Exception, status: int | None) -> bool:
     """Whether a server was reached that answered not as a registry should, or did not answer this question."""
     if status is not None:
-        return status >= 400 and status not in _OF_NO_QUESTION
-    if type(error).__name__ in _LEFT_OPEN:
-        return True
-    return isinstance(error, TypeError | ValueError | LookupError | AttributeError) and not isinstance(
-        error, OSError
-    )
+        return status not in _OF_NO_QUESTION
+    return type(error).__name__ not in _NOT_REACHED and not isinstance(error, OSError)
 
 
 def _says_not_found(error: Exception) -> bool:

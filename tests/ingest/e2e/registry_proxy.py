@@ -20,7 +20,7 @@ UNAUTHORIZED = b'{"error_code": 401, "message": "Unauthorized"}'
 class RegistryProxy:
     """`asked` counts requests for schemas by the id; `deny` makes the next requests for an id a 404, `refusing` all a 401.
 
-    `failing` are the ids for which it answers 500, None among them for all questions.
+    `failing` are the ids for which it answers 500, ends of addresses likewise, None among them for all questions.
     Nothing is answered while `awake` is not set.
     """
 
@@ -31,7 +31,7 @@ class RegistryProxy:
         self.asked: Counter[str] = Counter()
         self.url = ""
         self.refusing = False
-        self.failing: set[int | None] = set()
+        self.failing: set[int | str | None] = set()
         self.awake = threading.Event()
         self.awake.set()
 
@@ -50,7 +50,9 @@ class RegistryProxy:
             self._denials[schema_id] -= denied
         if self.refusing:
             return 401, UNAUTHORIZED
-        if None in self.failing or schema_id in map(str, self.failing):
+        ends = tuple(one for one in self.failing if isinstance(one, str))
+        ids = {str(one) for one in self.failing if isinstance(one, int)}
+        if None in self.failing or schema_id in ids or path.partition("?")[0].endswith(ends):
             return 500, BROKEN
         return (404, NOT_FOUND) if denied else self._passed_on(path)
 

@@ -134,6 +134,23 @@ def test_an_id_that_the_registry_fails_at_holds_up_nothing_behind_it_for_long(
     assert_each_record_in_one_place(kit)
 
 
+def test_a_version_of_its_subject_that_the_registry_fails_at_keeps_no_pipeline_from_its_start(
+    kit: PipelineKit, stack: LocalStack
+) -> None:
+    schema = registered(kit)
+    registered(kit, WITH_MOOD)
+    kit.send([schema.value(game="chess", player="a")])
+    waits = Waits()
+    with registry_proxy(stack.registry_url) as proxy:
+        kit.configured(registry={"url": proxy.url, "retry_seconds": 0.2})
+        # Records name ids, and those are answered.
+        proxy.failing.add("/versions/2")
+        with kit.running(waits) as running:
+            running.wait_for(1)
+    assert column(kit, "chess", "player") == ["a"]
+    assert not quarantined(kit)
+
+
 def test_a_registry_that_fails_at_every_question_is_waited_for(kit: PipelineKit, stack: LocalStack) -> None:
     schema = registered(kit)
     kit.send([schema.value(game="chess", player="a")])

@@ -1,18 +1,19 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from tests.ingest.pipelines import SUBJECT, checkpoint, registry, schema_book
 
-from distributary.errors import BadSchema, CheckpointMismatch
+from distributary.errors import BadSchema, CheckpointMismatch, RegistryFault
 from distributary.ingest.columns.growth import GrowthRules
 from distributary.ingest.interruptible import Stopped
 from distributary.ingest.schemas.known import SchemaBook
 from distributary.ingest.schemas.pinned import PinsStore
 from distributary.producer_sim.formats.protobuf import schema_text
-from distributary.registry.base import Schema
+from distributary.registry.base import Schema, SubjectVersion
 from distributary.registry.memory import MemoryRegistry
 
 ADDING = GrowthRules(reserved=frozenset({"kafka_topic"}))
@@ -38,6 +39,23 @@ def test_a_new_pipeline_waits_for_its_registry_until_it_is_told_to_stop(tmp_path
     stop.set()
     with pytest.raises(Stopped):
         schema_book(checkpoint(tmp_path), asking, stop).open([SUBJECT])
+
+
+def test_a_start_does_not_wait_for_a_version_that_the_registry_fails_at(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing(MemoryRegistry):
+        def versions(self, subject: str, deleted: bool = False) -> Sequence[SubjectVersion]:
+            raise RegistryFault(f"version 2 of subject {subject!r}: HTTP 500")
+
+    asking, stop = Failing(), threading.Event()
+    asking.register(SUBJECT, schema_text(1), "PROTOBUF")
+    stop.set()  # who waits nevertheless is stopped
+    book = schema_book(checkpoint(tmp_path), asking, stop)
+    book.open([SUBJECT])
+    assert book.records == ()
+    assert "version 2 of subject" in caplog.text
+    assert [record.key for record in book.learn([(1, (0,))]).records] == [(1, (0,))]
 
 
 def test_a_start_that_need_not_wait_goes_on_without_its_registry(tmp_path: Path) -> None:

@@ -170,6 +170,16 @@ def test_an_id_that_no_answer_comes_for_is_waited_for_no_longer_than_one_that_fa
         registry.by_refs([7])
 
 
+@pytest.mark.parametrize("status", [301, 302, 500, 599])
+def test_an_id_that_is_answered_with_what_is_no_answer_is_waited_for_no_longer_than_one_that_fails(
+    server: AnswerServer, connect: Connect, status: int
+) -> None:
+    server.on(ID, server.raw(b"<html>", status))
+    server.on("/subjects", server.json([]))
+    answer = connect(server.url, retry_seconds=0.1, failing_id_wait_seconds=0.3).by_refs([7])[7]
+    assert isinstance(answer, RegistryFault)
+
+
 def test_a_port_where_nobody_listens_is_unavailable(connect: Connect) -> None:
     # Bound all the while, so that nobody else gets it.
     with socket.socket() as bound, pytest.raises(RegistryUnavailable, match="ConnectError"):
