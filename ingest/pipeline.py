@@ -42,7 +42,7 @@ from distributary.ingest.checkpoint.spark_files import SparkFiles
 from distributary.ingest.commit_log.entries import Owner, Process, Standing
 from distributary.ingest.commit_log.owners import Owners
 from distributary.ingest.commit_log.writing import Writer, begin
-from distributary.ingest.evolution.rules import Parking, RunRules, rules_of, worker_policies
+from distributary.ingest.evolution.rules import Parking, RunRules, rules_of, with_fits, worker_policies
 from distributary.ingest.handover import Heritage
 from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.offsets import Offsets, Positions, Stretches, stretches_within
@@ -215,7 +215,7 @@ def open_pipeline(
 
 def run_rules(settings: Settings, expression: ReadExpression | None = None) -> RunRules:
     """What the settings say of a run's batches; `expression` is what they route by, for `route.by: expression`."""
-    decode, policies = settings.decode, settings.policies
+    decode, policies, book = settings.decode, settings.policies, settings.rule_book()
     workers = WorkerRules(
         decoding=Decoding(
             codec=decode.format,
@@ -231,9 +231,9 @@ def run_rules(settings: Settings, expression: ReadExpression | None = None) -> R
         policies=worker_policies(decode, policies),
         worker_bytes=settings.limits.worker_bytes,
         expression=expression.tree if expression else None,
-        tables=settings.rule_book(),
+        tables=with_fits(book, decode, policies),
     )
-    changes = rules_of(decode, policies, settings.route, settings.sink, expression)
+    changes = rules_of(decode, policies, settings.route, settings.sink, expression, book)
     return RunRules(
         decode, workers, changes, Parking(policies.stuck_table == "park", policies.parked_batches)
     )

@@ -102,12 +102,15 @@ def plan_knowing(expression: ReadExpression | None, settings: Settings, offer: O
             {one.ref: one.schema.type for one in candidates.newest}
         )
         # Older versions are asked for when a table's records are of a type that the newest is not.
-        rules = rules_of(settings.decode, settings.policies, settings.route, settings.sink, expression)
+        by_rule = settings.rule_book()
+        rules = rules_of(
+            settings.decode, settings.policies, settings.route, settings.sink, expression, by_rule
+        )
         book = _tables(settings)
         known, refused = _known(settings, codec, book)
         tables = Planner(codec, candidates, rules, known).plan()
-    by_rule = rules_in_plan(settings.rule_book(), known.tables, book.states(known.tables))
-    return Plan(settings.name, settings.sink.root, told, tables, refused, by_rule)
+    got = rules_in_plan(by_rule, known.tables, book.states(known.tables))
+    return Plan(settings.name, settings.sink.root, told, tables, refused, got)
 
 
 def _expression(settings: Settings) -> tuple[ReadExpression | None, tuple[str, ...]]:

@@ -211,12 +211,12 @@ def _change_rows(pipeline: str, tables: TableBook, manifest: Manifest, decision:
         return []
     transitions = Transitions(load_codec(settled.pins.rules.decoding.codec), settled.pins.schemas.records)
     layouts = settled.layouts
-    meetings = Meetings(transitions, decision.rules, decision.before.known, layouts).of(
+    entities = {folder: entity for entity, folder in manifest.entities.items()}
+    meetings = Meetings(transitions, decision.rules, decision.before.known, layouts, entities).of(
         settled.report.sightings.met, decision.before.met
     )
     origin = Origin(pipeline, manifest.generation, manifest.batch_id)
     rows = ChangeRows(origin, transitions, manifest.met, meetings)
-    entities = {folder: entity for entity, folder in manifest.entities.items()}
     now = planned(decision.changes)
     states = tables.states(logged.change.table for logged in decision.logged)
     came = [*now, *made_before(decision.logged, now, entities, states)]

@@ -41,23 +41,24 @@ def check_growth(
     rules: Rules, growths: Iterable[Growth], known: Mapping[str, PinnedTable], layouts: Mapping[str, Layout]
 ) -> None:
     """Raises EvolutionStopped or PolicyStopped where the settings say `fail` to tables that would get columns."""
-    if not rules.growth_stops:
-        return
     for folder, growth in {one.table: one for one in growths if one.table in known}.items():
+        stops = rules.of(known[folder].entity).growth_stops
+        if stops is None:
+            continue
         before = known[folder].layout
         found = changes(before.columns, layouts.get(folder, before).columns)
         names = ", ".join(change.column for change in found)
         added = ", ".join(change.column for change in found if change.kind == "added")
         where = "/".join(map(str, growth.first))
-        if names and rules.growth_stops == "decode.evolution":
+        if names and stops == "decode.evolution":
             raise EvolutionStopped(
                 f"table {folder}: schema {growth.schema_id} brings {names}, first at {where}, and "
                 "decode.evolution is `fail`. Run once with `restart` or `inline` to take it in"
             )
-        if added and rules.growth_stops == "policies.new_field":
+        if added and stops != "decode.evolution":
             raise PolicyStopped(
                 f"table {folder}: schema {growth.schema_id} brings {added}, first at {where}, and "
-                "policies.new_field is `fail`"
+                f"{stops} is `fail`"
             )
 
 

@@ -54,7 +54,7 @@ def _evolved(
 ) -> list[tuple[PinnedRecord, str]]:
     """Those that bring columns, and which."""
     # Whether tables get columns or leave them out, this is what they would get.
-    growth = replace(rules.growth, adds=True)
+    growth = replace(rules.growth, adds=True, widens=rules.widens_any)
     brought = [(record, schemas.brings(record, growth)) for record in records]
     return [
         (record, f"schema {describe(record)} brings {', '.join(names)}") for record, names in brought if names

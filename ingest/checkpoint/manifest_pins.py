@@ -22,6 +22,8 @@ from distributary.ingest.pins import (
     by_age,
 )
 from distributary.ingest.settings.groups import Policies
+from distributary.ingest.settings.patterns import Pattern
+from distributary.ingest.settings.rule_book import FitRules, RuleBook, TableSpec
 from distributary.registry.base import schema_ref
 
 
@@ -43,6 +45,8 @@ def to_json(pins: Pins) -> dict[str, Any]:
         "rules": {
             "check": pins.rules.decoding.check,
             "policies": pins.rules.policies.model_dump(mode="json"),
+            # Of most batches there is nothing to say, and a version from before has it so.
+            **({"tables": _tables_to_json(pins.rules.tables)} if pins.rules.tables.fits else {}),
         },
     }
 
@@ -82,10 +86,39 @@ def _rules(decided: Mapping[str, Any], now: WorkerRules) -> WorkerRules:
     if "rules" not in decided:  # of an earlier version
         return now
     then = decided["rules"]
-    # A later version may know of others, and an earlier one did not.
-    policies = {name: value for name, value in then["policies"].items() if name in Policies.model_fields}
     decoding = replace(now.decoding, check=then["check"])
-    return replace(now, decoding=decoding, policies=Policies.model_validate(policies))
+    tables = _tables_from_json(then["tables"]) if "tables" in then else replace(now.tables, fits={})
+    return replace(now, decoding=decoding, policies=_policies(then["policies"]), tables=tables)
+
+
+def _policies(then: Mapping[str, Any]) -> Policies:
+    # A later version may know of others, and an earlier one did not.
+    return Policies.model_validate({name: to for name, to in then.items() if name in Policies.model_fields})
+
+
+def _tables_to_json(book: RuleBook) -> list[Any]:
+    """The rules of tables in their order, as far as they have a say in where a record goes."""
+    return [
+        [one.text, one.folds, _fit_to_json(book.fits.get(place))] for place, one in enumerate(book.patterns)
+    ]
+
+
+def _fit_to_json(fit: FitRules | None) -> Any:
+    return None if fit is None else [fit.policies.model_dump(mode="json"), fit.grows, fit.widens]
+
+
+def _tables_from_json(rules: Iterable[Any]) -> RuleBook:
+    found = list(rules)
+    return RuleBook(
+        specs=tuple(TableSpec(place, text) for place, (text, _, _) in enumerate(found)),
+        patterns=tuple(Pattern(text, folds) for text, folds, _ in found),
+        fits={
+            # The columns are as wide as they became: what did not fit was rescued.
+            place: FitRules(_policies(fit[0]), fit[1], widens=False)
+            for place, (_, _, fit) in enumerate(found)
+            if fit is not None
+        },
+    )
 
 
 def undecodable(manifest: Manifest, pins: Pins) -> tuple[frozenset[RecordKey], frozenset[RecordKey]]:

@@ -69,7 +69,7 @@ class Effects:
             for column in without_rescued(self._rules.columns, table.layout).columns
             if source_of(column) not in fields
         ]
-        rules = self._rules.with_fixed(table.fixed)
+        rules = self._rules.of(table.entity).with_fixed(table.fixed)
         for candidate, columns in records.items():
             told = self._unreadable(candidate)
             if columns is not None:
@@ -82,7 +82,7 @@ class Effects:
     def on_reached(self, candidate: Candidate, table: PinnedTable) -> Told:
         """In a table that has met nothing like it, should records go there all the same."""
         columns = self._columns(candidate) or _NOTHING
-        return verdicts_of_table(columns, table.layout, self._rules.with_fixed(table.fixed))
+        return verdicts_of_table(columns, table.layout, self._rules.of(table.entity).with_fixed(table.fixed))
 
     def in_new_tables(self, candidate: Candidate) -> Told:
         """Of a record type that no table has met: its tables fit it, as long as it can be read and routed."""
@@ -98,7 +98,7 @@ class Effects:
         return self._rules.route.by != "record" and columns is not None and not [*self._unrouted(columns, ())]
 
     def _judged(self, before: PinnedRecord, candidate: Candidate, table: PinnedTable) -> Told:
-        rules = self._rules.with_fixed(table.fixed)
+        rules = self._rules.of(table.entity).with_fixed(table.fixed)
         old, new = before.schema.type, candidate.schema.type
         if old != new and not rules.any_format:
             return verdicts([SchemaChange("format_switched", "", old, new)], _NOTHING, table.layout, rules)

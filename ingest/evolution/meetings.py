@@ -41,12 +41,14 @@ class _Outcome:
     verdicts: tuple[TableVerdict, ...]
 
 
-_Transition = tuple[RecordKey | None, RecordKey, Layout, Layout, bool, bool]
+_Transition = tuple[RecordKey | None, RecordKey, Layout, Layout, bool, bool, str]
 
 
 @dataclass
 class Meetings:
     """Holds what was met against the tables: `known` as they were before the batch, `layouts` as they are with it.
+
+    `entities` are those of new ones, by folder.
 
     A thousand tables that go through the same transition share its outcome.
     """
@@ -55,6 +57,7 @@ class Meetings:
     rules: Rules
     known: Mapping[str, PinnedTable]
     layouts: Mapping[str, Layout]
+    entities: Mapping[str, str] = field(default_factory=dict)
     _outcomes: dict[_Transition, _Outcome] = field(default_factory=dict)
 
     def of(self, met: Met, histories: Histories) -> list[Meeting]:
@@ -72,12 +75,15 @@ class Meetings:
         is_new = folder not in self.known
         before = NO_COLUMNS if is_new else self.known[folder].layout
         after = self.layouts.get(folder, before)
+        entity = self.entities.get(folder, "" if is_new else self.known[folder].entity)
+        rules = self.rules.of(entity)
         for key, first in new:
             old = self.transitions.before(key, history)
             created = is_new and not history
-            transition = (old, key, before, after, is_new, created)
+            transition = (old, key, before, after, is_new, created, rules.said.by)
             if transition not in self._outcomes:
-                self._outcomes[transition] = self._outcome(old, key, (before, after), is_new, created)
+                told = rules.of_new_table() if is_new else rules
+                self._outcomes[transition] = self._outcome(old, key, (before, after), told, created)
             outcome = self._outcomes[transition]
             yield Meeting(folder, old, key, first, outcome.brought, outcome.verdicts)
             before, history = outcome.grown, (*history, key)
@@ -87,11 +93,10 @@ class Meetings:
         old: RecordKey | None,
         new: RecordKey,
         layouts: tuple[Layout, Layout],
-        is_new: bool,
+        rules: Rules,
         created: bool,
     ) -> _Outcome:
         (before, after), record = layouts, self.transitions.columns(new)
-        rules = self.rules.of_new_table() if is_new else self.rules
         told: tuple[TableVerdict, ...] = ()
         if old is not None:
             told = verdicts(self.transitions.changes(old, new), record, before, rules, after)

@@ -30,10 +30,10 @@ class Planner:
 
     def __init__(self, codec: Codec, candidates: Candidates, rules: Rules, known: Known) -> None:
         transitions = Transitions(codec, known.records())
-        self._candidates, self._known = candidates, known
+        self._candidates, self._known, self._rules = candidates, known, rules
         self._pairing = Pairing(candidates, known, transitions, rules.route.fold_case)
         self._effects = Effects(codec, candidates, rules, transitions, known.schemas)
-        self._answers: dict[tuple[Layout, frozenset[str], History, str | None], list[_Answer]] = {}
+        self._answers: dict[tuple[Layout, frozenset[str], History, str | None, str], list[_Answer]] = {}
 
     def plan(self) -> TablePlan:
         """Every table against the schemas that its records will come with."""
@@ -58,11 +58,15 @@ class Planner:
 
     def _of_table(self, table: PinnedTable, history: History) -> list[_Answer]:
         own = self._pairing.own(table)
-        key = (table.layout, table.fixed, history, own)
+        key = (table.layout, table.fixed, history, own, self._by(table))
         if key not in self._answers:
             found = self._with_history(table, history, own) if history else self._without_history(table, own)
             self._answers[key] = list(found)
         return self._answers[key]
+
+    def _by(self, table: PinnedTable) -> str:
+        """The rule of tables whose policies are the table's; empty where it has those of all."""
+        return self._rules.of(table.entity).said.by
 
     def _with_history(self, table: PinnedTable, history: History, own: str | None) -> Iterator[_Answer]:
         for before, candidate in self._pairing.successors(history, own):
@@ -111,11 +115,11 @@ class Planner:
         self, tables: Mapping[str, _Last], told: Callable[[_Last, PinnedTable], Told]
     ) -> dict[tuple[_Last, Told], list[str]]:
         """Tables by what is told of them, which is worked out once for those of the same columns."""
-        answers: dict[tuple[_Last, Layout, frozenset[str]], Told] = {}
+        answers: dict[tuple[_Last, Layout, frozenset[str], str], Told] = {}
         grouped: dict[tuple[_Last, Told], list[str]] = {}
         for folder, last in tables.items():
             table = self._known.tables[folder]
-            key = (last, table.layout, table.fixed)
+            key = (last, table.layout, table.fixed, self._by(table))
             if key not in answers:
                 answers[key] = told(last, table)
             grouped.setdefault((last, answers[key]), []).append(folder)

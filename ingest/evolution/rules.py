@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -10,30 +11,75 @@ from distributary.ingest.columns.growth import GrowthRules
 from distributary.ingest.pins import WorkerRules
 from distributary.ingest.routing.read_ahead import ReadExpression
 from distributary.ingest.settings.groups import Columns, Decode, Policies, Route, Sink
+from distributary.ingest.settings.rule_book import FitRules, RuleBook
 
 # A setting that has a say in whether known tables grow, by its name in the file.
 GrowthSetting: TypeAlias = Literal["decode.evolution", "policies.new_field"]
 
 
 @dataclass(frozen=True, slots=True)
+class _Said:
+    """Which settings say it.
+
+    stops   the one that says `fail` to a table that would grow; None where none does
+    leaves  the one because of which tables do not grow
+    by      the rule of tables whose policies these are, and their names; empty for all tables
+    own     those policies' names
+    """
+
+    stops: GrowthSetting | None
+    leaves: GrowthSetting
+    by: str = ""
+    own: frozenset[str] = frozenset()
+
+    def of(self, setting: str) -> str:
+        """A setting as users find it: where the rule has a policy of its own, that."""
+        return f"{self.by}.{setting}" if setting.removeprefix("policies.") in self.own else setting
+
+
+@dataclass(frozen=True, slots=True)
 class Rules:
     """What the settings say of changes, as the workers and the driver apply it.
 
-    growth          what known tables do: whether they get columns, and wider ones
-    growth_stops    the setting that says `fail` to a table that would grow; None where none does
-    leaves_columns  the setting because of which tables do not grow
-    any_format      whether records of every format can be decoded
-    expression      the routing expression as a run reads it; None where there is none, or nobody has read it
+    growth      what known tables do: whether they get columns, and wider ones
+    said        which settings say it
+    any_format  whether records of every format can be decoded
+    expression  the routing expression as a run reads it; None where there is none, or nobody has read it
+    tables      what rules of tables say otherwise
     """
 
     policies: Policies
     columns: Columns
     route: Route
     growth: GrowthRules
-    growth_stops: GrowthSetting | None
-    leaves_columns: GrowthSetting
+    said: _Said
     any_format: bool
     expression: ReadExpression | None = None
+    tables: RulesOfTables | None = None
+
+    @property
+    def growth_stops(self) -> str | None:
+        """The setting that says `fail` to a table that would grow; None where none does."""
+        return None if self.said.stops is None else self.said.of(self.said.stops)
+
+    @property
+    def leaves_columns(self) -> str:
+        """The setting because of which tables do not grow."""
+        return self.said.of(self.said.leaves)
+
+    def setting(self, policy: str) -> str:
+        """The setting that says what this policy is."""
+        return self.said.of(f"policies.{policy}")
+
+    @property
+    def widens_any(self) -> bool:
+        """Whether any table's columns become wider."""
+        own = () if self.tables is None else self.tables.own.values()
+        return self.growth.widens or any(one.growth.widens for one in own)
+
+    def of(self, entity: str) -> Rules:
+        """The rules for an entity's table."""
+        return self if self.tables is None else self.tables.of(entity, self)
 
     def with_fixed(self, columns: frozenset[str]) -> Rules:
         """The rules for a table of which these columns must keep their types."""
@@ -41,7 +87,20 @@ class Rules:
 
     def of_new_table(self) -> Rules:
         """Whatever the settings say of known tables, a new one takes up all that its first batch brings."""
-        return replace(self, growth=replace(self.growth, adds=True), growth_stops=None)
+        return replace(self, growth=replace(self.growth, adds=True), said=replace(self.said, stops=None))
+
+
+@dataclass(frozen=True, slots=True)
+class RulesOfTables:
+    """What rules of tables say of changes, where they have policies of their own, by the rules' places."""
+
+    book: RuleBook
+    own: Mapping[int, Rules]
+
+    def of(self, entity: str, others: Rules) -> Rules:
+        """The rules for an entity's table; `others` for one whose rule has no policies of its own."""
+        place = self.book.of(entity).place
+        return others if place is None else self.own.get(place, others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +131,65 @@ class RunRules:
     parking: Parking = Parking()
 
 
-def rules_of(
-    decode: Decode, policies: Policies, route: Route, sink: Sink, expression: ReadExpression | None = None
+def rules_of(  # noqa: PLR0913, PLR0917 - one value each of what it is made of
+    decode: Decode,
+    policies: Policies,
+    route: Route,
+    sink: Sink,
+    expression: ReadExpression | None = None,
+    book: RuleBook | None = None,
 ) -> Rules:
     """The rules that a pipeline's settings make; with its routing expression, also what that makes of columns."""
-    return Rules(
+    plain = Rules(
         policies=worker_policies(decode, policies),
         columns=sink.columns,
         route=route,
         growth=growth_rules(decode, policies, sink.columns),
-        growth_stops=_growth_stops(decode, policies),
-        leaves_columns="decode.evolution" if _evolution_ignores(decode, policies) else "policies.new_field",
+        said=_said(decode, policies),
         any_format=load_codec(decode.format).takes_any_format,
         expression=expression,
     )
+    own = {} if book is None else _own(plain, decode, policies, book)
+    return replace(plain, tables=RulesOfTables(book, own)) if book is not None and own else plain
+
+
+def _said(decode: Decode, policies: Policies) -> _Said:
+    leaves: GrowthSetting = (
+        "decode.evolution" if _evolution_ignores(decode, policies) else "policies.new_field"
+    )
+    return _Said(_growth_stops(decode, policies), leaves)
+
+
+def _own(plain: Rules, decode: Decode, policies: Policies, book: RuleBook) -> dict[int, Rules]:
+    """The rules for the tables of each rule that has policies of its own."""
+    return {
+        place: replace(
+            plain,
+            policies=worker_policies(decode, own),
+            growth=growth_rules(decode, own, plain.columns),
+            said=replace(
+                _said(decode, own), by=book.specs[place].setting, own=frozenset(book.specs[place].policies)
+            ),
+        )
+        for place, own in _own_policies(policies, book).items()
+    }
+
+
+def _own_policies(policies: Policies, book: RuleBook) -> dict[int, Policies]:
+    return {
+        place: policies.model_copy(update=dict(spec.policies))
+        for place, spec in enumerate(book.specs)
+        if spec.policies
+    }
+
+
+def with_fits(book: RuleBook, decode: Decode, policies: Policies) -> RuleBook:
+    """The book as workers need it: with what the policies of its rules come to."""
+    fits = {
+        place: FitRules(worker_policies(decode, own), tables_grow(decode, own), tables_widen(decode, own))
+        for place, own in _own_policies(policies, book).items()
+    }
+    return replace(book, fits=fits)
 
 
 def _growth_stops(decode: Decode, policies: Policies) -> GrowthSetting | None:

@@ -130,7 +130,7 @@ def verdicts_of_table(
 def unreadable(why: str, rules: Rules) -> TableVerdict:
     """The verdict on a schema that nobody can decode with."""
     return TableVerdict(
-        kind="changed", action=rules.policies.undecodable, setting="policies.undecodable", detail=why
+        kind="changed", action=rules.policies.undecodable, setting=rules.setting("undecodable"), detail=why
     )
 
 
@@ -169,7 +169,7 @@ def _undecodable(change: SchemaChange, rules: Rules) -> TableVerdict:
         before=change.before,
         after=change.after,
         action=rules.policies.undecodable,
-        setting="policies.undecodable",
+        setting=rules.setting("undecodable"),
         detail="decode.format is for one format, so that no such record can be decoded",
     )
 
@@ -211,14 +211,14 @@ def _of_values(plain: TableVerdict, path: Path, fit: TableFit, rules: Rules) -> 
     if all(change.kind == "widened" for change in added):
         if rules.growth_stops == "decode.evolution":
             return replace(plain, action="fail", setting=rules.growth_stops)
-        return replace(plain, action="widen", setting="policies.wider_type")
+        return replace(plain, action="widen", setting=rules.setting("wider_type"))
     if rules.growth_stops:
         return replace(plain, action="fail", setting=rules.growth_stops)
-    return replace(plain, action="add", setting="policies.new_field")
+    return replace(plain, action="add", setting=rules.setting("new_field"))
 
 
 def _of_trouble(trouble: Trouble, rules: Rules) -> tuple[Action, str, str]:
-    setting = f"policies.{trouble.kind}"
+    setting = rules.setting(trouble.kind)
     if policy_on(trouble.kind, rules.policies) == "fail":
         return "fail", setting, trouble.sentence()
     if trouble.kind == "new_field":
@@ -250,7 +250,7 @@ def _record_renamed(plain: TableVerdict, path: Path, fit: TableFit, rules: Rules
     return replace(
         plain,
         action=action,
-        setting="route.by" if policy == "create" else "policies.new_entity",
+        setting="route.by" if policy == "create" else rules.setting("new_entity"),
         detail="records are routed by the name of their record",
     )
 
@@ -293,7 +293,7 @@ def _unrouted(plain: TableVerdict, rules: Rules) -> TableVerdict:
 
 
 def _without_entity(plain: TableVerdict, detail: str, rules: Rules) -> TableVerdict:
-    policy, setting = rules.policies.no_entity, "policies.no_entity"
+    policy, setting = rules.policies.no_entity, rules.setting("no_entity")
     if isinstance(policy, NamedTable):
         return replace(
             plain, action="other_table", setting=setting, detail=f"{detail}: they go to {policy.table}"

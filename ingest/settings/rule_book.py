@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from distributary.ingest.settings.groups import Route, Sink
+from distributary.ingest.settings.groups import Policies, Route, Sink
 from distributary.ingest.settings.patterns import Pattern
 from distributary.ingest.settings.table_rules import TableRule
 
@@ -19,6 +19,7 @@ class TableSpec:
     properties  by their names; None for one that it is not to have
     comment     None where it may have any
     most_rows   in a file; None for any number
+    policies    that are its own, by name
     """
 
     place: int | None = None
@@ -26,11 +27,25 @@ class TableSpec:
     properties: Mapping[str, str | None] = field(default_factory=dict)
     comment: str | None = None
     most_rows: int | None = None
+    policies: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def setting(self) -> str:
         """The setting that it comes from, as users write it."""
         return "sink" if self.place is None else f"tables[{self.place}]"
+
+
+@dataclass(frozen=True, slots=True)
+class FitRules:
+    """What becomes of records that do not fit a table, and of the table, where that is its rule's own.
+
+    grows   whether the table, once known, gets columns
+    widens  whether its columns become wider
+    """
+
+    policies: Policies
+    grows: bool
+    widens: bool
 
 
 @dataclass(frozen=True)
@@ -39,11 +54,13 @@ class RuleBook:
 
     specs, patterns  what each rule says, and whom it is for
     defaults         what the table of an entity is that none fits
+    fits             by the places of rules that have policies of their own, what these come to
     """
 
     specs: tuple[TableSpec, ...] = ()
     patterns: tuple[Pattern, ...] = ()
     defaults: TableSpec = field(default_factory=TableSpec)
+    fits: Mapping[int, FitRules] = field(default_factory=dict)
     _found: dict[str, TableSpec] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
@@ -62,6 +79,16 @@ class RuleBook:
             found = self._found[entity] = self._look(entity)
         return found
 
+    def fit(self, entity: str) -> FitRules | None:
+        """What becomes of records that do not fit an entity's table; None where that is as for all."""
+        place = self.of(entity).place if self.fits else None
+        return None if place is None else self.fits.get(place)
+
+    @property
+    def grows(self) -> bool:
+        """Whether a rule of tables lets them get columns, whatever is said of all others."""
+        return any(fit.grows for fit in self.fits.values())
+
     def _look(self, entity: str) -> TableSpec:
         fits = (spec for spec, one in zip(self.specs, self.patterns, strict=True) if one.fits(entity))
         return next(fits, self.defaults)
@@ -78,4 +105,5 @@ def _spec(place: int, rule: TableRule, sink: Sink) -> TableSpec:
         properties={**sink.properties, **rule.properties},
         comment=rule.comment,
         most_rows=sink.max_rows_per_file if rule.max_rows_per_file is None else rule.max_rows_per_file,
+        policies=rule.policies.given(),
     )

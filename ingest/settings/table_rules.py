@@ -47,6 +47,21 @@ Match = Annotated[
 ]
 
 
+class TablePolicies(Group):
+    """What happens to what does not fit some tables; what it does not say, the settings' `policies` do."""
+
+    new_field: Literal["add", "rescue", "fail", "ignore"] | None = None
+    """As `policies.new_field`."""
+    wider_type: Literal["rescue", "widen", "quarantine", "fail"] | None = None
+    """As `policies.wider_type`."""
+    incompatible_type: Literal["quarantine", "rescue", "fail"] | None = None
+    """As `policies.incompatible_type`."""
+
+    def given(self) -> dict[str, str]:
+        """Those that are said, by name."""
+        return {name: value for name, value in self if value is not None}
+
+
 def _known_mode(mode: Any) -> Any:
     if mode != "append":
         raise ValueError(f"no mode is called {mode}; append is the only one that there is")
@@ -64,6 +79,8 @@ class TableRule(Group):
     """Properties of the Delta table by their own names, such as `delta.appendOnly`, and names of your own; each beside, or in place of, `sink.properties`. One without a value is taken away. A table that is there gets them with its next rows."""
     comment: str | None = None
     """What the table says of itself; an empty text takes it away."""
+    policies: TablePolicies = TablePolicies()
+    """What happens to what does not fit these tables; what it does not say, `policies` does."""
     max_rows_per_file: Annotated[int, Field(ge=1)] | None = None
     """How many rows a file of the table has at most; by default `sink.max_rows_per_file`."""
 

@@ -14,6 +14,7 @@ from distributary.ingest.columns.safe_names import ENTITY_LENGTH
 from distributary.ingest.conform.conversion import Conversion, conversion_for
 from distributary.ingest.kafka.columns import with_rescued, without_rescued
 from distributary.ingest.pins import Pins
+from distributary.ingest.settings.rule_book import FitRules
 
 # Instead of an entity's number, in the numbers that `codes` gives.
 NONE, DENIED, WAITING = -1, -2, -3
@@ -33,12 +34,13 @@ class EntityBook:
         self.names: list[str] = []
         self.folders: list[str] = []
         self.layouts: list[Layout] = []
+        self._fits: list[FitRules | None] = []
         self._by_folder: dict[str, int] = {}
         self._grown: dict[tuple[Layout, int, tuple[int, ...] | None, bool], Layout] = {}
         self._wider: dict[tuple[Layout, int, tuple[int, ...] | None, frozenset[str]], Layout] = {}
         self._wished: set[tuple[int, Layout]] = set()
         self._rescued: dict[Layout, Layout] = {}
-        self._conversions: dict[tuple[Layout, int], Conversion] = {}
+        self._conversions: dict[tuple[Layout, int, int | None], Conversion] = {}
 
     def codes(self, entities: pa.DictionaryArray) -> npt.NDArray[np.int32]:
         """The number of each row's entity, or NONE, DENIED or WAITING."""
@@ -58,7 +60,7 @@ class EntityBook:
         """Let an entity's layout take up a record type's columns, or only those at `places`; whether it changed."""
         before = self.layouts[code]
         # A table that may not grow can share its layout with a new one that may.
-        frozen = not self._pins.tables.grow and self.folders[code] in self._pins.tables.known
+        frozen = not self._grows(code) and self.folders[code] in self._pins.tables.known
         key = (before, record, places, frozen)
         if key not in self._grown:
             brought = _brought(columns, places)
@@ -73,7 +75,8 @@ class EntityBook:
 
         Rows that are here already fit the columns as they are, so it is for the driver to begin again with wider ones.
         """
-        if not self._pins.tables.widen:
+        fit = self._fits[code]
+        if not (self._pins.tables.widen if fit is None else fit.widens):
             return None
         known, layout = self._pins.tables.known.get(self.folders[code]), self.layouts[code]
         fixed = frozenset[str]() if known is None else known.fixed
@@ -88,12 +91,18 @@ class EntityBook:
         self._wished.add((code, wide))
         return wide
 
-    def conversion(self, record: int, columns: pa.Schema, layout: Layout) -> Conversion:
-        """How a record type's columns become those of a layout."""
-        key = (layout, record)
+    def rule(self, code: int) -> int | None:
+        """The rule of tables whose policies an entity's table has; None where it has those of all."""
+        return None if self._fits[code] is None else self._pins.rules.tables.of(self.names[code]).place
+
+    def conversion(self, record: int, columns: pa.Schema, code: int) -> Conversion:
+        """How a record type's columns become those of an entity's layout, which it shares with those of the same rule."""
+        layout, fit = self.layouts[code], self._fits[code]
+        key = (layout, record, self.rule(code))
         if key not in self._conversions:
             full = without_rescued(self._pins.rules.columns, layout)
-            self._conversions[key] = conversion_for(columns, full.columns, self._pins.rules.policies)
+            policies = self._pins.rules.policies if fit is None else fit.policies
+            self._conversions[key] = conversion_for(columns, full.columns, policies)
         return self._conversions[key]
 
     def rescue(self, codes: Sequence[int]) -> None:
@@ -111,6 +120,10 @@ class EntityBook:
     def layout_of(self, folder: str) -> Layout:
         """The payload columns of this table's file as of now."""
         return self.layouts[self._by_folder[folder]]
+
+    def _grows(self, code: int) -> bool:
+        fit = self._fits[code]
+        return self._pins.tables.grow if fit is None else fit.grows
 
     def _number(self, entity: str) -> int:
         if entity not in self._numbers:
@@ -139,6 +152,7 @@ class EntityBook:
             self.names.append(known.entity if known else entity)
             self.folders.append(folder)
             self.layouts.append(known.layout if known else NO_COLUMNS)
+            self._fits.append(self._pins.rules.tables.fit(self.names[-1]))
             self._by_folder[folder] = len(self.names) - 1
         return self._by_folder[folder]
 

@@ -13,7 +13,6 @@ from distributary.codecs.types.fields import fields_in
 from distributary.codecs.types.masks import Codes, Rows
 from distributary.errors import ConfigError, PolicyStopped
 from distributary.ingest import pins as reasons
-from distributary.ingest.columns.layout import Layout
 from distributary.ingest.conform.rescued_text import joined
 from distributary.ingest.kafka.columns import kafka_arrays, kafka_fields
 from distributary.ingest.kafka.offset_spans import committed, place_of
@@ -84,7 +83,8 @@ def _without_growth(batch: Batch, rows: Rows, payloads: pa.BinaryArray, decoded:
     """Rows with fields that their inferred schema lacks wait for the driver to let it grow, if it may."""
     beyond = decoded.beyond
     # A schema that somebody registered stays as it is: what it does not declare is rescued.
-    if not len(beyond) or not batch.pins.tables.grow or not batch.pinned.schema.inferred:
+    grows = batch.pins.tables.grow or batch.pins.rules.tables.grows
+    if not len(beyond) or not grows or not batch.pinned.schema.inferred:
         return decoded
     beyond = beyond[batch.tabled(rows[beyond])]
     waiting = [
@@ -220,20 +220,24 @@ def _grow(batch: Batch, rows: Rows, codes: Codes, brought: Mapping[int, tuple[in
 
 
 def _by_layout(batch: Batch, rows: Rows, decoded: Decoded, codes: Codes, live: Rows) -> None:
-    """Entities with the same columns go on together; in most batches that is all of them."""
-    layouts = {int(code): batch.task.book.layouts[code] for code in _present(codes[live])}
-    for layout in dict.fromkeys(layouts.values()):
-        of_layout = [code for code, its in layouts.items() if its == layout]
-        mine = live if len(of_layout) == len(layouts) else live[np.isin(codes[live], of_layout)]
-        _conform(batch, rows[mine], _some(decoded, mine), codes[mine], layout)
-
-
-def _conform(batch: Batch, rows: Rows, decoded: _Columns, codes: Codes, layout: Layout) -> None:
+    """Entities with the same columns and policies go on together; in most batches that is all of them."""
     book = batch.task.book
+    kinds = {int(code): (book.layouts[code], book.rule(code)) for code in _present(codes[live]).tolist()}
+    for kind in dict.fromkeys(kinds.values()):
+        alike = [code for code, its in kinds.items() if its == kind]
+        mine = live if len(alike) == len(kinds) else live[np.isin(codes[live], alike)]
+        _conform(batch, rows[mine], _some(decoded, mine), codes[mine])
+
+
+def _conform(batch: Batch, rows: Rows, decoded: _Columns, codes: Codes) -> None:
+    """Rows of entities with the same columns and policies."""
+    book, first = batch.task.book, int(codes[0])
     try:
-        conversion = book.conversion(batch.number, batch.reader.schema, layout)
+        conversion = book.conversion(batch.number, batch.reader.schema, first)
     except PolicyStopped as stop:  # for the driver to raise: it gives up the whole attempt
-        batch.task.report.stops.append(f"table {book.folders[int(codes[0])]}: {stop}")
+        rule = book.rule(first)
+        by = "" if rule is None else f" (by tables[{rule}])"
+        batch.task.report.stops.append(f"table {book.folders[first]}{by}: {stop}")
         return
     conformed = conversion.apply(decoded.rows)
     own = [field.name for field in kafka_fields(batch.pins.rules.columns)]

@@ -40,7 +40,7 @@ from distributary.registry.memory import MemoryRegistry
 SUBJECT = f"{TOPIC}-value"
 
 
-def settings(root: Path, **groups: dict[str, Any]) -> Settings:
+def settings(root: Path, **groups: Any) -> Settings:
     """A pipeline's settings with these changes to their groups."""
     given: dict[str, dict[str, Any]] = {
         "source": {"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "topics": [TOPIC]},
@@ -48,15 +48,17 @@ def settings(root: Path, **groups: dict[str, Any]) -> Settings:
         "route": {"field": "game_name", "table": TEMPLATE},
         "sink": {"root": "./lake"},
     }
+    tables = groups.pop("tables", ())
     merged = {name: {**given.get(name, {}), **groups.get(name, {})} for name in {**given, **groups}}
     return Settings.model_validate(
-        {"name": "games", "checkpoint": "./checkpoint", **merged}, context={"folder": root}
+        {"name": "games", "checkpoint": "./checkpoint", **merged, "tables": tables}, context={"folder": root}
     )
 
 
 def rules_for(chosen: Settings, expression: ReadExpression | None = None) -> Rules:
     """What these settings say of changes to tables."""
-    return rules_of(chosen.decode, chosen.policies, chosen.route, chosen.sink, expression)
+    book = chosen.rule_book()
+    return rules_of(chosen.decode, chosen.policies, chosen.route, chosen.sink, expression, book)
 
 
 def checkpoint(root: Path, place: str = "checkpoint") -> Checkpoint:

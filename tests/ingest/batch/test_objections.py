@@ -197,6 +197,23 @@ def test_a_table_that_would_grow_stops_the_run_where_the_settings_say_so(
     objections(tmp_path, known).check_policies(total, by)
 
 
+def test_whether_a_table_that_would_grow_stops_the_run_its_own_rule_says(tmp_path: Path) -> None:
+    known = {"t": PinnedTable("t", Layout(A)), "u": PinnedTable("u", Layout(A))}
+    by = records.pins(tmp_path, known=known)
+    total = {
+        name: report(written(name, AB), growths=[Growth(name, (2, (0,)), 2, (records.TOPIC, 1, 17))])
+        for name in known
+    }
+    lax = {"tables": [{"match": "t", "policies": {"new_field": "add"}}], "policies": {"new_field": "fail"}}
+    strict = {"tables": [{"match": "t", "policies": {"new_field": "fail"}}]}
+    objections(tmp_path, known, **lax).check_policies(total["t"], by)
+    objections(tmp_path, known, **strict).check_policies(total["u"], by)
+    with pytest.raises(PolicyStopped, match=r"table u: .* policies\.new_field is `fail`"):
+        objections(tmp_path, known, **lax).check_policies(total["u"], by)
+    with pytest.raises(PolicyStopped, match=r"table t: .* tables\[0\]\.policies\.new_field is `fail`"):
+        objections(tmp_path, known, **strict).check_policies(total["t"], by)
+
+
 NARROW = pa.schema([("a", pa.int32())])
 
 

@@ -32,6 +32,8 @@ from distributary.ingest.pins import (
     Verdict,
 )
 from distributary.ingest.settings.groups import NamedTable, Policies
+from distributary.ingest.settings.patterns import Pattern
+from distributary.ingest.settings.rule_book import FitRules, TableSpec
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.worker.report import TaskReport
 from distributary.producer_sim.formats.corruption import framed
@@ -69,13 +71,14 @@ def through_text(manifest: Manifest) -> Manifest:
     st.integers(0, 4),
     st.booleans(),
 )
-@settings(max_examples=examples(13), deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_a_batch_is_written_again_just_the_same_from_its_manifest(
     values: list[bytes | None], named: bool, rejected: set[int], already: int, grow: bool
 ) -> None:
     """Even by a worker that by then knows more schemas and more tables, and by settings that say something else."""
     with TemporaryDirectory() as name:
         root, records = Path(name), numbered(values)
+        own = ("add", "rescue", "ignore")[already % 3]
         changes: dict[str, Any] = {
             "records": PINNED[:2],
             "refused": {(99, (0,)): reasons.unknown_schema(99)},
@@ -84,6 +87,11 @@ def test_a_batch_is_written_again_just_the_same_from_its_manifest(
             "already": {folder("golf"): {TOPIC: {0: already}}, QUARANTINE_TABLE: {TOPIC: {0: already}}},
             "policies": Policies(no_entity=NamedTable(table="strays") if named else "quarantine"),
             "grow": grow,
+            # Whose columns are too few for most records.
+            "known": {folder("golf"): PinnedTable("golf", Layout(pa.schema([("game_name", pa.string())])))},
+            "specs": (TableSpec(0, "quest"), TableSpec(1, "g*")),
+            "patterns": (Pattern("quest", folds=True), Pattern("g*", folds=True)),
+            "fits": {1: FitRules(Policies.model_validate({"new_field": own}), own == "add", widens=False)},
         }
         first = settled(root, records, **changes)
         manifest = through_text(decided(root, first, {TOPIC: {0: (0, len(records))}}))

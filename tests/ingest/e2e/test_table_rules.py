@@ -128,6 +128,35 @@ def test_a_crash_in_a_changed_rule_leaves_each_table_told_once(
     assert kit.unnamed_files() == set()
 
 
+def test_what_a_new_field_does_each_table_decides_by_its_own_rule(kit: PipelineKit) -> None:
+    rules = [
+        {"match": FIRST, "policies": {"new_field": "rescue"}},
+        {"match": SECOND, "policies": {"new_field": "fail"}},
+    ]
+    kit.configured(tables=rules)
+    kit.simulate(1)
+    kit.run()
+    kit.simulate(2, games=1)
+    kit.run()
+    columns = {game: set(kit.rows(kit.folder_of(game)).schema.names) for game in (FIRST, THIRD)}
+    assert columns[FIRST] - columns[THIRD] == {"_rescued_data"}
+    kit.simulate(2)
+    answered, output = said(kit, "plan", str(kit.settings_file))
+    assert answered == 3
+    assert "tables[1].policies.new_field" in output
+    with pytest.raises(
+        BudgetSpent, match=rf"{kit.folder_of(SECOND)}: .* tables\[1\]\.policies\.new_field is `fail`"
+    ):
+        kit.run()
+    assert set(kit.rows(kit.folder_of(THIRD)).schema.names) == columns[THIRD], "nothing of the batch is there"
+    kit.configured(tables=rules[:1])
+    kit.run()
+    after = {game: set(kit.rows(kit.folder_of(game)).schema.names) for game in (FIRST, SECOND, THIRD)}
+    assert after[FIRST] == columns[FIRST]
+    assert after[SECOND] == after[THIRD] > columns[THIRD]
+    kit.assert_clean()
+
+
 def blocks(kind: str) -> list[str]:
     text = PAGE.read_text(encoding="utf-8")
     found = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)

@@ -102,6 +102,25 @@ def test_a_thousand_tables_of_one_history_have_one_answer(tmp_path: Path) -> Non
     assert [told.column for told in step.verdicts] == ["a"]
 
 
+def test_tables_of_rules_with_policies_of_their_own_have_answers_of_their_own(tmp_path: Path) -> None:
+    registry = MemoryRegistry()
+    first = _registered(registry, event(0, GAME, one("int", "level")).text, "AVRO")
+    _registered(registry, event(0, GAME, one("long", "level"), one("int", "a")).text, "AVRO")
+    own = {"match": "g*", "policies": {"new_field": "rescue", "wider_type": "quarantine"}}
+    met = dict.fromkeys(("golf", "gym", "hop"), ((first, ()),))
+    found = _plan(tmp_path, "avro", registry, met, {"tables": [own, {"match": "hop"}]})
+    assert {
+        step.tables: {told.column: (told.action, told.setting) for told in step.verdicts}
+        for step in found.steps
+    } == {
+        ("golf", "gym"): {
+            "level": ("quarantine", "tables[0].policies.wider_type"),
+            "a": ("rescue", "tables[0].policies.new_field"),
+        },
+        ("hop",): {"level": ("rescue", "policies.wider_type"), "a": ("add", "policies.new_field")},
+    }
+
+
 def _plan(
     root: Path,
     name: str,

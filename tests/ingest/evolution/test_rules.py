@@ -11,6 +11,8 @@ from distributary.ingest.batch.restart import RestartToEvolve
 from distributary.ingest.conform.misfits import Kind
 from distributary.ingest.evolution.rules import GrowthSetting, tables_grow, worker_policies
 from distributary.ingest.pins import PinnedRecord, describe
+from distributary.ingest.settings.groups import Policies
+from distributary.ingest.settings.table_rules import TablePolicies, TableRule
 
 
 @pytest.mark.parametrize(
@@ -67,3 +69,26 @@ def test_a_restart_keeps_what_changed() -> None:
     error = RestartToEvolve(["one", "two"])
     assert error.changes == ("one", "two")
     assert str(error) == "one; two"
+
+
+def test_a_table_whose_rule_has_policies_of_its_own_has_rules_of_its_own(tmp_path: Path) -> None:
+    chosen = settings(tmp_path, policies={"new_field": "fail"})
+    tables = (
+        TableRule(match="a*", policies=TablePolicies(new_field="rescue", wider_type="widen")),
+        TableRule(match="b", comment="no policies"),
+    )
+    rules = rules_for(chosen.model_copy(update={"tables": tables}))
+    own, plain = rules.of("abc"), rules.of("c")
+    assert rules.of("b") is plain is rules
+    assert (own.growth.adds, own.growth.widens, own.growth_stops) == (False, True, None)
+    assert (plain.growth.adds, plain.growth.widens, plain.growth_stops) == (True, False, "policies.new_field")
+    assert own.leaves_columns == own.setting("new_field") == "tables[0].policies.new_field"
+    assert own.setting("incompatible_type") == "policies.incompatible_type"
+    assert rules.widens_any
+    assert not rules_for(chosen).widens_any
+
+
+@pytest.mark.parametrize("name", list(TablePolicies.model_fields))
+def test_a_rules_policy_may_be_what_the_policy_of_all_tables_may_be(name: str) -> None:
+    own, of_all = (model.model_fields[name].annotation for model in (TablePolicies, Policies))
+    assert {one for part in get_args(own) for one in get_args(part)} == set(get_args(of_all))
