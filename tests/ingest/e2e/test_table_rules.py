@@ -13,7 +13,7 @@ import yaml
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.e2e.planted import said
 
-from distributary.errors import BudgetSpent
+from distributary.errors import BudgetSpent, PolicyStopped
 from distributary.producer_sim.traffic.events import game_names
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
@@ -145,7 +145,7 @@ def test_what_a_new_field_does_each_table_decides_by_its_own_rule(kit: PipelineK
     assert answered == 3
     assert "tables[1].policies.new_field" in output
     with pytest.raises(
-        BudgetSpent, match=rf"{kit.folder_of(SECOND)}: .* tables\[1\]\.policies\.new_field is `fail`"
+        PolicyStopped, match=rf"{kit.folder_of(SECOND)}: .* tables\[1\]\.policies\.new_field is `fail`"
     ):
         kit.run()
     assert set(kit.rows(kit.folder_of(THIRD)).schema.names) == columns[THIRD], "nothing of the batch is there"
