@@ -15,7 +15,8 @@ import pytest
 
 from distributary import files
 from distributary.errors import SetupError
-from distributary.files import make_folder, replace, sweep, write_once
+from distributary.files import NotSafe, make_folder, replace, sweep, write_once
+from distributary.ingest.storage.posix import PosixFiles
 
 
 def names(folder: Path) -> list[str]:
@@ -215,3 +216,15 @@ def test_a_file_system_that_cannot_sync_a_folder_is_taken_as_it_is(
     refused = EIO
     with pytest.raises(OSError, match="refused"):
         files.sync_all([], [str(tmp_path)])
+
+
+def test_a_file_whose_name_the_disk_did_not_take_is_not_told_to_be_safe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: Path) -> None:
+        raise OSError(EIO, os.strerror(EIO))
+
+    with monkeypatch.context() as patch, pytest.raises(NotSafe):
+        patch.setattr(files, "sync_folder", refused)
+        PosixFiles(tmp_path).put_new("entry", b"one")
+    assert PosixFiles(tmp_path).put_new("entry", b"one")

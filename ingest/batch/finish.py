@@ -271,9 +271,10 @@ class Finisher:
 
         try:
             for _ in range(_MOST_TIMES):
-                commit_tables(spark, commits, self._tables.threads, committed, self._native)
+                done = commit_tables(spark, commits, self._tables.threads, committed, self._native)
+                there = {table for table, new in done.items() if not new}
                 # A row of the ledger that survives says that all before it does.
-                commits = make_lasting(self._tables.root, commits, self._native)
+                commits = make_lasting(self._tables.root, commits, self._native, there)
                 if not commits:
                     break
         except CommitImpossible as error:

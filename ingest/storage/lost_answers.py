@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from distributary.files import NotSafe
+
 _TRIES = 5
 
 
@@ -18,7 +20,8 @@ def put_or_compare(create: Callable[[], None], read: Callable[[], bytes], data: 
     while True:
         try:
             create()
-        except PermissionError:
+        # What is there may be gone after a loss of power.
+        except (PermissionError, NotSafe):
             raise
         except OSError as error:
             found = _found(read)

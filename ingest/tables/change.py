@@ -44,7 +44,14 @@ from distributary.ingest.tables.ledger import (
     CHANGES_SCHEMA,
     QUARANTINE_SCHEMA,
 )
-from distributary.ingest.tables.log import create_actions, entry, put_entry, sync_logs
+from distributary.ingest.tables.log import (
+    create_actions,
+    entry,
+    newest_entries,
+    put_entry,
+    sync_logs,
+    write_again,
+)
 from distributary.ingest.tables.properties import Retelling, features_of, retell
 from distributary.ingest.tables.state import TableState, read_state, state_of
 from distributary.ingest.tables.state_by_spark import (
@@ -177,9 +184,10 @@ class TableChanger:
             for folder, one in wanted.items()
             if folder not in there or any(differences(there[folder].layout, one.layout.columns))
         ]
-        if not lacking:
+        if not (lacking or self._tables.unsafe):
             return
         self._confirm()
+        self._make_safe()
 
         def make(folder: str) -> None:
             one = wanted[folder]
@@ -198,10 +206,19 @@ class TableChanger:
                 self._tables.changed(folder)
             self._changed()
 
+        self._tables.unsafe.update(lacking)
         with ThreadPoolExecutor(self._tables.threads) as pool:
             list(pool.map(make, lacking))
         # Before files come that need them: without the columns their values would be nowhere.
         sync_logs(self._tables.root, lacking)
+        self._tables.unsafe.clear()
+
+    def _make_safe(self) -> None:
+        """What an attempt before this one made, and a disk may not have taken, is written again."""
+        for folder in sorted(self._tables.unsafe):
+            write_again(self._tables.root, newest_entries(self._tables.root, folder))
+            self._tables.changed(folder)
+        self._tables.unsafe.clear()
 
 
 def widen_columns(spark: SparkSession, place: Files, layout: pa.Schema, wanted: pa.Schema) -> bool:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import TYPE_CHECKING
 
 from distributary.errors import CommitImpossible
 from distributary.ingest.spark.error_classes import named
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.tables.log import entry_path
+from distributary.ingest.tables.log import entry_path, write_again
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.spark_commit import commit_by_writer
 from distributary.ingest.tables.state_by_spark import path_for_spark
@@ -51,8 +51,13 @@ def commit_tables(
     return done
 
 
-def make_lasting(root: Files, commits: Sequence[TableCommit], native: NativeCommits) -> list[TableCommit]:
-    """Let commits survive a loss of power; those that are not there any more, as another writer's entry took the place of theirs."""
+def make_lasting(
+    root: Files, commits: Sequence[TableCommit], native: NativeCommits, there: Container[str] = ()
+) -> list[TableCommit]:
+    """Let commits survive a loss of power; those that are not there any more, as another writer's entry took the place of theirs.
+
+    `there` are the tables that had theirs already: it may be what a sync failed for, and is put anew.
+    """
     if root.remote:
         return []
     # What delta-rs cannot open Spark has committed, and that is safe already.
@@ -66,6 +71,9 @@ def make_lasting(root: Files, commits: Sequence[TableCommit], native: NativeComm
             fellows = native.fellows(one, version)
             paths += (f"{one.table}/{entry_path(number)}" for number in [version, *(fellows or ())])
             shared += [one.table] if fellows is None else []
+            if one.table in there:
+                write_again(root, [f"{one.table}/{entry_path(version)}"])
+                native.forget(one.place)
     root.sync(paths)
     # Such as a compaction, whose files nobody has synced.
     root.sync_folders(shared)

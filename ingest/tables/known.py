@@ -80,6 +80,8 @@ class TableBook:
         self.made_with = made_with or MadeWith()
         self._by_spark: dict[str, TableState | None] = {}
         self._layouts: dict[Layout, Layout] = {}
+        # Folders of tables that were made or altered and are not synced yet.
+        self.unsafe: set[str] = set()
         # Folders of tables that are not asked what they are: nothing is decided by one that cannot take what was decided before.
         self.parked: frozenset[str] = frozenset()
 

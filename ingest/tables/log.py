@@ -137,6 +137,21 @@ def sync_logs(root: At, folders: Iterable[str]) -> None:
         files.sync(path for folder in folders for path in _newest_entries(files, folder))
 
 
+def write_again(root: At, paths: Iterable[str]) -> None:
+    """Put these entries in their own place, as they are, and safe from a loss of power.
+
+    A disk that did not take a file says once that it did not, and has forgotten it by the next time that it is asked to sync it.
+    """
+    files = files_at(root)
+    for path in paths:
+        files.put(path, files.read(path))
+
+
+def newest_entries(root: At, folder: str) -> list[str]:
+    """The paths of the entries by which a table came to be what it is just now."""
+    return [path for path in _newest_entries(files_at(root), folder) if path.endswith(".json")]
+
+
 def _newest_entries(root: Files, folder: str) -> list[str]:
     names = list(root.names(f"{folder}/{LOG}"))
     entries = sorted(filter(_ENTRY.fullmatch, names))[-_CHANGED_BY:]

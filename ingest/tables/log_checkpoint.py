@@ -243,7 +243,12 @@ def _write(committed: Committed, last: LastCheckpoint) -> None:
         committed.place.delete(f"{LOG}/.{path.rpartition('/')[2]}.crc" for path in written)
     handle.create_checkpoint()
     # What is cleaned up behind it is gone for good.
-    committed.place.sync(written)
+    try:
+        committed.place.sync(written)
+    except OSError:
+        # Asked once more a disk says that it has what it did not take.
+        committed.place.delete(reversed(written))
+        raise
 
 
 def _write_from_copy(committed: Committed, last: LastCheckpoint) -> None:

@@ -35,18 +35,25 @@ NO_FOLDER = (ENOENT, ENOTDIR, ELOOP)
 _TEMPORARY = ".tmp"
 
 
+class NotSafe(OSError):
+    """A file is there, and nobody knows whether it survives a loss of power: a disk did not take its name."""
+
+
 def write_once(path: Path, data: bytes, *, durable: bool = True) -> bool:
     """Whether this call made the file; False when it was there already, which then stays as it is.
 
     Among any number of threads and processes calling it at once for one path exactly one gets True. A file that is not
     `durable` costs no sync, which is milliseconds: it survives a kill -9, not a loss of power, and its folder must be there.
-    Raises SetupError on a file system without hard links.
+    Raises SetupError on a file system without hard links, NotSafe where the file is there and its name may not last.
     """
     with _temporary(path, data, durable) as temporary:
         made = _link(temporary, path)
     if durable:
-        # Also when another was first: a caller that goes on because the file is there relies on it staying there.
-        sync_folder(path.parent)
+        try:
+            # Also when another was first: a caller that goes on because the file is there relies on it staying there.
+            sync_folder(path.parent)
+        except OSError as error:
+            raise NotSafe(*error.args) from error
     return made
 
 

@@ -10,9 +10,10 @@ import os
 import random
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from errno import EIO
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +45,18 @@ class PowerFailed(BaseException):
 class Disk:
     """What is safe of the files under some folders; at its beginning all of it is.
 
-    fails_at  the call, of those to the seam and to the disk, at which the power fails; None: never
-    calls     how many there were
+    fails_at    the call, of those to the seam and to the disk, at which the power fails; None: never
+    calls       how many there were
+    refuses_at  the sync, of those of this process, that is answered with an error: what it was to make safe is never written, though
+                each later one says so, until it is put anew
     """
 
     roots: tuple[Path, ...]
     fails_at: int | None = None
     calls: int = 0
+    refuses_at: int | None = None
+    syncs: int = 0
+    _refused: set[tuple[int, int]] = field(default_factory=set)
     _safe: dict[int, bytes] = field(default_factory=dict)
     _names: dict[str, dict[str, int]] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -73,11 +79,14 @@ class Disk:
 
         def fsync(descriptor: int) -> None:
             self.call()
+            path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+            self._refuse(lambda: [path])
             real(descriptor)
-            self._synced(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
+            self._synced(path)
 
         def everything(_: str) -> None:
             self.call()
+            self._refuse(self.unsafe)
             self._all_synced()
 
         with pytest.MonkeyPatch.context() as patch:
@@ -96,8 +105,20 @@ class Disk:
         """The files and folders that a loss of power might take, or something of them."""
         return [path for root in self.roots for path in sorted(root.rglob("*")) if not self._is_safe(path)]
 
+    def _refuse(self, paths: Callable[[], Iterable[Path]]) -> None:
+        """Say, once, that what is not safe of these could not be written."""
+        with self._lock:
+            self.syncs += 1
+            if self.syncs != self.refuses_at:
+                return
+            self._refused |= {_written(path) for path in paths() if path.is_file()}
+            raise OSError(EIO, os.strerror(EIO))
+
     def _is_safe(self, path: Path) -> bool:
-        status = path.stat()
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            return True  # renamed since it was listed, by who writes aside
         named = self._names.get(str(path.parent), {}).get(path.name) == status.st_ino
         return named and (path.is_dir() or self._safe.get(status.st_ino) == path.read_bytes())
 
@@ -112,7 +133,7 @@ class Disk:
         with self._lock:
             if path.is_dir():
                 self._names[str(path)] = {entry.name: entry.inode() for entry in os.scandir(path)}
-            elif path.exists():
+            elif path.exists() and _written(path) not in self._refused:
                 self._safe[path.stat().st_ino] = path.read_bytes()
 
     def _all_synced(self) -> None:
@@ -151,6 +172,12 @@ class Disk:
             path.write_bytes(self._safe[before])
         else:
             path.unlink()
+
+
+def _written(path: Path) -> tuple[int, int]:
+    """Which file it is, as it was written last; the number alone is given away again."""
+    status = path.stat()
+    return status.st_ino, status.st_mtime_ns
 
 
 def _cut(path: Path, rng: random.Random) -> None:
