@@ -52,10 +52,9 @@ def overflowed(error: BaseException) -> bool:
 
 
 def overflowed_in(error: BaseException, *packages: str) -> bool:
-    """Whether Java's own arithmetic overflowed on behalf of the classes of these packages; Spark's has a class of error."""
+    """Whether arithmetic overflowed on behalf of the classes of these packages, whoever says so."""
     return any(
         _is(one, "java.lang.ArithmeticException")
-        and not _condition(one)
         and any(str(frame.getClassName()).startswith(packages) for frame in one.getStackTrace())
         for one in causes(error)
     )
