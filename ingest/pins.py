@@ -210,6 +210,7 @@ class Turn:
     schemas_final, tables_final  what is not pinned goes to quarantine instead of being set aside
     inferred_final  fields that the inferred schema lacks are rescued instead of letting it grow
     rejected     single records that may not be decoded or written: to quarantine
+    vetoed       per table folder: record types that it does not take, whose records go to quarantine
     guarded      payloads are decoded in a child process first, because a worker died
     count_input  whether this pass counts what was read (rows set aside were counted before)
     """
@@ -218,6 +219,7 @@ class Turn:
     inferred_final: bool
     tables_final: bool
     rejected: Mapping[Coordinates, Verdict]
+    vetoed: Mapping[str, Mapping[RecordKey, Verdict]]
     guarded: bool
     count_input: bool
 
@@ -228,6 +230,7 @@ FIRST_TURN = Turn(
     inferred_final=False,
     tables_final=False,
     rejected={},
+    vetoed={},
     guarded=False,
     count_input=True,
 )
@@ -274,6 +277,8 @@ REGISTRY_ERROR = "registry_error"
 UNUSABLE_SCHEMA = "unusable_schema"
 
 CONSTRAINT = "constraint"
+
+SCHEMA_CHANGE = "schema_change"
 
 NO_ENTITY = Verdict("no_entity", "the routing field has no value")
 

@@ -35,6 +35,8 @@ MAY_HAVE_MORE: Mapping[str, str] = {
     "ingest/evolution/verdicts.py TableVerdict": _PUBLIC,
     "ingest/progress.py Summary": _PUBLIC,
     "ingest/settings/groups.py Decode": _YAML,
+    "ingest/settings/groups.py Policies": _YAML,
+    "ingest/settings/table_rules.py TablePolicies": _YAML,
     "ingest/settings/model.py Settings": _YAML,
     "ingest/tables/ledger.py BatchRow": _ROW,
     "ingest/tables/ledger.py ChangeRow": _ROW,

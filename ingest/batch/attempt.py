@@ -11,10 +11,11 @@ from functools import cached_property, partial
 
 from pyspark.sql import DataFrame
 
+from distributary.codecs.base import load_codec
 from distributary.files import machine
 from distributary.ingest import failpoints
 from distributary.ingest.batch.decide import Attempt, Before, Decision, decide
-from distributary.ingest.batch.objections import Objections
+from distributary.ingest.batch.objections import Objections, with_vetoes
 from distributary.ingest.batch.parking import RunsParkedTables
 from distributary.ingest.batch.passes import Settled, Settling, Workers, planned_changes
 from distributary.ingest.batch.schema_answers import SchemaAnswers
@@ -29,14 +30,17 @@ from distributary.ingest.commit_log.entries import NONE
 from distributary.ingest.commit_log.owners import Owners
 from distributary.ingest.commit_log.writing import Writer
 from distributary.ingest.evolution.rules import RunRules
+from distributary.ingest.evolution.vetoes import Veto, Vetoes
 from distributary.ingest.kafka.offsets import Offsets, stretches_within
 from distributary.ingest.pins import (
     FIRST_TURN,
     BatchId,
+    Coordinates,
     PinnedKeys,
     PinnedSchemas,
     PinnedTables,
     Pins,
+    RecordKey,
 )
 from distributary.ingest.schemas.known import SchemaBook
 from distributary.ingest.storage.clients import sent
@@ -55,6 +59,7 @@ class RunMemory:
     """What a run remembers from one query to the next: how often the newest batch was begun, and what it has warned of.
 
     remade  the tables that were gone and were made anew
+    vetoed  record types that tables did not take, which will come again
     """
 
     attempts: dict[int, int] = field(default_factory=dict)
@@ -63,6 +68,7 @@ class RunMemory:
     outgrown: GrowthWarnings = field(default_factory=GrowthWarnings)
     unrouted: RouteWarnings = field(default_factory=RouteWarnings)
     remade: dict[str, None] = field(default_factory=dict)
+    vetoed: dict[RecordKey, dict[str, Coordinates]] = field(default_factory=dict)
 
     def note_remade(self, folders: Iterable[str]) -> None:
         """Tell of tables that the pipeline had and that are to be made anew: somebody took them away."""
@@ -73,6 +79,12 @@ class RunMemory:
                 "meant, stop this run and put its folder back",
                 folder,
             )
+
+    def note_vetoed(self, pins: Pins) -> None:
+        """Take note of what tables did not take in a batch, so that the next one need not be read twice to find out."""
+        for folder, keys in pins.turn.vetoed.items():
+            for key in keys:
+                self.vetoed.setdefault(key, {})[folder] = ("", 0, 0)
 
     def sent(self) -> int:
         """How many requests to object stores the driver has sent since this was asked last."""
@@ -172,6 +184,7 @@ class Attempts:
         number = run.memory.begun(batch_id)
         settled = self._settle(records, batch_id, offsets, before)
         self._warn(settled)
+        run.memory.note_vetoed(settled.pins)
         # All records were read by now: those of a topic that is made anew from here on are in a later batch.
         self.still_as_read()
         # Of tables that this run has not written to, so that none is made, or changed, that is another's.
@@ -212,7 +225,7 @@ class Attempts:
         run = self.run
         aside = place_aside(run.checkpoint.files, run.root, run.generation.id)
         growth = run.rules.changes.growth
-        return Pins(
+        pins = Pins(
             batch=BatchId(
                 run.root,
                 aside.below(f"{batch_id}-{uuid.uuid4().hex}"),
@@ -238,6 +251,15 @@ class Attempts:
             placed=stretches_within(run.generation.start.placed, offsets),
             turn=FIRST_TURN,
         )
+        return with_vetoes(pins, self._vetoes(before)) if run.memory.vetoed else pins
+
+    def _vetoes(self, before: Before) -> list[Veto]:
+        """Of what tables did not take in this run, that which they do not take now, either."""
+        rules, records = self.run.rules, self.schemas.records
+        vetoes = Vetoes(load_codec(rules.decode.format), records, rules.changes, before.known)
+        known = {one.key for one in records}
+        there = {key: folders for key, folders in self.run.memory.vetoed.items() if key in known}
+        return [one for one in vetoes.of(there, before.met) if not one.stops]
 
     def _before(self, last: Manifest | None) -> Before:
         run = self.run

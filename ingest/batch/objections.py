@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from distributary.codecs.base import load_codec
 from distributary.errors import PolicyStopped
 from distributary.ingest.batch.new_tables import NewTables
 from distributary.ingest.batch.policies import check_counts, check_growth
@@ -12,8 +13,9 @@ from distributary.ingest.batch.written_layouts import granted, layouts
 from distributary.ingest.columns.growth import GrowthRules, grown, holds
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.evolution.rules import Rules
+from distributary.ingest.evolution.vetoes import Veto, Vetoes
 from distributary.ingest.kafka.columns import payload_layout
-from distributary.ingest.pins import PinnedTable, Pins
+from distributary.ingest.pins import SCHEMA_CHANGE, PinnedTable, Pins, Verdict
 from distributary.ingest.tables.known import TableBook
 from distributary.ingest.tables.state import fixed_columns
 from distributary.ingest.worker.report import TaskReport
@@ -29,6 +31,10 @@ class Objections:
 
     def objection(self, total: TaskReport, pins: Pins) -> Pins | None:
         """The pins to do the whole batch again with, where what was written cannot stay; None where it can."""
+        # Whatever else was met of a record type that a table does not take is of no concern.
+        vetoed = self._vetoed(total, pins)
+        if vetoed is not None:
+            return vetoed
         if total.stops:
             raise PolicyStopped(f"batch {pins.batch.id}: {total.stops[0]}")
         return (
@@ -42,6 +48,24 @@ class Objections:
         new, unrouted = self.new_tables.written_to(total), told(total.sightings.unrouted)
         check_counts(self._rules.policies, pins.batch.id, total.counts, new, unrouted)
         check_growth(self._rules, total.files.growths, self._known, layouts(total, pins))
+
+    def _vetoed(self, total: TaskReport, pins: Pins) -> Pins | None:
+        """Without the record types that tables do not take. Raises PolicyStopped where the settings say `fail` to one."""
+        if not self._rules.vetoes_any:
+            return None
+        codec = load_codec(pins.rules.decoding.codec)
+        vetoes = Vetoes(codec, pins.schemas.records, self._rules, self._known)
+        found = vetoes.of(total.sightings.met, pins.tables.met)
+        for one in found:
+            if one.stops:
+                where = "/".join(map(str, one.first))
+                raise PolicyStopped(f"batch {pins.batch.id}: table {one.folder}: {one.why}, first at {where}")
+        if not found:
+            return None
+        gone = {(one.folder, one.key) for one in found}
+        growths = [one for one in total.files.growths if (one.table, one.key) not in gone]
+        total.files.growths[:] = growths
+        return with_vetoes(pins, found)
 
     def _too_narrow(self, total: TaskReport, pins: Pins) -> Pins | None:
         """With the columns of tables as wide as records ask for."""
@@ -85,3 +109,11 @@ class Objections:
             for folder, layout in there.items()
             if not holds(grown(layout, wanted[folder].columns, GrowthRules()), wanted[folder])
         }
+
+
+def with_vetoes(pins: Pins, found: Iterable[Veto]) -> Pins:
+    """The pins by which these record types' records go to quarantine."""
+    vetoed = {folder: dict(keys) for folder, keys in pins.turn.vetoed.items()}
+    for one in found:
+        vetoed.setdefault(one.folder, {})[one.key] = Verdict(SCHEMA_CHANGE, one.why)
+    return replace(pins, turn=replace(pins.turn, vetoed=vetoed))

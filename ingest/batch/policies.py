@@ -63,7 +63,13 @@ def check_growth(
 
 
 def _undecodable(counts: Counts) -> int:
-    decoded = {reasons.NO_ENTITY.reason, reasons.TABLE_LIMIT.reason, reasons.CONSTRAINT, *get_args(Kind)}
+    decoded = {
+        reasons.NO_ENTITY.reason,
+        reasons.TABLE_LIMIT.reason,
+        reasons.CONSTRAINT,
+        reasons.SCHEMA_CHANGE,
+        *get_args(Kind),
+    }
     return sum(count for reason, count in counts.quarantined.items() if reason not in decoded)
 
 

@@ -35,6 +35,11 @@ def to_json(pins: Pins) -> dict[str, Any]:
             [_key_to_json(key), [v.reason, v.detail]] for key, v in sorted_refused(pins.schemas.refused)
         ],
         "rejected": [[list(where), [v.reason, v.detail]] for where, v in sorted(pins.turn.rejected.items())],
+        "vetoed": [
+            [folder, _key_to_json(key), [v.reason, v.detail]]
+            for folder, keys in sorted(pins.turn.vetoed.items())
+            for key, v in sorted_refused(keys)
+        ],
         "already": {
             table: {t: dict(ps) for t, ps in ends.items()} for table, ends in pins.tables.already.items()
         },
@@ -75,6 +80,7 @@ def from_manifest(manifest: Manifest, pins: Pins) -> Pins:
             inferred_final=True,
             tables_final=True,
             rejected={(t, p, o): Verdict(*verdict) for (t, p, o), verdict in decided["rejected"]},
+            vetoed=_vetoed(decided),
             guarded=decided["guarded"],
             count_input=True,
         ),
@@ -162,6 +168,14 @@ def _tables(manifest: Manifest) -> PinnedTables:
         denied=frozenset(),
         new_tables=0,
     )
+
+
+def _vetoed(decided: Mapping[str, Any]) -> dict[str, dict[RecordKey, Verdict]]:
+    found: dict[str, dict[RecordKey, Verdict]] = {}
+    # Versions before knew of none.
+    for folder, key, verdict in decided.get("vetoed", ()):
+        found.setdefault(folder, {})[_key_from_json(key)] = Verdict(*verdict)
+    return found
 
 
 def _keys(decided: Mapping[str, Any], known: PinnedKeys) -> PinnedKeys:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from distributary.codecs.base import load_codec
+from distributary.codecs.changes.classify import ChangeClass
 from distributary.ingest.columns.growth import GrowthRules
 from distributary.ingest.pins import WorkerRules
 from distributary.ingest.routing.read_ahead import ReadExpression
@@ -15,6 +16,18 @@ from distributary.ingest.settings.rule_book import FitRules, RuleBook
 
 # A setting that has a say in whether known tables grow, by its name in the file.
 GrowthSetting: TypeAlias = Literal["decode.evolution", "policies.new_field"]
+
+
+# The policies of classes of change that need no place for a value: whether the records come to the table at all.
+CHANGE_POLICIES: Mapping[ChangeClass, str] = {
+    "dropped": "dropped_field",
+    "renamed": "renamed_field",
+    "narrowed": "narrower_type",
+    "made_required": "required_field",
+    "enum_value_added": "enum_value",
+    "enum_value_removed": "enum_value",
+    "record_renamed": "record_name",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +85,17 @@ class Rules:
         return self.said.of(f"policies.{policy}")
 
     @property
+    def vetoes(self) -> bool:
+        """Whether a class of change keeps a schema's records from the table, or stops the run."""
+        return any(getattr(self.policies, name) != "keep" for name in CHANGE_POLICIES.values())
+
+    @property
+    def vetoes_any(self) -> bool:
+        """The same of any table."""
+        own = () if self.tables is None else self.tables.own.values()
+        return self.vetoes or any(one.vetoes for one in own)
+
+    @property
     def widens_any(self) -> bool:
         """Whether any table's columns become wider."""
         own = () if self.tables is None else self.tables.own.values()
@@ -87,7 +111,9 @@ class Rules:
 
     def of_new_table(self) -> Rules:
         """Whatever the settings say of known tables, a new one takes up all that its first batch brings."""
-        return replace(self, growth=replace(self.growth, adds=True), said=replace(self.said, stops=None))
+        kept = self.policies.model_copy(update=dict.fromkeys(CHANGE_POLICIES.values(), "keep"))
+        grows, said = replace(self.growth, adds=True), replace(self.said, stops=None)
+        return replace(self, policies=kept, growth=grows, said=said)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from distributary.codecs.types.fields import part, parts
 from distributary.ingest.columns.layout import Layout, column_path, type_at
 from distributary.ingest.conform.misfits import Kind, Trouble, policy_on
 from distributary.ingest.evolution.fit import Path, TableFit, table_fit
-from distributary.ingest.evolution.rules import Rules
-from distributary.ingest.settings.groups import NamedTable
+from distributary.ingest.evolution.rules import CHANGE_POLICIES, Rules
+from distributary.ingest.settings.groups import NamedTable, OnChange
 
 Action = Literal[
     "add",  # the table gets the column
@@ -187,8 +187,8 @@ def _verdict(change: SchemaChange, fit: TableFit, rules: Rules, refusal: str | N
         action="fit",
     )
     if change.kind in _UNNOTICED:
-        return plain
-    found = _BY_KIND.get(change.kind, _of_values)(plain, path, fit, rules)
+        return _unless_vetoed(plain, change, rules)
+    found = _unless_vetoed(_BY_KIND.get(change.kind, _of_values)(plain, path, fit, rules), change, rules)
     if not (refusal or change.kind in _READ_OTHERWISE) or not _in_expression(
         path, change, fit.layout.columns, rules
     ):
@@ -196,6 +196,30 @@ def _verdict(change: SchemaChange, fit: TableFit, rules: Rules, refusal: str | N
     if refusal:
         return _unroutable(found, refusal, rules)
     return replace(found, routing=True, setting="route.expression", detail=_MAY_MOVE)
+
+
+def _unless_vetoed(told: TableVerdict, change: SchemaChange, rules: Rules) -> TableVerdict:
+    """What becomes of a change; where the settings keep such a schema's records from the table, that."""
+    veto = veto_on(change.kind, rules) if told.action != "fail" and is_for_the_table(change, rules) else None
+    if veto is None:
+        return told
+    return replace(told, action=veto[0], setting=veto[1], detail="all records of this schema")
+
+
+def veto_on(kind: ChangeClass, rules: Rules) -> tuple[Literal["fail", "quarantine"], str] | None:
+    """What the settings say of records that come with a class of change, and which one; None where they come to the table."""
+    name = CHANGE_POLICIES.get(kind)
+    policy: OnChange = "keep" if name is None else getattr(rules.policies, name)
+    return None if name is None or policy == "keep" else (policy, rules.setting(name))
+
+
+def is_for_the_table(change: SchemaChange, rules: Rules) -> bool:
+    """Whether records still come to the table after a change: without the field that routes them, or under another name, they do not."""
+    if _leaves(change, rules):
+        return False
+    path = parts(change.column) if change.column else ()
+    gone = (*path[:-1], change.before) if change.kind == "renamed" else path
+    return change.kind not in ("dropped", "renamed") or not _routes(gone, rules)
 
 
 def _of_values(plain: TableVerdict, path: Path, fit: TableFit, rules: Rules) -> TableVerdict:

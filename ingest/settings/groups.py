@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator
 
@@ -259,6 +259,10 @@ NoEntity = Annotated[
 ]
 
 
+# What a class of change does that needs no place for a value.
+OnChange: TypeAlias = Literal["keep", "quarantine", "fail"]
+
+
 class Policies(Group):
     """What happens to what does not fit."""
 
@@ -268,6 +272,18 @@ class Policies(Group):
     """A field whose type is wider than its column's. Values that fit are stored; of the others, `rescue` stores the value as text in the rescued column, `quarantine` sets the record aside. `fail` stops as soon as the type is met. `widen` makes the column wider where Delta can, as from `int` to `bigint`, and rescues otherwise; the table then has Delta's feature `typeWidening`, which delta-rs and some other readers do not know, and Spark commits to it, more slowly."""
     incompatible_type: Literal["quarantine", "rescue", "fail"] = "quarantine"
     """A field whose type does not go into its column's: records that have a value there go to `quarantine`, or their value is rescued (`rescue`), or the run stops (`fail`)."""
+    dropped_field: OnChange = "keep"
+    """A new schema lacks a field that the one before it had: `keep` the column, which is null in new rows; or such a schema's records, of a table that had those of the one before, wait in `quarantine`; or the run stops (`fail`). So with the five below."""
+    renamed_field: OnChange = "keep"
+    """A field has another name: `keep` the column, beside which the new name gets one as `new_field` says."""
+    narrower_type: OnChange = "keep"
+    """A field's type is narrower: `keep` the column, which has every value of it."""
+    required_field: OnChange = "keep"
+    """A field that records might lack is required: `keep` the column, which may be null."""
+    enum_value: OnChange = "keep"
+    """An enum has another symbol, or lacks one: `keep` the column, which is text."""
+    record_name: OnChange = "keep"
+    """The record type has another name: `keep` the table, where records are not routed by that name."""
     new_entity: Literal["create", "quarantine", "fail"] = "create"
     """An entity that has no table yet: `create` it, `quarantine` its records, or `fail`."""
     no_entity: NoEntity = "quarantine"

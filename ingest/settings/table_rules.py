@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from distributary.ingest.settings.groups import Route
+from distributary.ingest.settings.groups import OnChange, Route
 from distributary.ingest.settings.patterns import Pattern
 from distributary.ingest.settings.table_properties import TableProperties
 from distributary.values import Group, Name, Wrong
@@ -56,6 +56,19 @@ class TablePolicies(Group):
     """As `policies.wider_type`."""
     incompatible_type: Literal["quarantine", "rescue", "fail"] | None = None
     """As `policies.incompatible_type`."""
+
+    dropped_field: OnChange | None = None
+    """As `policies.dropped_field`."""
+    renamed_field: OnChange | None = None
+    """As `policies.renamed_field`."""
+    narrower_type: OnChange | None = None
+    """As `policies.narrower_type`."""
+    required_field: OnChange | None = None
+    """As `policies.required_field`."""
+    enum_value: OnChange | None = None
+    """As `policies.enum_value`."""
+    record_name: OnChange | None = None
+    """As `policies.record_name`."""
 
     def given(self) -> dict[str, str]:
         """Those that are said, by name."""

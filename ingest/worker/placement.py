@@ -127,7 +127,7 @@ def _route(batch: Batch, rows: Rows, decoded: Decoded) -> None:
     names = named.take(pa.array(denied)).to_pylist()
     _refuse(batch, rows[denied], [reasons.TABLE_LIMIT] * len(denied), names)
     _wait_for_table(batch, rows, named, codes)
-    codes = _without_committed(batch, rows, codes)
+    codes = _without_vetoed(batch, rows, _without_committed(batch, rows, codes))
     live = np.flatnonzero(codes >= 0)
     if len(live):
         brought = _brought(batch.pinned, decoded.rows, codes)
@@ -170,6 +170,23 @@ def _without_committed(batch: Batch, rows: Rows, codes: Codes) -> Codes:
         done = mine[committed(batch.raw, rows[mine], already.get(batch.task.book.folders[code], {}))]
         batch.task.report.counts.already += len(done)
         codes[done] = NONE
+    return codes
+
+
+def _without_vetoed(batch: Batch, rows: Rows, codes: Codes) -> Codes:
+    """Rows of record types that their table does not take go to quarantine."""
+    vetoed, book = batch.pins.turn.vetoed, batch.task.book
+    if not vetoed:
+        return codes
+    codes = codes.copy()
+    for code in _present(codes[codes >= 0]).tolist():
+        mine = np.flatnonzero(codes == code)
+        # Of one entity all are of one record type here.
+        key = batch.pinned_of(int(rows[mine[0]])).key
+        verdict = vetoed.get(book.folders[code], {}).get(key)
+        if verdict is not None:
+            _refuse(batch, rows[mine], [verdict] * len(mine), [book.names[code] or None] * len(mine))
+            codes[mine] = NONE
     return codes
 
 

@@ -9,6 +9,7 @@ def test_no_reason_of_the_pipeline_is_one_of_a_codecs() -> None:
     own = {
         reasons.TOMBSTONE,
         reasons.CONSTRAINT,
+        reasons.SCHEMA_CHANGE,
         reasons.NO_ENTITY.reason,
         reasons.TABLE_LIMIT.reason,
         reasons.KILLED_WORKER.reason,
@@ -16,7 +17,7 @@ def test_no_reason_of_the_pipeline_is_one_of_a_codecs() -> None:
         reasons.unusable_schema(1, "").reason,
         reasons.unasked_schema(1).reason,
     }
-    assert len(own) == 8
+    assert len(own) == 9
     assert not own & set(codec_reasons.SENTENCES)
 
 

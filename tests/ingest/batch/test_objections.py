@@ -13,6 +13,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from tests.examples import examples
 from tests.ingest import kafka_records as records
+from tests.ingest.avro_records import GAME, event, one, pinned
 from tests.ingest.pipelines import (
     make_table,
     rules_for,
@@ -26,7 +27,7 @@ from distributary.ingest.batch.objections import Objections
 from distributary.ingest.batch.written_layouts import layouts
 from distributary.ingest.columns.growth import changes
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.pins import PinnedTable
+from distributary.ingest.pins import PinnedTable, Pins, Verdict
 from distributary.ingest.worker.report import Growth, TaskReport, Wish
 
 A, B, AB, BA, UPPER = (
@@ -195,6 +196,37 @@ def test_a_table_that_would_grow_stops_the_run_where_the_settings_say_so(
     with pytest.raises(error, match=r"table t: schema 2 brings b, first at game-events/1/17"):
         objections(tmp_path, known, **groups).check_policies(total, by)
     objections(tmp_path, known).check_policies(total, by)
+
+
+def test_what_a_table_does_not_take_is_read_again_without_it_or_stops_the_run(tmp_path: Path) -> None:
+    old, new = pinned(event(1, GAME, one("int", "level")), event(2, GAME))
+    known = {"t": PinnedTable("t", Layout(A)), "u": PinnedTable("u", Layout(A))}
+    history = (old.key,)
+    by = records.pins(
+        tmp_path, codec="avro", records=(old, new), known=known, met={"t": history, "u": history}
+    )
+
+    def total() -> TaskReport:
+        met = {new.key: dict.fromkeys(known, (records.TOPIC, 1, 17))}
+        growths = [Growth(name, new.key, 2, (records.TOPIC, 1, 17)) for name in known]
+        # What a worker met of it counts for nothing where the table does not take it.
+        return report(written("u", A), met=met, growths=growths, stops=["table t: something"])
+
+    def objected(policy: str) -> tuple[Pins | None, TaskReport]:
+        own = [{"match": "t", "policies": {"dropped_field": policy}}]
+        reported = total()
+        return objections(tmp_path, known, tables=own).objection(reported, by), reported
+
+    again, reported = objected("quarantine")
+    assert again is not None
+    why = "field level is gone with schema 2, and tables[0].policies.dropped_field is `quarantine`"
+    assert again.turn.vetoed == {"t": {new.key: Verdict("schema_change", why)}}
+    assert [growth.table for growth in reported.files.growths] == ["u"]
+    assert by.turn.vetoed == {}
+    with pytest.raises(PolicyStopped, match=r"table t: field level is gone .* first at game-events/1/17"):
+        objected("fail")
+    with pytest.raises(PolicyStopped, match="table t: something"):
+        objected("keep")
 
 
 def test_whether_a_table_that_would_grow_stops_the_run_its_own_rule_says(tmp_path: Path) -> None:

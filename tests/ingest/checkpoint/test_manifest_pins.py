@@ -87,6 +87,7 @@ def test_a_batch_is_written_again_just_the_same_from_its_manifest(
             "already": {folder("golf"): {TOPIC: {0: already}}, QUARANTINE_TABLE: {TOPIC: {0: already}}},
             "policies": Policies(no_entity=NamedTable(table="strays") if named else "quarantine"),
             "grow": grow,
+            "vetoed": {folder("quest"): {PINNED[1].key: Verdict("schema_change", "x")}},
             # Whose columns are too few for most records.
             "known": {folder("golf"): PinnedTable("golf", Layout(pa.schema([("game_name", pa.string())])))},
             "specs": (TableSpec(0, "quest"), TableSpec(1, "g*")),
@@ -169,6 +170,7 @@ OPEN = {
     "denied": frozenset({"t"}),
     "new_tables": 9,
     "rejected": {(TOPIC, 0, 9): Verdict("r", "")},
+    "vetoed": {"t": {(7, ()): Verdict("r", "")}},
     "guarded": True,
     "count_input": False,
     "generation": "h",
@@ -209,6 +211,7 @@ def test_nothing_of_a_batch_is_as_the_pins_of_today_have_it(tmp_path: Path) -> N
         inferred_final=True,
         tables_final=True,
         rejected={(TOPIC, 0, 3): Verdict("constraint", "x")},
+        vetoed={},
         guarded=False,
         count_input=True,
     )

@@ -14,6 +14,7 @@ from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.e2e.planted import said
 
 from distributary.errors import BudgetSpent, PolicyStopped
+from distributary.producer_sim.formats.corruption import framed
 from distributary.producer_sim.traffic.events import game_names
 from distributary.producer_sim.verify.comparison import verify
 
@@ -97,9 +98,16 @@ def test_each_entitys_table_is_made_and_changed_by_its_own_rule(kit: PipelineKit
     assert kit.unnamed_files() == set()
 
 
-# In this process; a run that is killed at these points is test_crashes.py's, whose schema changes go the same way.
+# One amid the change is in `make test`; at the others the tables are what they are to be.
 @pytest.mark.parametrize(
-    "point", ["amid_schema_change", "before_manifest", "after_manifest", "between_commits"]
+    "point",
+    [
+        "amid_schema_change",
+        *(
+            pytest.param(point, marks=pytest.mark.heavy)
+            for point in ("before_manifest", "after_manifest", "between_commits")
+        ),
+    ],
 )
 def test_a_crash_in_a_changed_rule_leaves_each_table_told_once(
     kit: PipelineKit, fail_at: Callable[..., None], point: str
@@ -156,6 +164,62 @@ def test_what_a_new_field_does_each_table_decides_by_its_own_rule(kit: PipelineK
     assert after[FIRST] == columns[FIRST]
     assert after[SECOND] == after[THIRD] > columns[THIRD]
     # The truth is that of the default policies.
+    assert not verify(kit.settings).differences
+
+
+def test_a_schema_without_a_field_waits_in_quarantine_where_the_tables_rule_says_so(
+    kit: PipelineKit, fail_at: Callable[..., None]
+) -> None:
+    schema = 'syntax = "proto3"; package g; message E {{ string game_name = 1; {} }}'
+    first = kit.register(schema.format("string note = 2; int32 level = 3;"))
+    last = kit.register(schema.format("int32 level = 3;"))
+    rules = [{"match": "chess", "policies": {"dropped_field": "quarantine"}}]
+    kit.configured(tables=rules)
+
+    def send(schema_id: int) -> None:
+        """A record of each game."""
+        kit.send(
+            [
+                framed(schema_id, b"\x0a" + bytes([len(g)]) + g.encode() + b"\x18\x05")
+                for g in ("chess", "golf")
+            ]
+        )
+
+    def counts() -> tuple[int, int, int]:
+        tables = ("silver_chess_events", "silver_golf_events", "quarantine")
+        return tuple(kit.rows(table).num_rows for table in tables)
+
+    send(first)
+    kit.run()
+    assert counts() == (1, 1, 0)
+    send(last)
+    send(first)
+    fail_at("after_manifest:3")
+    with pytest.raises(BudgetSpent):
+        kit.run()
+    fail_at()
+    kit.run()
+    assert counts() == (2, 3, 1)
+    (waiting,) = kit.rows("quarantine").to_pylist()
+    assert (waiting["reason"], waiting["entity"], waiting["schema_id"]) == ("schema_change", "chess", last)
+    assert "tables[0].policies.dropped_field is `quarantine`" in waiting["detail"]
+    answered, output = said(kit, "plan", str(kit.settings_file))
+    assert answered == 3
+    assert "tables[0].policies.dropped_field" in output
+    kit.configured(limits={"batch_rows": 2})
+    for _ in range(3):
+        send(last)
+    kit.run()
+    assert counts() == (2, 6, 4), "in several batches of one run"
+
+    kit.configured(tables=[{"match": "chess", "policies": {"dropped_field": "fail"}}])
+    send(last)
+    with pytest.raises(PolicyStopped, match=r"silver_chess_events: field note is gone with schema"):
+        kit.run()
+    assert counts() == (2, 6, 4)
+    kit.configured(tables=[])
+    kit.run()
+    assert counts() == (3, 7, 4)
     assert not verify(kit.settings).differences
 
 

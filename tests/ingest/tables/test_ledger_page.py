@@ -49,6 +49,7 @@ def test_every_column_of_a_change_is_told(column: str) -> None:
         *codec_reasons.SENTENCES,
         *BY_POLICY,
         reasons.CONSTRAINT,
+        reasons.SCHEMA_CHANGE,
         reasons.NO_ENTITY.reason,
         reasons.TABLE_LIMIT.reason,
         reasons.KILLED_WORKER.reason,

@@ -297,6 +297,24 @@ def test_a_policy_that_says_fail_is_reported_for_the_driver(tmp_path: Path) -> N
     assert report.stops[0].startswith(f"table {folder('narrow')}: ")
 
 
+def test_a_record_type_that_a_table_does_not_take_goes_to_quarantine_from_this_table_alone(
+    tmp_path: Path,
+) -> None:
+    verdict = Verdict("schema_change", "field x is gone")
+    vetoed = {folder("golf"): {PINNED[1].key: verdict}, folder("quest"): {PINNED[2].key: verdict}}
+    by = pins(tmp_path, vetoed=vetoed)
+    values = [value(version, game_name=game) for game in ("golf", "quest") for version in (1, 2, 2)]
+    report = demuxed(by, numbered(values))
+    assert report.counts.quarantined == {"schema_change": 2}
+    assert report.counts.rows == {folder("golf"): 1, folder("quest"): 3}
+    assert {one: set(tables) for one, tables in report.sightings.met.items()} == {
+        PINNED[0].key: {folder("golf"), folder("quest")},
+        PINNED[1].key: {folder("quest")},
+    }
+    told = rows_of(by, report, QUARANTINE_TABLE)
+    assert {(row["entity"], row["detail"]) for row in told} == {("golf", "field x is gone")}
+
+
 def test_rescued_values_are_in_the_rescued_column_and_the_layout_has_it(tmp_path: Path) -> None:
     by = pins(tmp_path, known=KNOWN, grow=False, policies=Policies(new_field="rescue"))
     report = demuxed(by, numbered([value(1, game_name="narrow", score=2**40, level=3)]))

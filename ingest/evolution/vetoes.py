@@ -1,0 +1,95 @@
+"""Record types that a table does not take: the settings say so of a class of change that they bring to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from distributary.codecs.base import Codec
+from distributary.codecs.changes.classify import ChangeClass, SchemaChange
+from distributary.ingest.checkpoint.histories import Histories, Met, newly_met
+from distributary.ingest.evolution.rules import Rules
+from distributary.ingest.evolution.transitions import Transitions
+from distributary.ingest.evolution.verdicts import is_for_the_table, veto_on
+from distributary.ingest.pins import Coordinates, PinnedRecord, PinnedTable, RecordKey, by_age
+
+
+@dataclass(frozen=True, slots=True)
+class Veto:
+    """A table does not take a record type.
+
+    stops  whether the run ends for it; otherwise its records wait in quarantine
+    why    the change and the setting, in words
+    first  the first record of it that was on its way to the table
+    """
+
+    folder: str
+    key: RecordKey
+    stops: bool
+    why: str
+    first: Coordinates
+
+
+class Vetoes:
+    """Holds what was met against the tables that were there and what each of them had met.
+
+    A record type is held against the one that it came after, so that the records of old producers, which bring no change, are taken.
+    """
+
+    def __init__(
+        self, codec: Codec, records: Sequence[PinnedRecord], rules: Rules, known: Mapping[str, PinnedTable]
+    ) -> None:
+        self._transitions, self._rules, self._known = Transitions(codec, records), rules, known
+
+    def of(self, met: Met, histories: Histories) -> list[Veto]:
+        """Table after table; of several record types that are new to one, each is held against those that it takes."""
+        found: list[Veto] = []
+        for folder, new in newly_met(met, histories).items():
+            if folder not in self._known:
+                continue
+            rules, taken = self._rules.of(self._known[folder].entity), list(histories.get(folder, ()))
+            if not rules.vetoes:
+                continue
+            for key, first in new:
+                veto = self._veto(key, taken, rules)
+                if veto is None:
+                    taken.append(key)
+                else:
+                    found.append(Veto(folder, key, veto[0] == "fail", veto[1], first))
+        return found
+
+    def _veto(
+        self, key: RecordKey, taken: Sequence[RecordKey], rules: Rules
+    ) -> tuple[Literal["fail", "quarantine"], str] | None:
+        before = self._transitions.before(key, [one for one in taken if _is_older(one, key)])
+        if before is None:
+            return None
+        changes = self._transitions.changes(before, key)
+        found = [
+            (veto[0], f"{_told(change)} with schema {key[0]}, and {veto[1]} is `{veto[0]}`")
+            for change in changes
+            if is_for_the_table(change, rules) and (veto := veto_on(change.kind, rules)) is not None
+        ]
+        # What stops the run goes before what waits.
+        return min(found, key=lambda one: one[0] != "fail", default=None)
+
+
+def _is_older(one: RecordKey, key: RecordKey) -> bool:
+    """Whether a record type was registered before another; of GUIDs nobody knows, so that they count in the order of their coming."""
+    return isinstance(key[0], str) or isinstance(one[0], str) or by_age(one) < by_age(key)
+
+
+_WORDS: Mapping[ChangeClass, str] = {
+    "dropped": "field {0} is gone",
+    "renamed": "field {1} is called {0}",
+    "narrowed": "field {0} went from {1} to {2}",
+    "made_required": "field {0} became required",
+    "enum_value_added": "enum {0} got {2}",
+    "enum_value_removed": "enum {0} lost {1}",
+    "record_renamed": "record {1} is called {2}",
+}
+
+
+def _told(change: SchemaChange) -> str:
+    return _WORDS[change.kind].format(change.column, change.before, change.after)

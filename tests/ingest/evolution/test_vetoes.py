@@ -1,0 +1,140 @@
+"""Which record types a table does not take, by the classes of change that they bring to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.ingest.avro_records import GAME, event, one
+from tests.ingest.pipelines import rules_for, settings
+
+from distributary.codecs.base import load_codec
+from distributary.codecs.changes.classify import ChangeClass, classify
+from distributary.ingest.columns.layout import NO_COLUMNS, Layout
+from distributary.ingest.evolution.rules import CHANGE_POLICIES
+from distributary.ingest.evolution.verdicts import verdicts
+from distributary.ingest.evolution.vetoes import Veto, Vetoes
+from distributary.ingest.pins import PinnedRecord, PinnedTable, RecordKey
+from distributary.ingest.settings.groups import Policies
+from distributary.registry.base import Guid, Schema
+
+AVRO = load_codec("avro")
+LEVEL, NAME = one("int", "level"), one("string", "name")
+# By their ids: 2 lacks what 1 has, and so does 3, which brings something new.
+SCHEMAS = {
+    1: event(1, GAME, LEVEL, NAME),
+    2: event(2, GAME, LEVEL),
+    3: event(3, GAME, LEVEL, one("int", "a")),
+}
+AT = ("t", 0, 7)
+
+
+def vetoes(
+    root: Path, history: tuple[Any, ...], *met: Any, schemas: Any = SCHEMAS, **groups: Any
+) -> list[Veto]:
+    """What a table with this history does not take of what it met."""
+    records = [PinnedRecord((ref, ()), schema) for ref, schema in schemas.items()]
+    rules = rules_for(settings(root, route={"field": "game"}, decode={"format": "avro"}, **groups))
+    known = {"chess": PinnedTable("chess", NO_COLUMNS)}
+    keys: dict[RecordKey, dict[str, Any]] = {(ref, ()): {"chess": AT, "new": AT} for ref in met}
+    return Vetoes(AVRO, records, rules, known).of(keys, {"chess": tuple((ref, ()) for ref in history)})
+
+
+DROPPED: dict[str, Any] = {"policies": {"dropped_field": "quarantine"}}
+
+
+def test_a_schema_that_lacks_a_field_is_not_taken_where_the_settings_say_so(tmp_path: Path) -> None:
+    (veto,) = vetoes(tmp_path, (1,), 2, **DROPPED)
+    assert veto == Veto(
+        "chess",
+        (2, ()),
+        stops=False,
+        why="field name is gone with schema 2, and policies.dropped_field is `quarantine`",
+        first=AT,
+    )
+    (stop,) = vetoes(tmp_path, (1,), 2, policies={"dropped_field": "fail"})
+    assert stop.stops
+    assert vetoes(tmp_path, (1,), 2) == []
+
+
+def test_an_older_producer_and_an_unknown_past_bring_no_change(tmp_path: Path) -> None:
+    older = {1: SCHEMAS[2], 2: SCHEMAS[1]}
+    assert vetoes(tmp_path, (2,), 1, schemas=older, **DROPPED) == []
+    assert vetoes(tmp_path, (), 1, 2, **DROPPED)[0].key == (2, ())
+    assert vetoes(tmp_path, (), 2, **DROPPED) == []
+
+
+def test_a_schema_is_held_against_what_was_taken_and_not_against_what_was_not(tmp_path: Path) -> None:
+    assert [one.key[0] for one in vetoes(tmp_path, (1,), 2, 3, **DROPPED)] == [2, 3]
+    assert [one.key[0] for one in vetoes(tmp_path, (1, 2), 3, **DROPPED)] == []
+
+
+def test_of_schemas_without_an_age_the_order_of_their_coming_counts(tmp_path: Path) -> None:
+    first, second = Guid("b"), Guid("a")
+    schemas: dict[Any, Schema] = {first: SCHEMAS[1], second: SCHEMAS[2]}
+    (veto,) = vetoes(tmp_path, (first,), second, schemas=schemas, **DROPPED)
+    assert veto.key == (second, ())
+
+
+def test_a_tables_own_rule_goes_before_the_settings(tmp_path: Path) -> None:
+    lax: dict[str, Any] = {"tables": [{"match": "chess", "policies": {"dropped_field": "keep"}}]}
+    assert vetoes(tmp_path, (1,), 2, **DROPPED, **lax) == []
+    strict: dict[str, Any] = {"tables": [{"match": "ch*", "policies": {"dropped_field": "fail"}}]}
+    (veto,) = vetoes(tmp_path, (1,), 2, **strict)
+    assert veto.why.endswith("and tables[0].policies.dropped_field is `fail`")
+
+
+def test_without_the_field_that_routes_it_a_record_does_not_come_to_the_table(tmp_path: Path) -> None:
+    schemas = {1: event(1, GAME, LEVEL), 2: event(2, LEVEL)}
+    assert vetoes(tmp_path, (1,), 2, schemas=schemas, **DROPPED) == []
+
+
+ENUM = {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "after", "why"),
+    [
+        ("dropped", [LEVEL], [], "field level is gone"),
+        ("renamed", [LEVEL], [one("int", "rank", aliases=["level"])], "field level is called rank"),
+        ("narrowed", [one("long", "level")], [LEVEL], "field level went from bigint to int"),
+        ("made_required", [one(["null", "int"], "level")], [LEVEL], "field level became required"),
+        (
+            "enum_value_added",
+            [one(ENUM, "kind")],
+            [one({**ENUM, "symbols": ["A", "B", "C"]}, "kind")],
+            "enum kind got C",
+        ),
+        (
+            "enum_value_removed",
+            [one(ENUM, "kind")],
+            [one({**ENUM, "symbols": ["A"]}, "kind")],
+            "enum kind lost B",
+        ),
+        ("record_renamed", [LEVEL], [LEVEL], "record games.Event is called games.Happening"),
+    ],
+)
+def test_every_class_has_its_policy_in_run_and_plan_alike(
+    tmp_path: Path, kind: ChangeClass, before: list[Any], after: list[Any], why: str
+) -> None:
+    named = {"name": "Happening", "aliases": ["Event"]} if kind == "record_renamed" else {}
+    schemas = {1: event(1, GAME, *before), 2: event(2, GAME, *after, **named)}
+    policy = CHANGE_POLICIES[kind]
+    (veto,) = vetoes(tmp_path, (1,), 2, schemas=schemas, policies={policy: "quarantine"})
+    assert veto.why == f"{why} with schema 2, and policies.{policy} is `quarantine`"
+    others = {name: "fail" for name in CHANGE_POLICIES.values() if name != policy}
+    assert vetoes(tmp_path, (1,), 2, schemas=schemas, policies=others) == []
+
+    rules = rules_for(settings(tmp_path, route={"field": "game"}, policies={policy: "quarantine"}))
+    columns = [AVRO.reader(schemas[ref], ()).schema for ref in (1, 2)]
+    found = classify(*(AVRO.description(schemas[ref], ()) for ref in (1, 2)))
+    (told,) = [one for one in verdicts(found, columns[1], Layout(columns[0]), rules) if one.kind == kind]
+    assert (told.action, told.setting, told.open) == ("quarantine", f"policies.{policy}", True)
+    fresh = verdicts(found, columns[1], Layout(columns[0]), rules.of_new_table())
+    assert "quarantine" not in [one.action for one in fresh]
+
+
+@pytest.mark.parametrize("name", dict.fromkeys(CHANGE_POLICIES.values()))
+def test_each_of_these_policies_keeps_everything_by_default(name: str) -> None:
+    assert getattr(Policies(), name) == "keep"
