@@ -172,7 +172,7 @@ def test_a_schema_without_a_field_waits_in_quarantine_where_the_tables_rule_says
 ) -> None:
     schema = 'syntax = "proto3"; package g; message E {{ string game_name = 1; {} }}'
     first = kit.register(schema.format("string note = 2; int32 level = 3;"))
-    last = kit.register(schema.format("int32 level = 3;"))
+    last = kit.register(schema.format('reserved 2; reserved "note"; int32 level = 3;'))
     rules = [{"match": "chess", "policies": {"dropped_field": "quarantine"}}]
     kit.configured(tables=rules)
 
