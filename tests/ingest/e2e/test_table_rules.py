@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.ingest.avro_records import event, one, sent_as
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.e2e.planted import said
 
 from distributary.errors import BudgetSpent, PolicyStopped
-from distributary.producer_sim.formats.corruption import framed
 from distributary.producer_sim.traffic.events import game_names
 from distributary.producer_sim.verify.comparison import verify
 
@@ -170,20 +170,19 @@ def test_what_a_new_field_does_each_table_decides_by_its_own_rule(kit: PipelineK
 def test_a_schema_without_a_field_waits_in_quarantine_where_the_tables_rule_says_so(
     kit: PipelineKit, fail_at: Callable[..., None]
 ) -> None:
-    schema = 'syntax = "proto3"; package g; message E {{ string game_name = 1; {} }}'
-    first = kit.register(schema.format("string note = 2; int32 level = 3;"))
-    last = kit.register(schema.format('reserved 2; reserved "note"; int32 level = 3;'))
-    rules = [{"match": "chess", "policies": {"dropped_field": "quarantine"}}]
-    kit.configured(tables=rules)
+    name, level = one("string", "game_name"), one("int", "level")
+    note = one("string", "note", default="")
+    first = kit.register(event(0, name, note, level).text, "AVRO")
+    last = kit.register(event(0, name, level).text, "AVRO")
+    schemas = {first: event(first, name, note, level), last: event(last, name, level)}
+    kit.configured(
+        decode={"format": "avro"}, tables=[{"match": "chess", "policies": {"dropped_field": "quarantine"}}]
+    )
 
     def send(schema_id: int) -> None:
         """A record of each game."""
-        kit.send(
-            [
-                framed(schema_id, b"\x0a" + bytes([len(g)]) + g.encode() + b"\x18\x05")
-                for g in ("chess", "golf")
-            ]
-        )
+        more = {"note": "n"} if schema_id == first else {}
+        kit.send([sent_as(schemas[schema_id], game_name=game, level=5, **more) for game in ("chess", "golf")])
 
     def counts() -> tuple[int, int, int]:
         tables = ("silver_chess_events", "silver_golf_events", "quarantine")
