@@ -210,8 +210,9 @@ class Writer:
         with suppress(OSError):
             kept = None if last is None or last > through else self._batch(last)
             _archive(self._log.files, through, kept)
-            _prune(self._log.files, through)
+            # What cannot be deleted goes with the next closing, if it can by then.
             self._closed = through
+            _prune(self._log.files, through)
 
     def _named(self, after: int) -> Iterator[Batch | Rewritten]:
         """The batches behind a number and what was written again of them, the newest first."""

@@ -174,6 +174,30 @@ def test_nothing_is_closed_that_is_not_settled(files: Files) -> None:
 
 
 @pytest.mark.usefixtures("closing_soon")
+def test_where_nothing_can_be_deleted_a_log_is_closed_no_more_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the right to delete was taken away since the start: each batch would put a file more, and list all of them."""
+
+    def refused(of: PosixFiles, paths: object) -> None:
+        raise PermissionError
+
+    here = PosixFiles(tmp_path)
+    writer = begun(here)
+    with monkeypatch.context() as patch:
+        patch.setattr(PosixFiles, "delete", refused)
+        for _ in range(20):
+            writer.settle(decided(writer).number)
+            writer.close()
+    assert numbers_in(here, "closed") == [1, 3, 5, 7, 9, 11, 13, 15, 17]
+    for _ in range(2):
+        writer.settle(decided(writer).number)
+        writer.close()
+    assert len(numbers_in(here, "closed")) == 1
+    assert numbers_in(here, "log")[0] == numbers_in(here, "closed")[0] + 1
+
+
+@pytest.mark.usefixtures("closing_soon")
 def test_starts_that_find_nothing_are_closed_too_and_the_newest_batch_is_kept(files: Files) -> None:
     first = begun(files)
     batch = decided(first, "kept")
