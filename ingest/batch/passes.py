@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -16,6 +16,7 @@ from distributary.ingest.batch.waiting_records import emptied, waiting_records
 from distributary.ingest.batch.written_layouts import layouts
 from distributary.ingest.columns.growth import Change, changes
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
+from distributary.ingest.kafka.portions import Portions, large_kept_back, unbounded
 from distributary.ingest.kafka.records import worker_columns
 from distributary.ingest.pins import CONSTRAINT, Coordinates, PinnedTable, Pins, Verdict, for_workers
 from distributary.ingest.spark.error_classes import worker_died
@@ -57,12 +58,17 @@ class Workers:
     headers     the record headers they read, by the columns those become
     arrow_rows  how many rows a worker is given at once
     most_files  where more may come, the rows of a table are brought together before they are written
+    portions    who bounds the bytes that they are given at once
     """
 
     slots: int
     headers: Mapping[str, str]
     arrow_rows: int
     most_files: int = 2_000
+    portions: Portions = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "portions", Portions(self.arrow_rows))
 
     def prepare(self, session: SparkSession) -> None:
         """The query's own session, so that the settings hold in one that a caller brought, and nowhere else in it."""
@@ -72,12 +78,32 @@ class Workers:
         """What workers need of a batch as Spark's Kafka source gives it."""
         return worker_columns(records, len(pins.rules.topics), self.headers)
 
+    def run_small(self, records: DataFrame, pins: Pins) -> TaskReport | None:
+        """The same as `run`, over a batch as Spark's Kafka source gives it that is taken for one of small records.
+
+        None where that is not to be tried; a report that says `large` where there were others.
+        """
+        # Elsewhere what Spark is to bound is more than the records.
+        if pins.rules.decoding.engine == "spark" or self._ships(pins):
+            return None
+        largest = self.portions.largest(records.sparkSession)
+        if largest is None:
+            return None
+        small = self.columns(large_kept_back(records, largest), pins)
+        report = unbounded(records.sparkSession, lambda: self.run(small, pins))
+        if report.large:
+            self.portions.met_large()
+        return report
+
+    def _ships(self, pins: Pins) -> bool:
+        return len(pins.tables.known) * self.slots > self.most_files
+
     def run(self, todo: DataFrame, pins: Pins) -> TaskReport:
         """One Spark job over records, as many tasks as there are slots: each writes few, large files."""
         records, pins = todo.coalesce(self.slots), for_workers(pins)
         if pins.rules.decoding.engine == "spark":
             records = spark_decoded(records, pins)
-        if len(pins.tables.known) * self.slots > self.most_files:
+        if self._ships(pins):
             shipped = records.mapInArrow(demultiplex(pins, ships=True), SHIPPED_DDL)
             frame = shipped.repartition(self.slots, "folder").mapInArrow(gather(pins), REPORT_DDL)
         else:
@@ -123,7 +149,7 @@ class Settling:
     def settle(self, records: DataFrame, pins: Pins) -> Settled:
         """`records` is the batch as Spark's Kafka source gives it. Raises RestartToEvolve and PipelineErrors."""
         try:
-            return self._settle(self._workers.columns(records, pins), pins)
+            return self._settle(records, pins)
         except BaseException:
             _tried(lambda: discard(pins.batch.root, self._total))
             raise
@@ -131,19 +157,19 @@ class Settling:
             _tried(lambda: emptied(pins.batch.aside))
 
     def _settle(self, whole: DataFrame, pins: Pins) -> Settled:
-        todo = whole
+        waiting: DataFrame | None = None
         for turn in range(MOST_PASSES):
-            report, pins = self._survive(todo, pins)
+            report, pins = self._survive(whole, waiting, pins)
             self._total.add(report)
             self._touched.update(written.file.table for written in report.files.written)
             found = self._judged(pins, last=turn >= MOST_PASSES - 2)
             if isinstance(found, Settled):
                 return found
             if isinstance(found, Again):
-                todo, pins = whole, self._from_the_beginning(found.pins)
+                waiting, pins = None, self._from_the_beginning(found.pins)
             else:
                 names, pins = self._total.questions.aside, found.pins
-                todo = waiting_records(self._spark, pins.batch.aside, names)
+                waiting = waiting_records(self._spark, pins.batch.aside, names)
                 self._total.questions = Questions()
         raise PipelineError(
             f"batch {pins.batch.id}: after {MOST_PASSES} passes there are records without a place; nothing became "
@@ -175,15 +201,29 @@ class Settling:
         self._total = TaskReport(files=Files(growths=growths), retried=retried)
         return replace(pins, turn=replace(pins.turn, count_input=True))
 
-    def _survive(self, todo: DataFrame, pins: Pins) -> tuple[TaskReport, Pins]:
-        """One pass; where a payload kills its worker, once more with every payload tried in a child process first."""
+    def _survive(self, whole: DataFrame, waiting: DataFrame | None, pins: Pins) -> tuple[TaskReport, Pins]:
+        """One pass over what waits, or all; where a payload kills its worker, once more with each tried in a child process first."""
         try:
-            return self._workers.run(todo, pins), pins
+            return self._passed(whole, waiting, pins), pins
         except Exception as error:
             if pins.turn.guarded or not worker_died(error):
                 raise
         guarded = replace(pins, turn=replace(pins.turn, guarded=True))
-        return self._workers.run(todo, guarded), guarded
+        return self._passed(whole, waiting, guarded), guarded
+
+    def _passed(self, whole: DataFrame, waiting: DataFrame | None, pins: Pins) -> TaskReport:
+        if waiting is not None:
+            return self._workers.run(waiting, pins)
+        report = None if pins.turn.guarded else self._workers.run_small(whole, pins)
+        if report is not None and not report.large:
+            return report
+        again = self._workers.columns(whole, pins)
+        if report is None:
+            return self._workers.run(again, pins)
+        discard(pins.batch.root, report)
+        self._touched.update(written.file.table for written in report.files.written)
+        self._total.retried = self._total.retried or report.retried
+        return self._workers.run(again, pins)
 
     def _without_offenders(self, pins: Pins) -> Pins | None:
         """The pins with the records that a table's own constraints refuse; None where there are none."""

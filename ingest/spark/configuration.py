@@ -58,7 +58,7 @@ def settings(master: str, jars: Sequence[Path]) -> dict[str, str]:
         "spark.python.worker.faulthandler.enabled": "true",
         # A decoder's panic is caught and becomes a record in quarantine; its stack would only be noise.
         "spark.executorEnv.RUST_BACKTRACE": "0",
-        # What a worker is handed at once, whatever the size of its records: docs/adr/0018-bytes-a-worker-is-handed.md.
+        # What a worker is handed at once, whatever the size of its records: docs/adr/0021-bytes-bounded-by-the-size-of-records.md.
         "spark.sql.execution.arrow.maxBytesPerBatch": str(64 * 2**20),
         "spark.redaction.regex": REDACTED,
         "spark.sql.redaction.options.regex": f"{REDACTED}|url",

@@ -14,6 +14,7 @@ from distributary.codecs.wire.header import NO_USABLE_HEADER, TOMBSTONE, Frames,
 from distributary.ingest import failpoints
 from distributary.ingest import pins as reasons
 from distributary.ingest.kafka.offset_spans import count_spans, placed
+from distributary.ingest.kafka.portions import any_kept_back
 from distributary.ingest.kafka.records import raw_records
 from distributary.ingest.pins import Pins, RecordKey, Verdict, numbers_of_records
 from distributary.ingest.worker.gathering import report_row, shipments
@@ -69,10 +70,15 @@ class Demultiplexer:
         self._pins, self._task = pins, Task(pins, ships=ships)
         self._numbers = numbers_of_records(pins.schemas.records)
         self._entities = EntityDemux(self._task) if pins.rules.decoding.by_entity else None
+        self._large = False
         self._keys = None if pins.keys is None else Keys(pins.keys, guarded=pins.turn.guarded)
 
     def take(self, batch: pa.RecordBatch) -> None:
         """Send every record of this batch to the place where it belongs."""
+        # They all come again.
+        self._large = self._large or any_kept_back(batch)
+        if self._large:
+            return
         raw = raw_records(batch, self._pins.rules.topics)
         if self._pins.turn.count_input:
             count_spans(raw, self._task.report.counts.spans)
@@ -99,7 +105,9 @@ class Demultiplexer:
 
     def finish(self) -> TaskReport:
         """Write what is still in memory and give the account."""
-        return self._task.finish()
+        report = self._task.finish()
+        report.large = self._large
+        return report
 
     def abandon(self) -> None:
         """Give up: nothing of this task is wanted any more."""

@@ -180,6 +180,7 @@ class TaskReport(_Part):
 
     stops    what met a policy that says `fail`
     retried  whether an earlier attempt at the task failed, which may have left files
+    large    whether records were kept back for being large (ingest/kafka/portions.py), and so nothing here is of any use
     """
 
     counts: Counts = field(default_factory=Counts, metadata=_PART)
@@ -188,6 +189,7 @@ class TaskReport(_Part):
     sightings: Sightings = field(default_factory=Sightings, metadata=_PART)
     stops: list[str] = field(default_factory=list, metadata=_GATHERED)
     retried: bool = field(default=False, metadata=_by(operator.or_))
+    large: bool = field(default=False, metadata=_by(operator.or_))
 
 
 def to_batch(report: TaskReport) -> pa.RecordBatch:

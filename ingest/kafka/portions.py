@@ -1,0 +1,96 @@
+"""How many bytes a worker is handed at once: docs/adr/0021-bytes-bounded-by-the-size-of-records.md.
+
+Spark adds up its buffers after each row, which takes a fifth of what the JVM does for a record. Where all records of a batch are so small that no
+portion of them passes the bound, nothing has to be added up. So a batch is read without Spark's bound first, its large records kept back; where there
+was one it is read again with the bound, and so are those that follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+T = TypeVar("T")
+
+# Spark 3.5 knows no such setting.
+BYTES_AT_ONCE = "spark.sql.execution.arrow.maxBytesPerBatch"
+
+# With it Spark adds nothing up.
+UNBOUNDED = 2**31 - 1
+
+# In the place of a partition's number, which tells a worker that the record was kept back.
+_KEPT_BACK = -1
+
+# So many batches are left to Spark's bound once a large record was met: where there is one there are others.
+_BOUNDED_BATCHES = 100
+
+# Where fewer bytes are too many, nearly every batch would be read twice.
+_LEAST_BYTES = 256
+
+
+@dataclass
+class Portions:
+    """Chooses for each batch who bounds the bytes that a worker is handed at once.
+
+    rows  how many rows a worker is handed at once
+    """
+
+    rows: int
+    _bounded: int = field(default=0, init=False)
+
+    def largest(self, session: SparkSession) -> int | None:
+        """How many bytes a record of the next batch may have that is read without Spark's bound; None where it is to be read with it."""
+        if self._bounded:
+            self._bounded -= 1
+            return None
+        told = session.conf.get(BYTES_AT_ONCE, None)
+        # Somebody who writes `64m` has it as he wants it.
+        at_once = int(told) if told is not None and told.isdecimal() else UNBOUNDED
+        most = at_once // self.rows
+        return most if at_once < UNBOUNDED and most >= _LEAST_BYTES else None
+
+    def met_large(self) -> None:
+        """Leave the next batches to Spark's bound."""
+        self._bounded = _BOUNDED_BATCHES
+
+
+def unbounded(session: SparkSession, job: Callable[[], T]) -> T:
+    """What a job comes to that Spark bounds no bytes of."""
+    bound = session.conf.get(BYTES_AT_ONCE)
+    session.conf.set(BYTES_AT_ONCE, str(UNBOUNDED))
+    try:
+        return job()
+    finally:
+        session.conf.set(BYTES_AT_ONCE, str(bound))
+
+
+def large_kept_back(records: DataFrame, most_bytes: int) -> DataFrame:
+    """Records of Spark's Kafka source; of those with more bytes in key, value and headers nothing is left, and their partition is none."""
+    named: list[str] = [name for name in ("key", "value", "headers") if name in records.columns]
+    size = sum((_bytes(name) for name in named), sql.lit(0))
+    small = size <= most_bytes
+    kept = {name: sql.when(small, sql.col(name)) for name in named}
+    return records.withColumns(
+        {**kept, "partition": sql.when(small, sql.col("partition")).otherwise(_KEPT_BACK)}
+    )
+
+
+def any_kept_back(records: pa.RecordBatch) -> bool:
+    """Whether records were kept back of those that a worker is handed."""
+    return bool(pc.min(records["partition"]).as_py() == _KEPT_BACK)
+
+
+def _bytes(name: str) -> Column:
+    column = sql.col(name)
+    if name != "headers":
+        return sql.coalesce(sql.length(column), sql.lit(0))
+    added = sql.aggregate(
+        column, sql.lit(0), lambda so_far, one: so_far + sql.coalesce(sql.length(one["value"]), sql.lit(0))
+    )
+    return sql.when(column.isNull(), 0).otherwise(added)
