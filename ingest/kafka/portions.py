@@ -71,14 +71,19 @@ def unbounded(session: SparkSession, job: Callable[[], T]) -> T:
 
 
 def large_kept_back(records: DataFrame, most_bytes: int) -> DataFrame:
-    """Records of Spark's Kafka source; of those with more bytes in key, value and headers nothing is left, and their partition is none."""
-    named: list[str] = [name for name in ("key", "value", "headers") if name in records.columns]
-    size = sum((_bytes(name) for name in named), sql.lit(0))
-    small = size <= most_bytes
-    kept = {name: sql.when(small, sql.col(name)) for name in named}
-    return records.withColumns(
-        {**kept, "partition": sql.when(small, sql.col("partition")).otherwise(_KEPT_BACK)}
-    )
+    """Records of Spark's Kafka source; of those with more bytes nothing is left, and their partition is none.
+
+    A quarter of the bytes is for headers, the rest for key and value: each is worked out where it is needed, which costs less than one size for all.
+    """
+    of_headers = most_bytes // 4
+    small = _bytes("key") + _bytes("value") <= most_bytes - of_headers
+    kept = {"key": sql.when(small, sql.col("key")), "value": sql.when(small, sql.col("value"))}
+    if "headers" in records.columns:
+        few = sql.col("headers").isNull() | (_bytes_of_headers() <= of_headers)
+        kept["headers"] = sql.when(few, sql.col("headers"))
+        small = small & few
+    kept["partition"] = sql.when(small, sql.col("partition")).otherwise(_KEPT_BACK)
+    return records.withColumns(kept)
 
 
 def any_kept_back(records: pa.RecordBatch) -> bool:
@@ -87,10 +92,11 @@ def any_kept_back(records: pa.RecordBatch) -> bool:
 
 
 def _bytes(name: str) -> Column:
-    column = sql.col(name)
-    if name != "headers":
-        return sql.coalesce(sql.length(column), sql.lit(0))
-    added = sql.aggregate(
-        column, sql.lit(0), lambda so_far, one: so_far + sql.coalesce(sql.length(one["value"]), sql.lit(0))
+    return sql.coalesce(sql.length(sql.col(name)), sql.lit(0))
+
+
+def _bytes_of_headers() -> Column:
+    values = sql.transform(
+        sql.col("headers"), lambda header: sql.coalesce(sql.length(header["value"]), sql.lit(0))
     )
-    return sql.when(column.isNull(), 0).otherwise(added)
+    return sql.aggregate(values, sql.lit(0), lambda so_far, length: so_far + length)
