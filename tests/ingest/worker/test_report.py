@@ -62,6 +62,7 @@ FULL: dict[str, Any] = {
     "unrouted": {("M", "why"): Sighting(1, PLACE)},
     "stops": ["no"],
     "retried": True,
+    "large": True,
 }
 
 
