@@ -57,7 +57,7 @@ def frame(sent: Sequence[Sent]) -> DataFrame:
         (rows,) = [pq.ParquetFile(path).read().combine_chunks().to_batches()[0] for path in paths]
         return SimpleNamespace(batch=rows)
 
-    conf = SimpleNamespace(set=lambda *_: None)
+    conf = SimpleNamespace(set=lambda *_: None, get=lambda _, default: default)
     session = SimpleNamespace(conf=conf, read=SimpleNamespace(parquet=parquet))
     return cast("DataFrame", SimpleNamespace(sparkSession=session, batch=batch(sent)))
 

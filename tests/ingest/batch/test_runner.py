@@ -360,6 +360,27 @@ def test_a_record_type_that_brings_columns_to_a_table_ends_the_query(tmp_path: P
     assert [change.folder for change in evolved.done[0].changes] == [GOLF]
 
 
+class KeepingBack(InProcess):
+    """Workers that were handed large records, and wrote the others."""
+
+    def run_small(self, records: DataFrame, pins: Pins) -> TaskReport:
+        report = self.run(records, pins)
+        report.large = True
+        return report
+
+
+def test_of_a_pass_that_kept_large_records_back_nothing_stays(tmp_path: Path) -> None:
+    class Large(Query):
+        workers_of = KeepingBack
+
+    query = Large(tmp_path)
+    query.batch(0, numbered([value(1, game_name="golf", score=number) for number in (1, 2, 3)]))
+    assert len(query.workers.passes) > 1
+    (done,) = query.done
+    assert files(tmp_path) == done.manifest.file_names()
+    assert sorted(DeltaTable(tmp_path / "lake" / GOLF).to_pyarrow_table()["score"].to_pylist()) == [1, 2, 3]
+
+
 class Retried(InProcess):
     """Workers whose first pass did a task twice, and left a file of which no report tells."""
 
