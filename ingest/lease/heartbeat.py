@@ -18,8 +18,9 @@ from distributary.ingest.interruptible import aside
 from distributary.ingest.lease.keeper import HOLDER
 from distributary.ingest.storage.contract import Files
 
-# A sign of life is a read and a put. Three that fail to come are one dead holder: he is watched for some nine seconds.
-BEAT_SECONDS, MISSED = 3.0, 3
+# A sign of life is a read and a put. Three that fail to come are one dead holder: he is watched for some six seconds, in which
+# a session is made.
+BEAT_SECONDS, MISSED = 2.0, 3
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ class Heartbeat:
         self._looked: Future[bytes | None] | None = None
 
     def look(self) -> None:
-        """Begin to watch, aside, for a sign of life: it takes nine seconds to find somebody dead."""
+        """Begin to watch, aside, for a sign of life: it takes six seconds to find somebody dead."""
         self._looked = self._looked or aside(self._dead_sign)
 
     def acquire(self, holder: bytes) -> bool:
