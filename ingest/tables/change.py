@@ -5,8 +5,9 @@ delta-rs does it in milliseconds a table; Spark makes columns wider, and changes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -162,9 +163,11 @@ class TableChanger:
             self._tables.changed(one.folder)
             self._changed()
 
-        with ThreadPoolExecutor(self._tables.threads) as pool:
+        with (
+            self._made_safe([one.folder for one in retellings]),
+            ThreadPoolExecutor(self._tables.threads) as pool,
+        ):
             list(pool.map(change, retellings))
-        sync_logs(self._tables.root, [one.folder for one in retellings])
 
     def _short_of_kafka(self, written: Iterable[str]) -> dict[str, _Wanted]:
         """Those of these tables that were made before the settings asked for a column such as the key's text."""
@@ -187,7 +190,7 @@ class TableChanger:
         if not (lacking or self._tables.unsafe):
             return
         self._confirm()
-        self._make_safe()
+        self._make_safe_again()
 
         def make(folder: str) -> None:
             one = wanted[folder]
@@ -206,14 +209,22 @@ class TableChanger:
                 self._tables.changed(folder)
             self._changed()
 
-        self._tables.unsafe.update(lacking)
-        with ThreadPoolExecutor(self._tables.threads) as pool:
-            list(pool.map(make, lacking))
         # Before files come that need them: without the columns their values would be nowhere.
-        sync_logs(self._tables.root, lacking)
-        self._tables.unsafe.clear()
+        with self._made_safe(lacking), ThreadPoolExecutor(self._tables.threads) as pool:
+            list(pool.map(make, lacking))
 
-    def _make_safe(self) -> None:
+    @contextmanager
+    def _made_safe(self, folders: Sequence[str]) -> Iterator[None]:
+        """Inside, these tables are changed; behind it that survives a loss of power, as it does in a store in any case."""
+        if self._tables.root.remote:
+            yield
+            return
+        self._tables.unsafe.update(folders)
+        yield
+        sync_logs(self._tables.root, folders)
+        self._tables.unsafe.difference_update(folders)
+
+    def _make_safe_again(self) -> None:
         """What an attempt before this one made, and a disk may not have taken, is written again."""
         for folder in sorted(self._tables.unsafe):
             write_again(self._tables.root, newest_entries(self._tables.root, folder))

@@ -56,7 +56,8 @@ def make_lasting(
 ) -> list[TableCommit]:
     """Let commits survive a loss of power; those that are not there any more, as another writer's entry took the place of theirs.
 
-    `there` are the tables that had theirs already: it may be what a sync failed for, and is put anew.
+    `there` are the tables that had theirs already: it may be what a sync failed for, and is put anew, with those of other pipelines
+    that were synced beside it: they are not told that it failed.
     """
     if root.remote:
         return []
@@ -69,10 +70,11 @@ def make_lasting(
         if (version := found[one.table]) is not None:
             # What others committed since is behind ours then, and nobody would look at it again.
             fellows = native.fellows(one, version)
-            paths += (f"{one.table}/{entry_path(number)}" for number in [version, *(fellows or ())])
+            entries = [f"{one.table}/{entry_path(number)}" for number in [version, *(fellows or ())]]
+            paths += entries
             shared += [one.table] if fellows is None else []
             if one.table in there:
-                write_again(root, [f"{one.table}/{entry_path(version)}"])
+                write_again(root, entries)
                 native.forget(one.place)
     root.sync(paths)
     # Such as a compaction, whose files nobody has synced.

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import replace
+from errno import EIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -11,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from tests.ingest.power import Disk
 
 from distributary.errors import CommitImpossible
 from distributary.ingest.parquet.data_file import DataFile, file_name
@@ -19,7 +22,7 @@ from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.tables import commit
 from distributary.ingest.tables.change import create
 from distributary.ingest.tables.commit import commit_tables, make_lasting
-from distributary.ingest.tables.log import entry_path
+from distributary.ingest.tables.log import LOG, entry_path
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.transaction import TableCommit, Transaction
 
@@ -128,6 +131,24 @@ def test_a_commit_lasts_with_those_of_fellow_pipelines_behind_which_it_is(
     synced.files.clear()
     assert lasting(tmp_path, native, later(first, 9, "other/events"), later(first, 4)) == []
     assert (synced.files, synced.folders) == ([f"t/{entry_path(3)}", f"t/{entry_path(2)}"], [])
+
+
+@pytest.mark.parametrize("refused", range(1, 5))
+def test_a_fellow_s_entry_that_a_disk_refused_is_written_again_by_who_was_told(
+    tmp_path: Path, refused: int
+) -> None:
+    """Whoever asks a second time is told that the disk has it: the fellow himself, too."""
+    theirs = one(tmp_path, "t")
+    mine, fellow, me = later(theirs, 0, "other/events"), NativeCommits(), NativeCommits()
+    disk = Disk((tmp_path,), refuses_at=refused)
+    with disk.watched():
+        commit_tables(None, [theirs], 1, native=fellow)
+        with pytest.raises(OSError, match=os.strerror(EIO)):
+            lasting(tmp_path, me, mine)
+        done = commit_tables(None, [mine], 1, native=me)
+        make_lasting(files_at(tmp_path), [mine], me, [table for table, new in done.items() if not new])
+        make_lasting(files_at(tmp_path), [theirs], fellow)
+    assert [path.name for path in disk.unsafe() if path.parent.name == LOG] == []
 
 
 def test_a_commit_lasts_with_all_that_others_wrote_before_it(

@@ -195,6 +195,28 @@ def test_a_table_that_was_just_changed_is_known_as_it_is_now(place: Files) -> No
         assert set(layout.names) <= set(book.states(["t"])["t"].layout.names)
 
 
+def test_what_an_attempt_put_before_it_failed_is_put_again_on_a_disk_alone(
+    place: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book, put, plain = TableBook(place, Columns(), None, 1), list[str](), type(place).put
+
+    def stop() -> None:
+        raise OSError
+
+    def noted(files: Files, path: str, *given: Any, **named: Any) -> None:
+        put.append(path)
+        plain(files, path, *given, **named)
+
+    planned = PlannedChange("t", "t", True, (Change("a", "created", "bigint"),), 1, None)
+    with pytest.raises(OSError):
+        TableChanger(book, None, Columns(), changed=stop).apply([planned], {"t": Layout(A)}, {})
+    monkeypatch.setattr(type(place), "put", noted)
+    TableChanger(book, None, Columns()).apply([planned], {"t": Layout(A)}, {})
+    # A store keeps what it answered for.
+    assert bool(put) != place.remote
+    assert "a" in book.states(["t"])["t"].layout.names
+
+
 def test_a_batch_s_own_rows_are_kept_and_read_back(place: Files) -> None:
     create(place.below(BATCHES_TABLE), ledger.BATCHES_SCHEMA, {})
     create(place.below(CHANGES_TABLE), ledger.CHANGES_SCHEMA, {})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from errno import EIO
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +13,16 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from tests.ingest.pipelines import make_table
+from tests.ingest.power import Disk
 
 from distributary.errors import CommitImpossible, PipelineError
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.rule_book import TableSpec
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables import properties
-from distributary.ingest.tables.change import create
+from distributary.ingest.tables.change import TableChanger, create
 from distributary.ingest.tables.known import MadeWith, TableBook
-from distributary.ingest.tables.log import put_entry
+from distributary.ingest.tables.log import LOG, put_entry
 from distributary.ingest.tables.properties import Retellings, Setting, differing, features_of, retell
 from distributary.ingest.tables.state import TableState, read_state
 
@@ -156,6 +159,24 @@ def test_tables_that_are_right_are_not_looked_at_again_in_a_run(
     retell(tmp_path / "lake" / "wrong", specs["wrong"])
     assert told.wanted(entities) == told.wanted(entities) == []
     assert asked == [["right", "wrong", "gone"], *[["wrong", "gone"]] * 2, ["gone"]]
+
+
+@pytest.mark.parametrize("refused", range(1, 6))
+def test_what_a_disk_refused_of_what_a_table_says_is_written_again(tmp_path: Path, refused: int) -> None:
+    make_table(tmp_path, "t", A, "golf")
+    wanted = MadeWith({}, lambda _: spec(mine="1"))
+    book = TableBook(str(tmp_path / "lake"), Columns(), None, 1, made_with=wanted)
+    changer, told = TableChanger(book, None, Columns()), Retellings(book)
+    changer.apply([], {}, {})
+    disk = Disk((tmp_path / "lake",), refuses_at=refused)
+    with disk.watched():
+        with pytest.raises(OSError, match=os.strerror(EIO)):
+            changer.apply([], {}, {}, told.wanted({"t": "golf"}))
+        # The next attempt finds the table as it is to be, and asks for nothing.
+        assert told.wanted({"t": "golf"}) == []
+        changer.apply([], {}, {})
+    assert book.states(["t"])["t"].properties["mine"] == "1"
+    assert [path.name for path in disk.unsafe() if path.parent.name == LOG] == []
 
 
 @pytest.mark.spark
