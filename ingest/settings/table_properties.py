@@ -16,9 +16,21 @@ from distributary.values import Wrong, WrongValues
 
 _DELTA = "delta."
 
-_INTERVAL = re.compile(
-    r"interval(\s+\d+\s+(nanosecond|microsecond|millisecond|second|minute|hour|day|week)s?)+", re.IGNORECASE
-)
+# Of each unit that Spark and Delta know and that is always as long; a number of them has no more digits than Spark takes.
+_SECONDS = {
+    "microsecond": 1e-6,
+    "millisecond": 1e-3,
+    "second": 1.0,
+    "minute": 60.0,
+    "hour": 3_600.0,
+    "day": 86_400.0,
+    "week": 604_800.0,
+}
+_UNITS = re.compile(rf"\s+(\d{{1,15}})\s+({'|'.join(_SECONDS)})s?", re.IGNORECASE)
+_INTERVAL = re.compile(rf"\s*interval((?:{_UNITS.pattern})+)\s*", re.IGNORECASE)
+
+# Delta counts microseconds by 64 bits, and looks for no overflow.
+_LONGEST_SECONDS = 1_000 * 365 * 86_400.0
 
 
 def _truth(value: str) -> str:
@@ -29,8 +41,19 @@ def _number(value: str) -> str:
     return "" if re.fullmatch(r"[1-9][0-9]{0,8}", value) else "write a whole number of at least 1"
 
 
+def interval_seconds(text: str) -> float | None:
+    """How long an interval is as Delta's properties have them, such as `interval 1 week 2 days`; None where that cannot be told."""
+    found = _INTERVAL.fullmatch(text)
+    if found is None:
+        return None
+    return sum(int(count) * _SECONDS[unit.lower()] for count, unit in _UNITS.findall(found[1]))
+
+
 def _interval(value: str) -> str:
-    return "" if _INTERVAL.fullmatch(value) else "write an interval without months, such as interval 7 days"
+    seconds = interval_seconds(value)
+    if seconds is None or value != value.strip():
+        return "write an interval without months, such as interval 7 days"
+    return "" if seconds <= _LONGEST_SECONDS else "write an interval of at most a thousand years"
 
 
 def _size(value: str) -> str:

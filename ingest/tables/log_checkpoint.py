@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from deltalake.exceptions import DeltaError
 
+from distributary.ingest.settings.table_properties import interval_seconds
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.posix import temporary_files
 from distributary.ingest.tables.handle import opened
@@ -42,10 +43,6 @@ _LAST = f"{LOG}/_last_checkpoint"
 
 # Only names whose meaning is known are taken away: entries, their sums, and checkpoints in one file or in parts.
 _NAME = re.compile(r"(\d{20})\.(json|crc|checkpoint\.parquet|checkpoint\.\d{10}\.\d{10}\.parquet)")
-
-_UNITS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
-
-_INTERVAL_TEXT = re.compile(r"\s*(?:interval\s+)?(\d+)\s+(second|minute|hour|day|week)s?\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +216,9 @@ def retention_seconds(properties: Mapping[str, str]) -> float | None:
     text = properties.get("delta.logRetentionDuration")
     if text is None:
         return _RETENTION_SECONDS
-    found = _INTERVAL_TEXT.fullmatch(text)
-    return None if found is None else float(int(found[1]) * _UNITS[found[2].lower()])
+    # Delta lets the word be left out.
+    found = interval_seconds(text)
+    return interval_seconds(f"interval {text}") if found is None else found
 
 
 def _named(place: Files) -> Iterator[tuple[int, str, Info]]:

@@ -28,6 +28,8 @@ def with_property(text: str) -> str:
         ("delta.appendOnly: sure", "write true or false"),
         ("delta.logRetentionDuration: 7 days", "write an interval without months, such as interval 7 days"),
         ("delta.logRetentionDuration: interval 2 months", "write an interval without months"),
+        ("delta.logRetentionDuration: interval 5 nanoseconds", "write an interval without months"),
+        ("delta.deletedFileRetentionDuration: interval 999999999 days", "at most a thousand years"),
         ("delta.targetFileSize: large", "write a size, such as 104857600 or 100mb"),
         ("delta.columnMapping.mode: name", "no table of ours gets it: files have columns by their names"),
         ("delta.constraints.x: level > 0", "rows that are there have to be checked for it"),

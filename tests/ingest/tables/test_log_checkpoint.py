@@ -133,6 +133,8 @@ def test_the_larger_a_table_the_fewer_its_checkpoints(tmp_path: Path, last: obje
         ("INTERVAL 1 DAY", DAY),
         ("interval 3 hours", 10_800),
         ("1 week", 7 * DAY),
+        ("interval 1 week 2 days", 9 * DAY),
+        ("interval 1 Day 90000 milliseconds", DAY + 90),
         ("interval 1 month", None),
         ("for ever", None),
     ],
