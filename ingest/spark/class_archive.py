@@ -7,6 +7,7 @@ path or its options, goes on without it and says nothing.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,9 @@ JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 SILENT = "-Xlog:cds*=error"
 
+# Options are parted at spaces and read as a shell reads them, Java parts archives at colons: no session would start.
+_PARTING = re.compile(r"""[\s:'"\\]""")
+
 
 def starting_from_archive(java: Java) -> dict[str, str]:
     """The setting by which a session's JVM takes its classes from the archive; none where nobody wrote one."""
@@ -27,9 +31,8 @@ def starting_from_archive(java: Java) -> dict[str, str]:
 
 
 def taking_classes_from(archive: Path | None) -> str:
-    """Options of a JVM that starts from an archive; none where there is no such file."""
-    # They are parted at spaces.
-    usable = archive is not None and archive.is_file() and " " not in str(archive)
+    """Options of a JVM that starts from an archive; none where there is no such file, or its path cannot be told."""
+    usable = archive is not None and archive.is_file() and not _PARTING.search(str(archive))
     return f"-XX:SharedArchiveFile={archive} {SILENT}" if usable else ""
 
 

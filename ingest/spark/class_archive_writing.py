@@ -16,7 +16,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from distributary.errors import SetupError
-from distributary.files import file_lock, make_folder, sync_all, temporary_name
+from distributary.files import file_lock, make_folder, sweep, sync_all, temporary_name
 from distributary.ingest.spark.artifacts import Report, to_stderr
 from distributary.ingest.spark.class_archive import JAVA_OPTIONS, SILENT, class_archive
 from distributary.ingest.spark.java import Java
@@ -52,6 +52,8 @@ def write_class_archive(java: Java, report: Report = to_stderr) -> None:
 
 
 def _write(archive: Path, report: Report) -> None:
+    # Of a writer that was killed, as nobody else writes now.
+    sweep(archive.parent, 0)
     if shutil.disk_usage(archive.parent).free < 2 * _BYTES:
         report(
             f"no archive of Spark's classes: less than {2 * _BYTES / 1e6:.0f} MB are free in {archive.parent}"

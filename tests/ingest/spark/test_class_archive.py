@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from distributary.files import temporary_name
 from distributary.ingest.spark.artifacts import cache_folder
 from distributary.ingest.spark.class_archive import class_archive, starting_from_archive, taking_classes_from
 from distributary.ingest.spark.class_archive_writing import write_class_archive
@@ -70,8 +71,9 @@ def test_a_java_that_was_renewed_in_its_place_has_another_archive(cache: Path, t
     assert class_archive(Java(launcher, 17)) != before
 
 
-def test_an_archive_whose_path_java_would_part_is_not_used(tmp_path: Path) -> None:
-    archive = tmp_path / "John Doe" / "spark.jsa"
+@pytest.mark.parametrize("home", ["John Doe", "a:b:c", "o'brien", 'the"new"one', "a\\b"])
+def test_an_archive_whose_path_java_would_part_is_not_used(tmp_path: Path, home: str) -> None:
+    archive = tmp_path / home / "spark.jsa"
     archive.parent.mkdir()
     archive.touch()
     assert taking_classes_from(archive) == ""
@@ -95,6 +97,10 @@ def test_a_session_that_does_not_start_leaves_no_archive_and_says_why(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     java, said = find_java(), list[str]()
+    # Of one that was killed, 180 MB.
+    left = class_archive(java).with_name(temporary_name())
+    left.parent.mkdir()
+    left.touch()
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     write_class_archive(java, said.append)
     assert "no archive of Spark's classes" in said[-1]
