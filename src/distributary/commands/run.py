@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +13,6 @@ import typer
 
 from distributary.commands.interrupts import Interrupts, interrupts, left_to_us
 from distributary.errors import DistributaryError
-from distributary.ingest.interruptible import aside
 from distributary.views.terminal import watching
 
 if TYPE_CHECKING:
@@ -22,9 +20,6 @@ if TYPE_CHECKING:
 
     from distributary.ingest.settings.model import Settings
     from distributary.ingest.supervisor import Outcome
-
-# What takes a second to be imported, in which Spark's JVM comes up.
-_RUN = "distributary.ingest.run"
 
 File = Annotated[Path, typer.Argument(help="The pipeline's settings (YAML).")]
 
@@ -41,15 +36,13 @@ def run(
 ) -> None:
     """Run a pipeline until it is done, stopped (Ctrl-C ends it in good order) or cannot go on."""
     from distributary.ingest.lease.holding import looked_for
+    from distributary.ingest.run import run_in
     from distributary.ingest.settings.model import load
 
     settings = load(file).once() if available_now else load(file)
     # It may have to be watched for longer than a session takes to be made.
     keeper = looked_for(settings.checkpoint, settings.storage)
-    aside(lambda: import_module(_RUN))
     with watching(silent=as_json) as progress, session(settings) as spark, interrupts() as interrupted:
-        from distributary.ingest.run import run_in
-
         outcome = run_in(spark, keeper, settings, progress, interrupted.stop)
     if as_json:
         typer.echo(json.dumps(_as_dict(outcome)))
