@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from pydantic import TypeAdapter
 from pyspark.sql import SparkSession
 from tests.ingest.pipelines import make_table
 from tests.ingest.power import Disk
@@ -18,6 +19,7 @@ from tests.ingest.power import Disk
 from distributary.errors import CommitImpossible, PipelineError
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.rule_book import TableSpec
+from distributary.ingest.settings.table_properties import TableProperties
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables import properties
 from distributary.ingest.tables.change import TableChanger, create
@@ -27,6 +29,7 @@ from distributary.ingest.tables.properties import Retellings, Setting, differing
 from distributary.ingest.tables.state import TableState, read_state
 
 A = pa.schema([("a", pa.int64()), ("s", pa.struct([("b", pa.string())]))])
+DURATIONS = ("delta.deletedFileRetentionDuration", "delta.logRetentionDuration")
 TIMED = A.append(pa.field("at", pa.timestamp("us")))
 
 
@@ -207,6 +210,22 @@ def test_spark_reads_what_was_set_and_keeps_to_it(tmp_path: Path, spark: SparkSe
     assert told["properties"]["delta.appendOnly"] == "true"
     with pytest.raises(Exception, match=r"(?i)append"):
         spark.sql(f"DELETE FROM delta.`{table}`")  # noqa: S608
+
+
+@pytest.mark.spark
+def test_spark_reads_a_table_of_every_interval_that_the_settings_take(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    intervals = (
+        "interval 1 week 2 days",
+        "INTERVAL 3 Hours 4 minutes 5 seconds",
+        "interval 6 milliseconds 7 microseconds",
+    )
+    for number, interval in enumerate((*intervals, f"interval {365_000 * 24} hours")):
+        given = TypeAdapter(TableProperties).validate_python(dict.fromkeys(DURATIONS, interval))
+        create(tmp_path / str(number), A, given)
+        spark.sql(f"INSERT INTO delta.`{tmp_path / str(number)}` VALUES (1, null)")  # noqa: S608
+        assert spark.read.format("delta").load(str(tmp_path / str(number))).count() == 1
 
 
 def test_many_tables_of_one_kind_share_a_beginning_but_not_what_they_say(tmp_path: Path) -> None:
