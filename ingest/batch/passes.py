@@ -16,7 +16,7 @@ from distributary.ingest.batch.waiting_records import emptied, waiting_records
 from distributary.ingest.batch.written_layouts import layouts
 from distributary.ingest.columns.growth import Change, changes
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
-from distributary.ingest.kafka.portions import Portions, large_kept_back, unbounded
+from distributary.ingest.kafka.portions import ROWS_AT_ONCE, Portions, large_kept_back, unbounded
 from distributary.ingest.kafka.records import worker_columns
 from distributary.ingest.pins import CONSTRAINT, Coordinates, PinnedTable, Pins, Verdict, for_workers
 from distributary.ingest.spark.error_classes import worker_died
@@ -32,9 +32,6 @@ _log = logging.getLogger(__name__)
 
 # Each pass answers all questions of the one before; more are needed only where answers bring new questions.
 MOST_PASSES = 8
-
-# How many rows a Python worker is given at once.
-ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ class Workers:
 
     def prepare(self, session: SparkSession) -> None:
         """The query's own session, so that the settings hold in one that a caller brought, and nowhere else in it."""
-        session.conf.set(ARROW_ROWS, str(self.arrow_rows))
+        session.conf.set(ROWS_AT_ONCE, str(self.arrow_rows))
 
     def columns(self, records: DataFrame, pins: Pins) -> DataFrame:
         """What workers need of a batch as Spark's Kafka source gives it."""
@@ -90,7 +87,7 @@ class Workers:
         if largest is None:
             return None
         small = self.columns(large_kept_back(records, largest), pins)
-        report = unbounded(records.sparkSession, lambda: self.run(small, pins))
+        report = unbounded(records.sparkSession, self.arrow_rows, lambda: self.run(small, pins))
         if report.large:
             self.portions.met_large()
         return report

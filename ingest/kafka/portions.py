@@ -21,6 +21,8 @@ T = TypeVar("T")
 # Spark 3.5 knows no such setting.
 BYTES_AT_ONCE = "spark.sql.execution.arrow.maxBytesPerBatch"
 
+ROWS_AT_ONCE = "spark.sql.execution.arrow.maxRecordsPerBatch"
+
 # With it Spark adds nothing up.
 UNBOUNDED = 2**31 - 1
 
@@ -60,14 +62,20 @@ class Portions:
         self._bounded = _BOUNDED_BATCHES
 
 
-def unbounded(session: SparkSession, job: Callable[[], T]) -> T:
-    """What a job comes to that Spark bounds no bytes of."""
-    bound = session.conf.get(BYTES_AT_ONCE)
-    session.conf.set(BYTES_AT_ONCE, str(UNBOUNDED))
+def unbounded(session: SparkSession, rows: int, job: Callable[[], T]) -> T:
+    """What a job comes to that is handed so many rows at once and that Spark bounds no bytes of.
+
+    How many rows is said here, too: records that are read around Spark's source are of another session than the query's.
+    """
+    wanted = {BYTES_AT_ONCE: UNBOUNDED, ROWS_AT_ONCE: rows}
+    before = {name: session.conf.get(name) for name in wanted}
+    for name, value in wanted.items():
+        session.conf.set(name, str(value))
     try:
         return job()
     finally:
-        session.conf.set(BYTES_AT_ONCE, str(bound))
+        for name, was in before.items():
+            session.conf.set(name, str(was))
 
 
 def large_kept_back(records: DataFrame, most_bytes: int) -> DataFrame:

@@ -1,18 +1,25 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import Row
+from tests.ingest.kafka_records import pins
 
+from distributary.ingest.batch.passes import Workers
 from distributary.ingest.kafka.portions import (
     BYTES_AT_ONCE,
+    ROWS_AT_ONCE,
     Portions,
     any_kept_back,
     large_kept_back,
     unbounded,
 )
 from distributary.ingest.kafka.records import worker_columns
+from distributary.ingest.pins import Pins
+from distributary.ingest.worker.report import TaskReport
 
 pytestmark = [
     pytest.mark.spark,
@@ -49,11 +56,34 @@ def test_who_says_another_bound_has_what_he_says(session: SparkSession, told: st
     assert Portions(20_000).largest(session) is None
 
 
-def test_sparks_bound_is_back_after_a_job_without_it(session: SparkSession) -> None:
-    assert unbounded(session, lambda: session.conf.get(BYTES_AT_ONCE)) == str(2**31 - 1)
+def test_sparks_bounds_are_back_after_a_job_with_others(session: SparkSession) -> None:
+    def told() -> tuple[str | None, ...]:
+        return tuple(session.conf.get(name) for name in (BYTES_AT_ONCE, ROWS_AT_ONCE))
+
+    before = told()
+    assert unbounded(session, 7, told) == (str(2**31 - 1), "7")
     with pytest.raises(ZeroDivisionError):
-        unbounded(session, lambda: 1 // 0)
-    assert session.conf.get(BYTES_AT_ONCE) == "20000000"
+        unbounded(session, 7, lambda: 1 // 0)
+    assert told() == before
+
+
+def test_small_records_are_handed_over_by_so_many_rows_whatever_their_session_was_told(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    """As those that are read around Spark's source: the query's own session is another one."""
+    told: list[str | None] = []
+
+    class Asked(Workers):
+        def run(self, todo: DataFrame, pins: Pins) -> TaskReport:
+            told.append(session.conf.get(ROWS_AT_ONCE))
+            return TaskReport()
+
+    session.conf.set(ROWS_AT_ONCE, "20000")
+    session.conf.set(BYTES_AT_ONCE, str(64 * 2**20))
+    records = session.createDataFrame([(None, b"v", "t", 3, 5, None, 0, None)], KAFKA)
+    # Of so few rows each may have 600 kB: of 20,000 of those a worker is not to hear at once.
+    assert Asked(1, {}, arrow_rows=100).run_small(records, pins(tmp_path)) is not None
+    assert told == ["100"]
 
 
 @pytest.mark.parametrize(
