@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from distributary.ingest.checkpoint.folder import ASIDE
 from distributary.ingest.kafka.records import RAW, RAW_SCHEMA
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.tables.state_by_spark import pattern_of, spark_schema
+from distributary.ingest.tables.state_by_spark import pattern_of, reader, spark_schema
 
 _log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ def waiting_records(spark: SparkSession, aside: Files, names: Sequence[str]) -> 
     Spark reads them itself out of a folder. Elsewhere workers do, by the seam: Spark would need a connector of its own.
     """
     if not aside.remote:
-        return spark.read.parquet(*(f"{pattern_of(aside.url)}/{name}" for name in names))
+        return reader(spark).parquet(*(f"{pattern_of(aside.url)}/{name}" for name in names))
     numbers = spark.range(0, len(names), 1, len(names))
     return numbers.mapInArrow(_reading(aside, names), spark_schema(RAW_SCHEMA))
 

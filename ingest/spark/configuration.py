@@ -50,6 +50,9 @@ def settings(master: str, jars: Sequence[Path]) -> dict[str, str]:
         "spark.sql.ansi.enabled": "true",
         # A date that is none is a malformed record; Spark 3.5 would end the query over what Spark 2 made of it.
         "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+        # Times of any year are of today's calendar, in Parquet, too; Spark 3.5 would end over those before 1900.
+        "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+        "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
         # 50 tasks to read one small table's log is Delta's default.
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",

@@ -22,7 +22,7 @@ from distributary.ingest.spark.java_objects import frame_of, tried
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.conditions import quoted
 from distributary.ingest.tables.state import TableState
-from distributary.ingest.tables.state_by_spark import path_for_spark, pattern_of, spark_schema
+from distributary.ingest.tables.state_by_spark import path_for_spark, pattern_of, reader, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -161,7 +161,7 @@ def files_frame(spark: SparkSession, table: Files, files: Sequence[DataFile], sc
     """The files' rows as they are. Raises CommitImpossible as `path_for_spark` does."""
     folder = pattern_of(path_for_spark(table))
     paths = [f"{folder}/{file.name}" for file in files]
-    return spark.read.schema(spark_schema(schema)).parquet(*paths)
+    return reader(spark).schema(spark_schema(schema)).parquet(*paths)
 
 
 def _column(state: TableState, field: pa.Field, generated: Callable[[Column], Column]) -> Column:

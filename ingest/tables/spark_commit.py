@@ -68,6 +68,8 @@ def _rows(spark: SparkSession, one: TableCommit) -> DataFrame:
 
 
 def _write(rows: DataFrame, one: TableCommit) -> None:
+    for calendar in spark_tables.CALENDARS:
+        rows.sparkSession.conf.set(calendar, spark_tables.TODAYS)
     writer = rows.write.format("delta").mode("append").option("userMetadata", json.dumps(dict(one.metadata)))
     try:
         writer.option("txnAppId", one.app_id).option("txnVersion", str(one.batch_id)).save(

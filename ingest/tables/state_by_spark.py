@@ -18,7 +18,7 @@ from distributary.ingest.storage.place import Place
 from distributary.ingest.tables.conditions import Definition, identity_columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrameReader, SparkSession
 
 
 _WHY = "it is more than delta-rs masters"
@@ -51,6 +51,16 @@ def path_for_spark(table: At, why: str = _WHY) -> str:
 def pattern_of(path: str) -> str:
     """A path as Spark's readers of files take it, which would take brackets, braces and the like in it for a pattern."""
     return _SPECIAL.sub(r"\\\g<0>", path)
+
+
+# What Spark takes the times of Parquet files for; Spark 3.5 ends over those before 1900 where nobody says it.
+CALENDARS = ("spark.sql.parquet.datetimeRebaseModeInRead", "spark.sql.parquet.datetimeRebaseModeInWrite")
+TODAYS = "CORRECTED"
+
+
+def reader(spark: SparkSession) -> DataFrameReader:
+    """What reads Parquet files of ours: their times are of today's calendar, whatever the session takes those of others for."""
+    return spark.read.option("datetimeRebaseMode", TODAYS)
 
 
 def require_delta(spark: SparkSession, table: At, why: str = _WHY) -> None:

@@ -58,7 +58,8 @@ def frame(sent: Sequence[Sent]) -> DataFrame:
         return SimpleNamespace(batch=rows)
 
     conf = SimpleNamespace(set=lambda *_: None, get=lambda _, default: default)
-    session = SimpleNamespace(conf=conf, read=SimpleNamespace(parquet=parquet))
+    reader = SimpleNamespace(parquet=parquet)
+    session = SimpleNamespace(conf=conf, read=SimpleNamespace(option=lambda *_: reader))
     return cast("DataFrame", SimpleNamespace(sparkSession=session, batch=batch(sent)))
 
 

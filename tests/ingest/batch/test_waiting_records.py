@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from datetime import datetime, timezone
 from errno import EACCES
 from pathlib import Path
 
@@ -55,6 +56,22 @@ def test_records_set_aside_are_taken_up_as_they_were(spark: SparkSession, place:
     assert [row["value"] and bytes(row["value"]) for row in found] == [row["value"] for row in wanted]  # type: ignore[call-overload]
     assert [row["offset"] for row in found] == [0, 1, 2, 3]
     assert [row["topic"] for row in found] == [row["topic"] for row in wanted]
+
+
+@pytest.mark.parametrize("others", ["EXCEPTION", "LEGACY"])
+def test_records_of_any_time_are_taken_up_whatever_a_session_takes_others_times_for(
+    spark: SparkSession, tmp_path: Path, others: str
+) -> None:
+    """Spark 3.5 ends over times before 1900 unless it is told; a session that a caller brought may say anything."""
+    own = spark.newSession()
+    own.conf.set("spark.sql.parquet.datetimeRebaseModeInRead", others)
+    old = datetime(1500, 2, 28, tzinfo=timezone.utc)
+    records = batch(SENT)
+    times = pa.array([old] * len(SENT), RAW_SCHEMA.field("ts").type)
+    files = AsideFiles(PosixFiles(tmp_path))
+    files.add(records.set_column(records.schema.names.index("ts"), RAW_SCHEMA.field("ts"), times))
+    found = waiting_records(own, PosixFiles(tmp_path), files.close()).selectExpr("unix_micros(ts) AS ts")
+    assert {row["ts"] for row in found.collect()} == {int(old.timestamp()) * 10**6}
 
 
 @pytest.mark.parametrize("keys", [False, True], ids=["records", "records with the texts of their keys"])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +256,29 @@ def test_rows_that_are_not_all_in_are_noticed_and_the_files_kept(spark: SparkSes
     with pytest.raises(SumsDisagree, match="has 1 rows of batch 0, its files 2"):
         by_writer(spark, path, [file], SCHEMA, "app", 0, {})
     assert (path / file.name).exists()
+
+
+@pytest.mark.parametrize("others", ["EXCEPTION", "LEGACY"])
+def test_times_of_any_year_are_committed_whatever_a_session_takes_others_times_for(
+    spark: SparkSession, tmp_path: Path, others: str
+) -> None:
+    own = spark.newSession()
+    for way in ("Read", "Write"):
+        own.conf.set(f"spark.sql.parquet.datetimeRebaseModeIn{way}", others)
+    path = table(
+        spark,
+        tmp_path / "t",
+        f"({COLUMNS}, at timestamp) USING delta".replace("a bigint", "a bigint NOT NULL"),
+    )
+    state, old = read_state(path, spark), datetime(1500, 2, 28, tzinfo=timezone.utc)
+    assert state is not None
+    wide = SCHEMA.append(pa.field("at", pa.timestamp("us", tz="UTC")))
+    file = written(path, [row(1, 5, at=old), row(2, None, at=old)], wide)
+    (refused,) = offenders(own, [file], state)
+    assert refused.offset == 2
+    file = written(path, [row(1, 5, at=old)], wide)
+    assert by_writer(own, path, [file], wide, "app", 0, {})
+    assert content(own, path, "unix_seconds(at)") == [(int(old.timestamp()),)]
 
 
 def test_a_crash_between_commit_and_clean_up_is_made_good(
