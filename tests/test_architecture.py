@@ -30,7 +30,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
         "settings spark conform",
         "kafka parquet session",
         "routing",
-        "pins",
+        "pins merge",
         "tables commit_log",
         "checkpoint",
         "lease",

@@ -15,11 +15,13 @@ from deltalake.exceptions import TableNotFoundError
 
 from distributary.errors import PipelineError
 from distributary.ingest.columns.differences import differences
+from distributary.ingest.merge.counts import MergeCounts
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import (
     append_actions,
+    commit_of,
     entry_tag,
     has_entry,
     lines_of,
@@ -114,6 +116,8 @@ class NativeCommits:
             ):
                 return False
             _require_fit(seen.state, one)
+            if one.merge is not None:
+                raise NotImplementedError("merges are not built yet")
             actions = _actions(one)
             if put_entry(one.place, seen.state.version + 1, actions):
                 self._advance(seen, one, actions)
@@ -122,6 +126,12 @@ class NativeCommits:
         raise PipelineError(
             f"table {one.place}, batch {one.batch_id}: {_ATTEMPTS} times another writer was first; it is tried again"
         )
+
+    def merged(self, one: TableCommit) -> MergeCounts | None:
+        """What became of the rows that a commit which is in its table merged, as its entry says; None where nobody can tell any more."""
+        seen = self._look(one.place, one.app_id)
+        found = commit_of(one.place, seen.state.version, one.app_id, one.batch_id)
+        return None if found is None else MergeCounts.told(found[0])
 
     def state(self, table: At) -> TableState:
         """What the table is now. Raises TableNotFoundError, and other DeltaErrors where delta-rs cannot open it."""

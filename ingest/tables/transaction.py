@@ -13,6 +13,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from distributary.errors import CommitImpossible, TableAhead
 from distributary.ingest.columns.differences import differences
+from distributary.ingest.merge.rule import MergeRule
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.opening import At
@@ -59,6 +60,7 @@ class TableCommit:
     transaction  by which it is in once
     native       by an entry in the log, not by Spark's writer
     fresh        whether its files were written for this commit just now, so that a store need not be asked for them
+    merge        the rule by which its rows take the place of others; None: they are appended
     """
 
     table: str
@@ -68,6 +70,7 @@ class TableCommit:
     transaction: Transaction
     native: bool
     fresh: bool = False
+    merge: MergeRule | None = None
 
     @property
     def app_id(self) -> str:

@@ -1,0 +1,51 @@
+"""What became of the rows that were staged for a merge, as its commit says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+# What Delta calls them in the metrics of a MERGE, or our own names where it has none.
+_METRICS: Mapping[str, str] = {
+    "inserted": "numTargetRowsInserted",
+    "updated": "numTargetRowsUpdated",
+    "deleted": "distributaryRowsDeleted",
+    "older": "distributaryRowsOlder",
+    "duplicate": "distributaryRowsDuplicate",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MergeCounts:
+    """Of each staged row, deletes among them, what became of it. Their sum is the number of rows staged.
+
+    inserted   of a key that the table did not have
+    updated    in the place of an older row of its key
+    deleted    deletes that were the newest of their key, be it in the table or not
+    older      the newest of their key in the batch, but no newer than what the table has, or had when that was deleted
+    duplicate  of a key that has a newer row in the same batch
+    """
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    older: int = 0
+    duplicate: int = 0
+
+    @property
+    def staged(self) -> int:
+        """All of them."""
+        return self.inserted + self.updated + self.deleted + self.older + self.duplicate
+
+    def metrics(self) -> dict[str, str]:
+        """As a commit's `operationMetrics`."""
+        return {_METRICS[one.name]: str(getattr(self, one.name)) for one in fields(self)}
+
+    @classmethod
+    def told(cls, info: Mapping[str, Any]) -> MergeCounts | None:
+        """What the `commitInfo` of a merge says; None of another commit."""
+        metrics = info.get("operationMetrics") or {}
+        if not all(name in metrics for name in _METRICS.values()):
+            return None
+        return cls(**{name: int(metrics[key]) for name, key in _METRICS.items()})

@@ -1,0 +1,134 @@
+"""By which rule a batch's rows become part of a table that has one row a key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+from distributary.codecs.types.walk import children
+from distributary.ingest.parquet.data_file import DataFile
+from distributary.ingest.storage.contract import Files
+
+MEMORY_SUFFIX = "__deleted"
+"""What the name of a table's folder is followed by in that of the table which remembers its deletes."""
+
+PRESENT = b"distributary.present"
+"""In the footer of a staged file for `update: present`: the columns that the records' own schema has, as a JSON list of dotted paths.
+
+A path of a struct stands for all that is in it. A file without it has all its columns set.
+"""
+
+MEMORY_DAYS = 30
+"""For how long a delete is remembered, by the newest record's timestamp."""
+
+Update = Literal["all", "present"]
+
+Moved = Literal["stop", "timestamp"]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The columns that say where in Kafka a row came from.
+
+    turn  how often its topic was made anew before it, in this lineage; None, and null in a row, is 0
+    """
+
+    topic: str
+    partition: str
+    offset: str
+    timestamp: str
+    turn: str | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Their names, the turn's among them if there is one."""
+        found = (self.topic, self.partition, self.offset, self.timestamp)
+        return found if self.turn is None else (*found, self.turn)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Which of two rows of a key is the newer one.
+
+    sequence  the columns, as dotted paths, of which the first that differs decides, then the position; none: the position alone does.
+              A null is the lowest, NaN the highest
+    moved     without a sequence, where a known key comes in another topic or partition: `stop` raises CommitImpossible with the remedy,
+              by `timestamp` all rows are compared by the record's timestamp and then by their position
+    """
+
+    position: Position
+    sequence: tuple[str, ...] = ()
+    moved: Moved = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Deletes:
+    """What becomes of rows that are to go.
+
+    memory  the table that remembers deletes, open. It has the columns of `memory_schema`
+    files   the batch's deletes, staged there and committed to it BEFORE the table is: so none of them can be lost
+    mark    the column that becomes true, where a row stays; None: it goes
+    days    for how long a delete is remembered
+    forced  whether rows older than the memory are taken where their key is unknown
+    """
+
+    memory: Files
+    files: Sequence[DataFile] = ()
+    mark: str | None = None
+    days: float = MEMORY_DAYS
+    forced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRule:
+    """How a batch's rows become part of a table.
+
+    keys     the columns that make a key, as dotted paths. None of them is null in a staged row, nor a list or a map
+    order    which of two rows of a key is the newer one; no column of its sequence is null in a staged row
+    update   whether a newer row sets all columns, or those that its own schema has (see `PRESENT`)
+    deletes  what becomes of rows that are to go; None where there are none
+    """
+
+    keys: tuple[str, ...]
+    order: Order
+    update: Update = "all"
+    deletes: Deletes | None = None
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The columns, as dotted paths, by which rows are told apart and compared."""
+        return tuple(dict.fromkeys((*self.keys, *self.order.sequence, *self.order.position.columns)))
+
+
+def memory_folder(table: str) -> str:
+    """The folder of the table that remembers a table's deletes."""
+    return f"{table}{MEMORY_SUFFIX}"
+
+
+def memory_schema(rule: MergeRule, table: pa.Schema) -> pa.Schema:
+    """The columns of the table that remembers deletes: of the table's own those by which rows are told apart and compared.
+
+    By the same names and types, nested ones in their structs.
+    """
+    wanted = [tuple(path.split(".")) for path in rule.read]
+    return pa.schema(_kept(table, wanted))
+
+
+def present_metadata(paths: Iterable[str]) -> dict[bytes, bytes]:
+    """What the footer of a staged file says of the columns that its records' schema has."""
+    return {PRESENT: json.dumps(list(paths), separators=(",", ":")).encode()}
+
+
+def _kept(fields: Iterable[pa.Field], wanted: Sequence[tuple[str, ...]]) -> list[pa.Field]:
+    found = []
+    for field in fields:
+        below = [path[1:] for path in wanted if path[0] == field.name]
+        if () in below:
+            found.append(field)
+        elif below:
+            found.append(field.with_type(pa.struct(_kept(children(field.type), below))))
+    return found
