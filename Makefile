@@ -18,7 +18,7 @@ WITH_S3 = $(if $(findstring --s3,$(ARGS)),$(S3))
 TESTS ?= tests
 JOBS ?= 2
 # Tests start a hundred processes: what one has compiled the others need not.
-PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --max-worker-restart 1
 COMPILE := uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
 	--custom-compile-command "make lock" --quiet
 export PYTHON OTHER OTHER_SPARK
@@ -60,7 +60,7 @@ test-stores: $(INSTALLED) ## Fetch the stores that the tests of ingest/storage r
 	@sh tools/test_stores.sh
 
 test-cluster: setup $(CLASSES) $(S3) ## Run whole pipelines on a standalone cluster whose machines share no folder
-	$(PYTEST) -n 0 -m cluster tests/cluster $(ARGS)
+	$(PYTEST) -n 0 -o faulthandler_timeout=1900 -m cluster tests/cluster $(ARGS)
 
 test-s3: setup $(CLASSES) $(S3) ## Run the end-to-end tests, heavy ones too, with their tables in a store that speaks S3
 	TABLES_IN=s3 $(PYTEST) -m "not folder" tests/ingest/e2e $(ARGS)

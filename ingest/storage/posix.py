@@ -170,9 +170,12 @@ class PosixFiles:
         return True
 
     @contextmanager
-    def locked(self, folder: str) -> Iterator[None]:
-        """Inside, nobody else is in such a block for this folder, which is there. No part of the contract, since stores have no locks."""
-        with files.folder_lock(Path(self._at(folder))):
+    def locked(self, folder: str, seconds: float) -> Iterator[None]:
+        """Inside, nobody else is in such a block for this folder, which is there. No part of the contract, since stores have no locks.
+
+        Raises PipelineError where somebody is for longer than so many seconds.
+        """
+        with files.folder_lock(Path(self._at(folder)), seconds):
             yield
 
     def _files_in(self, folder: str, after: str) -> Sequence[os.DirEntry[str]]:

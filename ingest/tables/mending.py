@@ -37,6 +37,9 @@ _SUMS = re.compile(r"\.?(\d{20})\.crc(?:\.crc)?")
 
 _MOST_LOOKED_AT = 1000
 
+# Another start mends a log in milliseconds, unless it stands still.
+_MOST_WAITED_SECONDS = 30.0
+
 # What entries say of how many files they add and remove: ours, and those of delta-rs and Spark that write rows anew.
 _OURS: Mapping[str, str] = {"numFiles": "add"}
 _REWRITING = {"OPTIMIZE", "DELETE", "UPDATE", "MERGE"}
@@ -88,19 +91,38 @@ _File = tuple[str, str | None, int | None]
 def mend(table: Files, synced: Synced) -> list[int]:
     """The versions that a loss of power had damaged, each an entry now that changes nothing; whoever was to be in is not any more.
 
-    Raises CheckpointMismatch where nothing but a copy helps.
+    Raises CheckpointMismatch where nothing but a copy helps, and PipelineError where another process mends it and does not end.
     """
     if not isinstance(table, PosixFiles) or _is_as_left(table, synced) or not table.has_files(LOG):
         return []
+    # Who only looks waits for nobody: a run that stands still in the block below would keep all others from starting.
+    if not _is_damaged(table, synced):
+        return []
     # Two pipelines that share a table may both start now: what one finds damaged the other may have made anew by then.
-    with table.locked(LOG):
+    with table.locked(LOG, _MOST_WAITED_SECONDS):
         return _mended(table, synced)
+
+
+def _is_damaged(table: Files, synced: Synced) -> bool:
+    """Whether a log has anything that is to be put right, or is changed just now."""
+    names = list(table.names(LOG))
+    base, broken = _broken_checkpoints(table, names)
+    try:
+        return bool(broken or _damaged(table, _versions(names), base, names, synced))
+    except FileNotFoundError:
+        return True
+
+
+def _versions(names: Sequence[str]) -> set[int]:
+    return {int(found[1]) for found in map(_ENTRY.fullmatch, names) if found}
 
 
 def _mended(table: Files, synced: Synced) -> list[int]:
     names = list(table.names(LOG))
-    base = _without_broken_checkpoints(table, names)
-    versions = {int(found[1]) for found in map(_ENTRY.fullmatch, names) if found}
+    base, broken = _broken_checkpoints(table, names)
+    if broken:
+        table.delete(f"{LOG}/{name}" for name in broken)
+    versions = _versions(names)
     damaged = _damaged(table, versions, base, names, synced)
     if damaged:
         _void(table, damaged, versions, base, names)
@@ -133,19 +155,19 @@ def _checkpoint(version: int) -> str:
     return f"{LOG}/{version:020d}.checkpoint.parquet"
 
 
-def _without_broken_checkpoints(table: Files, names: Sequence[str]) -> int:
-    """The newest checkpoint of the log that can be read, -1 where there is none; newer ones are deleted, as are words that lead to them."""
+def _broken_checkpoints(table: Files, names: Sequence[str]) -> tuple[int, list[str]]:
+    """The newest checkpoint of the log that can be read, -1 where there is none, and the names of newer ones and of words that lead to them."""
     found = {name: int(one[1]) for name in names if (one := _CHECKPOINT.fullmatch(name))}
-    base = -1
+    base, broken = -1, list[str]()
     for version in sorted(set(found.values()), reverse=True):
         parts = [name for name, of in found.items() if of == version]
         if all(_is_checkpoint(table, f"{LOG}/{name}") for name in parts):
             base = version
             break
-        table.delete(f"{LOG}/{name}" for name in parts)
-    if "_last_checkpoint" in names and not _is_told(table.read(f"{LOG}/_last_checkpoint"), base):
-        table.delete([f"{LOG}/_last_checkpoint"])
-    return base
+        broken += parts
+    if "_last_checkpoint" in names and not _is_told(table, base):
+        broken.append("_last_checkpoint")
+    return base, broken
 
 
 def _is_checkpoint(table: Files, path: str) -> bool:
@@ -154,10 +176,10 @@ def _is_checkpoint(table: Files, path: str) -> bool:
     return is_whole(table, path)
 
 
-def _is_told(content: bytes, base: int) -> bool:
+def _is_told(table: Files, base: int) -> bool:
     try:
-        return bool(json.loads(content)["version"] <= base)
-    except (ValueError, KeyError, TypeError):
+        return bool(json.loads(table.read(f"{LOG}/_last_checkpoint"))["version"] <= base)
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
         return False
 
 

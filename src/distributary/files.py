@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from socket import gethostname
 
-from distributary.errors import SetupError
+from distributary.errors import PipelineError, SetupError
 
 
 def numbered(folder: Path, suffix: str = "") -> list[int]:
@@ -33,6 +33,8 @@ _NO_LINKS = (EPERM, ENOTSUP)
 NO_FOLDER = (ENOENT, ENOTDIR, ELOOP)
 
 _TEMPORARY = ".tmp"
+
+_LOOKED_EVERY_SECONDS = 0.05
 
 
 class NotSafe(OSError):
@@ -240,12 +242,33 @@ def file_lock(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def folder_lock(path: Path) -> Iterator[None]:
-    """The same with a folder that is there, in which nothing stays behind; where it has no locks, as over some networks, nobody waits."""
+def folder_lock(path: Path, seconds: float) -> Iterator[None]:
+    """The same with a folder that is there, in which nothing stays behind; where it has no locks, as over some networks, nobody waits.
+
+    Raises PipelineError where somebody holds it for longer than so many seconds, as one that stands still does.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if not _is_locked(descriptor, seconds):
+                raise PipelineError(
+                    f"{path}: another process has held this folder's lock for {seconds:.0f} seconds, and may be standing still. "
+                    "Look for it (`fuser` names it), end it or let it go on, and run again"
+                )
         yield
     finally:
         os.close(descriptor)
+
+
+def _is_locked(descriptor: int, seconds: float) -> bool:
+    """Whether a lock was had within this time. Raises OSError where there are no locks."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                return False
+            time.sleep(_LOOKED_EVERY_SECONDS)
+        else:
+            return True

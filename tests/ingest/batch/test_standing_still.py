@@ -64,9 +64,12 @@ def standing(stop: Stop, run: Any) -> Iterator[list[BaseException]]:
             continue
         # One that is done stands still nowhere, and who runs next is not to in its place.
         stop.at = stop.at if stop.stands.is_set() else 0
-        yield ended
-        stop.woken.set()
-        thread.join(60)
+        try:
+            yield ended
+        finally:
+            # One that stood still for ever would hold its locks against all tests to come.
+            stop.woken.set()
+            thread.join(60)
         assert not thread.is_alive(), "it hangs"
 
 

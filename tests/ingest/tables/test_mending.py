@@ -16,11 +16,12 @@ from deltalake import DeltaTable
 from tests.ingest.commits import by_log
 from tests.ingest.tables.test_log_commit import SCHEMA, written
 
-from distributary.errors import CheckpointMismatch
+from distributary.errors import CheckpointMismatch, PipelineError
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.storage.posix import PosixFiles
+from distributary.ingest.tables import mending
 from distributary.ingest.tables.change import create
-from distributary.ingest.tables.log import entry, entry_path, put_entry
+from distributary.ingest.tables.log import LOG, entry, entry_path, put_entry
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.mending import mend
 
@@ -345,6 +346,21 @@ def test_of_two_starts_that_find_a_table_half_made_neither_takes_away_what_the_o
     rival.join(30)
     assert not rival.is_alive()
     assert values(table) == [0]
+
+
+def test_a_start_that_stands_still_amid_mending_keeps_nobody_from_tables_that_are_whole(table: Path) -> None:
+    with PosixFiles(table).locked(LOG, 0):
+        assert mended(table) == []
+
+
+def test_a_start_that_stands_still_amid_mending_is_told_of(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mending, "_MOST_WAITED_SECONDS", 0.1)
+    lose(table / entry_path(BATCHES), emptied)
+    with PosixFiles(table).locked(LOG, 0), pytest.raises(PipelineError, match="may be standing still"):
+        mended(table)
+    assert mended(table) == [BATCHES]
 
 
 def test_sums_that_hadoop_keeps_of_a_file_go_where_they_are_not_whole(table: Path) -> None:
