@@ -295,6 +295,10 @@ TABLE_LIMIT = Verdict(
 KILLED_WORKER = Verdict("killed_worker", "decoding this record ends the process that decodes it")
 
 
+# Each record that names such a schema says it in quarantine, and a schema may hold anything.
+_LONGEST_WHY = 1_000
+
+
 def unknown_schema(ref: SchemaRef) -> Verdict:
     """The registry knows no schema by this id or GUID."""
     return Verdict(UNKNOWN_SCHEMA, f"the registry knows no schema {ref}")
@@ -310,7 +314,7 @@ def registry_error(ref: SchemaRef) -> Verdict:
 
 def unusable_schema(ref: SchemaRef, why: str) -> Verdict:
     """The registry has the schema, but nothing can be decoded with it."""
-    return Verdict(UNUSABLE_SCHEMA, f"schema {ref} cannot be used: {why}")
+    return Verdict(UNUSABLE_SCHEMA, f"schema {ref} cannot be used: {why[:_LONGEST_WHY]}")
 
 
 def unasked_schema(ref: SchemaRef) -> Verdict:

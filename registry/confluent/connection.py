@@ -18,11 +18,13 @@ from distributary.errors import (
     CredentialsRefused,
     DistributaryError,
     NotOffered,
+    RegistryBusy,
     RegistryFault,
     RegistryUnavailable,
     SchemaNotFound,
 )
 from distributary.registry.bounded_cache import BoundedCache
+from distributary.registry.confluent.bounds import WAITS, bounded
 from distributary.registry.confluent.options import RegistryAccess
 
 V = TypeVar("V")
@@ -73,11 +75,18 @@ class Connection:
 
     def answers(self) -> bool:
         """Whether the registry answers a question about what it holds, whichever."""
+        return self._subjects() is not None
+
+    def shows_any(self) -> bool:
+        """Whether the registry lets these credentials see any subject; some list none to who may see none."""
+        return bool(self._subjects())
+
+    def _subjects(self) -> list[object] | None:
         try:
             listed = self.get("a subject", "subjects", {"offset": 0, "limit": 1})
         except DistributaryError:
-            return False
-        return isinstance(listed, list)
+            return None
+        return listed if isinstance(listed, list) else None
 
     def close(self) -> None:
         """Close the connections; nothing can be asked afterwards."""
@@ -108,13 +117,15 @@ class Connection:
 def _client(options: RegistryAccess) -> Any:
     settings = options.client_settings()
     try:
-        return SchemaRegistryClient(settings)
+        client = SchemaRegistryClient(settings)
     except (OSError, ValueError, TypeError) as error:
         # Certificates and keys are read here: not PEM, not belonging together, a wrong password.
         raise ConfigError(
             f"registry: the client cannot be set up ({options.masked(str(error))}); "
             "check registry.ca_file, certificate_file, key_file and key_password"
         ) from None
+    bounded(client._rest_client.session, WAITS * options.timeout_seconds)
+    return client
 
 
 _LONGEST_QUOTE = 500
@@ -156,8 +167,7 @@ def translated(error: Exception, what: str, where: str, *, registering: bool) ->
         return SchemaNotFound(
             f"the registry does not know {said}; it was never registered there, or was deleted"
         )
-    kind = RegistryFault if _is_fault(error, status) else RegistryUnavailable
-    return kind(
+    return _trouble(error, status)(
         f"the registry gave no usable answer for {said}; check that it runs and that registry.url is right"
     )
 
@@ -166,19 +176,20 @@ def _status(error: Exception) -> int | None:
     return int(error.http_status_code) if isinstance(error, SchemaRegistryError) else None
 
 
-# Too slow, too many questions: what is asked for has nothing to do with it.
-_OF_NO_QUESTION = (408, 425, 429)
+# Too slow, too many questions: it may pass by itself, unless it is always this question.
+_BUSY = (408, 425, 429)
 
 
 # What the client's own client raises before a server has its question.
 _NOT_REACHED = ("ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "WriteError", "WriteTimeout")
 
 
-def _is_fault(error: Exception, status: int | None) -> bool:
-    """Whether a server was reached that answered not as a registry should, or did not answer this question."""
+def _trouble(error: Exception, status: int | None) -> type[RegistryUnavailable]:
+    """What it is called: a server may have been reached that answered not as a registry should, or did not answer this question."""
     if status is not None:
-        return status not in _OF_NO_QUESTION
-    return type(error).__name__ not in _NOT_REACHED and not isinstance(error, OSError)
+        return RegistryBusy if status in _BUSY else RegistryFault
+    reached = type(error).__name__ not in _NOT_REACHED and not isinstance(error, OSError)
+    return RegistryFault if reached else RegistryUnavailable
 
 
 def _says_not_found(error: Exception) -> bool:

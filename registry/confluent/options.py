@@ -145,7 +145,7 @@ class Patience(Group):
     """How long is waited for answers, and how long they are believed."""
 
     timeout_seconds: PositiveSeconds = 10.0
-    """How long one request may take."""
+    """How long connecting, and each wait for more of an answer, may take; a whole answer may take six times as long."""
     retry_seconds: Seconds = 15.0
     """For how long a request that fails is tried again before the registry counts as not answering."""
     latest_cache_seconds: Seconds = 30.0

@@ -10,7 +10,14 @@ from typing import Generic, TypeVar
 
 from tenacity import RetryCallState, Retrying, retry_if_result, wait_exponential_jitter
 
-from distributary.errors import BadSchema, RegistryFault, RegistryUnavailable, SchemaNotFound
+from distributary.errors import (
+    BadSchema,
+    CredentialsRefused,
+    RegistryBusy,
+    RegistryFault,
+    RegistryUnavailable,
+    SchemaNotFound,
+)
 
 K = TypeVar("K", bound=Hashable)
 
@@ -22,6 +29,22 @@ THREADS = 8
 _SLOW_SECONDS = 0.25
 
 _BACK_OFF = wait_exponential_jitter(multiplier=0.05, max=2.0, jitter=0.05)
+
+
+@dataclass(frozen=True, slots=True)
+class Others:
+    """What tells whether trouble is one question's own.
+
+    answered  whether the registry answers another question now
+    seen      whether it lets these credentials see anything
+    """
+
+    answered: Callable[[], bool]
+    seen: Callable[[], bool] = lambda: False
+
+
+NO_OTHERS = Others(lambda: False)
+"""For questions whose trouble is always the registry's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,26 +62,39 @@ class Patience:
         self,
         keys: Iterable[K],
         question: Callable[[K], V],
-        others: Callable[[], bool] = lambda: False,
+        others: Others = NO_OTHERS,
         brief: Collection[K] = (),
+        keep: Callable[[K, V | SchemaNotFound | BadSchema | RegistryFault], None] = lambda _key, _answer: (
+            None
+        ),
     ) -> dict[K, V | SchemaNotFound | BadSchema | RegistryFault]:
         """What the question gives for each key, all keys within one wait; raises RegistryUnavailable.
 
         A key's SchemaNotFound or BadSchema is its answer, and so is a RegistryFault that lasts for `fault_seconds` while the registry
-        answers `others`; for keys in `brief` it is at once. Any other error of the question is raised.
+        answers `others`; for keys in `brief` it is at once. CredentialsRefused is such a fault while they are let see others. Any other
+        error of the question is raised. `keep` gets each answer as it comes, whatever becomes of the rest.
         """
-        asking = _Asking(self, _Questions(question, others, brief), dict.fromkeys(keys))
+        asking = _Asking(self, _Questions(question, others, brief, keep), dict.fromkeys(keys))
         Retrying(retry=retry_if_result(bool), wait=asking.pause)(asking.round)
         return asking.answers
 
 
 @dataclass(frozen=True, slots=True)
 class _Questions(Generic[K, V]):
-    """What is asked of each key, whether others are answered, and the keys that are not waited for."""
+    """What is asked of each key, whether others are answered, the keys that are not waited for, and who keeps the answers."""
 
     of: Callable[[K], V]
-    others: Callable[[], bool]
+    others: Others
     brief: Collection[K]
+    keep: Callable[[K, V | SchemaNotFound | BadSchema | RegistryFault], None]
+
+
+@dataclass(slots=True)
+class _When:
+    """When it was first asked, and when a key was last answered."""
+
+    started: float
+    answered: float = float("-inf")
 
 
 @dataclass(slots=True)
@@ -67,7 +103,7 @@ class _Asking(Generic[K, V]):
     question: _Questions[K, V]
     pending: dict[K, None]
     answers: dict[K, V | SchemaNotFound | BadSchema | RegistryFault] = field(default_factory=dict)
-    started: float = field(default_factory=monotonic)
+    when: _When = field(default_factory=lambda: _When(monotonic()))
     first_no: dict[K, float] = field(default_factory=dict)
     first_fault: dict[K, float] = field(default_factory=dict)
     ended_by: RegistryUnavailable | None = None
@@ -92,7 +128,7 @@ class _Asking(Generic[K, V]):
         return min(_BACK_OFF(state), max(0.0, min(self._end(key) for key in self.pending) - monotonic()))
 
     def _end(self, key: K) -> float:
-        silence = self.started + self.patience.retry_seconds
+        silence = self.when.started + self.patience.retry_seconds
         if self.silence is None and key in self.first_fault:
             fault = self.first_fault[key] + self.patience.fault_seconds
             # Behind the first bound the registry is asked another question, and then it is that one's affair.
@@ -117,9 +153,15 @@ class _Asking(Generic[K, V]):
         except (SchemaNotFound, BadSchema) as answer:
             return answer
         except RegistryFault as fault:
-            if monotonic() - began > _SLOW_SECONDS and self.ended_by is None:
+            # Who has too much to do is left alone for now, and who is slow was waited for.
+            busy = isinstance(fault, RegistryBusy)
+            if (busy or monotonic() - began > _SLOW_SECONDS) and self.ended_by is None:
                 self.ended_by = fault
             return fault
+        except CredentialsRefused as refused:
+            if not self.question.others.seen():
+                raise
+            return RegistryFault(str(refused))
         except RegistryUnavailable as error:
             self.ended_by = error
             return error
@@ -130,25 +172,31 @@ class _Asking(Generic[K, V]):
             return self._failed(key, outcome, now)
         self.first_fault.pop(key, None)
         if isinstance(outcome, RegistryUnavailable):
-            if now >= self.started + self.patience.retry_seconds:
+            if now >= self.when.started + self.patience.retry_seconds:
                 raise outcome
             return False
         if isinstance(outcome, SchemaNotFound):
             since = self.first_no.setdefault(key, now)
             if now < since + self.patience.unknown_seconds:
                 return False
-        self.answers[key] = outcome
+        self.when.answered = now
+        return self._answer(key, outcome)
+
+    def _answer(self, key: K, answer: V | SchemaNotFound | BadSchema | RegistryFault) -> bool:
+        self.answers[key] = answer
+        self.question.keep(key, answer)
         return True
 
     def _failed(self, key: K, fault: RegistryFault, now: float) -> bool:
         """Whether the registry has failed at this key for long enough, and at no other question. Raises RegistryUnavailable."""
         since = self.first_fault.setdefault(key, now)
+        if isinstance(fault, RegistryBusy):
+            # Who answers the others one by one comes to this one, too.
+            since = self.first_fault[key] = max(since, self.when.answered)
         lasted = key in self.question.brief or now >= since + self.patience.fault_seconds
-        if not lasted and now < self.started + self.patience.retry_seconds:
+        if not lasted and now < self.when.started + self.patience.retry_seconds:
             return False
         # One that fails at everything is as good as away.
-        if not self.question.others():
+        if not self.question.others.answered():
             raise fault
-        if lasted:
-            self.answers[key] = fault
-        return lasted
+        return lasted and self._answer(key, fault)

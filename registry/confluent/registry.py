@@ -24,7 +24,7 @@ from distributary.registry.base import (
 from distributary.registry.bounded_cache import BoundedCache
 from distributary.registry.confluent.connection import Connection
 from distributary.registry.confluent.options import RegistryAccess
-from distributary.registry.confluent.patience import Patience
+from distributary.registry.confluent.patience import Others, Patience
 from distributary.registry.protobuf.text import with_named_entries
 from distributary.registry.references import resolve
 from distributary.registry.subjects import beside
@@ -87,9 +87,9 @@ class ConfluentRegistry:
         known = {ref: answer for ref in wanted if (answer := self._kept((ref, subject))) is not None}
         missing = [(ref, subject) for ref in wanted if ref not in known]
         failed = {key for key in missing if self._failed.get(key)}
-        asked = self._patience.ask(missing, self._fetch, self.connection.answers, failed)
-        for key, answer in asked.items():
-            self._keep(key, answer)
+        # Kept as they come: a registry that soon gives up again would be asked for the same ones for ever.
+        others = Others(self.connection.answers, self.connection.shows_any)
+        asked = self._patience.ask(missing, self._fetch, others, failed, self._keep)
         return {ref: known[ref] if ref in known else asked[ref, subject] for ref in wanted}
 
     def versions(self, subject: str, deleted: bool = False) -> Sequence[SubjectVersion]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from importlib.resources import files as package_files
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
@@ -82,11 +83,13 @@ def _by_process(
     ]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired:
+        raise BadSchema(f"protoc: it was not done after {_SECONDS} s") from None
+    except OSError as error:
         raise SetupError(f"protoc could not be run by {sys.executable}: {error}") from error
     if done.returncode != 0:
         printed = done.stderr.replace(f"{folder}/sources/", "").strip().splitlines()
-        raise BadSchema(f"protoc: {'; '.join(printed)}")
+        raise BadSchema(f"protoc: {_shortened(printed)}")
     return FileDescriptorSet.FromString(made.read_bytes())
 
 
@@ -145,8 +148,16 @@ def _shipped(name: str) -> FileDescriptorProto:
     return file
 
 
+# Of four million characters that are no schema protoc writes a hundred million.
+_MOST_ERRORS, _LONGEST_ERROR = 20, 500
+
+
 def _listed(errors: Iterable[object]) -> str:
-    return "; ".join(dict.fromkeys(_message(error) for error in errors))
+    return _shortened(dict.fromkeys(_message(error) for error in islice(errors, 10 * _MOST_ERRORS)))
+
+
+def _shortened(errors: Iterable[str]) -> str:
+    return "; ".join(error[:_LONGEST_ERROR] for error in islice(errors, _MOST_ERRORS))
 
 
 def _message(error: object) -> str:

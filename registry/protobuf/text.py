@@ -143,6 +143,30 @@ def _check_size(text: str, imports: Mapping[str, str]) -> None:
         raise BadSchema(
             f"the schema and its imports have {size} characters; at most {MAX_BYTES} are compiled"
         )
+    if any(_levels(one) > _MOST_LEVELS for one in (text, *imports.values())):
+        raise BadSchema(f"the schema or an import nests more than {_MOST_LEVELS} levels; protoc takes 32")
+
+
+# protoc needs memory by the square of them before it refuses them.
+_MOST_LEVELS = 500
+
+_OPENS, _CLOSES = "{[(<", "}])>"
+
+# Brackets, and what holds brackets that are none: comments, and texts, which end with their line.
+_BRACKETS = re.compile(
+    r"""//[^\n]*|/\*(?:.*?\*/|.*)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|[][{}()<>]""", re.DOTALL
+)
+
+
+def _levels(text: str) -> int:
+    """How many brackets at most are open at once."""
+    most = level = 0
+    for found in _BRACKETS.finditer(text):
+        bracket = found[0]
+        if len(bracket) == 1:
+            level += (bracket in _OPENS) - (bracket in _CLOSES)
+            most = max(most, level)
+    return most
 
 
 def _free_name(taken: Mapping[str, object]) -> str:

@@ -12,6 +12,7 @@ DistributaryError
 │   │   └── NotOffered        this registry has no such call at all
 │   ├── RegistryUnavailable   the registry does not answer: wait, never quarantine
 │   │   └── RegistryFault     it answers this one question with an error of its own, or not at all
+│   │       └── RegistryBusy  it says that it has too much to do, as by HTTP 429
 │   ├── RegistryChanged       the registry gives another schema under an id than it did before
 │   ├── UnknownFieldException a record is newer than the schemas that a query began with: start it again
 │   └── BadSchema             the schema's text does not compile or cannot become a table
@@ -90,6 +91,10 @@ class RegistryUnavailable(SchemaError, ConnectionError):
 
 class RegistryFault(RegistryUnavailable):
     """The registry answers one question with an error of its own, such as HTTP 500, or never; others it may answer all the same."""
+
+
+class RegistryBusy(RegistryFault):
+    """The registry says that it has too much to do, such as by HTTP 429: asked more slowly it may answer, unless it is always this question."""
 
 
 class RegistryChanged(SchemaError):

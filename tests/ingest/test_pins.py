@@ -8,7 +8,15 @@ import pytest
 from tests.ingest.kafka_records import TOPIC, pins
 
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.pins import PinnedRecord, PinnedTable, RecordKey, Verdict, by_age, for_workers
+from distributary.ingest.pins import (
+    PinnedRecord,
+    PinnedTable,
+    RecordKey,
+    Verdict,
+    by_age,
+    for_workers,
+    unusable_schema,
+)
 from distributary.registry.base import Guid, Schema, SchemaType
 
 
@@ -48,3 +56,7 @@ def test_workers_get_the_newest_of_an_entitys_versions_and_all_that_records_name
     # One schema for all: nothing is left out.
     everybody = pins(tmp_path, records=by.schemas.records)
     assert for_workers(everybody) is everybody
+
+
+def test_what_each_record_of_an_unusable_schema_says_is_short() -> None:
+    assert len(unusable_schema(7, "x" * 1_000_000).detail) < 2_000

@@ -5,9 +5,19 @@ from time import monotonic
 
 import pytest
 
-from distributary.errors import BadSchema, ConfigError, RegistryFault, RegistryUnavailable, SchemaNotFound
+from distributary.errors import (
+    BadSchema,
+    ConfigError,
+    CredentialsRefused,
+    RegistryBusy,
+    RegistryFault,
+    RegistryUnavailable,
+    SchemaNotFound,
+)
 from distributary.registry.confluent import patience
-from distributary.registry.confluent.patience import Patience
+from distributary.registry.confluent.patience import Others, Patience
+
+OTHERS = Others(lambda: True)
 
 
 def test_a_no_is_believed_only_after_its_time() -> None:
@@ -109,12 +119,12 @@ def test_a_fault_that_lasts_is_an_answer_while_other_questions_are_answered() ->
 
     began = monotonic()
     patient = Patience(retry_seconds=0.1, unknown_seconds=0, fault_seconds=0.4)
-    answers = patient.ask(["a", "broken", "b"], question, lambda: True)
+    answers = patient.ask(["a", "broken", "b"], question, OTHERS)
     assert isinstance(answers.pop("broken"), RegistryFault)
     assert answers == {"a": "a", "b": "b"}
     assert 0.4 <= monotonic() - began < 5
     assert 5 < next(asked) < 50
-    assert list(patient.ask(["broken"], question, lambda: True, brief={"broken"})) == ["broken"]
+    assert list(patient.ask(["broken"], question, OTHERS, brief={"broken"})) == ["broken"]
 
 
 def test_a_fault_is_an_outage_where_no_other_question_is_answered() -> None:
@@ -136,7 +146,7 @@ def test_a_fault_that_passes_is_none() -> None:
         return "found"
 
     patient = Patience(retry_seconds=0, unknown_seconds=0, fault_seconds=30)
-    assert patient.ask(["k"], question, lambda: True) == {"k": "found"}
+    assert patient.ask(["k"], question, OTHERS) == {"k": "found"}
 
 
 def test_a_key_that_no_answer_comes_for_keeps_none_of_the_others_from_theirs(
@@ -153,8 +163,69 @@ def test_a_key_that_no_answer_comes_for_keeps_none_of_the_others_from_theirs(
         return key
 
     patient = Patience(retry_seconds=0, unknown_seconds=0, fault_seconds=0.5)
-    answers = patient.ask([*hanging, *fine], question, lambda: True)
+    answers = patient.ask([*hanging, *fine], question, OTHERS)
     assert all(isinstance(answers[key], RegistryFault) for key in hanging)
     assert [answers[key] for key in fine] == list(fine)
     # A round ends with the first that nothing comes for; those that failed are behind all others in the next.
     assert max(map(asked.index, fine)) < 40
+
+
+def test_credentials_that_are_refused_for_one_key_are_that_keys_trouble_where_they_see_others() -> None:
+    def question(key: str) -> str:
+        if key == "forbidden":
+            raise CredentialsRefused(key)
+        return key
+
+    patient = Patience(retry_seconds=0, unknown_seconds=0, fault_seconds=0.2)
+    began = monotonic()
+    answers = patient.ask(["forbidden", "a"], question, Others(lambda: True, lambda: True))
+    assert answers["a"] == "a"
+    assert isinstance(answers["forbidden"], RegistryFault)
+    assert monotonic() - began >= 0.2
+    # A registry may list nothing to who may see nothing: that is who asks, and no key.
+    with pytest.raises(CredentialsRefused):
+        patient.ask(["forbidden", "a"], question, Others(lambda: True, lambda: False))
+
+
+def test_who_has_too_much_to_do_for_one_key_is_no_outage_of_the_others() -> None:
+    def question(key: int) -> int:
+        if key == 0:
+            raise RegistryBusy(str(key))
+        return key
+
+    patient = Patience(retry_seconds=0, unknown_seconds=0, fault_seconds=0.2)
+    answers = patient.ask(range(100), question, OTHERS)
+    assert isinstance(answers.pop(0), RegistryFault)
+    assert answers == {key: key for key in range(1, 100)}
+
+
+def test_who_answers_a_few_at_a_time_is_blamed_for_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rate limit: all but a few questions of a round are turned away, so that the last key waits for many rounds."""
+    monkeypatch.setattr(patience, "THREADS", 1)
+    left = count(1)
+
+    def question(key: int) -> int:
+        if next(left) % 3:
+            return key
+        raise RegistryBusy(str(key))
+
+    patient = Patience(retry_seconds=0, unknown_seconds=0, fault_seconds=0.5)
+    began = monotonic()
+    keys = range(30)
+    monkeypatch.setattr(patience, "_BACK_OFF", lambda state: 0.1)
+    assert patient.ask(keys, question, OTHERS) == {key: key for key in keys}
+    assert monotonic() - began > 0.5
+
+
+def test_answers_are_kept_though_the_rest_is_given_up() -> None:
+    kept: list[int] = []
+
+    def question(key: int) -> int:
+        if key == 3:
+            raise RegistryUnavailable(str(key))
+        return key
+
+    with pytest.raises(RegistryUnavailable):
+        Patience(0, 0).ask([1, 2, 3], question, keep=lambda key, answer: kept.append(key))
+    assert set(kept) <= {1, 2}
+    assert kept

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING
 
 import pytest
 
-from distributary.errors import RegistryFault, RegistryUnavailable, SchemaNotFound
+from distributary.errors import CredentialsRefused, RegistryFault, RegistryUnavailable, SchemaNotFound
 from distributary.producer_sim.stack.apicurio import ApicurioRegistry
 from distributary.registry.base import Schema
+from distributary.registry.confluent import bounds
 from distributary.registry.confluent.options import RegistryOptions
 from distributary.registry.confluent.registry import ConfluentRegistry
 
@@ -178,6 +182,91 @@ def test_an_id_that_is_answered_with_what_is_no_answer_is_waited_for_no_longer_t
     server.on("/subjects", server.json([]))
     answer = connect(server.url, retry_seconds=0.1, failing_id_wait_seconds=0.3).by_refs([7])[7]
     assert isinstance(answer, RegistryFault)
+
+
+@pytest.mark.parametrize("status", [401, 403, 408, 429])
+def test_an_id_that_is_refused_while_others_are_answered_holds_up_none_and_ends_nothing(
+    server: AnswerServer, connect: Connect, status: int
+) -> None:
+    server.on(ID, server.json({"error_code": status, "message": "no"}, status))
+    server.on("/subjects", server.json(["one"]))
+    for number in range(8, 40):
+        server.on(f"/schemas/ids/{number}", server.json(BODY))
+    registry = connect(server.url, retry_seconds=0.1, failing_id_wait_seconds=0.3)
+    answers = registry.by_refs(range(7, 40))
+    assert isinstance(answers.pop(7), RegistryFault)
+    assert all(isinstance(answer, Schema) for answer in answers.values())
+
+
+def test_credentials_that_see_nothing_are_refused(server: AnswerServer, connect: Connect) -> None:
+    server.on(ID, server.json({"error_code": 403, "message": "no"}, 403))
+    # What registries with rights a subject list to who has none.
+    server.on("/subjects", server.json([]))
+    with pytest.raises(CredentialsRefused):
+        connect(server.url, failing_id_wait_seconds=30).by_ref(7)
+
+
+def test_what_was_answered_before_the_registry_went_away_is_not_asked_again(
+    server: AnswerServer, connect: Connect
+) -> None:
+    server.on(ID, server.json(BODY))
+    server.on("/schemas/ids/8", server.raw(b"", 429), server.raw(b"", 429), server.json(BODY))
+    registry = connect(server.url, retry_seconds=0.0)
+    with pytest.raises(RegistryUnavailable):
+        registry.by_refs([7, 8])
+    with pytest.raises(RegistryUnavailable):
+        registry.by_refs([7, 8])
+    assert registry.by_refs([7, 8]).keys() == {7, 8}
+    assert server.calls(ID) == 1
+
+
+@pytest.mark.parametrize("part", ["head", "body"])
+def test_an_answer_that_comes_byte_by_byte_is_given_up(connect: Connect, part: str) -> None:
+    """Each byte comes in time, so that no wait for more is too long."""
+    with dripping(part) as url:
+        began = monotonic()
+        with pytest.raises(RegistryUnavailable, match=r"not whole after|Timeout"):
+            connect(url, timeout_seconds=0.2, retry_seconds=0.0).by_ref(7)
+        assert 1.0 <= monotonic() - began < 10
+
+
+def test_an_answer_without_end_is_given_up(
+    server: AnswerServer, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "MOST_BYTES", 100)
+    server.on(ID, server.json({"schema": '"string"' + " " * 200}))
+    with pytest.raises(RegistryUnavailable, match="more than 100 bytes"):
+        connect(server.url, retry_seconds=0.0).by_ref(7)
+
+
+@contextmanager
+def dripping(part: str) -> Iterator[str]:
+    """The address of a server that sends its answer, or the answer's head, without end, a byte each 20 ms."""
+    over = Event()
+    whole = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n"
+    start = whole + b"\r\n" if part == "body" else whole + b"X: "
+
+    def serve(listening: socket.socket) -> None:
+        while not over.is_set():
+            try:
+                answering, _ = listening.accept()
+            except OSError:
+                return
+            with answering, suppress(OSError):
+                answering.recv(65_536)
+                answering.sendall(start)
+                while not over.wait(0.02):
+                    answering.sendall(b" ")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = Thread(target=serve, args=(listening,), daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            over.set()
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join()
 
 
 def test_a_port_where_nobody_listens_is_unavailable(connect: Connect) -> None:

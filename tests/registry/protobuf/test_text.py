@@ -8,6 +8,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSe
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from distributary.errors import BadSchema
+from distributary.registry.protobuf import protoc
 from distributary.registry.protobuf.text import MAX_BYTES, compile_text
 from distributary.registry.references import MAX_IMPORTS
 
@@ -226,3 +227,32 @@ def test_many_threads_each_get_their_own_result() -> None:
 
 def test_the_same_schema_is_compiled_once() -> None:
     assert compile_text(OUTER, IMPORTS) is compile_text(OUTER, dict(reversed(IMPORTS.items())))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'syntax = "proto3";' + "message M {" * 2_000 + "}" * 2_000,
+        "option (x) = " + "{a:" * 2_000 + "1" + "}" * 2_000 + ";",
+    ],
+)
+def test_a_text_that_nests_too_deeply_is_refused_before_protoc_takes_all_memory_for_it(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protoc, "compile_files", lambda *_: pytest.fail("protoc was asked"))
+    with pytest.raises(BadSchema, match="nests more than 500 levels"):
+        compile_text(text)
+    with pytest.raises(BadSchema, match="nests more than 500 levels"):
+        compile_text('syntax = "proto3"; message M {}', {"deep.proto": text})
+
+
+def test_brackets_in_comments_and_texts_nest_nothing() -> None:
+    many = "{[(<" * 1_000
+    text = f'syntax = "proto2"; // {many}\n/* {many} */ message M {{ optional string a = 1 [default = "\\"{many}"]; }}'
+    assert compile_text(text)
+
+
+def test_what_protoc_says_against_a_text_without_sense_is_short() -> None:
+    with pytest.raises(BadSchema) as refused:
+        compile_text("x;" * 20_000)
+    assert len(str(refused.value)) < 20_000
