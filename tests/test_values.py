@@ -167,6 +167,8 @@ def test_keys_are_told_as_users_write_them() -> None:
         ("GET http://a/b/c?sig=planted%2B, twice", f"GET http://a/b/c?{MASK}, twice"),
         ("is http://a:1/b? No, http://a:1/b/c.", "is http://a:1/b? No, http://a:1/b/c."),
         ("abfss://container@account/path", "abfss://container@account/path"),
+        ("<Token-0>planted/+==</Token-0><HostId>h", f"<Token-0>{MASK}</Token-0><HostId>h"),
+        ("host:a\nx-amz-security-token:planted/+==\n\nhost", f"host:a\nx-amz-security-token:{MASK}\n\nhost"),
     ],
 )
 def test_a_login_that_a_server_quotes_is_masked(quoted: str, shown: str) -> None:

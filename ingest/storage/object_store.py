@@ -26,6 +26,7 @@ from distributary.ingest.storage.lost_answers import put_or_compare
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Kind, Place, checked_path
 from distributary.ingest.storage.stream import Upload
+from distributary.values import without_logins
 
 if TYPE_CHECKING:
     from obstore import ListResult, ObjectMeta, WritableFile
@@ -317,6 +318,17 @@ def _info(path: str, meta: ObjectMeta) -> Info:
 _QUERY = re.compile(r"\?[^\s\"')]+")
 
 
+# What S3 and Azure answer: a code, words for it, and behind them what a request had in it, such as the token of its keys.
+_ANSWER = re.compile(r"\ufeff?(?:<\?xml[^>]*>\s*)?<Error>.*?(?:</Error>|\Z)", re.DOTALL)
+_CODE, _WORDS = (re.compile(f"<{name}>(.*?)</{name}>", re.DOTALL) for name in ("Code", "Message"))
+
+
 def sentence(error: BaseException) -> str:
-    """What the crate says of an error, without its own debugging text and without what stands behind URLs."""
-    return _QUERY.sub("?...", str(error).partition("\n\n")[0].strip())
+    """What the crate and the store say of an error, on one line, without the former's debugging text, what stands behind URLs and tokens."""
+    said = _ANSWER.sub(_answered, str(error)).partition("\n\n")[0].strip()
+    return without_logins(_QUERY.sub("?...", said))
+
+
+def _answered(found: re.Match[str]) -> str:
+    told = (part.search(found[0]) for part in (_CODE, _WORDS))
+    return ": ".join(" ".join(part[1].split()) for part in told if part is not None)

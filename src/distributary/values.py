@@ -95,6 +95,10 @@ _REMEDIES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
 _LOGIN = re.compile(r"\b(basic|bearer)(\s+)([A-Za-z0-9+/=._~-]+)", re.IGNORECASE)
 
 
+# What S3 quotes of a request that it refuses: the token of keys that expire, by itself or among the headers.
+_TOKEN = re.compile(r"(<Token-\d+>|x-amz-security-token\s*[:=]\s*)[^\s<>&\"']+", re.IGNORECASE)
+
+
 # A URL, with what stands before its last @ and behind its first ?. Before the @ of a container of Azure's no user stands.
 _URL = re.compile(
     r"""(?P<scheme>\b(?!(?:abfs|wasb)s?:)[a-z][a-z0-9+.-]*://)(?P<user>[^\s"'<>`]*@)?(?P<place>[^\s"'<>`?]*)"""
@@ -106,12 +110,12 @@ _URL = re.compile(
 def without_logins(text: str) -> str:
     """A text that a server or a library wrote, with a mask in place of each login that it quotes.
 
-    Those are what a request's header has, and a URL's user and query, either of which may be a secret.
+    Those are what a request's headers have, and a URL's user and query, either of which may be a secret.
     https://www.rfc-editor.org/rfc/rfc7617#section-2, https://www.rfc-editor.org/rfc/rfc6750#section-2.1 and
     https://www.rfc-editor.org/rfc/rfc3986#section-3
     """
     plain = _LOGIN.sub(lambda found: f"{found[1]}{found[2]}{_masked_login(found[1], found[3])}", text)
-    return _URL.sub(_masked_url, plain)
+    return _URL.sub(_masked_url, _TOKEN.sub(rf"\g<1>{MASK}", plain))
 
 
 def _masked_url(found: re.Match[str]) -> str:
