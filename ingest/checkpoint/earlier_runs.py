@@ -126,6 +126,7 @@ def _records(root: Files, commit: EarlierCommit, columns: Columns) -> pa.Table |
     """The places in Kafka of the records that a commit has brought to a table, of an entity or the quarantine.
 
     By its files, which stay after a row is deleted from the table; None where nobody can tell any more, as some were compacted.
+    Raises OSError where they cannot be read just now.
     """
     if commit.table in (BATCHES_TABLE, CHANGES_TABLE):
         return None
@@ -139,7 +140,8 @@ def _records(root: Files, commit: EarlierCommit, columns: Columns) -> pa.Table |
         if found is not None:
             parts = [_columns_of(table.read(name), names) for name in sorted(found[1])]
             return pa.concat_tables([_PLACE_SCHEMA.empty_table(), *parts])
-    except (OSError, pa.ArrowException) as error:
+    # Any other error, as of a store that does not answer, says nothing of what is there: the start is to be tried again.
+    except (FileNotFoundError, pa.ArrowException) as error:
         why = str(error)
     else:
         why = "its commit is not in the log any more"

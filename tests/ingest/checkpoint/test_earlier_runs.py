@@ -12,6 +12,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.ingest.commits import by_log
 from tests.ingest.foreign import ODD_ABOVE, ODD_BESIDE, foreign_entries
 
 from distributary.ingest.checkpoint.earlier_runs import (
@@ -21,12 +22,16 @@ from distributary.ingest.checkpoint.earlier_runs import (
     without_owners,
 )
 from distributary.ingest.checkpoint.generation import Start
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.kafka.offsets import Offsets, Positions, offsets_to_json
+from distributary.ingest.parquet.buffers import TableBuffers
+from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.change import create
 from distributary.ingest.tables.ledger import (
     BATCHES_SCHEMA,
 )
+from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.transaction import BATCH, GENERATION, LINEAGE, OFFSETS
 
 TOPIC = "events"
@@ -251,3 +256,23 @@ def test_of_batches_that_the_ledger_has_no_more_is_kept_than_tells_where_to_go_o
     assert kept == [("g2", 4), ("g1", 3)]
     start = after_lineage(tmp_path, found, "l")
     assert (start.offsets, start.already) == ({TOPIC: {0: 4}}, {"a": {TOPIC: {0: 5}}})
+
+
+def test_a_file_that_is_gone_is_guessed_about_and_one_that_cannot_be_read_just_now_is_not(
+    tmp_path: Path,
+) -> None:
+    """A store that does not answer for a moment would have records lost or doubled by that guess."""
+    offsets: Offsets = {TOPIC: {0: (0, 2)}}
+    create(tmp_path / "a", SCHEMA, {})
+    held = TableBuffers(files_at(tmp_path), "g1", 0, 10**6, lambda _: Layout(SCHEMA))
+    held.add("a", pa.RecordBatch.from_pydict({"x": [1, 2]}, SCHEMA))
+    held.close()
+    told = metadata("g1", 0, offsets)
+    assert by_log(NativeCommits(), tmp_path / "a", held.files, SCHEMA, "g1/events", 0, told)
+    file = tmp_path / "a" / held.files[0].name
+    file.unlink()
+    commits = earlier_commits(tmp_path)
+    assert after_lineage(tmp_path, commits, "l").already == {"a": {TOPIC: {0: 2}}}
+    file.symlink_to(file)
+    with pytest.raises(OSError, match="symbolic links"):
+        after_lineage(tmp_path, commits, "l")

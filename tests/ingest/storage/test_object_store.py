@@ -174,18 +174,24 @@ def test_what_stands_behind_a_url_is_not_told() -> None:
 
 ANSWERS = {
     "expired": (
-        '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message>'
-        "<Token-0>hush/+==</Token-0><RequestId>1</RequestId></Error>",
+        (
+            '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message>'
+            "<Token-0>hush/+==</Token-0><RequestId>1</RequestId></Error>"
+        ),
         "ExpiredToken: The provided token has expired.",
     ),
     "signed_otherwise": (
-        "<Error><Code>SignatureDoesNotMatch</Code><Message>Check your key\n and signing method.</Message><CanonicalRequest>"
-        "GET\n/lake\nlist-type=2\nx-amz-security-token:hush/+==\n\nhost</CanonicalRequest></Error>",
+        (
+            "<Error><Code>SignatureDoesNotMatch</Code><Message>Check your key\n and signing method.</Message><CanonicalRequest>"
+            "GET\n/lake\nlist-type=2\nx-amz-security-token:hush/+==\n\nhost</CanonicalRequest></Error>"
+        ),
         "SignatureDoesNotMatch: Check your key and signing method.",
     ),
     "azure": (
-        '\ufeff<?xml version="1.0" encoding="utf-8"?><Error><Code>AuthenticationFailed</Code><Message>Server failed.\nRequestId:1'
-        "</Message><AuthenticationErrorDetail>hush</AuthenticationErrorDetail></Error>",
+        (
+            '\ufeff<?xml version="1.0" encoding="utf-8"?><Error><Code>AuthenticationFailed</Code><Message>Server failed.\nRequestId:1'
+            "</Message><AuthenticationErrorDetail>hush</AuthenticationErrorDetail></Error>"
+        ),
         "AuthenticationFailed: Server failed. RequestId:1",
     ),
     "cut_off": ("<Error><Code>InvalidToken</Code><Token-0>hush", "InvalidToken"),
@@ -199,4 +205,6 @@ def test_what_a_store_quotes_of_a_request_is_not_told_and_why_it_refuses_it_is(n
     error = obstore.exceptions.GenericError(
         f"Generic S3 error: Server returned non-2xx status code: 400 Bad Request: {answer}\n\nDebug source: hush"
     )
-    assert sentence(error) == f"Generic S3 error: Server returned non-2xx status code: 400 Bad Request: {told}"
+    assert (
+        sentence(error) == f"Generic S3 error: Server returned non-2xx status code: 400 Bad Request: {told}"
+    )
