@@ -17,7 +17,13 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from distributary.errors import BrokerUnavailable, BudgetSpent, CredentialsRefused, DistributaryError
+from distributary.errors import (
+    BrokerUnavailable,
+    BudgetSpent,
+    CredentialsRefused,
+    DistributaryError,
+    PipelineError,
+)
 from distributary.ingest.batch.restart import RestartToEvolve
 from distributary.ingest.batch.runner import BatchRunner, Done
 from distributary.ingest.checkpoint.scratch import scratch_folder
@@ -29,6 +35,7 @@ from distributary.ingest.progress import Progress, Summary
 from distributary.ingest.settings.groups import Budget, Failures
 from distributary.ingest.spark.error_classes import named
 from distributary.ingest.spark.jvm import jvm_needed
+from distributary.ingest.storage.probe import were_away
 from distributary.ingest.tables.change import PlannedChange
 from distributary.values import without_logins
 
@@ -143,6 +150,11 @@ class Supervisor:
     def _failed(self, error: Exception) -> float:
         """How long to wait before another try. Raises BudgetSpent, and Stopped where the run is to end while Kafka is away."""
         away = isinstance(error, BrokerUnavailable)
+        if not isinstance(error, DistributaryError) or isinstance(error, PipelineError):
+            # As Kafka's below: nothing of the pipeline's can be the reason while its store takes no file.
+            run = self._pipeline.run
+            if were_away((run.root, run.checkpoint.files), self._progress.waiting, self._stop):
+                return 0.0
         if away or not isinstance(error, DistributaryError):
             # An outage is waited for however long it lasts, as the registry's is, and says nothing against the pipeline.
             if self._pipeline.kafka.was_away():

@@ -41,7 +41,7 @@ class Files(Protocol):
     """The files of one place. Each is there whole or not at all, whoever reads while another writes.
 
     A path is relative to the place, its parts between single slashes. Folders come and go with the files in them. Errors
-    of the store are OSErrors; FileNotFoundError and PermissionError mean just that. Pickles as where it is and
+    of the store are OSErrors; FileNotFoundError and PermissionError mean just that, and ConnectionError that it did not answer. Pickles as where it is and
     how to get there, so that a worker opens it for itself.
     """
 

@@ -15,7 +15,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    GenericError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+)
 from obstore.store import AzureStore, GCSStore, S3Store
 from typing_extensions import Buffer
 
@@ -192,7 +198,8 @@ class ObjectFiles(InStore["ObjectStore"]):
         except (PermissionDeniedError, UnauthenticatedError) as error:
             raise PermissionError(f"{where}: {self._sentence(error)}") from None
         except BaseError as error:
-            raise OSError(f"{where}: {self._sentence(error)}") from None
+            kind = ConnectionError if is_outage(error) else OSError
+            raise kind(f"{where}: {self._sentence(error)}") from None
 
     def _sentence(self, error: Exception) -> str:
         return self._given.masked(sentence(error))
@@ -316,6 +323,20 @@ def _info(path: str, meta: ObjectMeta) -> Info:
 
 # Azure writes a signature into the query of a URL.
 _QUERY = re.compile(r"\?[^\s\"')]+")
+
+
+# How the crate quotes what a server answered; where no answer came there is none.
+_STATUS = re.compile(r"status code: (\d{3})")
+
+# By RFC 9110 and RFC 6585: a request that came too slowly, and too many of them.
+_LATER = (408, 429)
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether the store did not answer, or not for now: another try may be answered without anything being mended here."""
+    status = _STATUS.search(str(error))
+    later = status is None or int(status[1]) >= 500 or int(status[1]) in _LATER
+    return later and isinstance(error, GenericError)
 
 
 # What S3 and Azure answer: a code, words for it, and behind them what a request had in it, such as the token of its keys.

@@ -1,14 +1,17 @@
-"""Whether a store keeps the one promise that everything rests on, asked once before it is relied on."""
+"""Whether a store keeps the one promise that everything rests on, asked once before it is relied on; and whether it is there."""
 
 from __future__ import annotations
 
+import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from distributary.errors import SetupError
 from distributary.files import make_folder
+from distributary.ingest.interruptible import answer_to, until_answered
 from distributary.ingest.storage.contract import Files
 
 _FOLDER = "_probe"
@@ -20,6 +23,35 @@ def require_usable(files: Files) -> None:
         require_put_if_absent(files)
     else:
         make_folder(Path(files.url))
+
+
+def were_away(places: Iterable[Files], tell: Callable[[str, float], None], stop: threading.Event) -> bool:
+    """Wait until each of these places takes a file; whether one did not at once, of which `tell` is told. Raises Stopped.
+
+    Only for what looks like an outage: who is refused may be refused until somebody mends it.
+    """
+    told: list[str] = []
+
+    def note(reason: str, seconds: float) -> None:
+        told.append(reason)
+        tell(reason, seconds)
+
+    for files in places:
+        if files.remote:
+            until_answered(partial(answer_to, partial(_ask, files), stop), ConnectionError, note, stop)
+    return bool(told)
+
+
+def _ask(files: Files) -> None:
+    # Always the same one: where the answer to its delete is lost, the next time takes it away.
+    path = f"{_FOLDER}/away"
+    try:
+        files.put(path, b"distributary looks whether this store takes files again\n")
+        files.delete([path])
+    except ConnectionError as error:
+        raise ConnectionError(f"{files.url} does not answer ({error})") from None
+    except OSError:
+        return
 
 
 @contextmanager

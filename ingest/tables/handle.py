@@ -5,6 +5,7 @@ from __future__ import annotations
 from deltalake import DeltaTable
 
 from distributary.ingest.storage.opening import At, files_at
+from distributary.ingest.tables.log import LOG, is_version
 
 
 def opened(table: At) -> DeltaTable:
@@ -14,9 +15,12 @@ def opened(table: At) -> DeltaTable:
 
 
 def is_there(table: At) -> bool:
-    """Whether there is a table, readable or not."""
-    files = files_at(table)
-    return DeltaTable.is_deltatable(files.url, options(files))
+    """Whether there is a table, readable or not.
+
+    delta-rs' own answer keeps the interpreter until the store has given it: no sign of life, and no signal, gets through meanwhile.
+    """
+    # Behind it the names begin, so that a store tells one page of them.
+    return any(map(is_version, files_at(table).names(LOG, after="0")))
 
 
 def options(table: At) -> dict[str, str] | None:

@@ -110,6 +110,11 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def is_version(name: str) -> bool:
+    """Whether a file of this name in a log is an entry, or a checkpoint of entries."""
+    return bool(_ENTRY.fullmatch(name) or _CHECKPOINT.match(name))
+
+
 def newest_version(table: At) -> int | None:
     """The version of the newest entry in a table's log, by a listing alone; None where there is no log."""
     names = filter(_ENTRY.fullmatch, files_at(table).names(LOG))

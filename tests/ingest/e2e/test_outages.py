@@ -1,12 +1,16 @@
-"""Kafka goes away while a pipeline runs, or before it starts; a credential is not accepted for a while."""
+"""Kafka or the store goes away while a pipeline runs, or before it starts; a credential is not accepted for a while."""
 
 from __future__ import annotations
 
 import threading
+import uuid
+from dataclasses import replace
 
 import pytest
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.e2e.registry_proxy import registry_proxy
+from tests.ingest.storage.relay import relayed
+from tests.ingest.storage.stores import Store
 
 from distributary.errors import BudgetSpent
 from distributary.ingest.progress import Silent
@@ -55,6 +59,30 @@ def test_a_broker_that_goes_away_is_waited_for_and_costs_no_failure(
     assert f"Kafka at {kit.bootstrap_servers} does not answer" in watching.waits[0]
     assert (run.outcome().summary.failures, watching.failures) == (0, [])
     kit.assert_clean()
+
+
+# That a store is waited for is in tests/ingest/storage/test_probe.py.
+@pytest.mark.heavy
+def test_a_store_that_goes_away_is_waited_for_and_costs_no_failure(kit: PipelineKit, s3_store: Store) -> None:
+    with relayed(s3_store.port) as relay:
+        by_relay = replace(s3_store, port=relay.port)
+        kit.in_store(by_relay).configured(
+            checkpoint=f"{s3_store.url}/{uuid.uuid4().hex}",
+            storage={"http": {"retry_seconds": 0}},
+            supervisor={"failures": {"max": 0}},
+        )
+        kit.simulate(games=1, events=50)
+        watching = Watching()
+        with kit.running(watching) as run:
+            run.wait_for(kit.truth.records)
+            relay.away = "503"
+            kit.simulate(games=1, events=50)
+            assert watching.waited.wait(PATIENCE)
+            relay.away = None
+            run.wait_for(kit.truth.records)
+        assert "does not answer" in watching.waits[0]
+        assert (run.outcome().summary.failures, watching.failures) == (0, [])
+        kit.assert_clean()
 
 
 # That a question to Kafka waits where somebody is told is in tests/ingest/kafka/test_cluster.py.

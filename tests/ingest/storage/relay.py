@@ -10,11 +10,15 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 # How an answer gets lost: the connection breaks, or somebody in between answers in the store's place.
-Loss = Literal["cut", "500", "503"]
+Loss = Literal["cut", "500", "503", "429", "403", "400"]
 
 _ANSWERS = {
     "500": b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n",
     "503": b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\n\r\n",
+    "429": b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\n\r\n",
+    "403": b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n",
+    # As S3 says that a token has expired.
+    "400": b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
 }
 
 _CONFLICT = b"HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\n\r\n"
@@ -26,6 +30,7 @@ class Relay:
 
     conflicts  so many of the next PUTs are answered with 409 and never reach the store
     before     called once, between the next PUT's arrival and its way to the store
+    away       how every request is answered while nothing reaches the store
     """
 
     store: int
@@ -33,6 +38,7 @@ class Relay:
     losses: list[Loss] = field(default_factory=list)
     conflicts: int = 0
     before: Callable[[], None] | None = None
+    away: Loss | None = None
 
     def lose(self, *how: Loss) -> None:
         """Let the store do what the next PUTs ask, and its answers be lost in these ways."""
@@ -47,6 +53,9 @@ class Relay:
     def _pass_on(self, client: socket.socket) -> None:
         with client, suppress(OSError):
             request = _one_message(client)
+            if self.away is not None:
+                client.sendall(_ANSWERS.get(self.away, b""))
+                return
             client.sendall(self._put(request) if request.startswith(b"PUT") else self._asked(request))
 
     def _put(self, request: bytes) -> bytes:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.ingest.storage.relay import Loss, Relay, relayed
+from tests.ingest.storage.stores import Store
 from typing_extensions import Buffer
 
 from distributary.errors import SetupError
-from distributary.ingest.storage.contract import Info
+from distributary.ingest.interruptible import Stopped
+from distributary.ingest.storage.contract import Files, Info
+from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.place import Place
 from distributary.ingest.storage.posix import PosixFiles
-from distributary.ingest.storage.probe import require_put_if_absent, require_usable, sign
+from distributary.ingest.storage.probe import require_put_if_absent, require_usable, sign, were_away
 
 
 class Overwriting(PosixFiles):
@@ -88,3 +94,47 @@ def test_a_sign_is_there_for_as_long_as_somebody_looks(tmp_path: Path) -> None:
     with sign(files) as path:
         assert files.info(path) is not None
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def behind(s3_store: Store) -> Iterator[tuple[Relay, Files]]:
+    """A relay, and a place behind it whose client asks but once."""
+    with relayed(s3_store.port) as relay:
+        options = s3_store.options_by(relay.port)
+        once = options.model_copy(update={"http": options.http.model_copy(update={"retry_seconds": 0.0})})
+        yield relay, open_files(Place.parse(s3_store.files().url), once)
+
+
+@pytest.mark.parametrize("how", ["cut", "500", "503", "429"])
+def test_a_store_that_does_not_answer_is_waited_for(behind: tuple[Relay, Files], how: Loss) -> None:
+    relay, files = behind
+    told: list[str] = []
+
+    def tell(reason: str, seconds: float) -> None:
+        told.append(reason)
+        relay.away = None
+
+    stop = threading.Event()
+    assert not were_away([files], tell, stop)
+    relay.away = how
+    with pytest.raises(ConnectionError):
+        files.read("file")
+    assert were_away([files], tell, stop)
+    assert told[0].startswith(f"{files.url} does not answer ({files.url}/_probe/away: ")
+    assert list(files.names("_probe")) == []
+
+
+def test_a_run_that_is_told_to_end_waits_for_no_store(behind: tuple[Relay, Files]) -> None:
+    relay, files = behind
+    relay.away = "503"
+    stop = threading.Event()
+    with pytest.raises(Stopped):
+        were_away([files], lambda reason, seconds: stop.set(), stop)
+
+
+def test_a_store_that_refuses_is_no_store_that_is_away(behind: tuple[Relay, Files], tmp_path: Path) -> None:
+    relay, files = behind
+    for how in ("403", "400"):
+        relay.away = how
+        assert not were_away([files, PosixFiles(tmp_path)], pytest.fail, threading.Event())
+    assert list(tmp_path.iterdir()) == [], "a folder is not asked"

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 from tests.ingest.commits import by_log, table_commit
 from tests.ingest.kafka_records import GENERATION
+from tests.ingest.storage.relay import relayed
+from tests.ingest.storage.stores import Store
 from tests.ingest.tables.test_ledger import batch_row, change_row
 
 from distributary.errors import CommitImpossible
@@ -27,7 +29,7 @@ from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables import ledger, log_commit
 from distributary.ingest.tables.change import PlannedChange, TableChanger, create, evolve
 from distributary.ingest.tables.commit import commit_tables
-from distributary.ingest.tables.handle import opened
+from distributary.ingest.tables.handle import is_there, opened
 from distributary.ingest.tables.known import ENTITY_PROPERTY, TableBook
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.state import read_state, table_folder
@@ -311,3 +313,21 @@ def test_spark_is_let_near_tables_where_its_commits_are_put_if_absent(url: str) 
 def test_spark_needs_azure_s_account_in_the_url() -> None:
     with pytest.raises(CommitImpossible, match="write abfss://"):
         path_for_spark("az://lake/t")
+
+
+def test_whether_there_is_a_table_is_asked_while_others_go_on(place: Files) -> None:
+    table = place.below("t")
+    assert not is_there(table)
+    table.put("_delta_log/_last_checkpoint", b"{}")
+    assert not is_there(table)
+    create(table, A, {})
+    assert is_there(table)
+    opened(table).create_checkpoint()
+    table.delete([f"_delta_log/{0:020d}.json"])
+    assert is_there(table)
+
+
+def test_a_store_that_is_slow_to_say_whether_there_is_a_table_stops_nobody(s3_store: Store) -> None:
+    """The relay in this process cannot answer before another thread of it goes on."""
+    with relayed(s3_store.port) as relay:
+        assert not is_there(s3_store.files(relay.port))
