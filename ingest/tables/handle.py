@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import re
+
 from deltalake import DeltaTable
 
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables.log import LOG, is_version
+from distributary.values import without_logins
+
+_ARROW = re.compile(r"(?:\x1b\[\d+m)?\u21b3(?:\x1b\[0m)?")
 
 
 def opened(table: At) -> DeltaTable:
-    """The table as it is now. Raises TableNotFoundError, and other DeltaErrors where delta-rs cannot open it."""
+    """The table as it is now.
+
+    Raises TableNotFoundError, other DeltaErrors where delta-rs cannot open it, and OSError where the place does not answer.
+    """
     files = files_at(table)
-    return DeltaTable(files.url, storage_options=options(files))
+    try:
+        return DeltaTable(files.url, storage_options=options(files))
+    except OSError as error:
+        # It says why on the lines behind the first, with arrows in colour, and what the store quotes of the request.
+        told = ": ".join(part.strip() for part in _ARROW.split(str(error)))
+        raise type(error)(f"{files}: {without_logins(' '.join(told.split()))}") from None
 
 
 def is_there(table: At) -> bool:

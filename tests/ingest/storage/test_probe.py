@@ -132,9 +132,13 @@ def test_a_run_that_is_told_to_end_waits_for_no_store(behind: tuple[Relay, Files
         were_away([files], lambda reason, seconds: stop.set(), stop)
 
 
+def never_told(reason: str, seconds: float) -> None:
+    pytest.fail(f"{reason} was told")
+
+
 def test_a_store_that_refuses_is_no_store_that_is_away(behind: tuple[Relay, Files], tmp_path: Path) -> None:
     relay, files = behind
     for how in ("403", "400"):
         relay.away = how
-        assert not were_away([files, PosixFiles(tmp_path)], pytest.fail, threading.Event())
+        assert not were_away([files, PosixFiles(tmp_path)], never_told, threading.Event())
     assert list(tmp_path.iterdir()) == [], "a folder is not asked"

@@ -26,7 +26,7 @@ from distributary.ingest.settings.groups import Columns
 from distributary.ingest.storage.clients import sent
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
-from distributary.ingest.tables import ledger, log_commit
+from distributary.ingest.tables import handle, ledger, log_commit
 from distributary.ingest.tables.change import PlannedChange, TableChanger, create, evolve
 from distributary.ingest.tables.commit import commit_tables
 from distributary.ingest.tables.handle import is_there, opened
@@ -325,6 +325,29 @@ def test_whether_there_is_a_table_is_asked_while_others_go_on(place: Files) -> N
     opened(table).create_checkpoint()
     table.delete([f"_delta_log/{0:020d}.json"])
     assert is_there(table)
+
+
+def test_why_a_table_cannot_be_opened_just_now_is_told_on_one_line(
+    place: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As delta-rs tells it of S3 whose keys have expired."""
+    said = (
+        "Kernel error -> Generic S3 error\n          \x1b[31m↳\x1b[0m Error performing GET http://a/b?c=hush in 4ms\n"
+        "           \x1b[31m↳\x1b[0m 400 Bad Request\n            \x1b[31m↳\x1b[0m <Error><Code>ExpiredToken</Code>\n"
+        "<Token-0>hush</Token-0></Error>\n"
+    )
+
+    def refusing(*_: Any, **__: Any) -> None:
+        raise OSError(said)
+
+    monkeypatch.setattr(handle, "DeltaTable", refusing)
+    with pytest.raises(OSError, match="400 Bad Request: <Error><Code>ExpiredToken</Code>") as caught:
+        opened(place.below("t"))
+    assert str(caught.value).startswith(
+        f"{place.url}/t: Kernel error -> Generic S3 error: Error performing GET"
+    )
+    assert "hush" not in str(caught.value)
+    assert str(caught.value).isprintable()
 
 
 def test_a_store_that_is_slow_to_say_whether_there_is_a_table_stops_nobody(s3_store: Store) -> None:
