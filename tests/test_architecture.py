@@ -26,7 +26,8 @@ MAY_IMPORT = {
 # A new room gets a floor here before anything else.
 FLOORS: Mapping[str, tuple[str, ...]] = {
     "ingest": (
-        "columns failpoints interruptible progress storage",
+        "interruptible",
+        "columns failpoints progress storage",
         "settings spark conform",
         "kafka parquet session",
         "routing",
