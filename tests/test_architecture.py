@@ -27,7 +27,7 @@ MAY_IMPORT = {
 FLOORS: Mapping[str, tuple[str, ...]] = {
     "ingest": (
         "interruptible",
-        "columns failpoints progress storage",
+        "columns failpoints log_paths progress storage",
         "settings spark conform",
         "kafka parquet session",
         "routing",

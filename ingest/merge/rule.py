@@ -22,6 +22,9 @@ PRESENT = b"distributary.present"
 A path of a struct stands for all that is in it. A file without it has all its columns set.
 """
 
+VECTORS = "delta.enableDeletionVectors"
+"""The property of a table whose rows may be marked as deleted."""
+
 MEMORY_DAYS = 30
 """For how long a delete is remembered, by the newest record's timestamp."""
 

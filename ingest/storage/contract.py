@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from typing_extensions import Buffer
 
@@ -70,6 +70,10 @@ class Files(Protocol):
 
     def ends(self, path: str, count: int) -> tuple[bytes, bytes]:
         """The first and the last bytes of the file, so many of each where it has as many. Raises FileNotFoundError."""
+        ...
+
+    def reader(self, path: str, size: int) -> Any:
+        """The file as Arrow reads parts of it, which has so many bytes. Raises FileNotFoundError, then or with the first part."""
         ...
 
     def put(self, path: str, data: Buffer, *, named_later: bool = False) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 from hdfs_native import Client, FileStatus, FileWriter, WriteOptions
 from typing_extensions import Buffer
@@ -21,7 +22,7 @@ from distributary.ingest.storage.contract import Info
 from distributary.ingest.storage.lost_answers import put_or_compare
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place, checked_path
-from distributary.ingest.storage.stream import Upload
+from distributary.ingest.storage.stream import Parts, Upload
 
 
 class HdfsFiles(InStore[Client]):
@@ -42,6 +43,18 @@ class HdfsFiles(InStore[Client]):
         """The first and the last bytes of the file, which is read whole: what asks for them is about folders."""
         content = self.read(path)
         return content[:count], content[-count:]
+
+    def reader(self, path: str, size: int) -> Any:
+        """The file as Arrow reads parts of it."""
+        with self._told(path):
+            file = self._client.read(self._at(path))
+
+        def part(begin: int, length: int) -> bytes:
+            with self._told(path):
+                found: bytes = file.read_range(begin, length)
+            return found
+
+        return Parts(part, size)
 
     def put(self, path: str, data: Buffer, *, named_later: bool = False) -> None:
         """Put a file here, in the place of what may be there."""

@@ -31,7 +31,7 @@ from distributary.ingest.storage.contract import Info
 from distributary.ingest.storage.lost_answers import put_or_compare
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Kind, Place, checked_path
-from distributary.ingest.storage.stream import Upload
+from distributary.ingest.storage.stream import Parts, Upload
 from distributary.values import without_logins
 
 if TYPE_CHECKING:
@@ -71,6 +71,16 @@ class ObjectFiles(InStore["ObjectStore"]):
         """The first and the last bytes of the file, which is read whole: what asks for them is about folders."""
         content = self.read(path)
         return content[:count], content[-count:]
+
+    def reader(self, path: str, size: int) -> Any:
+        """The file as Arrow reads parts of it."""
+
+        def part(begin: int, length: int) -> bytes:
+            count()
+            with self._told(path):
+                return bytes(obstore.get_range(self._client, self._key(path), start=begin, length=length))
+
+        return Parts(part, size)
 
     def put(self, path: str, data: Buffer, *, named_later: bool = False) -> None:
         """Put a file here, in the place of what may be there."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from errno import ENOTEMPTY
 from pathlib import Path
 from stat import S_ISREG
-from typing import BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import pyarrow as pa
 from typing_extensions import Buffer
@@ -69,6 +69,10 @@ class PosixFiles:
             first = file.read(count)
             file.seek(max(file.seek(0, os.SEEK_END) - count, 0))
             return first, file.read(count)
+
+    def reader(self, path: str, size: int) -> Any:
+        """The file as Arrow reads parts of it."""
+        return pa.OSFile(self._at(path), "rb")
 
     def put(self, path: str, data: Buffer, *, named_later: bool = False) -> None:
         """Put a file here, in the place of what may be there."""

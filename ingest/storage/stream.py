@@ -1,8 +1,9 @@
-"""A stream into a file that is there once it is closed, and never if it is left by an exception or forgotten."""
+"""Files as Arrow takes them: one that is there once it is closed, and never if it is left by an exception or forgotten; and one that is read by parts."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -99,3 +100,42 @@ def _finish(draft: Draft) -> None:
     except BaseException:
         draft.abandon()
         raise
+
+
+# So many bytes of its file, from one of them on.
+Part = Callable[[int, int], bytes]
+
+
+class Parts(io.RawIOBase):
+    """A file of which each part is a request; nothing of it is kept."""
+
+    def __init__(self, part: Part, size: int) -> None:
+        """`size` is the file's."""
+        self._part, self._size, self._place = part, size, 0
+
+    def readable(self) -> bool:
+        """It is for reading alone."""
+        return True
+
+    def seekable(self) -> bool:
+        """Anywhere in it."""
+        return True
+
+    def tell(self) -> int:
+        """Where the next part begins."""
+        return self._place
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Begin the next part elsewhere."""
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}[whence]
+        self._place = max(start + offset, 0)
+        return self._place
+
+    def readinto(self, buffer: Buffer) -> int:
+        """As much as there is room for."""
+        into = memoryview(buffer).cast("B")
+        count = min(len(into), max(self._size - self._place, 0))
+        if count:
+            into[:count] = self._part(self._place, count)
+            self._place += count
+        return count

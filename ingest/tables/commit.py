@@ -9,9 +9,10 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import TYPE_CHECKING
 
 from distributary.errors import CommitImpossible
+from distributary.ingest.log_paths import entry_path
 from distributary.ingest.spark.error_classes import named
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.tables.log import entry_path, write_again
+from distributary.ingest.tables.log import write_again
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.spark_commit import commit_by_writer
 from distributary.ingest.tables.state_by_spark import path_for_spark
@@ -72,6 +73,7 @@ def make_lasting(
             fellows = native.fellows(one, version)
             entries = [f"{one.table}/{entry_path(number)}" for number in [version, *(fellows or ())]]
             paths += entries
+            paths += [] if one.merge is None else native.files_of(one, version)
             shared += [one.table] if fellows is None else []
             if one.table in there:
                 write_again(root, entries)
@@ -92,6 +94,8 @@ class _Worker:
         self._spark, self._native, self._own = spark, native, threading.local()
 
     def commit(self, one: TableCommit) -> bool:
+        if one.merge is not None:
+            return self._native.commit(one)  # the writer would append its rows
         if not one.native and not _is_spark_kept_out(one):
             return commit_by_writer(self._session(one), one)
         try:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, unquote
 
+from distributary.ingest.log_paths import LOG, entry_path
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.opening import At, files_at
@@ -34,15 +35,6 @@ _CHANGED_BY = 5
 
 # Between a pipeline's newest commit and the newest one there may be those of maintenance and, in the ledger, of other pipelines.
 _LOOKED_BACK = 1000
-
-
-LOG = "_delta_log"
-"""The folder of a table's log."""
-
-
-def entry_path(version: int) -> str:
-    """Where in its table a version's entry is, or would be."""
-    return f"{LOG}/{version:020d}.json"
 
 
 def has_log(table: At) -> bool:

@@ -18,11 +18,12 @@ from dataclasses import dataclass
 
 from deltalake.exceptions import DeltaError
 
+from distributary.ingest.log_paths import LOG, entry_path
 from distributary.ingest.settings.table_properties import interval_seconds
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.posix import temporary_files
 from distributary.ingest.tables.handle import opened
-from distributary.ingest.tables.log import LOG, entry_path, entry_tag, is_whole
+from distributary.ingest.tables.log import entry_tag, is_whole
 from distributary.values import without_logins
 
 _log = logging.getLogger(__name__)

@@ -15,13 +15,19 @@ from deltalake.exceptions import TableNotFoundError
 
 from distributary.errors import PipelineError
 from distributary.ingest.columns.differences import differences
+from distributary.ingest.merge.attempts import Attempts, KnownFiles, Version
 from distributary.ingest.merge.counts import MergeCounts
+from distributary.ingest.merge.rule import VECTORS, MergeRule
+from distributary.ingest.merge.upsert import KeyMoved
+from distributary.ingest.merge.vectors import WrongVector, file_of
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import (
+    ENGINE,
     append_actions,
     commit_of,
+    entry,
     entry_tag,
     has_entry,
     lines_of,
@@ -89,6 +95,7 @@ class NativeCommits:
     def __init__(self) -> None:
         self._seen: dict[str, _Seen] = {}
         self._checkpoints = LogCheckpoints()
+        self._files = KnownFiles(entry_tag)
         self._app_of: Callable[[str], str | None] = lambda _: None
 
     def expect(self, app_of: Callable[[str], str | None]) -> None:
@@ -109,6 +116,7 @@ class NativeCommits:
         The entry is the version after the one that was checked, so a rival in between makes the attempt start again,
         checks included. Raises CommitImpossible where repeating can never help, TableAhead where another log has filled the table.
         """
+        attempts: Attempts | None = None
         for _ in range(_ATTEMPTS):
             seen, newest = self._newest(one.place, self._checked(one), one.app_id)
             if one.is_in(newest, seen.state.version) or one.is_forgotten(
@@ -117,11 +125,17 @@ class NativeCommits:
                 return False
             _require_fit(seen.state, one)
             if one.merge is not None:
-                raise NotImplementedError("merges are not built yet")
-            actions = _actions(one)
+                attempts = attempts or _attempts(one, seen.state, one.merge)
+            actions = _actions(one) if attempts is None else self._merge(attempts, one, seen)
             if put_entry(one.place, seen.state.version + 1, actions):
                 self._advance(seen, one, actions)
+                if attempts is not None:
+                    self._files.advance(_version(one.place, seen), actions)
+                    if not one.fresh:
+                        attempts.sweep()
                 return True
+            if attempts is not None:
+                attempts.take_back()
             self._look(one.place)
         raise PipelineError(
             f"table {one.place}, batch {one.batch_id}: {_ATTEMPTS} times another writer was first; it is tried again"
@@ -171,6 +185,12 @@ class NativeCommits:
             newest += 1
         return version_of(one.place, newest, one.app_id, one.batch_id)[0]
 
+    def files_of(self, one: TableCommit, version: int) -> list[str]:
+        """What a merge's entry names beside its batch's files, relative to the sink's root: none of it was synced before the batch was decided."""
+        adds = [action["add"] for action in entry(one.place, version) if "add" in action]
+        vectors = {file_of(add["deletionVector"]) for add in adds if "deletionVector" in add}
+        return [f"{one.table}/{name}" for name in sorted(vectors - {None}, key=str)]
+
     def fellows(self, one: TableCommit, version: int) -> list[int] | None:
         """The versions of other pipelines right before a commit's, since the one of its own application or what made the table; None where others were in between."""
         found: list[int] = []
@@ -204,6 +224,24 @@ class NativeCommits:
     def forget(self, table: At) -> None:
         """Take note that a table is not what it was."""
         self._seen.pop(files_at(table).url, None)
+
+    def _merge(self, attempts: Attempts, one: TableCommit, seen: _Seen) -> list[dict[str, Any]]:
+        """The entry by which a batch is merged into what the table is now."""
+        live, memory = self._files.at(_version(one.place, seen)), None
+        if one.merge is not None and one.merge.deletes is not None:
+            place = one.merge.deletes.memory
+            try:
+                memory = self._files.at(_version(place, self._look(place)))
+            except TableNotFoundError:
+                raise one.impossible(f"what remembers its deletes is gone: {place}") from None
+        try:
+            return attempts.actions(live, memory, one.metadata, ENGINE)
+        except KeyMoved as error:
+            raise one.impossible(
+                f"{error}, and nothing says which is newer. Name `sequence_by`, or set `on_repartition: timestamp`"
+            ) from None
+        except WrongVector as error:
+            raise one.impossible(str(error)) from None
 
     def _newest(self, place: Files, seen: _Seen, app_id: str) -> tuple[_Seen, int | None]:
         """The newest transaction of an application, and the table at the version that this is said of."""
@@ -259,9 +297,23 @@ def _fits(state: TableState, one: TableCommit) -> bool:
 
 
 def _require_fit(state: TableState, one: TableCommit) -> None:
+    if not state.native and one.merge is not None:
+        # Spark's writer would append the rows.
+        raise one.impossible(f"rows cannot be replaced in it ({state.why_not})")
     if not state.native:
         raise one.takes_no_files(state.why_not)
     one.require_columns(state.layout)
+
+
+def _attempts(one: TableCommit, state: TableState, rule: MergeRule) -> Attempts:
+    if state.properties.get(VECTORS, "").lower() != "true":
+        raise one.impossible(f"it does not keep deletion vectors, by which rows are replaced ({VECTORS})")
+    found = [(file, one.require_file(file)) for file in one.files]
+    return Attempts(one.place, found, one.schema, rule, (one.app_id, one.batch_id))
+
+
+def _version(place: Files, seen: _Seen) -> Version:
+    return Version(place, seen.state.version, seen.entry)
 
 
 def _actions(one: TableCommit) -> list[dict[str, Any]]:

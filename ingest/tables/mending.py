@@ -22,9 +22,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distributary.errors import CheckpointMismatch
+from distributary.ingest.log_paths import LOG, entry_path
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.posix import PosixFiles
-from distributary.ingest.tables.log import ENGINE, LOG, entry, entry_path, is_whole
+from distributary.ingest.tables.log import ENGINE, entry, is_whole
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +42,7 @@ _MOST_LOOKED_AT = 1000
 _MOST_WAITED_SECONDS = 30.0
 
 # What entries say of how many files they add and remove: ours, and those of delta-rs and Spark that write rows anew.
-_OURS: Mapping[str, str] = {"numFiles": "add"}
+_OURS: Mapping[str, str] = {"numFiles": "add", "numRemovedFiles": "remove", "numTransactions": "txn"}
 _REWRITING = {"OPTIMIZE", "DELETE", "UPDATE", "MERGE"}
 _REWRITTEN: Mapping[str, str] = {
     **dict.fromkeys(

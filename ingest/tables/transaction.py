@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Container, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from distributary.errors import CommitImpossible, TableAhead
 from distributary.ingest.columns.differences import differences
+from distributary.ingest.merge.entry import FILES, digest
 from distributary.ingest.merge.rule import MergeRule
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.storage.contract import Files, Info
@@ -134,8 +136,13 @@ class TableCommit:
             return True
         info, names = found
         told = told_by(info)
-        same = not self.native or told is not info or names == {file.name for file in self.files}
+        same = not self.native or told is not info or self._is_of(told, names)
         return same and _offsets(told) == _offsets(self.metadata)
+
+    def _is_of(self, told: Mapping[str, Any], names: AbstractSet[str]) -> bool:
+        """Whether a commit is of this one's files: of a merge some may have no row left, and others come with it."""
+        mine = {file.name for file in self.files}
+        return names == mine if self.merge is None else told.get(FILES) == digest(mine)
 
     def impossible(self, why: str) -> CommitImpossible:
         """The error for a table that can never take its files of this batch."""

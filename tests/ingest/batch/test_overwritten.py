@@ -14,9 +14,10 @@ from tests.ingest.queries import GOLF, Query, batches, one
 
 from distributary.ingest import failpoints
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
+from distributary.ingest.log_paths import entry_path
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables import log_commit
-from distributary.ingest.tables.log import entry_path, put_entry
+from distributary.ingest.tables.log import put_entry
 
 
 def replace_newest(root: Path, table: str) -> None:

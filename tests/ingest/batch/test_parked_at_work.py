@@ -17,10 +17,10 @@ from distributary.errors import CheckpointMismatch, ConfigError
 from distributary.ingest import failpoints
 from distributary.ingest import resolve as deciding
 from distributary.ingest.batch import finish
+from distributary.ingest.log_paths import entry_path
 from distributary.ingest.parquet.data_file import file_name, owner
 from distributary.ingest.resolve import resolve, stuck_tables
 from distributary.ingest.storage.posix import PosixFiles
-from distributary.ingest.tables.log import entry_path
 from distributary.ingest.tables.transaction import TableCommit
 
 

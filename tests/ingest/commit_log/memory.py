@@ -6,6 +6,8 @@ from bisect import bisect_right, insort
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from typing import Any
+
 from typing_extensions import Buffer
 
 from distributary.ingest.storage.contract import Files, Info
@@ -40,6 +42,9 @@ class MemoryFiles:
             return self.there[path]
         except KeyError:
             raise FileNotFoundError(path) from None
+
+    def reader(self, path: str, size: int) -> Any:
+        raise NotImplementedError
 
     def ends(self, path: str, count: int) -> tuple[bytes, bytes]:
         content = self.read(path)

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from tests.ingest.commit_log.logs import TOPIC, begun, data_file, following, swept
 from tests.ingest.commit_log.memory import MemoryFiles
@@ -190,6 +190,9 @@ class Stepped:
 
     def read(self, path: str) -> bytes:
         return self._stepped(lambda: self._files.read(path))
+
+    def reader(self, path: str, size: int) -> Any:
+        return self._files.reader(path, size)
 
     def ends(self, path: str, count: int) -> tuple[bytes, bytes]:
         return self._stepped(lambda: self._files.ends(path, count))

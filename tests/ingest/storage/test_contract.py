@@ -68,6 +68,19 @@ def test_both_ends_of_a_file_can_be_read(files: Files, content: bytes, first: by
         files.ends("b", 4)
 
 
+def test_arrow_reads_parts_of_a_file(files: Files) -> None:
+    rows = pa.table({"a": range(1000), "b": [str(number) for number in range(1000)]})
+    written = pa.BufferOutputStream()
+    pq.write_table(rows, written, row_group_size=100)
+    files.put("a.parquet", written.getvalue())
+    size = written.getvalue().size
+    for eager in (False, True):
+        opened = pq.ParquetFile(files.reader("a.parquet", size), pre_buffer=eager)
+        assert opened.read_row_group(3, columns=["b"]).equals(rows.select(["b"]).slice(300, 100))
+    with pytest.raises(FileNotFoundError):
+        pq.ParquetFile(files.reader("b.parquet", size))
+
+
 @pytest.mark.parametrize("view", [bytes, bytearray, memoryview, pa.py_buffer])
 def test_any_buffer_can_be_put(files: Files, view: type) -> None:
     files.put("put", view(b"some bytes"))

@@ -16,13 +16,13 @@ from pyspark.sql import SparkSession
 from tests.ingest.power import Disk
 
 from distributary.errors import CommitImpossible
+from distributary.ingest.log_paths import LOG, entry_path
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.tables import commit
 from distributary.ingest.tables.change import create
 from distributary.ingest.tables.commit import commit_tables, make_lasting
-from distributary.ingest.tables.log import LOG, entry_path
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.transaction import TableCommit, Transaction
 

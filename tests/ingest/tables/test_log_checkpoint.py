@@ -17,12 +17,13 @@ from deltalake.exceptions import DeltaError
 from tests.ingest.commits import by_log
 from tests.ingest.tables.test_in_stores import read, written
 
+from distributary.ingest.log_paths import LOG
 from distributary.ingest.storage.clients import sent
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.change import create
 from distributary.ingest.tables.handle import opened
-from distributary.ingest.tables.log import LOG, put_entry
+from distributary.ingest.tables.log import put_entry
 from distributary.ingest.tables.log_checkpoint import (
     Committed,
     clean_up,

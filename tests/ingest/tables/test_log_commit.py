@@ -19,11 +19,12 @@ from tests.ingest.commits import by_log
 
 from distributary.errors import CommitImpossible, TableAhead
 from distributary.ingest.columns.layout import Layout
+from distributary.ingest.log_paths import entry_path
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
 from distributary.ingest.tables import log_commit
 from distributary.ingest.tables.change import create
-from distributary.ingest.tables.log import append_actions, entry_path, put_entry
+from distributary.ingest.tables.log import append_actions, put_entry
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.transaction import FORGETS, OFFSETS
 

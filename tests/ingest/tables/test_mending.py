@@ -17,11 +17,12 @@ from tests.ingest.commits import by_log
 from tests.ingest.tables.test_log_commit import SCHEMA, written
 
 from distributary.errors import CheckpointMismatch, PipelineError
+from distributary.ingest.log_paths import LOG, entry_path
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.tables import mending
 from distributary.ingest.tables.change import create
-from distributary.ingest.tables.log import LOG, entry, entry_path, put_entry
+from distributary.ingest.tables.log import entry, put_entry
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.mending import mend
 

@@ -17,6 +17,7 @@ from tests.ingest.pipelines import make_table
 from tests.ingest.power import Disk
 
 from distributary.errors import CommitImpossible, PipelineError
+from distributary.ingest.log_paths import LOG
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.rule_book import TableSpec
 from distributary.ingest.settings.table_properties import TableProperties
@@ -24,7 +25,7 @@ from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables import properties
 from distributary.ingest.tables.change import TableChanger, create
 from distributary.ingest.tables.known import MadeWith, TableBook
-from distributary.ingest.tables.log import LOG, put_entry
+from distributary.ingest.tables.log import put_entry
 from distributary.ingest.tables.properties import Retellings, Setting, differing, features_of, retell
 from distributary.ingest.tables.state import TableState, read_state
 

@@ -1,0 +1,141 @@
+"""Merging a batch into a table, once or as often as another writer is first: looked at, written, and taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from distributary.ingest.merge import live_files, vectors
+from distributary.ingest.merge.entry import FILES, Merged, digest, merge_actions
+from distributary.ingest.merge.live_files import Action, LiveFiles
+from distributary.ingest.merge.rule import MergeRule
+from distributary.ingest.merge.upsert import Marks, Upsert
+from distributary.ingest.parquet.data_file import DataFile, owner
+from distributary.ingest.storage.contract import Files, Info
+
+# What is known of tables' files, some 2 kB each, is forgotten above so many of them.
+_MOST_FILES = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of a table.
+
+    tag  what tells its entry from another one's of the same number
+    """
+
+    place: Files
+    number: int
+    tag: str | None
+
+
+class KnownFiles:
+    """What tables consist of, from one batch to the next."""
+
+    def __init__(self, tag_of: Callable[[Files, int], str | None]) -> None:
+        """`tag_of` tells the entry of a version from another one of that number."""
+        self._tag_of = tag_of
+        self._known: dict[str, tuple[LiveFiles, str | None]] = {}
+
+    def at(self, version: Version) -> LiveFiles:
+        """The files of a table at a version. Raises FileNotFoundError where its log does not lead there (any more)."""
+        live = self._followed(version) or live_files.read(version.place, version.number)
+        self._keep(version.place, live, version.tag)
+        return live
+
+    def advance(self, version: Version, actions: Sequence[Action]) -> None:
+        """Take note of a version, which follows the one that was asked for last."""
+        live, _ = self._known.pop(version.place.url, (None, None))
+        if live is not None and live.version + 1 == version.number:
+            live.follow(actions)
+            self._keep(version.place, live, version.tag)
+
+    def _followed(self, version: Version) -> LiveFiles | None:
+        """What is known, brought up to a version; None where nothing is, or another entry took the place of one that was read."""
+        live, tag = self._known.pop(version.place.url, (None, None))
+        if live is None or tag is None or live.version > version.number:
+            return None
+        now = version.tag if live.version == version.number else self._tag_of(version.place, live.version)
+        if now != tag:
+            return None
+        while live.version < version.number:
+            live.follow(live_files.entry(version.place, live.version + 1))
+        return live
+
+    def _keep(self, place: Files, live: LiveFiles, tag: str | None) -> None:
+        self._known[place.url] = (live, tag)
+        while (
+            len(self._known) > 1 and sum(len(files) for files, _ in list(self._known.values())) > _MOST_FILES
+        ):
+            self._known.pop(next(iter(self._known)), None)
+
+
+class Attempts:
+    """One batch on its way into one table."""
+
+    def __init__(
+        self,
+        place: Files,
+        files: Sequence[tuple[DataFile, Info]],
+        schema: Any,
+        rule: MergeRule,
+        transaction: tuple[str, int],
+    ) -> None:
+        """Raises PipelineError where rows cannot be merged."""
+        self._place, self._files, self._rule, self._transaction = place, files, rule, transaction
+        self._upsert = Upsert(place, [file for file, _ in files], schema, rule)
+        self._written: list[str] = []
+
+    def actions(
+        self, live: LiveFiles, memory: LiveFiles | None, told: Mapping[str, str], engine: str
+    ) -> list[dict[str, Any]]:
+        """The entry after this version; what it names is written. Raises KeyMoved."""
+        marks = self._upsert.against(live, memory)
+        merged = self._marked(marks)
+        names = digest(file.name for file, _ in self._files)
+        return merge_actions(merged, self._rule, {**told, FILES: names}, self._transaction, engine)
+
+    def take_back(self) -> None:
+        """Another writer was first: what was written for the entry is named by nobody."""
+        self._place.delete(self._written)
+        self._written = []
+
+    def sweep(self) -> None:
+        """Delete what earlier attempts at this batch left, now that its own entry is there: nobody can put another one any more."""
+        generation, batch_id = self._made_for()
+        mark = vectors.mark_of(generation, batch_id)
+        found = []
+        for name in self._place.names(after=mark):
+            if not name.startswith(mark):
+                break
+            found.append(name)
+        self._place.delete(name for name in found if name not in self._written)
+
+    def _marked(self, marks: Marks) -> Merged:
+        """The files with what marks their rows, which is written."""
+        alive = [
+            (file, info, rows)
+            for (file, info), rows in zip(self._files, marks.staged, strict=True)
+            if len(rows) < file.rows
+        ]
+        changed = [rows for file, rows in marks.live if len(rows) < file.rows]
+        descriptors = iter(self._vectors([*changed, *(rows for _, _, rows in alive if len(rows))]))
+        live = [(file, next(descriptors) if len(rows) < file.rows else None) for file, rows in marks.live]
+        staged = [(file, info, next(descriptors) if len(rows) else None) for file, info, rows in alive]
+        return Merged(live, staged, marks.counts)
+
+    def _vectors(self, rows: Sequence[vectors.Positions]) -> Sequence[Mapping[str, Any]]:
+        if not rows:
+            return []
+        made = vectors.vector_file(*self._made_for(), rows)
+        self._place.put(made.name, made.content, named_later=True)
+        self._written.append(made.name)
+        return made.descriptors
+
+    def _made_for(self) -> tuple[str, int]:
+        """Whose the files are: as the names of the batch's say."""
+        deletes = () if self._rule.deletes is None else self._rule.deletes.files
+        found = [owner(file.name) for file in (*(file for file, _ in self._files), *deletes)]
+        mark = next((mark for mark, _ in filter(None, found)), self._transaction[0])
+        return mark, self._transaction[1]

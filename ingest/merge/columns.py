@@ -1,0 +1,91 @@
+"""Columns of data files by their dotted paths, a row group at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from distributary.codecs.types.walk import children
+from distributary.ingest.storage.contract import Files
+
+
+class DataColumns:
+    """One data file, open: what it has at some paths, with the types that its table has there."""
+
+    def __init__(self, place: Files, name: str, size: int) -> None:
+        """Raises FileNotFoundError, if not now then with the first rows."""
+        self._file = pq.ParquetFile(
+            place.reader(name, size), pre_buffer=place.remote, coerce_int96_timestamp_unit="us"
+        )
+        self._has = self._file.schema_arrow
+
+    @property
+    def rows(self) -> int:
+        """How many there are, marked ones among them."""
+        return int(self._file.metadata.num_rows)
+
+    @property
+    def metadata(self) -> dict[bytes, bytes]:
+        """What its footer says beside."""
+        return dict(self._file.metadata.metadata or {})
+
+    def groups(self) -> Iterator[tuple[int, int, int]]:
+        """Of each row group its number, that of its first row, and how many rows it has."""
+        first = 0
+        for number in range(self._file.metadata.num_row_groups):
+            count = self._file.metadata.row_group(number).num_rows
+            yield number, first, count
+            first += count
+
+    def read(self, group: int, columns: pa.Schema) -> pa.Table:
+        """A row group's values at paths, by names that are those; nulls where the file does not have one."""
+        there = [path for path in columns.names if type_at(self._has, path) is not None]
+        found = self._file.read_row_group(group, columns=there)
+        count = self._file.metadata.row_group(group).num_rows
+        return pa.table([_column(found, field, count) for field in columns], schema=columns)
+
+    def whole(self, group: int, columns: Sequence[str]) -> pa.Table:
+        """A row group's columns, as they are in the file."""
+        return self._file.read_row_group(group, columns=[name for name in columns if name in self._has.names])
+
+
+def at_paths(schema: pa.Schema, paths: Sequence[str]) -> pa.Schema:
+    """What a table has at these paths, as columns of that name. Raises KeyError for one that it does not have."""
+    found = [(path, type_at(schema, path)) for path in paths]
+    for path, dtype in found:
+        if dtype is None:
+            raise KeyError(path)
+    return pa.schema(found)
+
+
+def type_at(schema: pa.Schema, path: str) -> pa.DataType | None:
+    """The type at a path; None where there is nothing."""
+    fields: Sequence[pa.Field] = list(schema)
+    dtype: pa.DataType | None = None
+    for name in path.split("."):
+        dtype = next((field.type for field in fields if field.name == name), None)
+        if dtype is None:
+            return None
+        fields = children(dtype) if pa.types.is_struct(dtype) else ()
+    return dtype
+
+
+def value_at(table: pa.Table, path: str) -> Any:
+    """What is at a path: null where any struct above it is."""
+    first, *rest = path.split(".")
+    found = table.column(first)
+    for name in rest:
+        found = pc.struct_field(found, name)
+    return found
+
+
+def _column(table: pa.Table, field: pa.Field, count: int) -> Any:
+    if type_at(table.schema, field.name) is None:
+        return pa.nulls(count, field.type)
+    found = value_at(table, field.name)
+    # Columns grew wider since, or were written as another unit of time.
+    return found if found.type == field.type else found.cast(field.type, safe=False)

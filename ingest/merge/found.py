@@ -1,0 +1,156 @@
+"""The rows that a table has for a batch's keys: looked for in the files that may have any, a few at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from distributary.ingest.merge import vectors
+from distributary.ingest.merge.bounds import KeyBounds, Told, told
+from distributary.ingest.merge.columns import DataColumns
+from distributary.ingest.merge.key_index import Codes, KeyIndex
+from distributary.ingest.merge.live_files import Action, LiveFiles
+from distributary.ingest.storage.contract import Files
+
+# Keys of small files are looked for together, as far as that is so many rows: each time the batch's keys are hashed anew.
+_ROWS_AT_ONCE = 500_000
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFile:
+    """A data file in force that has rows of a batch's keys.
+
+    name     its own
+    add      what the log says of it
+    marked   the rows of it that are none of the table's
+    rows     how many it has, these among them
+    """
+
+    name: str
+    add: Action
+    marked: vectors.Positions
+    rows: int
+
+
+@dataclass(slots=True)
+class Found:
+    """Rows of a batch's keys.
+
+    files    those that have any
+    of       for each row the number of its file among them
+    places   for each row its number in its file
+    codes    for each row the number of its key
+    columns  what was read of the rows
+    """
+
+    files: list[LiveFile] = field(default_factory=list)
+    of: list[Numbers] = field(default_factory=list)
+    places: list[Numbers] = field(default_factory=list)
+    codes: list[Codes] = field(default_factory=list)
+    columns: list[pa.Table] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is looked for.
+
+    index   a batch's keys
+    bounds  what lies between them
+    keys    the columns that make a key, by their paths
+    others  those that are read of the rows that have one
+    """
+
+    index: KeyIndex
+    bounds: KeyBounds
+    keys: pa.Schema
+    others: pa.Schema
+
+    @property
+    def told(self) -> pa.Schema:
+        """The columns of which the log's statistics are asked."""
+        return pa.schema([*self.keys, *(one for one in self.others if one.name not in self.keys.names)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A row group: where its rows begin, and their keys."""
+
+    file: LiveFile
+    opened: DataColumns
+    number: int
+    first: int
+    keys: pa.Table
+
+
+def told_of(live: LiveFiles, name: str, add: Action, columns: pa.Schema) -> Told:
+    """What the log tells of a file, worked out once."""
+    kept = live.kept.get(name)
+    if kept is None:
+        kept = live.kept[name] = told(add.get("stats"), columns)
+    found: Told = kept
+    return found
+
+
+def look_up(place: Files, live: LiveFiles, wanted: Wanted, but: frozenset[str] = frozenset()) -> Found:
+    """The rows of the table that have any of the keys; those of the files `but` are passed by."""
+    found = Found()
+    waiting: list[_Group] = []
+    rows = 0
+    for group in _groups(place, live, wanted, but):
+        waiting.append(group)
+        rows += group.keys.num_rows
+        if rows >= _ROWS_AT_ONCE:
+            _take(waiting, wanted, found)
+            waiting, rows = [], 0
+    _take(waiting, wanted, found)
+    return found
+
+
+def _groups(place: Files, live: LiveFiles, wanted: Wanted, but: frozenset[str]) -> Iterator[_Group]:
+    known: dict[str, bytes] = {}
+    for name, add in live:
+        if name in but or not wanted.bounds.may_be_in(told_of(live, name, add, wanted.told)):
+            continue
+        opened = DataColumns(place, name, add["size"])
+        file = LiveFile(name, add, _marked(place, add, known), opened.rows)
+        for number, first, _ in opened.groups():
+            yield _Group(file, opened, number, first, opened.read(number, wanted.keys))
+
+
+def _marked(place: Files, add: Action, known: dict[str, bytes]) -> vectors.Positions:
+    vector: Mapping[str, Any] | None = add.get("deletionVector")
+    return np.empty(0, dtype=np.uint32) if vector is None else vectors.read(place, vector, known)
+
+
+def _take(groups: Sequence[_Group], wanted: Wanted, found: Found) -> None:
+    if not groups:
+        return
+    keys = pa.concat_tables([group.keys for group in groups])
+    codes, start = wanted.index.codes(keys.columns), 0
+    for group in groups:
+        count = group.keys.num_rows
+        _take_of(group, codes[start : start + count], wanted, found)
+        start += count
+
+
+def _take_of(group: _Group, codes: Codes, wanted: Wanted, found: Found) -> None:
+    there = codes >= 0
+    marked = group.file.marked.astype(np.int64) - group.first
+    there[marked[(marked >= 0) & (marked < len(codes))]] = False
+    rows = np.flatnonzero(there)
+    if not len(rows):
+        return
+    if not found.files or found.files[-1] is not group.file:
+        found.files.append(group.file)
+    found.of.append(np.full(len(rows), len(found.files) - 1, dtype=np.int64))
+    found.places.append(rows + group.first)
+    found.codes.append(codes[rows])
+    # Read where a row of them is wanted, and only there.
+    found.columns.append(group.opened.read(group.number, wanted.others).take(pa.array(rows)))

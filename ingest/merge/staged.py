@@ -1,0 +1,87 @@
+"""A batch's rows as they wait to be merged: their keys, and what orders them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from distributary.errors import PipelineError
+from distributary.ingest.merge.bounds import KeyBounds
+from distributary.ingest.merge.columns import DataColumns, at_paths
+from distributary.ingest.merge.found import Numbers, Wanted
+from distributary.ingest.merge.key_index import KeyIndex
+from distributary.ingest.merge.rule import MergeRule
+from distributary.ingest.parquet.data_file import DataFile
+from distributary.ingest.storage.contract import Files
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """All rows that were staged, those of deletes last.
+
+    files    what they are in
+    deletes  how many of the files, the last ones, have deletes
+    of       for each row the number of its file
+    places   for each row its number in its file
+    columns  what orders the rows
+    wanted   the keys, to be looked for
+    """
+
+    files: Sequence[DataFile]
+    deletes: int
+    of: Numbers
+    places: Numbers
+    columns: pa.Table
+    wanted: Wanted
+
+
+def staged(place: Files, files: Sequence[DataFile], schema: pa.Schema, rule: MergeRule) -> Staged:
+    """What the files, and those of the rule's deletes, have. Raises PipelineError where a key or a sequence is null."""
+    keys, others = at_paths(schema, rule.keys), at_paths(schema, _others(rule, schema))
+    both = pa.schema(dict.fromkeys([*keys, *others]))
+    deletes = () if rule.deletes is None else rule.deletes.files
+    found = [_read(place, file, both) for file in files]
+    if rule.deletes is not None:
+        found += [_read(rule.deletes.memory, file, both) for file in deletes]
+    columns = pa.concat_tables(found) if found else both.empty_table()
+    _require_no_null(place, columns, (*rule.keys, *rule.order.sequence))
+    index = KeyIndex([columns.column(path) for path in rule.keys])
+    counts = [table.num_rows for table in found]
+    return Staged(
+        files=[*files, *deletes],
+        deletes=len(deletes),
+        of=np.repeat(np.arange(len(counts), dtype=np.int64), counts),
+        places=np.concatenate(
+            [np.arange(count, dtype=np.int64) for count in counts] or [np.empty(0, np.int64)]
+        ),
+        columns=columns.select(others.names),
+        wanted=Wanted(index, KeyBounds(rule.keys, index.values), keys, others),
+    )
+
+
+def _others(rule: MergeRule, schema: pa.Schema) -> list[str]:
+    """The columns that order rows; a turn that the table does not have yet is none."""
+    position = rule.order.position
+    found = [*rule.order.sequence, *position.columns]
+    return [path for path in dict.fromkeys(found) if path != position.turn or path in schema.names]
+
+
+def _read(place: Files, file: DataFile, columns: pa.Schema) -> pa.Table:
+    opened = DataColumns(place, file.name, file.bytes)
+    if opened.rows != file.rows:
+        raise PipelineError(
+            f"table {place}: file {file.name} has {opened.rows} rows, not {file.rows} as written"
+        )
+    parts = [opened.read(number, columns) for number, _, _ in opened.groups()]
+    return pa.concat_tables(parts) if parts else columns.empty_table()
+
+
+def _require_no_null(place: Files, columns: pa.Table, paths: Sequence[str]) -> None:
+    wrong = [path for path in paths if columns.column(path).null_count]
+    if wrong:
+        raise PipelineError(
+            f"table {place}: rows that were staged have no value in {', '.join(wrong)}, by which they are told apart or ordered"
+        )

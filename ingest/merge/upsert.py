@@ -1,0 +1,175 @@
+"""A batch's rows against a version of their table: which rows are marked, and what the table's next entry says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from distributary.errors import PipelineError
+from distributary.ingest.merge.counts import MergeCounts
+from distributary.ingest.merge.found import Found, LiveFile, Numbers, look_up, told_of
+from distributary.ingest.merge.live_files import LiveFiles
+from distributary.ingest.merge.outcome import Kind, Mask, Outcome, Rows, moved, outcome
+from distributary.ingest.merge.ranks import Ranks, ranks
+from distributary.ingest.merge.rule import Deletes, MergeRule
+from distributary.ingest.merge.staged import staged
+from distributary.ingest.merge.vectors import Positions
+from distributary.ingest.parquet.data_file import DataFile
+from distributary.ingest.storage.contract import Files
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+_DAY = 86_400 * 1_000_000
+
+
+class KeyMoved(Exception):
+    """A key came in another partition, or topic, than its rows before, so that nothing says which of them is newer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Rows to be marked, and what becomes of the others.
+
+    live    files in force of which more rows are marked now, with all that are
+    staged  for each staged data file the rows of it that never become rows of the table
+    counts  what became of each staged row
+    """
+
+    live: Sequence[tuple[LiveFile, Positions]]
+    staged: Sequence[Positions]
+    counts: MergeCounts
+
+
+class Upsert:
+    """A batch's rows for a table. They are read once, however often the table has to be looked at anew."""
+
+    def __init__(self, place: Files, files: Sequence[DataFile], schema: pa.Schema, rule: MergeRule) -> None:
+        """Raises PipelineError where rows cannot be merged."""
+        self._place, self._rule, self._data = place, rule, len(files)
+        self._staged = staged(place, files, schema, rule)
+
+    def against(self, live: LiveFiles, memory: LiveFiles | None) -> Marks:
+        """What becomes of the rows at a version of the table, and of what remembers its deletes. Raises KeyMoved."""
+        mine, wanted = self._staged, self._staged.wanted
+        there, gone, horizon = look_up(self._place, live, wanted), Found(), None
+        if self._rule.deletes is not None and memory is not None:
+            horizon = self._horizon(live, memory)
+            gone = self._remembered(self._rule.deletes, memory, horizon)
+        columns = pa.concat_tables([mine.columns, *there.columns, *gone.columns])
+        kinds = np.concatenate(
+            [
+                np.where(mine.of < self._data, np.int8(Kind.STAGED), np.int8(Kind.STAGED_DELETE)),
+                *(np.full(len(part), Kind.TABLE, dtype=np.int8) for part in there.of),
+                *(np.full(len(part), Kind.MEMORY, dtype=np.int8) for part in gone.of),
+            ]
+        )
+        codes = np.concatenate([wanted.index.own, *there.codes, *gone.codes])
+        rows = Rows(codes, self._order(columns), kinds, self._beyond(columns, horizon))
+        self._require_comparable(rows, columns)
+        result = outcome(rows)
+        if result.counts.staged != len(mine.of):
+            raise PipelineError(
+                f"table {self._place}: {len(mine.of)} rows were staged, and {result.counts.staged} were merged ({result.counts})"
+            )
+        return self._marks(there, result)
+
+    def _marks(self, there: Found, result: Outcome) -> Marks:
+        mine = self._staged
+        count = len(mine.of)
+        own = [
+            mine.places[(mine.of == number) & result.marked[:count]].astype(np.uint32)
+            for number in range(self._data)
+        ]
+        of, places = _joined(there.of), _joined(there.places)
+        marked = result.marked[count : count + len(of)]
+        return Marks(list(_more(there.files, of[marked], places[marked])), own, result.counts)
+
+    def _order(self, columns: pa.Table) -> Sequence[Ranks]:
+        order = self._rule.order
+        place = order.position
+        turn = [self._turns(columns)]
+        where = [ranks(columns.column(name)) for name in (place.topic, place.partition)]
+        offset = [ranks(columns.column(place.offset))]
+        if order.sequence:
+            return [*(ranks(columns.column(path)) for path in order.sequence), *turn, *where, *offset]
+        if order.moved == "timestamp":
+            return [*turn, ranks(columns.column(place.timestamp)), *where, *offset]
+        return [*turn, *offset]
+
+    def _turns(self, columns: pa.Table) -> Ranks:
+        name = self._rule.order.position.turn
+        if name is None or name not in columns.column_names:
+            return np.zeros(columns.num_rows, dtype=np.int64)
+        return ranks(pc.fill_null(columns.column(name), 0))
+
+    def _require_comparable(self, rows: Rows, columns: pa.Table) -> None:
+        order = self._rule.order
+        if order.sequence or order.moved != "stop":
+            return
+        place = order.position
+        topics, partitions = ranks(columns.column(place.topic)), ranks(columns.column(place.partition))
+        if (two := moved(rows, topics, partitions, self._turns(columns))) is not None:
+            told = [
+                f"{columns.column(place.topic)[row].as_py()}/{columns.column(place.partition)[row].as_py()}"
+                f" at offset {columns.column(place.offset)[row].as_py()}"
+                for row in two
+            ]
+            raise KeyMoved(f"a key has rows of {told[0]} and of {told[1]}")
+
+    def _horizon(self, live: LiveFiles, memory: LiveFiles) -> int | None:
+        """The oldest timestamp from which on all deletes are remembered: so long before the newest record's. None where nobody knows one."""
+        deletes, name = self._rule.deletes, self._rule.order.position.timestamp
+        if deletes is None:
+            return None
+        columns = self._staged.wanted.told
+        newest = [
+            _microseconds(high)
+            for files in (live, memory)
+            for file, add in files
+            if (high := told_of(files, file, add, columns).spans[name][1]) is not None
+        ]
+        staged = pc.max(self._staged.columns.column(name)).cast(pa.int64()).as_py()
+        newest += [] if staged is None else [staged]
+        return max(newest) - int(deletes.days * _DAY) if newest else None
+
+    def _remembered(self, deletes: Deletes, memory: LiveFiles, horizon: int | None) -> Found:
+        """The deletes of the batch's keys before it, but for those that are forgotten."""
+        wanted = self._staged.wanted
+        name = self._rule.order.position.timestamp
+        young = [] if horizon is None else [(name, horizon)]
+        own = frozenset(one.name for one in self._staged.files)
+        found = look_up(deletes.memory, memory, wanted, own)
+        for at, columns in enumerate(found.columns):
+            for column, since in young:
+                kept = np.flatnonzero(ranks(columns.column(column)) >= since)
+                found.columns[at] = columns.take(pa.array(kept))
+                found.of[at], found.places[at] = found.of[at][kept], found.places[at][kept]
+                found.codes[at] = found.codes[at][kept]
+        return found
+
+    def _beyond(self, columns: pa.Table, horizon: int | None) -> Mask | None:
+        deletes = self._rule.deletes
+        if deletes is None or deletes.forced or horizon is None:
+            return None
+        older: Mask = ranks(columns.column(self._rule.order.position.timestamp)) < horizon
+        return older
+
+
+def _more(files: Sequence[LiveFile], of: Numbers, places: Numbers) -> Iterator[tuple[LiveFile, Positions]]:
+    """The files of which rows are marked, with those that were before."""
+    for number in np.unique(of).tolist():
+        file = files[number]
+        yield file, np.union1d(file.marked, places[of == number].astype(np.uint32))
+
+
+def _joined(parts: Sequence[Numbers]) -> Numbers:
+    return np.concatenate([np.empty(0, dtype=np.int64), *parts])
+
+
+def _microseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // timedelta(microseconds=1)

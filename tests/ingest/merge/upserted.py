@@ -1,0 +1,187 @@
+"""A table with one row a key, without a pipeline around it: staged, merged and read back."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import Schema as DeltaSchema
+
+from distributary.ingest.columns.layout import Layout
+from distributary.ingest.merge import live_files, vectors
+from distributary.ingest.merge.counts import MergeCounts
+from distributary.ingest.merge.rule import (
+    VECTORS,
+    Deletes,
+    MergeRule,
+    Order,
+    Position,
+    memory_folder,
+    memory_schema,
+)
+from distributary.ingest.parquet.data_file import DataFile, file_name
+from distributary.ingest.parquet.statistics import statistics
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import At, files_at
+from distributary.ingest.tables.log import put_entry
+from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.ingest.tables.transaction import TableCommit, Transaction
+
+GENERATION = "0123abcd" * 4
+POSITION = Position("topic", "partition", "offset", "ts")
+PLACE = [
+    pa.field("topic", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("ts", pa.timestamp("us", "UTC")),
+]
+
+Row = Mapping[str, Any]
+
+
+def make(table: At, schema: pa.Schema, properties: Mapping[str, str] | None = None) -> None:
+    """A table that keeps deletion vectors."""
+    metadata = {
+        "id": str(uuid.uuid4()),
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": DeltaSchema.from_arrow(schema).to_json(),
+        "partitionColumns": [],
+        "configuration": {VECTORS: "true", **(properties or {})},
+        "createdTime": 0,
+    }
+    features = ["deletionVectors", *(["timestampNtz"] if _has_local_times(schema) else [])]
+    protocol = {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": features,
+        "writerFeatures": features,
+    }
+    files_at(table).make_folder("_delta_log")
+    assert put_entry(table, 0, [{"protocol": protocol}, {"metaData": metadata}])
+
+
+def _has_local_times(schema: pa.Schema) -> bool:
+    return any(pa.types.is_timestamp(one.type) and one.type.tz is None for one in schema)
+
+
+@dataclass
+class Upserted:
+    """A table under a root, and what remembers its deletes if there are any."""
+
+    root: Files
+    schema: pa.Schema
+    rule: MergeRule
+    folder: str = "players"
+    commits: NativeCommits = field(default_factory=NativeCommits)
+    batch: int = -1
+
+    @classmethod
+    def made(cls, root: At, columns: Sequence[Any], rule: MergeRule, *, deletes: bool = False) -> Upserted:
+        """A new one, whose columns follow those of the position."""
+        files, schema = files_at(root), pa.schema([*PLACE, *columns])
+        found = cls(files, schema, rule)
+        make(files.below(found.folder), schema)
+        if deletes:
+            memory = memory_folder(found.folder)
+            make(files.below(memory), memory_schema(rule, schema))
+            found.rule = replace(rule, deletes=rule.deletes or Deletes(files.below(memory)))
+        return found
+
+    @property
+    def place(self) -> Files:
+        """The table's folder, open."""
+        return self.root.below(self.folder)
+
+    def merge(self, rows: Sequence[Row], deletes: Sequence[Row] = (), files: int = 1) -> MergeCounts:
+        """Merge the next batch."""
+        return self.commit(self.part(rows, deletes, files))
+
+    def commit(self, part: TableCommit) -> MergeCounts:
+        """Commit a part, which was not in yet."""
+        assert self.commits.commit(part)
+        found = self.commits.merged(part)
+        assert found is not None
+        return found
+
+    def part(self, rows: Sequence[Row], deletes: Sequence[Row] = (), files: int = 1) -> TableCommit:
+        """The next batch, staged; its deletes are remembered."""
+        self.batch += 1
+        rule = self.rule
+        if rule.deletes is not None:
+            staged = [self.staged(deletes, memory=True)] if deletes else []
+            rule = replace(rule, deletes=replace(rule.deletes, files=staged))
+            if staged:
+                told = Transaction(f"{GENERATION}/deleted", self.batch)
+                folder = memory_folder(self.folder)
+                schema = memory_schema(rule, self.schema)
+                self.commits.commit(
+                    TableCommit(folder, rule.deletes.memory, staged, schema, told, native=True)
+                )
+        parts = [rows[at::files] for at in range(files)]
+        found = [self.staged(part) for part in parts if part]
+        return TableCommit(
+            self.folder,
+            self.place,
+            found,
+            self.schema,
+            Transaction(f"{GENERATION}/events", self.batch),
+            native=True,
+            merge=rule,
+        )
+
+    def staged(self, rows: Sequence[Row], *, memory: bool = False) -> DataFile:
+        """A file of these rows."""
+        folder = memory_folder(self.folder) if memory else self.folder
+        schema = memory_schema(self.rule, self.schema) if memory else self.schema
+        return written(self.root, folder, pa.Table.from_pylist(list(rows), schema), self.batch)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """What the table has, by its log, Parquet and vectors."""
+        return read_back(self.place).to_pylist()
+
+    def by_key(self) -> dict[Any, dict[str, Any]]:
+        """The same by the first column of the key, each of which is there once."""
+        found = self.rows()
+        keyed = {row[self.rule.keys[0]]: row for row in found}
+        assert len(keyed) == len(found)
+        return keyed
+
+
+def written(root: Files, folder: str, rows: pa.Table, batch: int, **given: Any) -> DataFile:
+    """A file of a table, written as workers do."""
+    name = file_name(GENERATION, batch)
+    into = pa.BufferOutputStream()
+    with pq.ParquetWriter(into, rows.schema, store_schema=False) as writer:
+        writer.write_table(rows, **given)
+    data = into.getvalue()
+    root.put(f"{folder}/{name}", data, named_later=True)
+    text = statistics(pq.read_metadata(pa.BufferReader(data)), Layout(rows.schema))
+    return DataFile(folder, name, rows.num_rows, data.size, text)
+
+
+def read_back(place: Files) -> pa.Table:
+    """A table's rows, as its log says now."""
+    versions = [
+        int(name[:20]) for name in place.names("_delta_log") if name.endswith(".json") and name[:20].isdigit()
+    ]
+    live = live_files.read(place, max(versions))
+    parts = []
+    for name, add in live:
+        rows = pq.read_table(pa.BufferReader(place.read(name)))
+        vector = add.get("deletionVector")
+        if vector is not None:
+            gone = set(vectors.read(place, vector).tolist())
+            assert json.loads(add["stats"])["numRecords"] == rows.num_rows
+            rows = rows.take([at for at in range(rows.num_rows) if at not in gone])
+        parts.append(rows)
+    return pa.concat_tables(parts, promote_options="default") if parts else pa.table({})
+
+
+def ordered_by(*sequence: str, moved: Any = "stop") -> Order:
+    """An order by these columns, or the position."""
+    return Order(POSITION, sequence, moved)
