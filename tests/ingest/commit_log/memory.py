@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-
 from typing import Any
 
 from typing_extensions import Buffer

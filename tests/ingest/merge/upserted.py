@@ -112,16 +112,14 @@ class Upserted:
         """The next batch, staged; its deletes are remembered."""
         self.batch += 1
         rule = self.rule
-        if rule.deletes is not None:
+        if (known := rule.deletes) is not None:
             staged = [self.staged(deletes, memory=True)] if deletes else []
-            rule = replace(rule, deletes=replace(rule.deletes, files=staged))
+            rule = replace(rule, deletes=replace(known, files=staged))
             if staged:
                 told = Transaction(f"{GENERATION}/deleted", self.batch)
                 folder = memory_folder(self.folder)
                 schema = memory_schema(rule, self.schema)
-                self.commits.commit(
-                    TableCommit(folder, rule.deletes.memory, staged, schema, told, native=True)
-                )
+                self.commits.commit(TableCommit(folder, known.memory, staged, schema, told, native=True))
         parts = [rows[at::files] for at in range(files)]
         found = [self.staged(part) for part in parts if part]
         return TableCommit(
@@ -142,7 +140,8 @@ class Upserted:
 
     def rows(self) -> list[dict[str, Any]]:
         """What the table has, by its log, Parquet and vectors."""
-        return read_back(self.place).to_pylist()
+        found: list[dict[str, Any]] = read_back(self.place).to_pylist()
+        return found
 
     def by_key(self) -> dict[Any, dict[str, Any]]:
         """The same by the first column of the key, each of which is there once."""
@@ -172,7 +171,7 @@ def read_back(place: Files) -> pa.Table:
     live = live_files.read(place, max(versions))
     parts = []
     for name, add in live:
-        rows = pq.read_table(pa.BufferReader(place.read(name)))
+        rows = as_told(pq.read_table(pa.BufferReader(place.read(name)), coerce_int96_timestamp_unit="us"))
         vector = add.get("deletionVector")
         if vector is not None:
             gone = set(vectors.read(place, vector).tolist())
@@ -180,6 +179,17 @@ def read_back(place: Files) -> pa.Table:
             rows = rows.take([at for at in range(rows.num_rows) if at not in gone])
         parts.append(rows)
     return pa.concat_tables(parts, promote_options="default") if parts else pa.table({})
+
+
+def as_told(rows: pa.Table) -> pa.Table:
+    """Times as the table has them, and not as Spark writes them."""
+    fields = [
+        pa.field(one.name, pa.timestamp("us", "UTC"))
+        if one.type == pa.timestamp("us") and one.name == "ts"
+        else one
+        for one in rows.schema
+    ]
+    return rows.cast(pa.schema(fields))
 
 
 def ordered_by(*sequence: str, moved: Any = "stop") -> Order:

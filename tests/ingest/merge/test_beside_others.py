@@ -1,0 +1,134 @@
+"""Rows that are marked by one program and read by another, and others that write to the table meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, QueryBuilder
+from pyspark.sql import SparkSession
+from tests.ingest.merge.test_upsert import COLUMNS, row
+from tests.ingest.merge.upserted import Upserted, ordered_by
+
+from distributary.ingest.merge import live_files, vectors
+from distributary.ingest.merge.attempts import Attempts
+from distributary.ingest.merge.counts import MergeCounts
+from distributary.ingest.merge.rule import MergeRule
+from distributary.ingest.storage.opening import files_at
+
+MANY = 3000
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Upserted:
+    table = Upserted.made(tmp_path, COLUMNS, MergeRule(("id",), ordered_by("seq")))
+    table.merge([row(key, 1, "a") for key in range(MANY)], files=2)
+    table.merge([row(key, 2, "b") for key in range(0, MANY, 3)], files=2)
+    table.merge([row(key, 3, "c") for key in range(0, MANY, 5)])
+    return table
+
+
+def expected() -> list[tuple[int, str]]:
+    return [(key, "c" if not key % 5 else "b" if not key % 3 else "a") for key in range(MANY)]
+
+
+def by_spark(spark: SparkSession, path: Path) -> list[tuple[int, str]]:
+    return sorted((one.id, one.v) for one in spark.read.format("delta").load(str(path)).collect())
+
+
+def by_delta_rs(path: Path) -> list[tuple[int, str]]:
+    rows = pa.table(QueryBuilder().register("t", DeltaTable(path)).execute("SELECT id, v FROM t").read_all())
+    return sorted(zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True))
+
+
+def own(table: Upserted) -> list[tuple[int, str]]:
+    return sorted((one["id"], one["v"]) for one in table.rows())
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_delta_rs_reads_what_was_merged(table: Upserted, tmp_path: Path, checkpoint: bool) -> None:
+    if checkpoint:
+        DeltaTable(tmp_path / "players").create_checkpoint()
+    assert by_delta_rs(tmp_path / "players") == expected() == own(table)
+
+
+def test_merges_go_on_from_a_checkpoint_of_delta_rs(table: Upserted, tmp_path: Path) -> None:
+    DeltaTable(tmp_path / "players").create_checkpoint()
+    for entry in sorted((tmp_path / "players" / "_delta_log").glob("*.json"))[:-1]:
+        entry.unlink()
+    later = Upserted(table.root, table.schema, table.rule, batch=table.batch)
+    assert later.merge([row(0, 4, "d"), row(1, 0, "z")]) == MergeCounts(updated=1, older=1)
+    assert by_delta_rs(tmp_path / "players") == [(0, "d"), *expected()[1:]]
+
+
+def test_a_compaction_between_look_and_commit_is_looked_at_anew(
+    table: Upserted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked, path = Attempts.actions, tmp_path / "players"
+    times = []
+
+    def late(self: Attempts, *given: Any) -> Any:
+        found = looked(self, *given)
+        times.append(1)
+        if len(times) == 1:
+            DeltaTable(path).optimize.compact()
+        return found
+
+    monkeypatch.setattr(Attempts, "actions", late)
+    assert table.merge([row(0, 4, "d"), row(MANY, 1, "new")]) == MergeCounts(updated=1, inserted=1)
+    assert len(times) == 2
+    assert own(table) == by_delta_rs(path) == [(0, "d"), *expected()[1:], (MANY, "new")]
+    named = {vectors.file_of(add["deletionVector"]) for _, add in _live(table) if "deletionVector" in add}
+    written = {
+        name
+        for name in table.place.names()
+        if name.startswith(f"deletion_vector_{'0123abcd'}-0000-0000-0003")
+    }
+    assert written <= named
+
+
+def _live(table: Upserted) -> live_files.LiveFiles:
+    return live_files.read(table.place, table.commits.state(table.place).version)
+
+
+def test_spark_reads_what_was_merged(spark: SparkSession, table: Upserted, tmp_path: Path) -> None:
+    assert by_spark(spark, tmp_path / "players") == expected()
+
+
+def test_what_spark_marked_is_marked_here(spark: SparkSession, table: Upserted, tmp_path: Path) -> None:
+    path = tmp_path / "players"
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE id % 7 = 0")  # noqa: S608
+    left = [(key, value) for key, value in expected() if key % 7]
+    assert own(table) == left
+    assert table.merge([row(7, 1, "back"), row(8, 9, "new")]) == MergeCounts(inserted=1, updated=1)
+    now = sorted({**dict(left), 7: "back", 8: "new"}.items())
+    assert by_spark(spark, path) == now == by_delta_rs(path)
+
+
+def test_what_spark_rewrote_is_found_again(spark: SparkSession, table: Upserted, tmp_path: Path) -> None:
+    path = tmp_path / "players"
+    spark.sql(f"OPTIMIZE delta.`{path}`")
+    assert table.merge([row(0, 4, "d")]) == MergeCounts(updated=1)
+    spark.sql(f"UPDATE delta.`{path}` SET v = 'by hand', seq = 10 WHERE id IN (0, 1)")  # noqa: S608
+    assert table.merge([row(0, 9, "older"), row(1, 11, "newer")]) == MergeCounts(older=1, updated=1)
+    now = [(0, "by hand"), (1, "newer"), *expected()[2:]]
+    assert by_spark(spark, path) == now == own(table)
+    spark.sql(f"REORG TABLE delta.`{path}` APPLY (PURGE)")
+    assert table.merge([row(2, 2, "e")]) == MergeCounts(updated=1)
+    assert by_spark(spark, path) == [*now[:2], (2, "e"), *now[3:]]
+
+
+def test_a_vector_of_spark_is_read_and_written_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    spark.range(0, 200_000, 1, 1).write.format("delta").option("delta.enableDeletionVectors", "true").save(
+        str(path)
+    )
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE id % 3 = 0 OR id BETWEEN 70000 AND 90000 OR id = 199999")  # noqa: S608
+    gone = [n for n in range(200_000) if not n % 3 or 70_000 <= n <= 90_000 or n == 199_999]
+    ((_, add),) = live_files.read(files_at(path), 1)
+    found = vectors.read(files_at(path), add["deletionVector"])
+    assert found.tolist() == gone
+    assert vectors.decoded(vectors.encoded(np.array(gone, dtype=np.uint32))).tolist() == gone
