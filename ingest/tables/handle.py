@@ -6,8 +6,9 @@ import re
 
 from deltalake import DeltaTable
 
+from distributary.ingest.log_paths import LOG
 from distributary.ingest.storage.opening import At, files_at
-from distributary.ingest.tables.log import LOG, is_version
+from distributary.ingest.tables.log import is_version
 from distributary.values import without_logins
 
 _ARROW = re.compile(r"(?:\x1b\[\d+m)?\u21b3(?:\x1b\[0m)?")
