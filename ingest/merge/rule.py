@@ -75,15 +75,16 @@ class Deletes:
     memory  the table that remembers deletes, open. It has the columns of `memory_schema`
     files   the batch's deletes, staged there and committed to it BEFORE the table is: so none of them can be lost
     mark    the column that becomes true, where a row stays; None: it goes
-    days    for how long a delete is remembered
-    forced  whether rows older than the memory are taken where their key is unknown
+    days    for how long a delete is remembered: one that is older than the batch's oldest record by more is not asked for
+    again   whether the batch's records were read before. Of these one that is older than the newest record of all by so many days
+            is taken only where its key is known: nobody knows any more whether a delete came after it
     """
 
     memory: Files
     files: Sequence[DataFile] = ()
     mark: str | None = None
     days: float = MEMORY_DAYS
-    forced: bool = False
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

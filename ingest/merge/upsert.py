@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distributary.errors import PipelineError
+from distributary.ingest.merge.bounds import Told
 from distributary.ingest.merge.counts import MergeCounts
 from distributary.ingest.merge.found import Found, LiveFile, Numbers, look_up, told_of
 from distributary.ingest.merge.live_files import LiveFiles
@@ -57,9 +58,9 @@ class Upsert:
         """What becomes of the rows at a version of the table, and of what remembers its deletes. Raises KeyMoved."""
         mine, wanted = self._staged, self._staged.wanted
         there, gone, horizon = look_up(self._place, live, wanted), Found(), None
-        if self._rule.deletes is not None and memory is not None:
-            horizon = self._horizon(live, memory)
-            gone = self._remembered(self._rule.deletes, memory, horizon)
+        if (deletes := self._rule.deletes) is not None and memory is not None:
+            gone = self._remembered(deletes, memory)
+            horizon = self._horizon(deletes, live, memory) if deletes.again else None
         columns = pa.concat_tables([mine.columns, *there.columns, *gone.columns])
         kinds = np.concatenate(
             [
@@ -121,40 +122,43 @@ class Upsert:
             ]
             raise KeyMoved(f"a key has rows of {told[0]} and of {told[1]}")
 
-    def _horizon(self, live: LiveFiles, memory: LiveFiles) -> int | None:
-        """The oldest timestamp from which on all deletes are remembered: so long before the newest record's. None where nobody knows one."""
-        deletes, name = self._rule.deletes, self._rule.order.position.timestamp
-        if deletes is None:
-            return None
-        columns = self._staged.wanted.told
+    def _horizon(self, deletes: Deletes, live: LiveFiles, memory: LiveFiles) -> int | None:
+        """The oldest timestamp of which all deletes are remembered: so long before the newest record's. None where nobody knows one."""
+        name, columns = self._rule.order.position.timestamp, self._staged.wanted.told
         newest = [
-            _microseconds(high)
+            high
             for files in (live, memory)
             for file, add in files
-            if (high := told_of(files, file, add, columns).spans[name][1]) is not None
+            if (high := _newest(told_of(files, file, add, columns), name)) is not None
         ]
-        staged = pc.max(self._staged.columns.column(name)).cast(pa.int64()).as_py()
-        newest += [] if staged is None else [staged]
+        times = self._times
+        newest += [int(times.max())] if len(times) else []
         return max(newest) - int(deletes.days * _DAY) if newest else None
 
-    def _remembered(self, deletes: Deletes, memory: LiveFiles, horizon: int | None) -> Found:
-        """The deletes of the batch's keys before it, but for those that are forgotten."""
-        wanted = self._staged.wanted
-        name = self._rule.order.position.timestamp
-        young = [] if horizon is None else [(name, horizon)]
-        own = frozenset(one.name for one in self._staged.files)
-        found = look_up(deletes.memory, memory, wanted, own)
+    def _remembered(self, deletes: Deletes, memory: LiveFiles) -> Found:
+        """The deletes of the batch's keys before it, but for those that are older than all of its records by so long."""
+        mine, name = self._staged, self._rule.order.position.timestamp
+        since = int(self._times.min()) - int(deletes.days * _DAY) if len(self._times) else 0
+        passed = {one.name for one in mine.files}
+        for file, add in memory:
+            newest = _newest(told_of(memory, file, add, mine.wanted.told), name)
+            passed |= {file} if newest is not None and newest < since else set()
+        found = look_up(deletes.memory, memory, mine.wanted, frozenset(passed))
         for at, columns in enumerate(found.columns):
-            for column, since in young:
-                kept = np.flatnonzero(ranks(columns.column(column)) >= since)
-                found.columns[at] = columns.take(pa.array(kept))
-                found.of[at], found.places[at] = found.of[at][kept], found.places[at][kept]
-                found.codes[at] = found.codes[at][kept]
+            kept = np.flatnonzero(ranks(columns.column(name)) >= since)
+            found.columns[at] = columns.take(pa.array(kept))
+            found.of[at], found.places[at] = found.of[at][kept], found.places[at][kept]
+            found.codes[at] = found.codes[at][kept]
         return found
 
+    @property
+    def _times(self) -> Ranks:
+        """The timestamps of the batch's records, in microseconds."""
+        times = self._staged.columns.column(self._rule.order.position.timestamp)
+        return ranks(times.drop_null())
+
     def _beyond(self, columns: pa.Table, horizon: int | None) -> Mask | None:
-        deletes = self._rule.deletes
-        if deletes is None or deletes.forced or horizon is None:
+        if horizon is None:
             return None
         older: Mask = ranks(columns.column(self._rule.order.position.timestamp)) < horizon
         return older
@@ -171,5 +175,7 @@ def _joined(parts: Sequence[Numbers]) -> Numbers:
     return np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
 
-def _microseconds(moment: datetime) -> int:
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+def _newest(file: Told, column: str) -> int | None:
+    """The newest timestamp that a file may have, in microseconds; None where that is not told."""
+    moment: datetime | None = file.spans[column][1]
+    return None if moment is None else (moment - _EPOCH) // timedelta(microseconds=1)
