@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.merge import live_files, vectors
 from distributary.ingest.merge.entry import FILES, Merged, digest, merge_actions
 from distributary.ingest.merge.live_files import Action, LiveFiles
 from distributary.ingest.merge.rule import MergeRule
 from distributary.ingest.merge.upsert import Marks, Upsert
-from distributary.ingest.parquet.data_file import DataFile, owner
+from distributary.ingest.parquet.data_file import DataFile, merged_mark, merged_name, owner
+from distributary.ingest.parquet.statistics import statistics
 from distributary.ingest.storage.contract import Files, Info
 
 # What is known of tables' files, some 2 kB each, is forgotten above so many of them.
 _MOST_FILES = 50_000
+
+_ROWS_A_GROUP = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +114,9 @@ class Attempts:
     def sweep(self) -> None:
         """Delete what earlier attempts at this batch left, now that its own entry is there: nobody can put another one any more."""
         generation, batch_id = self._made_for()
-        mark = vectors.mark_of(generation, batch_id)
-        found = []
-        for name in self._place.names(after=mark):
-            if not name.startswith(mark):
-                break
-            found.append(name)
-        self._place.delete(name for name in found if name not in self._written)
+        for mark in (vectors.mark_of(generation, batch_id), merged_mark(generation, batch_id)):
+            found = takewhile(partial(_begins, mark), self._place.names(after=mark))
+            self._place.delete([name for name in found if name not in self._written])
 
     def _marked(self, marks: Marks) -> Merged:
         """The files with what marks their rows, which is written."""
@@ -123,7 +129,21 @@ class Attempts:
         descriptors = iter(self._vectors([*changed, *(rows for _, _, rows in alive if len(rows))]))
         live = [(file, next(descriptors) if len(rows) < file.rows else None) for file, rows in marks.live]
         staged = [(file, info, next(descriptors) if len(rows) else None) for file, info, rows in alive]
-        return Merged(live, staged, marks.counts)
+        return Merged(live, [*staged, *self._made(marks.made)], marks.counts)
+
+    def _made(self, rows: pa.Table | None) -> Iterator[tuple[DataFile, Info, None]]:
+        """A file of rows that were made of others, as far as there are any."""
+        if rows is None:
+            return
+        name = merged_name(*self._made_for())
+        self._written.append(name)
+        with self._place.writer(name, named_later=True) as stream:
+            with pq.ParquetWriter(stream.sink, rows.schema, compression="zstd", store_schema=False) as writer:
+                writer.write_table(rows, row_group_size=_ROWS_A_GROUP)
+            size = stream.tell()
+        text = statistics(writer.writer.metadata, Layout(rows.schema))
+        file = DataFile("", name, rows.num_rows, size, text)
+        yield file, self._place.info(name) or Info(name, size, "", int(time.time() * 1000)), None
 
     def _vectors(self, rows: Sequence[vectors.Positions]) -> Sequence[Mapping[str, Any]]:
         if not rows:
@@ -139,3 +159,7 @@ class Attempts:
         found = [owner(file.name) for file in (*(file for file, _ in self._files), *deletes)]
         mark = next((mark for mark, _ in filter(None, found)), self._transaction[0])
         return mark, self._transaction[1]
+
+
+def _begins(mark: str, name: str) -> bool:
+    return name.startswith(mark)

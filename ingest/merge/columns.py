@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from distributary.codecs.types.walk import children
+from distributary.codecs.types.walk import around, children, held
 from distributary.ingest.storage.contract import Files
 
 
@@ -87,5 +87,24 @@ def _column(table: pa.Table, field: pa.Field, count: int) -> Any:
     if type_at(table.schema, field.name) is None:
         return pa.nulls(count, field.type)
     found = value_at(table, field.name)
-    # Columns grew wider since, or were written as another unit of time.
-    return found if found.type == field.type else found.cast(field.type, safe=False)
+    if found.type == field.type:
+        return found
+    return pa.chunked_array([brought(chunk, field.type) for chunk in found.chunks], field.type)
+
+
+def brought(values: pa.Array, to: pa.DataType) -> pa.Array:
+    """Values of a column that grew since, became wider, or were written as another unit of time."""
+    if values.type == to:
+        return values
+    if not children(to):
+        return values.cast(to, safe=False)
+    if pa.types.is_struct(to):
+        own = {one.name: inside for one, inside in zip(children(values.type), held(values), strict=True)}
+        inside = [
+            brought(own[one.name], one.type) if one.name in own else pa.nulls(len(values), one.type)
+            for one in children(to)
+        ]
+    else:
+        pairs = zip(held(values), children(to), strict=True)
+        inside = [brought(inner, one.type) for inner, one in pairs]
+    return around(values, to, inside)

@@ -50,13 +50,14 @@ class Outcome:
 
     marked   those that are no rows of the table any more, or never become any
     counts   of the staged ones
-    replaced by the number of the row that wins, that of the table's newest row of its key; -1 for none
+    winners  the staged rows that win, in the order of their keys' numbers
+    ranking  for each row its place among all, by key and then by order
     """
 
     marked: Mask
     counts: MergeCounts
     winners: npt.NDArray[np.int64]
-    replaced: npt.NDArray[np.int64]
+    ranking: npt.NDArray[np.int64]
 
 
 def outcome(rows: Rows) -> Outcome:
@@ -90,7 +91,9 @@ def outcome(rows: Rows) -> Outcome:
         older=int((~wins).sum()),
         duplicate=int(staged.sum()) - len(starts),
     )
-    return Outcome(marked, counts, by[last[wins]], np.where(known, by[in_table], -1)[wins])
+    ranking = np.empty(count, dtype=np.int64)
+    ranking[by] = places
+    return Outcome(marked, counts, by[last[wins]], ranking)
 
 
 def moved(rows: Rows, topics: Ranks, partitions: Ranks, turns: Ranks) -> tuple[int, int] | None:

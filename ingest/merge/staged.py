@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,9 +12,10 @@ import pyarrow as pa
 from distributary.errors import PipelineError
 from distributary.ingest.merge.bounds import KeyBounds
 from distributary.ingest.merge.columns import DataColumns, at_paths
+from distributary.ingest.merge.folding import Present
 from distributary.ingest.merge.found import Numbers, Wanted
 from distributary.ingest.merge.key_index import KeyIndex
-from distributary.ingest.merge.rule import MergeRule
+from distributary.ingest.merge.rule import PRESENT, MergeRule
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.storage.contract import Files
 
@@ -24,6 +26,7 @@ class Staged:
 
     files    what they are in
     deletes  how many of the files, the last ones, have deletes
+    present  for each file the columns that its rows set; None: all
     of       for each row the number of its file
     places   for each row its number in its file
     columns  what orders the rows
@@ -32,6 +35,7 @@ class Staged:
 
     files: Sequence[DataFile]
     deletes: int
+    present: Sequence[Present]
     of: Numbers
     places: Numbers
     columns: pa.Table
@@ -41,11 +45,12 @@ class Staged:
 def staged(place: Files, files: Sequence[DataFile], schema: pa.Schema, rule: MergeRule) -> Staged:
     """What the files, and those of the rule's deletes, have. Raises PipelineError where a key or a sequence is null."""
     keys, others = at_paths(schema, rule.keys), at_paths(schema, _others(rule, schema))
-    both = pa.schema(dict.fromkeys([*keys, *others]))
     deletes = () if rule.deletes is None else rule.deletes.files
-    found = [_read(place, file, both) for file in files]
+    opened = [DataColumns(place, file.name, file.bytes) for file in files]
     if rule.deletes is not None:
-        found += [_read(rule.deletes.memory, file, both) for file in deletes]
+        opened += [DataColumns(rule.deletes.memory, file.name, file.bytes) for file in deletes]
+    both = pa.schema(dict.fromkeys([*keys, *others]))
+    found = [_read(place, file, one, both) for file, one in zip([*files, *deletes], opened, strict=True)]
     columns = pa.concat_tables(found) if found else both.empty_table()
     _require_no_null(place, columns, (*rule.keys, *rule.order.sequence))
     index = KeyIndex([columns.column(path) for path in rule.keys])
@@ -53,6 +58,7 @@ def staged(place: Files, files: Sequence[DataFile], schema: pa.Schema, rule: Mer
     return Staged(
         files=[*files, *deletes],
         deletes=len(deletes),
+        present=[_present(one, rule) for one in opened],
         of=np.repeat(np.arange(len(counts), dtype=np.int64), counts),
         places=np.concatenate(
             [np.arange(count, dtype=np.int64) for count in counts] or [np.empty(0, np.int64)]
@@ -65,12 +71,19 @@ def staged(place: Files, files: Sequence[DataFile], schema: pa.Schema, rule: Mer
 def _others(rule: MergeRule, schema: pa.Schema) -> list[str]:
     """The columns that order rows; a turn that the table does not have yet is none."""
     position = rule.order.position
-    found = [*rule.order.sequence, *position.columns]
+    marks = [] if rule.deletes is None or rule.deletes.mark is None else [rule.deletes.mark]
+    found = [*rule.order.sequence, *position.columns, *marks]
     return [path for path in dict.fromkeys(found) if path != position.turn or path in schema.names]
 
 
-def _read(place: Files, file: DataFile, columns: pa.Schema) -> pa.Table:
-    opened = DataColumns(place, file.name, file.bytes)
+def _present(file: DataColumns, rule: MergeRule) -> Present:
+    text = file.metadata.get(PRESENT)
+    if rule.update == "all" or text is None:
+        return None
+    return frozenset((*json.loads(text), *rule.read))
+
+
+def _read(place: Files, file: DataFile, opened: DataColumns, columns: pa.Schema) -> pa.Table:
     if opened.rows != file.rows:
         raise PipelineError(
             f"table {place}: file {file.name} has {opened.rows} rows, not {file.rows} as written"

@@ -12,7 +12,10 @@ import pyarrow.compute as pc
 
 from distributary.errors import PipelineError
 from distributary.ingest.merge.bounds import Told
+from distributary.ingest.merge.chains import Taken, chains
+from distributary.ingest.merge.columns import DataColumns
 from distributary.ingest.merge.counts import MergeCounts
+from distributary.ingest.merge.folding import Folding, Source
 from distributary.ingest.merge.found import Found, LiveFile, Numbers, look_up, told_of
 from distributary.ingest.merge.live_files import LiveFiles
 from distributary.ingest.merge.outcome import Kind, Mask, Outcome, Rows, moved, outcome
@@ -39,11 +42,13 @@ class Marks:
     live    files in force of which more rows are marked now, with all that are
     staged  for each staged data file the rows of it that never become rows of the table
     counts  what became of each staged row
+    made    rows of the table that are made of several; None where there are none
     """
 
     live: Sequence[tuple[LiveFile, Positions]]
     staged: Sequence[Positions]
     counts: MergeCounts
+    made: pa.Table | None
 
 
 class Upsert:
@@ -51,7 +56,7 @@ class Upsert:
 
     def __init__(self, place: Files, files: Sequence[DataFile], schema: pa.Schema, rule: MergeRule) -> None:
         """Raises PipelineError where rows cannot be merged."""
-        self._place, self._rule, self._data = place, rule, len(files)
+        self._place, self._rule, self._data, self._schema = place, rule, len(files), schema
         self._staged = staged(place, files, schema, rule)
 
     def against(self, live: LiveFiles, memory: LiveFiles | None) -> Marks:
@@ -77,9 +82,10 @@ class Upsert:
             raise PipelineError(
                 f"table {self._place}: {len(mine.of)} rows were staged, and {result.counts.staged} were merged ({result.counts})"
             )
-        return self._marks(there, result)
+        made = self._made(rows, result, columns, there) if self._makes_rows else None
+        return self._marks(there, result, made)
 
-    def _marks(self, there: Found, result: Outcome) -> Marks:
+    def _marks(self, there: Found, result: Outcome, made: pa.Table | None) -> Marks:
         mine = self._staged
         count = len(mine.of)
         own = [
@@ -88,7 +94,56 @@ class Upsert:
         ]
         of, places = _joined(there.of), _joined(there.places)
         marked = result.marked[count : count + len(of)]
-        return Marks(list(_more(there.files, of[marked], places[marked])), own, result.counts)
+        return Marks(list(_more(there.files, of[marked], places[marked])), own, result.counts, made)
+
+    @property
+    def _makes_rows(self) -> bool:
+        """Whether there may be rows that are made of several."""
+        marks = self._rule.deletes is not None and self._rule.deletes.mark is not None
+        return marks or any(present is not None for present in self._staged.present)
+
+    def _made(self, rows: Rows, result: Outcome, columns: pa.Table, there: Found) -> pa.Table | None:
+        """The rows that are made of several; what they are made of is marked."""
+        mine, mark = self._staged, None if self._rule.deletes is None else self._rule.deletes.mark
+        count, more = len(mine.of), len(rows.codes) - len(mine.of) - sum(map(len, there.of))
+        nowhere = np.full(more, -1, dtype=np.int64)
+        partly = np.array([*(present is not None for present in mine.present), False])
+        empty = rows.kinds == Kind.STAGED_DELETE
+        if mark is not None:
+            # A delete that is staged has no such column.
+            marked = pc.fill_null(columns.column(mark), False).combine_chunks().to_numpy(zero_copy_only=False)
+            empty |= marked & (rows.kinds == Kind.TABLE)
+        place = self._rule.order.position
+        where = [ranks(columns.column(name)) for name in (place.topic, place.partition, place.offset)]
+        of = np.concatenate([mine.of, _joined(there.of) + len(mine.files), nowhere])
+        places = np.concatenate([mine.places, _joined(there.places), nowhere])
+        set_partly = np.concatenate([partly[mine.of], np.zeros(len(rows.codes) - count, dtype=bool)])
+        taken = Taken(of, places, [self._turns(columns), *where], empty, set_partly)
+        found, parts = chains(rows, result, taken, marks=mark is not None)
+        if not len(found.of):
+            return None
+        result.marked[parts] = True
+        return Folding(found, self._sources(there, mark)).rows(self._schema)
+
+    def _sources(self, there: Found, mark: str | None) -> Sequence[Source]:
+        mine, rule = self._staged, self._rule
+        found = [
+            Source(DataColumns(self._place, file.name, file.bytes), present, {})
+            for file, present in zip(mine.files[: self._data], mine.present, strict=False)
+        ]
+        if rule.deletes is not None:
+            fixed = {} if mark is None else {mark: True}
+            found += [
+                Source(DataColumns(rule.deletes.memory, file.name, file.bytes), frozenset(rule.read), fixed)
+                for file in mine.files[self._data :]
+            ]
+        return [
+            *found,
+            *(
+                Source(DataColumns(self._place, file.name, file.add["size"]), None, {})
+                for file in there.files
+            ),
+        ]
 
     def _order(self, columns: pa.Table) -> Sequence[Ranks]:
         order = self._rule.order

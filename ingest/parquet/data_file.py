@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 _NAME = re.compile(r"(?P<generation>[0-9a-f]{8})-(?P<batch>\d{10,})-[0-9a-f]{32}\.parquet")
 
+_MERGED = re.compile(r"[0-9a-f]{8}-(?P<batch>\d{10,})-merged-[0-9a-f]{32}\.parquet")
+
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
@@ -30,6 +32,22 @@ class DataFile:
 def file_name(generation: str, batch_id: int) -> str:
     """A name that no other file has, made for this batch of this generation (a UUID in hex)."""
     return f"{batch_mark(generation, batch_id)}-{uuid.uuid4().hex}.parquet"
+
+
+def merged_name(generation: str, batch_id: int) -> str:
+    """The same for a file that no manifest names: of rows that were made of others when the batch's became part of their table."""
+    return f"{merged_mark(generation, batch_id)}{uuid.uuid4().hex}.parquet"
+
+
+def merged_mark(generation: str, batch_id: int) -> str:
+    """What the names of such files begin with."""
+    return f"{batch_mark(generation, batch_id)}-merged-"
+
+
+def is_merged(name: str, batch_id: int) -> bool:
+    """Whether a file is one of those, made for this batch."""
+    found = _MERGED.fullmatch(name)
+    return found is not None and int(found["batch"]) == batch_id
 
 
 def batch_mark(generation: str, batch_id: int) -> str:

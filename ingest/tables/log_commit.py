@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+from urllib.parse import unquote
 
 from deltalake.exceptions import TableNotFoundError
 
@@ -20,6 +21,7 @@ from distributary.ingest.merge.counts import MergeCounts
 from distributary.ingest.merge.rule import VECTORS, MergeRule
 from distributary.ingest.merge.upsert import KeyMoved
 from distributary.ingest.merge.vectors import WrongVector, file_of
+from distributary.ingest.parquet.data_file import is_merged
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables.handle import opened
@@ -188,8 +190,10 @@ class NativeCommits:
     def files_of(self, one: TableCommit, version: int) -> list[str]:
         """What a merge's entry names beside its batch's files, relative to the sink's root: none of it was synced before the batch was decided."""
         adds = [action["add"] for action in entry(one.place, version) if "add" in action]
-        vectors = {file_of(add["deletionVector"]) for add in adds if "deletionVector" in add}
-        return [f"{one.table}/{name}" for name in sorted(vectors - {None}, key=str)]
+        found = {file_of(add["deletionVector"]) for add in adds if "deletionVector" in add}
+        # Others that it names were there, and synced, before.
+        found |= {name for add in adds if is_merged(name := unquote(add["path"]), one.batch_id)}
+        return [f"{one.table}/{name}" for name in sorted(filter(None, found))]
 
     def fellows(self, one: TableCommit, version: int) -> list[int] | None:
         """The versions of other pipelines right before a commit's, since the one of its own application or what made the table; None where others were in between."""

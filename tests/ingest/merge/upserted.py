@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from distributary.ingest.merge.rule import (
     Position,
     memory_folder,
     memory_schema,
+    present_metadata,
 )
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
@@ -42,6 +43,9 @@ PLACE = [
 ]
 
 Row = Mapping[str, Any]
+
+# In a row that a test stages: the columns that its schema has.
+PRESENT = "(present)"
 
 
 def make(table: At, schema: pa.Schema, properties: Mapping[str, str] | None = None) -> None:
@@ -120,8 +124,10 @@ class Upserted:
                 folder = memory_folder(self.folder)
                 schema = memory_schema(rule, self.schema)
                 self.commits.commit(TableCommit(folder, known.memory, staged, schema, told, native=True))
-        parts = [rows[at::files] for at in range(files)]
-        found = [self.staged(part) for part in parts if part]
+        parts: dict[Any, list[Row]] = {}
+        for number, row in enumerate(rows):
+            parts.setdefault((number % files, row.get(PRESENT)), []).append(row)
+        found = [self.staged(part, present=present) for (_, present), part in parts.items()]
         return TableCommit(
             self.folder,
             self.place,
@@ -132,11 +138,15 @@ class Upserted:
             merge=rule,
         )
 
-    def staged(self, rows: Sequence[Row], *, memory: bool = False) -> DataFile:
-        """A file of these rows."""
+    def staged(
+        self, rows: Sequence[Row], *, memory: bool = False, present: Iterable[str] | None = None
+    ) -> DataFile:
+        """A file of these rows, whose schema has the columns that are present."""
         folder = memory_folder(self.folder) if memory else self.folder
         schema = memory_schema(self.rule, self.schema) if memory else self.schema
-        return written(self.root, folder, pa.Table.from_pylist(list(rows), schema), self.batch)
+        told = None if present is None else present_metadata(present)
+        table = pa.Table.from_pylist(list(rows), schema).replace_schema_metadata(told)
+        return written(self.root, folder, table, self.batch)
 
     def rows(self) -> list[dict[str, Any]]:
         """What the table has, by its log, Parquet and vectors."""
@@ -157,6 +167,9 @@ def written(root: Files, folder: str, rows: pa.Table, batch: int, **given: Any) 
     into = pa.BufferOutputStream()
     with pq.ParquetWriter(into, rows.schema, store_schema=False) as writer:
         writer.write_table(rows, **given)
+        if rows.schema.metadata:
+            # What Arrow keeps of a schema by itself is left out of our files.
+            writer.add_key_value_metadata(rows.schema.metadata)
     data = into.getvalue()
     root.put(f"{folder}/{name}", data, named_later=True)
     text = statistics(pq.read_metadata(pa.BufferReader(data)), Layout(rows.schema))

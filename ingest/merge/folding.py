@@ -1,0 +1,130 @@
+"""Rows that are made of several of their key: of each column the newest value, where a record's own schema does not have all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from distributary.codecs.types.walk import children
+from distributary.ingest.merge.columns import DataColumns
+
+Numbers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+Present = frozenset[str] | None
+"""The columns, as dotted paths, that rows of a file set; None: all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file that rows are made of.
+
+    rows     the file, open
+    present  which columns its rows set
+    fixed    columns that have one value in all of its rows
+    """
+
+    rows: DataColumns
+    present: Present
+    fixed: Mapping[str, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Chains:
+    """For each key its rows, one after the other as they were taken; the last one is the newest.
+
+    starts  where each key's rows begin
+    of      for each row the number of its source
+    places  for each row its number in its file
+    """
+
+    starts: Numbers
+    of: Numbers
+    places: Numbers
+
+
+class Folding:
+    """Chains of rows made one row each, a column after the other: no more than one of the sources' columns is in memory."""
+
+    def __init__(self, chains: Chains, sources: Sequence[Source]) -> None:
+        """Every row of every chain is in one of the sources."""
+        self._chains, self._sources = chains, sources
+        self._ends = np.append(chains.starts[1:], len(chains.of))
+        self._places = np.arange(len(chains.of), dtype=np.int64)
+
+    def rows(self, schema: pa.Schema) -> pa.Table:
+        """A row for each chain."""
+        return pa.table(
+            [self._folded(field.name, field.type, self._chains.starts) for field in schema], schema=schema
+        )
+
+    def _folded(self, path: str, dtype: pa.DataType, since: Numbers) -> pa.Array:
+        """The column's values; of each chain the rows from `since` on count."""
+        whole, partly = self._setting(path)
+        if not pa.types.is_struct(dtype):
+            return self._values(path, dtype, self._last(whole, since))
+        told = self._last(whole | partly, since)
+        there = self._valid(path, dtype, told)
+        if partly.any():
+            # What came before a row that sets all of it, or leaves all of it empty, is over.
+            over = whole | (partly & ~self._valid(path, dtype, np.where(whole | partly, self._places, -1)))
+            since = np.maximum(since, self._last(over, since))
+        inside = [self._folded(f"{path}.{child.name}", child.type, since) for child in children(dtype)]
+        return pa.StructArray.from_arrays(inside, fields=list(children(dtype)), mask=pa.array(~there))
+
+    def _setting(self, path: str) -> tuple[Mask, Mask]:
+        """Which rows set all of a column, and which a part of it."""
+        above = {path[:at] for at in range(len(path) + 1) if at == len(path) or path[at] == "."}
+        whole, partly = [], []
+        for source in self._sources:
+            present = source.present
+            all_of_it = present is None or not above.isdisjoint(present) or path in source.fixed
+            whole.append(all_of_it)
+            partly.append(not all_of_it and any(one.startswith(f"{path}.") for one in present or ()))
+        return np.array(whole, dtype=bool)[self._chains.of], np.array(partly, dtype=bool)[self._chains.of]
+
+    def _last(self, mask: Mask, since: Numbers) -> Numbers:
+        """For each chain the last row, from `since` on, for which the mask is true; -1 for none."""
+        if not len(self._chains.starts):
+            return self._chains.starts
+        found = np.maximum.reduceat(np.where(mask, self._places, -1), self._chains.starts)
+        return np.where(found >= since, found, -1)
+
+    def _valid(self, path: str, dtype: pa.DataType, rows: Numbers) -> Mask:
+        """Whether a struct is there in these rows."""
+        # What is read for it is its first column, which comes with all that is above.
+        found: Mask = self._values(path, dtype, rows).is_valid().to_numpy(zero_copy_only=False)
+        return found
+
+    def _values(self, path: str, dtype: pa.DataType, rows: Numbers) -> pa.Array:
+        """A column's values in these rows of chains; null for -1."""
+        parts: list[pa.Array] = [pa.nulls(1, dtype)]
+        at = np.zeros(len(rows), dtype=np.int64)
+        start = 1
+        of = np.where(rows >= 0, self._chains.of[rows], -1)
+        for number in np.unique(of[of >= 0]).tolist():
+            mine = np.flatnonzero(of == number)
+            found = self._of_source(self._sources[number], path, dtype, self._chains.places[rows[mine]])
+            parts.append(found)
+            at[mine] = np.arange(start, start + len(mine))
+            start += len(mine)
+        return pa.concat_arrays(parts).take(pa.array(at))
+
+    def _of_source(self, source: Source, path: str, dtype: pa.DataType, places: Numbers) -> pa.Array:
+        if path in source.fixed:
+            return pa.array([source.fixed[path]] * len(places), dtype)
+        order = np.argsort(places, kind="stable")
+        wanted, column = places[order], pa.schema([(path, dtype)])
+        parts = [pa.nulls(0, dtype)]
+        for number, first, count in source.rows.groups():
+            low, high = np.searchsorted(wanted, [first, first + count])
+            if low < high:
+                rows = source.rows.read(number, column).column(0).take(pa.array(wanted[low:high] - first))
+                parts += rows.chunks
+        back = np.empty(len(order), dtype=np.int64)
+        back[order] = np.arange(len(order))
+        return pa.concat_arrays(parts).take(pa.array(back))
