@@ -114,8 +114,15 @@ class Upserted:
 
     def part(self, rows: Sequence[Row], deletes: Sequence[Row] = (), files: int = 1) -> TableCommit:
         """The next batch, staged; its deletes are remembered."""
+        *before, part = self.parts(rows, deletes, files)
+        for one in before:
+            self.commits.commit(one)
+        return part
+
+    def parts(self, rows: Sequence[Row], deletes: Sequence[Row] = (), files: int = 1) -> list[TableCommit]:
+        """The next batch, staged: what remembers its deletes, if there are any, and then the table."""
         self.batch += 1
-        rule = self.rule
+        rule, before = self.rule, list[TableCommit]()
         if (known := rule.deletes) is not None:
             staged = [self.staged(deletes, memory=True)] if deletes else []
             rule = replace(rule, deletes=replace(known, files=staged))
@@ -123,20 +130,16 @@ class Upserted:
                 told = Transaction(f"{GENERATION}/deleted", self.batch)
                 folder = memory_folder(self.folder)
                 schema = memory_schema(rule, self.schema)
-                self.commits.commit(TableCommit(folder, known.memory, staged, schema, told, native=True))
+                before.append(TableCommit(folder, known.memory, staged, schema, told, native=True))
         parts: dict[Any, list[Row]] = {}
         for number, row in enumerate(rows):
             parts.setdefault((number % files, row.get(PRESENT)), []).append(row)
         found = [self.staged(part, present=present) for (_, present), part in parts.items()]
-        return TableCommit(
-            self.folder,
-            self.place,
-            found,
-            self.schema,
-            Transaction(f"{GENERATION}/events", self.batch),
-            native=True,
-            merge=rule,
-        )
+        told = Transaction(f"{GENERATION}/events", self.batch)
+        return [
+            *before,
+            TableCommit(self.folder, self.place, found, self.schema, told, native=True, merge=rule),
+        ]
 
     def staged(
         self, rows: Sequence[Row], *, memory: bool = False, present: Iterable[str] | None = None
