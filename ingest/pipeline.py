@@ -26,6 +26,7 @@ from distributary.ingest.batch.runner import BatchRunner, Done
 from distributary.ingest.batch.spark_decode import check_decoders
 from distributary.ingest.batch.sweep import sweep_drafts
 from distributary.ingest.batch.waiting_records import forget_waiting, place_aside
+from distributary.ingest.catalog.registering import TableNames
 from distributary.ingest.checkpoint import old_layout
 from distributary.ingest.checkpoint.folder import KEYS, Checkpoint
 from distributary.ingest.checkpoint.generation import (
@@ -38,6 +39,7 @@ from distributary.ingest.checkpoint.generation import (
     fingerprint,
     read_generation,
 )
+from distributary.ingest.checkpoint.manifests import manifest_of
 from distributary.ingest.checkpoint.spark_files import SparkFiles
 from distributary.ingest.commit_log.entries import Owner, Process, Standing
 from distributary.ingest.commit_log.owners import Owners
@@ -58,6 +60,7 @@ from distributary.ingest.schemas.known import SchemaBook, same_columns
 from distributary.ingest.schemas.pinned import PinsStore
 from distributary.ingest.schemas.registry_wait import RegistryWait
 from distributary.ingest.schemas.subjects import inferred_subject, key_subjects, value_subjects
+from distributary.ingest.settings.catalog import Catalog
 from distributary.ingest.settings.groups import Decode, Route, Source
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.spark.workers import require_workers
@@ -85,6 +88,7 @@ class Pipeline:
     kafka: KafkaCluster
     finisher: Finisher
     rewriter: Rewriter
+    names: TableNames | None = None
 
     def records_waiting(self) -> int:
         """How many offsets lie between where this run begins and the end of the topics, as of now."""
@@ -202,15 +206,33 @@ def open_pipeline(
                 settings.limits.batch_files,
             ),
         )
-        yield Pipeline(
-            settings=settings,
-            run=run,
-            topics=topics,
-            registry=registry,
-            kafka=kafka,
-            finisher=Finisher(columns, checkpoint, run.tables, native, generation.lineage),
-            rewriter=Rewriter(checkpoint.log, log, run.tables, run.workers),
-        )
+        with _names(settings.catalog, spark, run) as names:
+            yield Pipeline(
+                settings=settings,
+                run=run,
+                topics=topics,
+                registry=registry,
+                kafka=kafka,
+                finisher=Finisher(columns, checkpoint, run.tables, native, generation.lineage),
+                rewriter=Rewriter(checkpoint.log, log, run.tables, run.workers),
+                names=names,
+            )
+
+
+@contextmanager
+def _names(catalog: Catalog | None, spark: SparkSession, run: Run) -> Iterator[TableNames | None]:
+    """What names tables in the catalog, if the settings say so; those that the log knows it is told of."""
+    if catalog is None:
+        yield None
+        return
+    names = TableNames(spark, catalog, run.root)
+    try:
+        batch, _ = run.log.last()
+        if batch is not None:
+            names.take(manifest_of(batch, run.checkpoint.log).entities)
+        yield names
+    finally:
+        names.close(wait=False)
 
 
 def run_rules(settings: Settings, expression: ReadExpression | None = None) -> RunRules:

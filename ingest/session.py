@@ -8,8 +8,11 @@ from contextlib import contextmanager
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from distributary.ingest.catalog.metastore import session_settings
+from distributary.ingest.settings.catalog import Catalog
 from distributary.ingest.settings.groups import Limits, Spark
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.spark.configuration import laid_over
 from distributary.ingest.spark.jvm import jvm_needed, stop_session
 from distributary.ingest.spark.session import spark_session
 
@@ -32,12 +35,15 @@ def pipeline_session(settings: Settings) -> Iterator[SparkSession]:
 
 def made_for(settings: Settings) -> SparkSession:
     """The session of this process, made as the settings say if there is none. Raises SetupError."""
-    return spark_session(settings.name, settings.spark.master, spark_conf(settings.spark, settings.limits))
+    return spark_session(
+        settings.name, settings.spark.master, spark_conf(settings.spark, settings.limits, settings.catalog)
+    )
 
 
-def spark_conf(spark: Spark, limits: Limits) -> dict[str, str]:
+def spark_conf(spark: Spark, limits: Limits, catalog: Catalog | None = None) -> dict[str, str]:
     """What the settings say of the Spark session."""
-    return {
+    ours = {
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(limits.arrow_rows),
-        **spark.conf,
+        **session_settings(catalog, spark.conf),
     }
+    return laid_over(ours, spark.conf)

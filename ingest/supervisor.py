@@ -105,6 +105,7 @@ class Supervisor:
         try:
             while not self._finished():
                 continue
+            self._wait_for_names()
         finally:
             self._summary = replace(self._summary, seconds=time.monotonic() - began)
             self._progress.finished(self._summary)
@@ -112,6 +113,12 @@ class Supervisor:
         waits = {folder: len(numbers) for folder, numbers in sorted(parked.items())}
         remade = tuple(self._pipeline.run.memory.remade)
         return Outcome(self._summary, tuple(self._restarts), waits, remade)
+
+    def _wait_for_names(self) -> None:
+        """Who runs it once and then queries the tables finds them by their names."""
+        names = self._pipeline.names
+        if names is not None and self._is_bounded():
+            names.close(wait=not self._stop.is_set())
 
     def _is_bounded(self) -> bool:
         return self._pipeline.settings.trigger.available_now
@@ -268,6 +275,8 @@ class Supervisor:
         self._progress.batch_done(
             done.manifest.batch_id, counts.total_read, len(counts.rows), done.seconds, self._waiting
         )
+        if self._pipeline.names is not None:
+            self._pipeline.names.take(done.manifest.entities)
         if told := self._pipeline.run.parked.told():
             self._progress.waiting(f"{told[:2000]}; `distributary resolve` lists and decides", 0.0)
 

@@ -19,6 +19,7 @@ _ARROW = (
 _LOCK = "a lock on a POSIX file system, which no store has"
 # Each with the reason why it may touch files of this machine by itself.
 MAY_TOUCH_FILES: Mapping[str, str] = {
+    "catalog/metastore.py": "the folder of a metastore, which Spark's own has on this machine",
     "settings/yaml_file.py": "the settings file that a user names",
     "spark/artifact_list.py": _MACHINE,
     "spark/artifacts.py": _MACHINE,

@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator, model_
 
 from distributary.codecs.base import Codec, load_codec
 from distributary.ingest.columns import safe_names as names
+from distributary.ingest.settings.catalog import Catalog
 from distributary.ingest.settings.check import add_problems, refuse_literal_secrets
 from distributary.ingest.settings.groups import (
     Decode,
@@ -76,6 +77,8 @@ class Settings(Group):
     """Where the tables are."""
     tables: tuple[TableRule, ...] = ()
     """What some entities' tables are: a list of rules, of which the first that fits an entity says it."""
+    catalog: Catalog | None = None
+    """By which names Spark's SQL finds the tables; by default they have none but their places."""
     storage: StorageOptions = StorageOptions()
     """How object stores and HDFS are reached; a folder needs none of it. What is not given comes from the environment, as each cloud's own tools take it."""
     checkpoint: AnyPlace
@@ -105,6 +108,9 @@ class Settings(Group):
             given = {**given, "checkpoint": f"checkpoints/{name}"}
         if isinstance(decode, Mapping) and decode.get("schema_location") is None:
             given = {**given, "decode": {**decode, "schema_location": f"schemas/{name}"}}
+        catalog = given.get("catalog")
+        if isinstance(catalog, Mapping) and catalog.get("metastore") is None:
+            given = {**given, "catalog": {**catalog, "metastore": "metastore"}}
         return _with_key_text(given, decode)
 
     def wrong(self) -> Iterator[Wrong]:
@@ -120,6 +126,9 @@ class Settings(Group):
         if isinstance(named, NamedTable) and names.may_be_an_entity(self.route.table, named.table):
             why = f"an entity's table could have this name too (route.table is {self.route.table}); choose another"
             yield ("policies", "no_entity", "table"), why
+        if self.catalog is not None:
+            for keys, why in self.catalog.wrong_for(self.route.by, self.spark.conf):
+                yield ("catalog", *keys), why
         for place, (keys, why) in wrong_rules(self.tables, self.route):
             yield ("tables", place, *keys), why
 

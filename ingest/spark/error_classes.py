@@ -27,6 +27,9 @@ _ROW_REFUSED = re.compile(
 # What Spark 4 calls a condition was an error class before.
 _CONDITION = "getErrorClass" if pyspark.__version__.startswith("3.") else "getCondition"
 
+# https://db.apache.org/derby/docs/10.16/ref/rrefexcept71493.html: another instance has the database open.
+_DERBY_IS_HELD = "XSDB6"
+
 # Where Spark talks to its Python workers.
 _RUNNER = "org.apache.spark.api.python."
 
@@ -58,6 +61,12 @@ def overflowed_in(error: BaseException, *packages: str) -> bool:
         and any(str(frame.getClassName()).startswith(packages) for frame in one.getStackTrace())
         for one in causes(error)
     )
+
+
+def derby_is_held(error: BaseException) -> bool:
+    """Whether another process has the database of an embedded Derby open, which one may."""
+    sql = (one for one in causes(error) if _is(one, "java.sql.SQLException"))
+    return any(one.getSQLState() == _DERBY_IS_HELD for one in sql)
 
 
 def named(error: BaseException) -> str:

@@ -1,0 +1,30 @@
+"""Where a session keeps names: what Spark is told of its catalog, and the folder of the metastore that is embedded in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from distributary.ingest.settings.catalog import Catalog
+
+IMPLEMENTATION = "spark.sql.catalogImplementation"
+"""Whether names last longer than their session: `hive` or `in-memory`."""
+
+
+def session_settings(catalog: Catalog | None, given: Mapping[str, str]) -> dict[str, str]:
+    """What a session is made with so that names last, beside the settings of Spark that are given; makes the metastore's folder."""
+    if catalog is None or "." in catalog.database:
+        return {}
+    found = {IMPLEMENTATION: "hive"}
+    if catalog.metastore is not None and catalog.needs(given):
+        catalog.metastore.mkdir(parents=True, exist_ok=True)
+        found |= {
+            "spark.sql.warehouse.dir": (catalog.metastore / "warehouse").as_uri(),
+            "spark.hadoop.javax.jdo.option.ConnectionURL": _derby(catalog.metastore / "derby"),
+            "spark.driver.extraJavaOptions": f"-Dderby.stream.error.file={catalog.metastore / 'derby.log'}",
+        }
+    return found
+
+
+def _derby(folder: Path) -> str:
+    return f"jdbc:derby:;databaseName={folder};create=true"
