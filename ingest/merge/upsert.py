@@ -223,7 +223,8 @@ def _more(files: Sequence[LiveFile], of: Numbers, places: Numbers) -> Iterator[t
     """The files of which rows are marked, with those that were before."""
     for number in np.unique(of).tolist():
         file = files[number]
-        yield file, np.union1d(file.marked, places[of == number].astype(np.uint32))
+        # None of these was marked before.
+        yield file, np.sort(np.concatenate([file.marked, places[of == number].astype(np.uint32)]))
 
 
 def _joined(parts: Sequence[Numbers]) -> Numbers:
