@@ -25,6 +25,9 @@ AMID_SCHEMA_CHANGE = "amid_schema_change"
 
 BEFORE_MANIFEST, AFTER_MANIFEST = "before_manifest", "after_manifest"
 
+# What a merge's entry is to name is written, and it is not put.
+AMID_MERGE = "amid_merge"
+
 BETWEEN_COMMITS = "between_commits"
 
 # All tables are committed but the one that says so.
@@ -40,6 +43,7 @@ POINTS = (
     AMID_SCHEMA_CHANGE,
     BEFORE_MANIFEST,
     AFTER_MANIFEST,
+    AMID_MERGE,
     BETWEEN_COMMITS,
     BEFORE_LEDGER,
     BEFORE_SPARK_COMMIT,

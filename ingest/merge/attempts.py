@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from distributary.ingest import failpoints
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.merge import live_files, vectors
 from distributary.ingest.merge.entry import FILES, Merged, digest, merge_actions
@@ -103,6 +104,7 @@ class Attempts:
         """The entry after this version; what it names is written. Raises KeyMoved."""
         marks = self._upsert.against(live, memory)
         merged = self._marked(marks)
+        failpoints.reach(failpoints.AMID_MERGE, self._transaction[1])
         names = digest(file.name for file, _ in self._files)
         return merge_actions(merged, self._rule, {**told, FILES: names}, self._transaction, engine)
 

@@ -14,6 +14,7 @@ from tests.ingest.merge.test_upsert import COLUMNS, row, values
 from tests.ingest.merge.upserted import GENERATION, Upserted, ordered_by
 
 from distributary.errors import PipelineError, TableAhead
+from distributary.ingest import failpoints
 from distributary.ingest.merge.counts import MergeCounts
 from distributary.ingest.merge.rule import MergeRule, Position
 from distributary.ingest.parquet.data_file import merged_name
@@ -59,6 +60,21 @@ def test_what_a_killed_attempt_left_goes_behind_the_one_that_follows(table: Upse
     there = set(table.place.names())
     assert there.isdisjoint(left)
     assert there.issuperset(others)
+    assert values(table)[1] == "b"
+
+
+def test_what_died_before_its_entry_is_done_by_the_next(
+    table: Upserted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = table.part([row(1, 2, "b")])
+    with monkeypatch.context() as patch:
+        patch.setenv(failpoints.VARIABLE, f"{failpoints.AMID_MERGE}:{part.batch_id}=fail")
+        with pytest.raises(failpoints.Failpoint):
+            table.commits.commit(part)
+    assert sum(name.endswith(".bin") for name in table.place.names()) == 1
+    table.commits = NativeCommits()
+    assert table.commit(part) == MergeCounts(updated=1)
+    assert sum(name.endswith(".bin") for name in table.place.names()) == 1
     assert values(table)[1] == "b"
 
 

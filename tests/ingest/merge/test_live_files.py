@@ -88,7 +88,7 @@ def test_checkpoints_of_spark_are_read(spark: SparkSession, tmp_path: Path, kind
     version = DeltaTable(path).version()
     before = live_files.read(place, version)
     names = {name: add["deletionVector"]["cardinality"] for name, add in before}
-    checkpoint = max(int(file.name[:20]) for file in (path / "_delta_log").glob("*.checkpoint.*"))
+    checkpoint = max(int(file.name[:20]) for file in (path / "_delta_log").glob("[0-9]*.checkpoint.*"))
     assert checkpoint
     for number in range(checkpoint + 1):
         (path / entry_path(number)).unlink()
