@@ -99,10 +99,15 @@ class Attempts:
         self._written: list[str] = []
 
     def actions(
-        self, live: LiveFiles, memory: LiveFiles | None, told: Mapping[str, str], engine: str
+        self,
+        live: LiveFiles,
+        memory: LiveFiles | None,
+        columns: pa.Schema,
+        told: Mapping[str, str],
+        engine: str,
     ) -> list[dict[str, Any]]:
-        """The entry after this version; what it names is written. Raises KeyMoved."""
-        marks = self._upsert.against(live, memory)
+        """The entry after this version, which has these columns; what it names is written. Raises KeyMoved."""
+        marks = self._upsert.against(live, memory, columns)
         merged = self._marked(marks)
         failpoints.reach(failpoints.AMID_MERGE, self._transaction[1])
         names = digest(file.name for file, _ in self._files)

@@ -91,11 +91,10 @@ class _Group:
 
 def told_of(live: LiveFiles, name: str, add: Action, columns: pa.Schema) -> Told:
     """What the log tells of a file, worked out once."""
-    kept = live.kept.get(name)
-    if kept is None:
+    kept: Told | None = live.kept.get(name)
+    if kept is None or not kept.spans.keys() >= set(columns.names):
         kept = live.kept[name] = told(add.get("stats"), columns)
-    found: Told = kept
-    return found
+    return kept
 
 
 def look_up(place: Files, live: LiveFiles, wanted: Wanted, but: frozenset[str] = frozenset()) -> Found:

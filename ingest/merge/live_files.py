@@ -127,7 +127,9 @@ def _of_checkpoint(place: Files, path: str) -> Iterator[Action]:
 def _rows(place: Files, path: str) -> Iterator[Action]:
     file = pq.ParquetFile(pa.BufferReader(place.read(path)))
     names = file.schema_arrow.names
-    wanted = [name for name in ("add", "sidecar") if name in names]
+    wanted = [name for name in ("sidecar",) if name in names]
+    if "add" in names:
+        wanted += [f"add.{one.name}" for one in file.schema_arrow.field("add").type if _is_told(one.name)]
     for group in range(file.metadata.num_row_groups):
         yield from file.read_row_group(group, columns=wanted).to_pylist()
 
@@ -137,7 +139,7 @@ def _plain(add: Mapping[str, Any]) -> Action:
     kept = {name: dict(value) if name in _MAPS else value for name, value in add.items() if value is not None}
     if vector := kept.get("deletionVector"):
         kept["deletionVector"] = {name: value for name, value in vector.items() if value is not None}
-    return {"partitionValues": {}, **{name: value for name, value in kept.items() if _is_told(name)}}
+    return {"partitionValues": {}, **kept}
 
 
 def _is_told(name: str) -> bool:

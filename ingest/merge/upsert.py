@@ -56,11 +56,14 @@ class Upsert:
 
     def __init__(self, place: Files, files: Sequence[DataFile], schema: pa.Schema, rule: MergeRule) -> None:
         """Raises PipelineError where rows cannot be merged."""
-        self._place, self._rule, self._data, self._schema = place, rule, len(files), schema
+        self._place, self._rule, self._data = place, rule, len(files)
         self._staged = staged(place, files, schema, rule)
 
-    def against(self, live: LiveFiles, memory: LiveFiles | None) -> Marks:
-        """What becomes of the rows at a version of the table, and of what remembers its deletes. Raises KeyMoved."""
+    def against(self, live: LiveFiles, memory: LiveFiles | None, columns_now: pa.Schema) -> Marks:
+        """What becomes of the rows at a version of the table, which has these columns, and of what remembers its deletes.
+
+        Raises KeyMoved.
+        """
         mine, wanted = self._staged, self._staged.wanted
         there, gone, horizon = look_up(self._place, live, wanted), Found(), None
         if (deletes := self._rule.deletes) is not None and memory is not None:
@@ -82,7 +85,9 @@ class Upsert:
             raise PipelineError(
                 f"table {self._place}: {len(mine.of)} rows were staged, and {result.counts.staged} were merged ({result.counts})"
             )
-        made = self._made(rows, result, columns, there) if self._makes_rows else None
+        made: pa.Table | None = None
+        if self._makes_rows and (folding := self._folding(rows, result, columns, there)) is not None:
+            made = folding.rows(columns_now)
         return self._marks(there, result, made)
 
     def _marks(self, there: Found, result: Outcome, made: pa.Table | None) -> Marks:
@@ -102,8 +107,8 @@ class Upsert:
         marks = self._rule.deletes is not None and self._rule.deletes.mark is not None
         return marks or any(present is not None for present in self._staged.present)
 
-    def _made(self, rows: Rows, result: Outcome, columns: pa.Table, there: Found) -> pa.Table | None:
-        """The rows that are made of several; what they are made of is marked."""
+    def _folding(self, rows: Rows, result: Outcome, columns: pa.Table, there: Found) -> Folding | None:
+        """What makes the rows that are made of several; what they are made of is marked."""
         mine, mark = self._staged, None if self._rule.deletes is None else self._rule.deletes.mark
         count, more = len(mine.of), len(rows.codes) - len(mine.of) - sum(map(len, there.of))
         nowhere = np.full(more, -1, dtype=np.int64)
@@ -123,7 +128,7 @@ class Upsert:
         if not len(found.of):
             return None
         result.marked[parts] = True
-        return Folding(found, self._sources(there, mark)).rows(self._schema)
+        return Folding(found, self._sources(there, mark))
 
     def _sources(self, there: Found, mark: str | None) -> Sequence[Source]:
         mine, rule = self._staged, self._rule

@@ -72,8 +72,9 @@ def make_lasting(
             # What others committed since is behind ours then, and nobody would look at it again.
             fellows = native.fellows(one, version)
             entries = [f"{one.table}/{entry_path(number)}" for number in [version, *(fellows or ())]]
+            # Of a merge, what its entry is the first to name.
+            entries += [] if one.merge is None else native.files_of(one, version)
             paths += entries
-            paths += [] if one.merge is None else native.files_of(one, version)
             shared += [one.table] if fellows is None else []
             if one.table in there:
                 write_again(root, entries)

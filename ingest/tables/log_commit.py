@@ -98,6 +98,7 @@ class NativeCommits:
         self._seen: dict[str, _Seen] = {}
         self._checkpoints = LogCheckpoints()
         self._files = KnownFiles(entry_tag)
+        self._merged: dict[str, tuple[str, int, MergeCounts | None]] = {}
         self._app_of: Callable[[str], str | None] = lambda _: None
 
     def expect(self, app_of: Callable[[str], str | None]) -> None:
@@ -133,6 +134,8 @@ class NativeCommits:
                 self._advance(seen, one, actions)
                 if attempts is not None:
                     self._files.advance(_version(one.place, seen), actions)
+                    told = MergeCounts.told(actions[0]["commitInfo"])
+                    self._merged[one.place.url] = (one.app_id, one.batch_id, told)
                     if not one.fresh:
                         attempts.sweep()
                 return True
@@ -145,6 +148,9 @@ class NativeCommits:
 
     def merged(self, one: TableCommit) -> MergeCounts | None:
         """What became of the rows that a commit which is in its table merged, as its entry says; None where nobody can tell any more."""
+        app_id, batch_id, counts = self._merged.get(one.place.url, ("", -1, None))
+        if (app_id, batch_id) == (one.app_id, one.batch_id):
+            return counts
         seen = self._look(one.place, one.app_id)
         found = commit_of(one.place, seen.state.version, one.app_id, one.batch_id)
         return None if found is None else MergeCounts.told(found[0])
@@ -239,7 +245,7 @@ class NativeCommits:
             except TableNotFoundError:
                 raise one.impossible(f"what remembers its deletes is gone: {place}") from None
         try:
-            return attempts.actions(live, memory, one.metadata, ENGINE)
+            return attempts.actions(live, memory, seen.state.layout, one.metadata, ENGINE)
         except KeyMoved as error:
             raise one.impossible(
                 f"{error}, and nothing says which is newer. Name `sequence_by`, or set `on_repartition: timestamp`"
@@ -312,6 +318,8 @@ def _require_fit(state: TableState, one: TableCommit) -> None:
 def _attempts(one: TableCommit, state: TableState, rule: MergeRule) -> Attempts:
     if state.properties.get(VECTORS, "").lower() != "true":
         raise one.impossible(f"it does not keep deletion vectors, by which rows are replaced ({VECTORS})")
+    if state.properties.get("delta.appendOnly", "").lower() == "true":
+        raise one.impossible("no row of it may be replaced (delta.appendOnly)")
     found = [(file, one.require_file(file)) for file in one.files]
     return Attempts(one.place, found, one.schema, rule, (one.app_id, one.batch_id))
 

@@ -27,7 +27,7 @@ from distributary.ingest.tables.transaction import TableCommit
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 # The calls of so many batches, at least.
-CALLS, BATCHES = 220, 5
+CALLS, BATCHES, SYNCS = 220, 5, 60
 
 Staged = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 
@@ -63,6 +63,13 @@ class Pipeline:
             self.model.take(one, removes=True)
         self.finish()
 
+    def tried(self, rng: random.Random) -> None:
+        """A batch, finished by a start after it where a sync failed."""
+        try:
+            self.batch(rng)
+        except OSError:
+            self.restart()
+
     def finish(self) -> None:
         parts = self.decided
         while parts:
@@ -85,12 +92,12 @@ def test_a_loss_of_power_loses_and_doubles_no_row(
     monkeypatch.setattr(files, "MANY", rng.choice((3, 1000)))
     pipeline = Pipeline(tmp_path)
     for call in [rng.randrange(1, CALLS) for _ in range(rng.choice((1, 2, 3)))]:
-        disk = Disk((tmp_path,), call)
+        disk = Disk((tmp_path,), call, refuses_at=rng.choice((None, rng.randrange(1, SYNCS))))
         try:
             with disk.watched():
                 pipeline.restart()
                 for _ in range(BATCHES):
-                    pipeline.batch(rng)
+                    pipeline.tried(rng)
         except PowerFailed:
             disk.fail(rng)
     pipeline.restart()

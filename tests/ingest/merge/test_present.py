@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, Field
+from deltalake.schema import PrimitiveType
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.ingest.merge.test_any_cut import cut, same
@@ -81,6 +83,20 @@ def test_parts_of_a_struct_are_kept_unless_it_is_emptied(tmp_path: Path) -> None
     assert plain(table)[1][2] == {"x": 3, "in": {"y": "again", "z": None}}
     table.merge([row(1, 5, s=None, present=["s.x"])])
     assert plain(table)[1][2] is None
+
+
+def test_columns_that_the_batch_knows_nothing_of_are_kept_in_rows_that_are_made(tmp_path: Path) -> None:
+    table = made(tmp_path, mark=True)
+    table.merge([row(1, 1, a="a", b=1), row(2, 1, a="b", b=2)])
+    DeltaTable(tmp_path / "players").alter.add_columns([Field("by_hand", PrimitiveType("long"))])
+    older, table.schema = table.schema, table.schema.append(pa.field("by_hand", pa.int64()))
+    table.merge([row(key, 2, by_hand=key * 10) for key in (1, 2)])
+    table.schema = older
+    assert table.merge([row(1, 3, a="c")], [row(2, 3)]) == MergeCounts(updated=1, deleted=1)
+    assert {key: (one["a"], one["b"], one["by_hand"]) for key, one in table.by_key().items()} == {
+        1: ("c", 1, 10),
+        2: ("b", 2, 20),
+    }
 
 
 def test_a_delete_that_marks_keeps_the_row_and_a_newer_record_begins_it_anew(tmp_path: Path) -> None:

@@ -103,6 +103,13 @@ def _adds(table: Upserted) -> list[Any]:
     return [add for _, add in live_files.read(table.place, table.commits.state(table.place).version)]
 
 
+def test_a_table_that_takes_appends_alone_is_refused(table: Upserted) -> None:
+    table.folder = "others"
+    make(table.place, table.schema, {"delta.appendOnly": "true"})
+    with pytest.raises(CommitImpossible, match=r"delta\.appendOnly"):
+        table.merge([row(1, 1)])
+
+
 def test_a_table_without_deletion_vectors_is_refused(table: Upserted) -> None:
     table.folder = "others"
     make(table.place, table.schema, {VECTORS: "false"})
