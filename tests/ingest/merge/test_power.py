@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,10 +63,10 @@ class Pipeline:
             self.model.take(one, removes=True)
         self.finish()
 
-    def tried(self, rng: random.Random) -> None:
-        """A batch, finished by a start after it where a sync failed."""
+    def tried(self, step: Callable[[], None]) -> None:
+        """Do this, or start anew where a sync failed."""
         try:
-            self.batch(rng)
+            step()
         except OSError:
             self.restart()
 
@@ -95,9 +95,9 @@ def test_a_loss_of_power_loses_and_doubles_no_row(
         disk = Disk((tmp_path,), call, refuses_at=rng.choice((None, rng.randrange(1, SYNCS))))
         try:
             with disk.watched():
-                pipeline.restart()
+                pipeline.tried(pipeline.restart)
                 for _ in range(BATCHES):
-                    pipeline.tried(rng)
+                    pipeline.tried(lambda: pipeline.batch(rng))
         except PowerFailed:
             disk.fail(rng)
     pipeline.restart()
