@@ -280,6 +280,10 @@ CONSTRAINT = "constraint"
 
 SCHEMA_CHANGE = "schema_change"
 
+NULL_KEY = "null_key"
+
+NULL_SEQUENCE = "null_sequence"
+
 NO_ENTITY = Verdict("no_entity", "the routing field has no value")
 
 TIMESTAMP_OVERFLOW = Verdict(

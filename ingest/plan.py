@@ -25,9 +25,10 @@ from distributary.ingest.schemas.mixed import MixedSchemas
 from distributary.ingest.schemas.pinned import PinsStore
 from distributary.ingest.schemas.subjects import inferred_subject, value_subjects
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.settings.rule_book import RuleBook
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.place import Place
-from distributary.ingest.tables.known import TableBook
+from distributary.ingest.tables.known import MadeWith, TableBook
 from distributary.registry.base import Schema, SchemaRegistry
 from distributary.registry.confluent.catalogue import Catalogue
 from distributary.registry.confluent.registry import ConfluentRegistry
@@ -60,7 +61,8 @@ class Plan:
     @property
     def open(self) -> bool:
         """Whether something needs a decision: a change that loses values, a schema that the registry refuses."""
-        return self.tables.open or any(one.accepted is False for one in self.subjects)
+        refused = any(one.accepted is False for one in self.subjects)
+        return self.tables.open or refused or any(rule.lacking for rule in self.rules)
 
 
 def plan(settings: Settings, offer: Offer | None = None) -> Plan:
@@ -106,10 +108,11 @@ def plan_knowing(expression: ReadExpression | None, settings: Settings, offer: O
         rules = rules_of(
             settings.decode, settings.policies, settings.route, settings.sink, expression, by_rule
         )
-        book = _tables(settings)
+        book = _tables(settings, by_rule)
         known, refused = _known(settings, codec, book)
         tables = Planner(codec, candidates, rules, known).plan()
-    got = rules_in_plan(by_rule, known.tables, book.states(known.tables))
+        schemas = [] if settings.route.by == "record" else list(candidates.columns())
+    got = rules_in_plan(by_rule, known.tables, book.states(known.tables), schemas)
     return Plan(settings.name, settings.sink.root, told, tables, refused, got)
 
 
@@ -152,9 +155,9 @@ def _inferred_subjects(settings: Settings) -> list[str]:
     return location.subjects() if isinstance(location, EntitySchemas) else [inferred]
 
 
-def _tables(settings: Settings) -> TableBook:
-    root = open_files(settings.sink.root, settings.storage)
-    return TableBook(root, settings.sink.columns, None, settings.limits.commit_threads)
+def _tables(settings: Settings, rules: RuleBook) -> TableBook:
+    root, made_with = open_files(settings.sink.root, settings.storage), MadeWith(spec_of=rules.of)
+    return TableBook(root, settings.sink.columns, None, settings.limits.commit_threads, made_with=made_with)
 
 
 def _known(settings: Settings, codec: Codec, tables: TableBook) -> tuple[Known, tuple[str, ...]]:

@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 import pyarrow as pa
 
 from distributary.codecs.base import load_codec
+from distributary.errors import SumsDisagree
 from distributary.ingest.batch.passes import Settled
 from distributary.ingest.checkpoint import manifest_pins as decisions
 from distributary.ingest.checkpoint.change_log import LoggedChange
@@ -21,6 +22,7 @@ from distributary.ingest.checkpoint.manifest import (
     BatchPins,
     Counts,
     Manifest,
+    Merging,
     Role,
     SpanRead,
     TableFiles,
@@ -28,6 +30,7 @@ from distributary.ingest.checkpoint.manifest import (
 from distributary.ingest.checkpoint.sums import check_sums
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.columns.single_values import value_path
 from distributary.ingest.evolution.change_rows import ChangeRows, Origin, made_before, planned
 from distributary.ingest.evolution.meetings import Meetings
 from distributary.ingest.evolution.rules import Rules
@@ -41,11 +44,13 @@ from distributary.ingest.tables.known import TableBook
 from distributary.ingest.tables.ledger import (
     BATCHES_SCHEMA,
     CHANGES_SCHEMA,
+    MERGED_ROWS,
     QUARANTINE_SCHEMA,
     BatchRow,
     ChangeRow,
     batch_file,
     changes_file,
+    later,
 )
 from distributary.ingest.tables.properties import Retelling
 from distributary.ingest.worker.fields_seen import by_schema
@@ -124,15 +129,22 @@ def decide(pipeline: str, generation: Generation, tables: TableBook, decision: D
     check_sums(manifest)
     whole = _with_ledger(pipeline, generation, tables, manifest, decision)
     # A manifest that is there has all its files.
-    tables.root.sync(f"{table.folder}/{file.name}" for table in whole.tables for file in table.files)
+    tables.root.sync(
+        f"{table.folder}/{file.name}"
+        for table in whole.tables
+        if table.role != "batches" or whole.late_row is None
+        for file in table.files
+    )
     return whole
 
 
 def _event_tables(generation: Generation, tables: TableBook, decision: Decision) -> list[TableFiles]:
     files: dict[str, list[DataFile]] = defaultdict(list)
+    entities: dict[str, str] = {}
     for written in decision.settled.report.files.written:
         if written.entity is not None:
             files[written.file.table].append(written.file)
+            entities[written.file.table] = written.entity
     states = tables.states(files)
     return [
         TableFiles(
@@ -143,9 +155,32 @@ def _event_tables(generation: Generation, tables: TableBook, decision: Decision)
             # Of a parked one nobody knows what it will be by the time that it takes them.
             folder not in states or states[folder].native,
             tuple(sorted(files[folder], key=lambda file: file.name)),
+            _merging(decision.settled, entities[folder], folder),
         )
         for folder in sorted(files)
     ]
+
+
+def _merging(settled: Settled, entity: str, folder: str) -> Merging | None:
+    """By which columns rows of an entity's table take the place of earlier ones; None where each is added."""
+    upsert = settled.pins.rules.tables.upsert(entity)
+    if upsert is None:
+        return None
+    columns, layout = settled.pins.rules.columns, settled.layouts[folder].columns
+    decoded = settled.pins.keys is not None and settled.pins.keys.decoded
+    own = columns.key_text if decoded and columns.key_text is not None else columns.kafka_key
+    return Merging(
+        tuple(_column(layout, field) for field in upsert.keys) or (own,),
+        tuple(_column(layout, field) for field in upsert.sequence_by),
+        upsert.moved,
+    )
+
+
+def _column(layout: pa.Schema, field: str) -> str:
+    path = value_path(layout, field)
+    if path is None:
+        raise SumsDisagree(f"field {field} names rows, or orders them, and the table has no column of it")
+    return ".".join(path)
 
 
 def _quarantine(generation: Generation, decision: Decision) -> list[TableFiles]:
@@ -164,12 +199,17 @@ def _with_ledger(
 ) -> Manifest:
     root = decision.settled.pins.batch.root
     row = _batch_row(pipeline, manifest, decision)
-    ledger = [_own(generation, BATCHES_TABLE, "batches", BATCHES_SCHEMA, [batch_file(root, row)])]
+    late = None
+    if any(table.merging for table in manifest.tables):
+        file, late = later(row)
+    else:
+        file = batch_file(root, row)
+    ledger = [_own(generation, BATCHES_TABLE, "batches", BATCHES_SCHEMA, [file])]
     rows = _change_rows(pipeline, tables, manifest, decision)
     if rows:
         file = changes_file(root, rows)
         ledger = [_own(generation, CHANGES_TABLE, "changes", CHANGES_SCHEMA, [file]), *ledger]
-    return replace(manifest, tables=(*manifest.tables, *ledger))
+    return replace(manifest, tables=(*manifest.tables, *ledger), late_row=late)
 
 
 def _batch_row(pipeline: str, manifest: Manifest, decision: Decision) -> BatchRow:
@@ -197,6 +237,8 @@ def _batch_row(pipeline: str, manifest: Manifest, decision: Decision) -> BatchRo
         schema_ids=sorted(decision.settled.report.counts.decoded),
         unknown_fields=by_schema(decision.settled.report.sightings.unknown),
         requests=_requests(decision),
+        # Of the others their commits tell.
+        **(dict.fromkeys(MERGED_ROWS, 0) if decision.settled.pins.rules.tables.upserts else {}),
     )
 
 

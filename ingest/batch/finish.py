@@ -5,22 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
 from typing import Protocol
 
 from pyspark.sql import SparkSession
 
-from distributary.errors import CommitImpossible, PipelineError
+from distributary.errors import CommitImpossible, PipelineError, SumsDisagree
 from distributary.ingest import failpoints
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation, app_of
-from distributary.ingest.checkpoint.manifest import Manifest, TableFiles, role_of
+from distributary.ingest.checkpoint.manifest import Manifest, Merging, TableFiles, role_of
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.kafka.offsets import offsets_to_json
+from distributary.ingest.merge.rule import MergeRule, Order, Position
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.tables.commit import commit_tables, make_lasting
 from distributary.ingest.tables.known import TableBook
+from distributary.ingest.tables.ledger import MERGED_ROWS, late_file
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.mending import mend
 from distributary.ingest.tables.transaction import (
@@ -131,6 +134,9 @@ class Finisher:
 
     def lost_its_row(self, manifest: Manifest) -> bool:
         """Whether the ledger's file of this batch is gone, as when the ledger was dropped."""
+        if manifest.late_row is not None:
+            # It may not be written yet.
+            return not self._tables.states([BATCHES_TABLE])
         return any(
             self._tables.place(table.folder).info(file.name) is None
             for table in manifest.tables
@@ -215,6 +221,7 @@ class Finisher:
             if roles == _ORDER[-1]:
                 failpoints.reach(failpoints.BEFORE_LEDGER, manifest.batch_id)
                 self._commit([one for one in done if self._native.is_overwritten(one.place)], spark)
+                manifest = self._with_late_row(manifest, done, fresh)
             waits = frozenset() if parked is None else parked.waiting(manifest.batch_id)
             commits = [
                 self._commit_of(table, manifest, before, fresh)
@@ -241,6 +248,42 @@ class Finisher:
         """Nothing of a batch waits any more."""
         self._stuck.clear(batch_id)
 
+    def _with_late_row(self, manifest: Manifest, done: Sequence[TableCommit], fresh: bool) -> Manifest:
+        """With the ledger's row as a file that is there, where it had to wait for what commits say became of their rows."""
+        if manifest.late_row is None:
+            return manifest
+        table = manifest.table(BATCHES_TABLE)
+        if not fresh and is_in(self._tables.newest_batch(table.folder, table.app_id), manifest.batch_id):
+            return manifest
+        waited_for = sum(one.merging is not None for one in manifest.tables)
+        counts = self._merged(done, waited_for)
+        file = late_file(self._tables.root, table.files[0].name, manifest.late_row, counts)
+        self._tables.root.sync([f"{table.folder}/{file.name}"])
+        others = (one for one in manifest.tables if one.folder != BATCHES_TABLE)
+        return replace(manifest, tables=(*others, replace(table, files=(file,))))
+
+    def _merged(self, done: Sequence[TableCommit], tables: int) -> Mapping[str, int | None]:
+        """What became of the rows that merges into so many tables staged, as their commits say, in the ledger's columns.
+
+        None where one of them does not any more, or is not made: its table waits, or goes without. Raises SumsDisagree where a commit
+        tells of more rows, or fewer, than were staged for it.
+        """
+        found = [(one, self._native.merged(one)) for one in done if one.merge is not None]
+        for one, counts in found:
+            staged = sum(file.rows for file in one.files)
+            if counts is not None and counts.staged != staged:
+                raise SumsDisagree(
+                    f"table {one.place}, batch {one.batch_id}: {staged} rows were staged, and its commit tells of {counts.staged}: "
+                    f"{', '.join(f'{value} {name}' for name, value in asdict(counts).items())}. Keep the table and its log, and report it"
+                )
+        told = [counts for _, counts in found if counts is not None]
+        if len(told) < tables:
+            return dict.fromkeys(MERGED_ROWS)
+        return {
+            column: sum(getattr(counts, column.removeprefix("rows_")) for counts in told)
+            for column in MERGED_ROWS
+        }
+
     def _commit_or_park(
         self, commits: Sequence[TableCommit], spark: SparkSession | None, parked: ParkedTables | None
     ) -> Sequence[TableCommit]:
@@ -263,7 +306,15 @@ class Finisher:
         self, table: TableFiles, manifest: Manifest, before: int | None, fresh: bool
     ) -> TableCommit:
         told = commit_metadata(manifest, self._lineage)
+        if table.merging is not None and not fresh:
+            table = replace(table, merging=self._as_said_now(table.merging, manifest, table.folder))
         return self._table_commit(table, Transaction(table.app_id, manifest.batch_id, told, before), fresh)
+
+    def _as_said_now(self, merging: Merging, manifest: Manifest, folder: str) -> Merging:
+        """What becomes of keys that moved may be said after a batch was decided, which would stop each run otherwise."""
+        entity = next((entity for entity, one in manifest.entities.items() if one == folder), None)
+        upsert = None if entity is None else self._tables.made_with.spec_of(entity).upsert
+        return merging if upsert is None else replace(merging, moved=upsert.moved)
 
     def _commit(self, commits: Sequence[TableCommit], spark: SparkSession | None) -> None:
         def committed(commit: TableCommit) -> None:
@@ -292,7 +343,14 @@ class Finisher:
             transaction=transaction,
             native=table.native,
             fresh=fresh,
+            merge=None if table.merging is None else merge_rule(table.merging, self._columns),
         )
+
+
+def merge_rule(merging: Merging, columns: Columns) -> MergeRule:
+    """The rule by which rows become part of a table with one row a key."""
+    place = Position(columns.kafka_topic, columns.kafka_partition, columns.kafka_offset, columns.kafka_ts)
+    return MergeRule(merging.keys, Order(place, merging.sequence, merging.moved))
 
 
 def _require_files(commits: Sequence[TableCommit], error: CommitImpossible, parked: ParkedTables) -> None:

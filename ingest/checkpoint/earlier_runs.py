@@ -25,6 +25,7 @@ from distributary.ingest.checkpoint.generation import Start
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.kafka.offset_spans import stretches_of
 from distributary.ingest.kafka.offsets import Offsets, Positions, ends, offsets_from_json, starts
+from distributary.ingest.parquet.data_file import generation_mark, owner
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
@@ -138,7 +139,8 @@ def _records(root: Files, commit: EarlierCommit, columns: Columns) -> pa.Table |
         app_id = f"{commit.generation}/{role}"
         found = commit_of(table, _newest_version(table), app_id, commit.batch_id)
         if found is not None:
-            parts = [_columns_of(table.read(name), names) for name in sorted(found[1])]
+            mine = (name for name in found[1] if _is_of(name, commit))
+            parts = [_columns_of(table.read(name), names) for name in sorted(mine)]
             return pa.concat_tables([_PLACE_SCHEMA.empty_table(), *parts])
     # Any other error, as of a store that does not answer, says nothing of what is there: the start is to be tried again.
     except (FileNotFoundError, pa.ArrowException) as error:
@@ -151,6 +153,13 @@ def _records(root: Files, commit: EarlierCommit, columns: Columns) -> pa.Table |
         *(commit.table, commit.batch_id, why),
     )
     return None
+
+
+def _is_of(name: str, commit: EarlierCommit) -> bool:
+    """Whether a file may be of a commit's batch: one that rows take the place of others by names the files of those, too."""
+    made_for = owner(name)
+    mine = made_for is None or made_for[0] == generation_mark(commit.generation)
+    return mine and (made_for is None or made_for[1] >= commit.batch_id)
 
 
 def _columns_of(data: bytes, names: list[str]) -> pa.Table:

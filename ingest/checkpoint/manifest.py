@@ -11,6 +11,7 @@ from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.parquet.data_file import DataFile
+from distributary.ingest.settings.upserts import Moved
 from distributary.registry.base import SchemaRef
 
 Role = Literal["events", "quarantine", "batches", "changes"]
@@ -54,6 +55,20 @@ class BatchPins:
 
 
 @dataclass(frozen=True, slots=True)
+class Merging:
+    """By which of a table's columns, as dotted paths, its rows take the place of earlier ones.
+
+    keys      those that name a row
+    sequence  those that say which of two is newer; none: where they stand in Kafka does
+    moved     what becomes of a known key in another partition then
+    """
+
+    keys: tuple[str, ...]
+    sequence: tuple[str, ...] = ()
+    moved: Moved = "stop"
+
+
+@dataclass(frozen=True, slots=True)
 class TableFiles:
     """One table's part of the batch.
 
@@ -61,6 +76,7 @@ class TableFiles:
     app_id  the transaction's application id; its version is the batch id
     layout  the table's payload columns once this batch is in (for a table of ours: all its columns)
     native  whether a log entry of ours commits the files, and not Spark's writer
+    merging by what its rows take the place of earlier ones; None where each is added
     """
 
     folder: str
@@ -69,6 +85,7 @@ class TableFiles:
     layout: Layout
     native: bool
     files: tuple[DataFile, ...] = ()
+    merging: Merging | None = None
 
     @property
     def rows(self) -> int:
@@ -105,6 +122,8 @@ class Manifest:
 
     entities  complete: each value of the routing field ever seen and its table's folder
     met       the record types that each table has met up to here, by its folder; none of a table of which that is not known
+    late_row  the batch's row of the ledger as JSON values, where its file is written when all tables have the batch, since their
+              commits say what it has yet to tell; None where the file is there
     """
 
     batch_id: int
@@ -117,6 +136,7 @@ class Manifest:
     tables: tuple[TableFiles, ...]
     counts: Counts
     met: Histories = field(default_factory=dict)
+    late_row: Mapping[str, Any] | None = None
 
     def table(self, folder: str) -> TableFiles:
         """What it has for a table that it has something for, by its folder."""

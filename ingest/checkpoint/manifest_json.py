@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, get_args
 
 from distributary.ingest.checkpoint import histories
 from distributary.ingest.checkpoint.manifest import (
@@ -13,15 +13,18 @@ from distributary.ingest.checkpoint.manifest import (
     BatchPins,
     Counts,
     Manifest,
+    Merging,
     SpanRead,
     TableFiles,
 )
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.offsets import offsets_from_json, offsets_to_json
 from distributary.ingest.parquet.data_file import DataFile
+from distributary.ingest.settings.upserts import Moved
 from distributary.registry.base import schema_ref
 
-FORMAT = 1
+# Those that read `ADDED` alone would add rows that are to take the place of others.
+ADDED, FORMAT = 1, 2
 
 # Per table's folder, files that take the place of lost ones.
 RewrittenFiles = Mapping[str, tuple[DataFile, ...]]
@@ -32,7 +35,8 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
     layouts = dict.fromkeys(table.layout for table in manifest.tables)
     keys = {layout: _layout_key(layout) for layout in layouts}
     return {
-        "format": FORMAT,
+        # The programs that came before read what has nothing that they do not know.
+        "format": _format(manifest.tables),
         "batch_id": manifest.batch_id,
         "generation": manifest.generation,
         "created_at": manifest.created_at,
@@ -45,14 +49,16 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
         "met": histories.to_json(manifest.met),
         "layouts": {key: _layout_to_text(layout) for layout, key in keys.items()},
         "tables": [_table_to_json(table, keys) for table in manifest.tables],
+        **({} if manifest.late_row is None else {"late_row": dict(manifest.late_row)}),
     }
 
 
 def from_json(value: Mapping[str, Any]) -> Manifest:
     """What `to_json` gave. Raises ValueError, KeyError or TypeError for anything else."""
-    if value["format"] != FORMAT:
-        raise ValueError(f"its format is {value['format']}, this version reads {FORMAT}")
     layouts = {key: _layout_from_text(text) for key, text in value["layouts"].items()}
+    tables = tuple(_table_from_json(table, layouts) for table in value["tables"])
+    if value["format"] != _format(tables):
+        raise ValueError(f"its format is {value['format']}, this version reads {_format(tables)}")
     return Manifest(
         batch_id=value["batch_id"],
         generation=value["generation"],
@@ -61,11 +67,16 @@ def from_json(value: Mapping[str, Any]) -> Manifest:
         offsets=offsets_from_json(value["offsets"]),
         pins=_pins_from_json(value["pins"]),
         entities=value["entities"],
-        tables=tuple(_table_from_json(table, layouts) for table in value["tables"]),
+        tables=tables,
         counts=_counts_from_json(value["counts"]),
         # Earlier versions did not write it.
         met=histories.from_json(value.get("met")),
+        late_row=value.get("late_row"),
     )
+
+
+def _format(tables: Iterable[TableFiles]) -> int:
+    return FORMAT if any(table.merging for table in tables) else ADDED
 
 
 def _layout_key(layout: Layout) -> str:
@@ -103,7 +114,20 @@ def _table_to_json(table: TableFiles, keys: Mapping[Layout, str]) -> dict[str, A
         "layout": keys[table.layout],
         "native": table.native,
         "files": [_file_to_json(file) for file in table.files],
+        **({} if table.merging is None else {"merging": _merging_to_json(table.merging)}),
     }
+
+
+def _merging_to_json(merging: Merging) -> dict[str, Any]:
+    return {"keys": list(merging.keys), "sequence": list(merging.sequence), "moved": merging.moved}
+
+
+def _merging_from_json(value: Mapping[str, Any] | None) -> Merging | None:
+    if value is None:
+        return None
+    if value["moved"] not in get_args(Moved):
+        raise ValueError(f"a table's keys that moved are to {value['moved']!r}")
+    return Merging(tuple(value["keys"]), tuple(value["sequence"]), value["moved"])
 
 
 def _table_from_json(value: dict[str, Any], layouts: Mapping[str, Layout]) -> TableFiles:
@@ -111,7 +135,13 @@ def _table_from_json(value: dict[str, Any], layouts: Mapping[str, Layout]) -> Ta
         raise ValueError(f"it has a table of the unknown role {value['role']!r}")
     files = tuple(DataFile(*file) for file in value["files"])
     return TableFiles(
-        value["folder"], value["role"], value["app_id"], layouts[value["layout"]], value["native"], files
+        folder=value["folder"],
+        role=value["role"],
+        app_id=value["app_id"],
+        layout=layouts[value["layout"]],
+        native=value["native"],
+        files=files,
+        merging=_merging_from_json(value.get("merging")),
     )
 
 

@@ -24,6 +24,7 @@ from distributary.ingest.pins import (
 from distributary.ingest.settings.groups import Policies
 from distributary.ingest.settings.patterns import Pattern
 from distributary.ingest.settings.rule_book import FitRules, RuleBook, TableSpec
+from distributary.ingest.settings.upserts import Upsert
 from distributary.registry.base import schema_ref
 
 
@@ -51,7 +52,7 @@ def to_json(pins: Pins) -> dict[str, Any]:
             "check": pins.rules.decoding.check,
             "policies": pins.rules.policies.model_dump(mode="json"),
             # Of most batches there is nothing to say, and a version from before has it so.
-            **({"tables": _tables_to_json(pins.rules.tables)} if pins.rules.tables.fits else {}),
+            **({"tables": _tables_to_json(pins.rules.tables)} if _decides(pins.rules.tables) else {}),
         },
     }
 
@@ -93,7 +94,7 @@ def _rules(decided: Mapping[str, Any], now: WorkerRules) -> WorkerRules:
         return now
     then = decided["rules"]
     decoding = replace(now.decoding, check=then["check"])
-    tables = _tables_from_json(then["tables"]) if "tables" in then else replace(now.tables, fits={})
+    tables = _tables_from_json(then["tables"]) if "tables" in then else _undecided(now.tables)
     return replace(now, decoding=decoding, policies=_policies(then["policies"]), tables=tables)
 
 
@@ -102,26 +103,49 @@ def _policies(then: Mapping[str, Any]) -> Policies:
     return Policies.model_validate({name: to for name, to in then.items() if name in Policies.model_fields})
 
 
+def _decides(book: RuleBook) -> bool:
+    """Whether rules of tables have a say in where a record goes."""
+    return bool(book.fits) or book.upserts
+
+
 def _tables_to_json(book: RuleBook) -> list[Any]:
     """The rules of tables in their order, as far as they have a say in where a record goes."""
     return [
-        [one.text, one.folds, _fit_to_json(book.fits.get(place))] for place, one in enumerate(book.patterns)
+        [one.text, one.folds, _fit_to_json(book.fits.get(place)), *_upsert_to_json(spec.upsert)]
+        for place, (spec, one) in enumerate(zip(book.specs, book.patterns, strict=True))
     ]
+
+
+def _upsert_to_json(upsert: Upsert | None) -> list[Any]:
+    # Versions before take a rule for three things: none of theirs has more.
+    return [] if upsert is None else [upsert.to_json()]
 
 
 def _fit_to_json(fit: FitRules | None) -> Any:
     return None if fit is None else [fit.policies.model_dump(mode="json"), fit.grows, fit.widens]
 
 
+def _undecided(book: RuleBook) -> RuleBook:
+    """The rules of a batch in which they had no say in where a record went."""
+    return RuleBook(
+        specs=tuple(replace(spec, upsert=None) for spec in book.specs),
+        patterns=book.patterns,
+        defaults=book.defaults,
+    )
+
+
 def _tables_from_json(rules: Iterable[Any]) -> RuleBook:
     found = list(rules)
     return RuleBook(
-        specs=tuple(TableSpec(place, text) for place, (text, _, _) in enumerate(found)),
-        patterns=tuple(Pattern(text, folds) for text, folds, _ in found),
+        specs=tuple(
+            TableSpec(place, text, upsert=Upsert.from_json(more[0]) if more else None)
+            for place, (text, _, _, *more) in enumerate(found)
+        ),
+        patterns=tuple(Pattern(text, folds) for text, folds, *_ in found),
         fits={
             # The columns are as wide as they became: what did not fit was rescued.
             place: FitRules(_policies(fit[0]), fit[1], widens=False)
-            for place, (_, _, fit) in enumerate(found)
+            for place, (_, _, fit, *_) in enumerate(found)
             if fit is not None
         },
     )

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+import pyarrow as pa
+
 from distributary.codecs.base import Codec, RecordPath
 from distributary.codecs.changes.description import RecordDescription
 from distributary.errors import BadSchema, SchemaNotFound
@@ -83,6 +85,13 @@ class Candidates:
 
     def _of(self, candidate: Candidate, like: RecordKey) -> RecordDescription | None:
         return self.description((candidate.ref, like[1]), candidate.schema)
+
+    def columns(self) -> Iterator[pa.Schema]:
+        """Those that records of the newest ones bring, where they can be decoded."""
+        path = self._codec.default_path
+        for one in self.newest:
+            if not self.unusable(one, path):
+                yield self._codec.reader(one.schema, path).schema
 
     def unusable(self, candidate: Candidate, path: RecordPath) -> str:
         """Why no record of this schema can be decoded; empty where they can."""

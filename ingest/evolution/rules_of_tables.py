@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
+from distributary.ingest.columns.single_values import value_path
 from distributary.ingest.pins import PinnedTable
 from distributary.ingest.settings.rule_book import RuleBook
+from distributary.ingest.settings.upserts import Upsert
 from distributary.ingest.tables.properties import Setting, differing
 from distributary.ingest.tables.state import TableState
 
@@ -32,6 +36,8 @@ class RuleInPlan:
     tables    their folders
     earlier   those that it fits, too, and that a rule before it is for
     changes   what becomes of those that have something otherwise
+    upsert    how their rows take the place of earlier ones; None where each is added
+    lacking   fields that this takes and that neither a schema nor a table has: all records would go to quarantine
     """
 
     place: int | None
@@ -39,12 +45,17 @@ class RuleInPlan:
     tables: tuple[str, ...]
     earlier: tuple[str, ...] = ()
     changes: tuple[TableSettings, ...] = ()
+    upsert: Upsert | None = None
+    lacking: tuple[str, ...] = ()
 
 
 def rules_in_plan(
-    book: RuleBook, tables: Mapping[str, PinnedTable], states: Mapping[str, TableState]
+    book: RuleBook,
+    tables: Mapping[str, PinnedTable],
+    states: Mapping[str, TableState],
+    schemas: Sequence[pa.Schema] = (),
 ) -> tuple[RuleInPlan, ...]:
-    """Every rule in its order, `sink` last, with the tables that it is for."""
+    """Every rule in its order, `sink` last, with the tables that it is for; `schemas` have the columns of records that may come."""
     place_of = {folder: book.of(table.entity).place for folder, table in sorted(tables.items())}
     found = []
     for spec in (*book.specs, book.defaults):
@@ -62,5 +73,15 @@ def rules_in_plan(
             if folder in states and (settings := differing(states[folder], spec)):
                 grouped.setdefault(settings, []).append(folder)
         changes = tuple(TableSettings(tuple(folders), settings) for settings, folders in grouped.items())
-        found.append(RuleInPlan(spec.place, spec.match, mine, earlier, changes))
+        lacking = _lacking(spec.upsert, [*schemas, *(tables[folder].layout.columns for folder in mine)])
+        found.append(RuleInPlan(spec.place, spec.match, mine, earlier, changes, spec.upsert, lacking))
     return tuple(found)
+
+
+def _lacking(upsert: Upsert | None, schemas: Sequence[pa.Schema]) -> tuple[str, ...]:
+    # Before there is a schema nobody can tell.
+    if upsert is None or not schemas:
+        return ()
+    return tuple(
+        field for field in upsert.fields if all(value_path(columns, field) is None for columns in schemas)
+    )

@@ -129,7 +129,7 @@ class Settings(Group):
         if self.catalog is not None:
             for keys, why in self.catalog.wrong_for(self.route.by, self.spark.conf):
                 yield ("catalog", *keys), why
-        for place, (keys, why) in wrong_rules(self.tables, self.route):
+        for place, (keys, why) in wrong_rules(self.tables, self.route, self.sink, self.policies):
             yield ("tables", place, *keys), why
 
     def rule_book(self) -> RuleBook:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from distributary.ingest.settings.groups import Policies, Route, Sink
 from distributary.ingest.settings.patterns import Pattern
 from distributary.ingest.settings.table_rules import TableRule
+from distributary.ingest.settings.upserts import Upsert
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,7 @@ class TableSpec:
     comment     None where it may have any
     most_rows   in a file; None for any number
     policies    that are its own, by name
+    upsert      how its rows take the place of earlier ones; None where each is added
     """
 
     place: int | None = None
@@ -28,6 +30,7 @@ class TableSpec:
     comment: str | None = None
     most_rows: int | None = None
     policies: Mapping[str, str] = field(default_factory=dict)
+    upsert: Upsert | None = None
 
     @property
     def setting(self) -> str:
@@ -85,6 +88,15 @@ class RuleBook:
         return None if place is None else self.fits.get(place)
 
     @property
+    def upserts(self) -> bool:
+        """Whether any rule has rows take the place of earlier ones."""
+        return any(spec.upsert is not None for spec in self.specs)
+
+    def upsert(self, entity: str) -> Upsert | None:
+        """How rows of an entity's table take the place of earlier ones; None where each is added."""
+        return self.of(entity).upsert if self.upserts else None
+
+    @property
     def grows(self) -> bool:
         """Whether a rule of tables lets them get columns, whatever is said of all others."""
         return any(fit.grows for fit in self.fits.values())
@@ -106,4 +118,5 @@ def _spec(place: int, rule: TableRule, sink: Sink) -> TableSpec:
         comment=rule.comment,
         most_rows=sink.max_rows_per_file if rule.max_rows_per_file is None else rule.max_rows_per_file,
         policies=rule.policies.given(),
+        upsert=rule.upsert(),
     )

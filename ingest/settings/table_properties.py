@@ -88,7 +88,7 @@ _REFUSED: Mapping[str, str] = {
     "delta.columnMapping": "files have columns by their names, so that Spark would have to write each batch: set it with ALTER TABLE if that is wanted",
     "delta.constraints.": _BY_SPARK,
     "delta.dataSkipping": "a file's statistics are of all its columns",
-    "delta.enableDeletionVectors": f"nothing here deletes rows, and {_READERS}",
+    "delta.enableDeletionVectors": f"tables of mode upsert have it, and no other is to; {_READERS}",
     "delta.enableIcebergCompat": _READERS,
     "delta.enableInCommitTimestamps": _ROWS.replace("rows", "log entries"),
     "delta.enableRowTracking": _ROWS,

@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from distributary.ingest.settings.groups import OnChange, Route
+from distributary.ingest.settings.groups import OnChange, Policies, Route, Sink
 from distributary.ingest.settings.patterns import Pattern
 from distributary.ingest.settings.table_properties import TableProperties
+from distributary.ingest.settings.upserts import Fields, Moved, RowKeys, Upsert, Written, wrong_upsert
 from distributary.values import Group, Name, Wrong
 
 # What a pattern may be held against, as routes have it.
@@ -76,8 +77,8 @@ class TablePolicies(Group):
 
 
 def _known_mode(mode: Any) -> Any:
-    if mode != "append":
-        raise ValueError(f"no mode is called {mode}; append is the only one that there is")
+    if mode not in ("append", "upsert"):
+        raise ValueError(f"no mode is called {mode}; write append or upsert")
     return mode
 
 
@@ -86,8 +87,14 @@ class TableRule(Group):
 
     match: Match
     """Which entities' tables: a name, one with `*` for any characters and `?` for one, or `/regex/`, which need only be found in the name. `{topic: …}` and `{record: …}` say what the name is of, where records are routed by that. The first rule that fits an entity is its table's."""
-    mode: Annotated[Literal["append"], BeforeValidator(_known_mode)] = "append"
-    """How rows land: `append` adds each record as a row."""
+    mode: Annotated[Literal["append", "upsert"], BeforeValidator(_known_mode)] = "append"
+    """How rows land: `append` adds each record as a row; `upsert` keeps one row a key, the newest."""
+    keys: RowKeys | None = None
+    """What names a row, for `mode: upsert`: `kafka_key`, the record's own key; or a list of fields, dotted where they are nested, such as `[customer.id, line]`. A record that lacks one of them goes to quarantine."""
+    sequence_by: Fields | None = None
+    """Fields that say which of two records of a key is the newer one, for `mode: upsert`: the one with the greater value, of equal ones the later in Kafka. A record that lacks one of them goes to quarantine. Without it the later one in its partition is newer."""
+    on_repartition: Moved | None = None
+    """What becomes of a known key that comes in another partition, or topic, for `mode: upsert` without `sequence_by`, since positions in two partitions do not tell which is later: `stop` stops the run; `timestamp` has the records' times say it, and positions only where those are equal. `stop` unless given."""
     properties: TableProperties = Field(default_factory=dict)
     """Properties of the Delta table by their own names, such as `delta.appendOnly`, and names of your own; each beside, or in place of, `sink.properties`. One without a value is taken away. A table that is there gets them with its next rows."""
     comment: str | None = None
@@ -96,6 +103,14 @@ class TableRule(Group):
     """What happens to what does not fit these tables; what it does not say, `policies` does."""
     max_rows_per_file: Annotated[int, Field(ge=1)] | None = None
     """How many rows a file of the table has at most; by default `sink.max_rows_per_file`."""
+
+    def upsert(self) -> Upsert | None:
+        """How its tables' rows take the place of earlier ones; None where they do not."""
+        return self.landing().upsert
+
+    def landing(self) -> Written:
+        """What it says of how rows land."""
+        return Written(self.mode, self.keys, self.sequence_by, self.on_repartition)
 
     def of(self) -> tuple[Of, str]:
         """What its pattern is held against, and the pattern."""
@@ -106,10 +121,16 @@ class TableRule(Group):
         return Pattern(self.of()[1], route.fold_case)
 
 
-def wrong_rules(rules: Sequence[TableRule], route: Route) -> Iterator[tuple[int, Wrong]]:
+def wrong_rules(
+    rules: Sequence[TableRule], route: Route, sink: Sink, policies: Policies
+) -> Iterator[tuple[int, Wrong]]:
     """What is wrong with rules in this order, each with the rule's place."""
     sound: list[tuple[int, Pattern]] = []
     for place, rule in enumerate(rules):
+        properties = {**sink.properties, **rule.properties}
+        wider = rule.policies.wider_type or policies.wider_type
+        for wrong in wrong_upsert(rule.landing(), properties, wider):
+            yield place, wrong
         of, pattern = rule.of()[0], rule.pattern(route)
         if why := pattern.refusal():
             yield place, (("match",), f"this is no regular expression: {why}; put it right")

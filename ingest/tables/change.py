@@ -11,35 +11,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
-import pyarrow.types as kinds
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
 from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import CommitFailedError, DeltaError
-from py4j.protocol import Py4JError
-from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as sql
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
-from distributary.codecs.types.spark_struct import type_name
 from distributary.errors import CommitImpossible, PipelineError
-from distributary.ingest.columns.differences import Difference, differences, only_wider, retyped, storable
+from distributary.ingest.columns.differences import Difference, differences, only_wider, storable
 from distributary.ingest.columns.growth import Change
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
-from distributary.ingest.columns.widening import Widening, widenings
 from distributary.ingest.kafka.columns import kafka_fields, table_schema
+from distributary.ingest.log_paths import LOG
+from distributary.ingest.merge.rule import VECTORS
 from distributary.ingest.pins import Coordinates
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.rule_book import TableSpec
-from distributary.ingest.spark.error_classes import overflowed
-from distributary.ingest.spark.supported import SPARKS, spark_line
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables import state_by_spark as spark_tables
-from distributary.ingest.tables.conditions import quoted
 from distributary.ingest.tables.handle import is_there, opened, options
-from distributary.ingest.tables.known import ENTITY_PROPERTY, TableBook
+from distributary.ingest.tables.known import ENTITY_PROPERTY, TableBook, properties_of, require_mode
 from distributary.ingest.tables.ledger import (
     BATCHES_SCHEMA,
     CHANGES_SCHEMA,
@@ -48,6 +41,7 @@ from distributary.ingest.tables.ledger import (
 from distributary.ingest.tables.log import (
     create_actions,
     entry,
+    first_actions,
     newest_entries,
     put_entry,
     sync_logs,
@@ -56,10 +50,7 @@ from distributary.ingest.tables.log import (
 from distributary.ingest.tables.properties import Retelling, features_of, retell
 from distributary.ingest.tables.state import TableState, read_state, state_of
 from distributary.ingest.tables.state_by_spark import (
-    definition,
-    path_for_spark,
-    require_delta,
-    spark_schema,
+    widen_columns,
 )
 
 OWN_TABLES: Mapping[str, pa.Schema] = {
@@ -75,12 +66,12 @@ class _Wanted:
 
     layout      all columns that it must have
     properties  those of one that is made anew, beside what the settings say of it
-    spec        what they say
+    spec        what they say; None where they say nothing of it, or it is known for right
     """
 
     layout: Layout
     properties: Mapping[str, str] = field(default_factory=dict)
-    spec: TableSpec = field(default_factory=TableSpec)
+    spec: TableSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +185,10 @@ class TableChanger:
 
         def make(folder: str) -> None:
             one = wanted[folder]
-            schema, spec = one.layout.columns, one.spec
+            schema, spec = one.layout.columns, one.spec or TableSpec()
             if folder not in there:
                 own = {**self._tables.made_with.properties, **one.properties, **spec.properties}
+                own |= properties_of(spec)
                 like = (one.layout, features_of(spec))
                 state = create(
                     self._tables.place(folder), schema, own, made.get(like), comment=spec.comment or ""
@@ -205,6 +197,8 @@ class TableChanger:
                     made[like] = state
                     self._tables.created(state)
             else:
+                if one.spec is not None:
+                    require_mode(there[folder], one.spec)
                 evolve(self._tables.place(folder), schema, self._spark, widen=folder in widened)
                 self._tables.changed(folder)
             self._changed()
@@ -230,81 +224,6 @@ class TableChanger:
             write_again(self._tables.root, newest_entries(self._tables.root, folder))
             self._tables.changed(folder)
         self._tables.unsafe.clear()
-
-
-def widen_columns(spark: SparkSession, place: Files, layout: pa.Schema, wanted: pa.Schema) -> bool:
-    """Makes columns of a table, whose columns are `layout`, as wide as in `wanted`, in one commit; whether any was narrower.
-
-    The table gets Delta's feature for it first, if it has it not yet. Raises CommitImpossible where Delta refuses, where
-    the table would not be readable any more, and where Spark is not let near it.
-    """
-    wider = widenings(layout, wanted)
-    if not wider:
-        return False
-    why = f"{', '.join('.'.join(one.path) for one in wider)} would become wider"
-    path = path_for_spark(place, why)
-    require_delta(spark, place, why)
-    _require_widening(spark, place, wider)
-    _require_readable(spark, place, layout, wanted, wider)
-    table = f"delta.{quoted(path)}"
-    columns = ", ".join(f"{_named(one)} TYPE {type_name(one.after)}" for one in wider)
-    try:
-        if lacking := _lacking_features(spark, place, wider):
-            spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({', '.join(lacking)})")
-        spark.sql(f"ALTER TABLE {table} ALTER COLUMN {columns}")
-    except AnalysisException as error:
-        raise _impossible(place, wider, str(error).partition("\n")[0]) from None
-    return True
-
-
-def _require_widening(spark: SparkSession, place: Files, wider: Sequence[Widening]) -> None:
-    line = spark_line(spark.version)
-    if line is not None and not line.widens_columns:
-        able = " or ".join(one.name for one in SPARKS if one.widens_columns)
-        raise _impossible(
-            place, wider, f"Spark {line.name} goes with Delta {line.delta_revision}; Spark {able} can"
-        )
-
-
-def _require_readable(
-    spark: SparkSession, place: Files, layout: pa.Schema, wanted: pa.Schema, wider: Sequence[Widening]
-) -> None:
-    """Delta changes no file and looks into none, and one with a date after the year 294246 cannot be read as timestamps."""
-    dates = [one for one in wider if kinds.is_date(one.before)]
-    if not dates:
-        return
-    tops = dict.fromkeys(one.path[0] for one in dates)
-    as_wide = pa.schema([(name, retyped(layout.field(name).type, wanted.field(name).type)) for name in tops])
-    casts = [sql.col(quoted(field.name)).cast(field.dataType) for field in spark_schema(as_wide)]
-    rows = spark.read.format("delta").load(path_for_spark(place)).select(casts)
-    try:
-        rows.write.format("noop").mode("overwrite").save()
-    except (PySparkException, Py4JError) as error:
-        if not overflowed(error):
-            raise
-        raise _impossible(place, dates, "it holds a date after the year 294246") from None
-
-
-def _lacking_features(spark: SparkSession, place: Files, wider: Sequence[Widening]) -> list[str]:
-    _, now = definition(spark, place)
-    wanted = []
-    if now.configuration.get("delta.enableTypeWidening") != "true":
-        wanted.append("'delta.enableTypeWidening' = 'true'")
-    if any(kinds.is_timestamp(one.after) for one in wider) and "timestampNtz" not in now.features:
-        wanted.append("'delta.feature.timestampNtz' = 'supported'")
-    return wanted
-
-
-def _impossible(place: Files, wider: Sequence[Widening], why: str) -> CommitImpossible:
-    names = ", ".join(".".join(one.path) for one in wider)
-    return CommitImpossible(
-        f"table {place}: Delta does not let {names} become wider ({why}). Put that right in the table, or set "
-        "policies.wider_type to `rescue`"
-    )
-
-
-def _named(one: Widening) -> str:
-    return ".".join(map(quoted, one.path))
 
 
 # Left to itself, delta-rs takes entries away behind a checkpoint that nobody has synced.
@@ -351,6 +270,10 @@ def create(
 def _created(
     place: Files, schema: pa.Schema, configuration: Mapping[str, str], comment: str
 ) -> TableState | None:
+    if configuration.get(VECTORS) == "true":
+        place.make_folder(LOG)
+        first = first_actions(DeltaSchema.from_arrow(storable(schema)).to_json(), configuration, comment)
+        return state_of(opened(place), place) if put_entry(place, 0, first) else None
     try:
         handle = DeltaTable.create(
             place.url,
@@ -373,7 +296,7 @@ def _created(
 def _copied(
     place: Files, like: TableState, configuration: Mapping[str, str], comment: str
 ) -> TableState | None:
-    place.make_folder("_delta_log")
+    place.make_folder(LOG)
     if not put_entry(place, 0, create_actions(entry(like.place, 0), configuration, comment)):
         return None
     return replace(like, place=place, properties=configuration, comment=comment)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -15,9 +16,11 @@ from pyspark.sql import SparkSession
 from distributary.errors import CommitImpossible, PipelineError
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.columns import payload_layout
+from distributary.ingest.merge.rule import VECTORS
 from distributary.ingest.pins import PinnedTable
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.rule_book import TableSpec
+from distributary.ingest.settings.upserts import Upsert
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables.log import has_log, is_newest, tables_under
@@ -40,6 +43,9 @@ ENTITY_PROPERTY = "distributary.entity"
 # The one that says which pipeline made it.
 PIPELINE_PROPERTY = "distributary.pipeline"
 
+# The one that says by what a table's rows take the place of earlier ones; tables to which each is added lack it.
+UPSERT_PROPERTY = "distributary.upsert"
+
 # Where tables are on another machine, each is waited for a dozen times a batch, and hardly a processor is needed.
 _THREADS, _THREADS_IN_STORES = 8, 64
 
@@ -54,6 +60,45 @@ class MadeWith:
 
     properties: Mapping[str, str] = field(default_factory=dict)
     spec_of: Callable[[str], TableSpec] = lambda _: TableSpec()
+
+
+def properties_of(spec: TableSpec) -> dict[str, str]:
+    """What a table is made with for how its rows land."""
+    return {} if spec.upsert is None else {VECTORS: "true", UPSERT_PROPERTY: _told(spec.upsert)}
+
+
+def require_mode(state: TableState, spec: TableSpec) -> None:
+    """Raises CommitImpossible where rows of a table that is there land otherwise than the settings say: those that it has came that way."""
+    told, wanted = state.properties.get(UPSERT_PROPERTY), spec.upsert
+    if told is None and wanted is None:
+        return
+    by = None if told is None else _upsert(told)
+    if by != (None if wanted is None else wanted.lasting):
+        raise CommitImpossible(
+            f"table {state.place} has rows that landed with {_mode(by)}, and {spec.setting} says {_mode(wanted)}, which its rows cannot be "
+            "brought to. Write it as it was; or move the table away, or have route.table name another, and read the topics once more "
+            "with a new checkpoint and `start: again`"
+        )
+    if not state.native:
+        raise CommitImpossible(
+            f"table {state.place} takes rows by Spark's writer alone ({state.why_not}), which appends them, and {spec.setting} says "
+            f"{_mode(wanted)}. Take that from the table"
+        )
+
+
+def _told(upsert: Upsert) -> str:
+    return json.dumps(upsert.to_json())
+
+
+def _upsert(told: str) -> Upsert | None:
+    try:
+        return Upsert.from_json(json.loads(told))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _mode(upsert: Upsert | None) -> str:
+    return "mode append" if upsert is None else str(upsert)
 
 
 class TableBook:
@@ -124,6 +169,7 @@ class TableBook:
         }
 
     def _pinned(self, entity: str, state: TableState) -> PinnedTable:
+        require_mode(state, self.made_with.spec_of(entity))
         if not state.native:
             path_for_spark(state.place, state.why_not)
             if self._spark is not None:

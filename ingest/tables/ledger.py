@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from distributary.codecs.changes.classify import ChangeClass
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE
+from distributary.ingest.merge.counts import MergeCounts
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
 from distributary.ingest.storage.opening import At, files_at
@@ -44,6 +45,11 @@ BATCHES_SCHEMA = pa.schema(
         # Behind those of earlier versions, whose tables get them.
         ("unknown_fields", pa.string()),
         ("requests", pa.int64()),
+        ("rows_inserted", pa.int64()),
+        ("rows_updated", pa.int64()),
+        ("rows_deleted", pa.int64()),
+        ("rows_older", pa.int64()),
+        ("rows_duplicate", pa.int64()),
     ]
 )
 
@@ -111,6 +117,8 @@ class BatchRow:
     schema_ids      ids of the schemas that records were decoded with
     unknown_fields  schema id -> path of a field that it lacks -> records of a sample that have it
     requests        to the object store that the tables are in: its workers', and the driver's since the row before; None elsewhere
+    rows_inserted, rows_updated, rows_deleted, rows_older, rows_duplicate  what became of the rows of tables with one row a key; None where
+                    no rule asks for them, or a commit that would say so is not in its table, or not in its log any more
     """
 
     pipeline: str
@@ -134,6 +142,11 @@ class BatchRow:
     schema_ids: Sequence[int]
     unknown_fields: Mapping[int, Mapping[str, int]]
     requests: int | None = None
+    rows_inserted: int | None = None
+    rows_updated: int | None = None
+    rows_deleted: int | None = None
+    rows_older: int | None = None
+    rows_duplicate: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,35 +183,54 @@ class ChangeRow:
     after: str | None = None
 
 
+MERGED_ROWS = tuple(f"rows_{one.name}" for one in fields(MergeCounts))
+"""The columns that say what became of the rows of tables with one row a key."""
+
+
 def batch_file(root: At, row: BatchRow) -> DataFile:
     """The batch's row as a file in `ledger_batches`, not yet committed."""
-    plain = {name: _as_text(value) for name, value in asdict(row).items()}
-    return _write(root, BATCHES_TABLE, [plain], BATCHES_SCHEMA, row.generation, row.batch_id)
+    name = file_name(row.generation, row.batch_id)
+    return _write(root, BATCHES_TABLE, name, [_plain(row)], BATCHES_SCHEMA)
+
+
+def later(row: BatchRow) -> tuple[DataFile, dict[str, Any]]:
+    """The file in `ledger_batches` that `late_file` will write, as far as that can be told, and the row as JSON values."""
+    name = file_name(row.generation, row.batch_id)
+    values = {
+        name: value.isoformat() if isinstance(value, datetime) else value
+        for name, value in _plain(row).items()
+    }
+    return DataFile(BATCHES_TABLE, name, 1, 0, ""), values
+
+
+def late_file(root: At, name: str, row: Mapping[str, Any], counts: Mapping[str, int | None]) -> DataFile:
+    """A row that `later` gave as a file of this name; with these columns, which it could not have then."""
+    instants = {
+        one.name: datetime.fromisoformat(row[one.name]) for one in BATCHES_SCHEMA if one.type == _INSTANT
+    }
+    return _write(root, BATCHES_TABLE, name, [{**row, **instants, **counts}], BATCHES_SCHEMA)
+
+
+def _plain(row: BatchRow) -> dict[str, Any]:
+    return {name: _as_text(value) for name, value in asdict(row).items()}
 
 
 def changes_file(root: At, rows: Sequence[ChangeRow]) -> DataFile:
     """One batch's changes (at least one) as a file in `ledger_changes`, not yet committed."""
     # Not `asdict`: its deep copies take a millisecond a table, and nothing here is nested.
     plain = [{one.name: getattr(row, one.name) for one in fields(row)} for row in rows]
-    return _write(root, CHANGES_TABLE, plain, CHANGES_SCHEMA, rows[0].generation, rows[0].batch_id)
+    return _write(root, CHANGES_TABLE, file_name(rows[0].generation, rows[0].batch_id), plain, CHANGES_SCHEMA)
 
 
 def _as_text(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, Mapping | list | tuple) else value
 
 
-def _write(  # noqa: PLR0913, PLR0917
-    root: At,
-    table: str,
-    rows: list[dict[str, Any]],
-    schema: pa.Schema,
-    generation: str,
-    batch_id: int,
-) -> DataFile:
+def _write(root: At, table: str, name: str, rows: list[dict[str, Any]], schema: pa.Schema) -> DataFile:
     memory = pa.BufferOutputStream()
     with pq.ParquetWriter(memory, schema, compression="zstd") as writer:
         writer.write_table(pa.Table.from_pylist(rows, schema))
     text = statistics(writer.writer.metadata, Layout(schema))
-    name, data = file_name(generation, batch_id), memory.getvalue()
+    data = memory.getvalue()
     files_at(root).put(f"{table}/{name}", data, named_later=True)
     return DataFile(table, name, len(rows), data.size, text)

@@ -219,6 +219,38 @@ def _is_transaction(action: Mapping[str, Any] | None, app_id: str, number: int) 
     return action is not None and (action["appId"], action["version"]) == (app_id, number)
 
 
+def first_actions(schema: str, configuration: Mapping[str, str], comment: str = "") -> list[dict[str, Any]]:
+    """The first entry of a table with these columns, as Delta's JSON has them, whose rows may be marked as gone.
+
+    delta-rs would have readers need what such a table does not.
+    """
+    now = int(time.time() * 1000)
+    read = ["deletionVectors", *(["timestampNtz"] if '"timestamp_ntz"' in schema else [])]
+    feed = ["changeDataFeed"] if configuration.get("delta.enableChangeDataFeed") == "true" else []
+    return [
+        {
+            "protocol": {
+                "minReaderVersion": 3,
+                "minWriterVersion": 7,
+                "readerFeatures": read,
+                "writerFeatures": [*read, "appendOnly", "invariants", *feed],
+            }
+        },
+        {
+            "metaData": {
+                "id": str(uuid.uuid4()),
+                "format": {"provider": "parquet", "options": {}},
+                "schemaString": schema,
+                "partitionColumns": [],
+                "createdTime": now,
+                "configuration": dict(configuration),
+                **({"description": comment} if comment else {}),
+            }
+        },
+        {"commitInfo": {"timestamp": now, "operation": "CREATE TABLE", "engineInfo": ENGINE}},
+    ]
+
+
 def create_actions(
     like: Sequence[Mapping[str, Any]], configuration: Mapping[str, str], comment: str = ""
 ) -> list[dict[str, Any]]:

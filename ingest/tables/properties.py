@@ -83,7 +83,8 @@ def _differing(state: TableState, spec: TableSpec) -> Iterator[Setting]:
 
 def features_of(spec: TableSpec) -> frozenset[str]:
     """The features that a table is made with for its properties: tables with others have another protocol."""
-    return frozenset(
+    vectors = frozenset() if spec.upsert is None else frozenset(["deletionVectors"])
+    return vectors | frozenset(
         feature for name, (feature, _) in _FEATURES.items() if spec.properties.get(name) == "true"
     )
 

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.types as kinds
 from deltalake import Schema as DeltaSchema
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import functions as sql
 from pyspark.sql.types import StructType
 
+from distributary.codecs.types.spark_struct import type_name
 from distributary.errors import CommitImpossible
+from distributary.ingest.columns.differences import retyped
+from distributary.ingest.columns.widening import Widening, widenings
 from distributary.ingest.spark.delta import why_no_delta
+from distributary.ingest.spark.error_classes import overflowed
+from distributary.ingest.spark.supported import SPARKS, spark_line
+from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At
 from distributary.ingest.storage.place import Place
-from distributary.ingest.tables.conditions import Definition, identity_columns
+from distributary.ingest.tables.conditions import Definition, identity_columns, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, SparkSession
@@ -130,3 +140,78 @@ def add_columns(spark: SparkSession, table: At, merged: pa.Schema, identity: Col
     identity = identity_columns(now)
     frame = spark.createDataFrame([], spark_schema(pa.schema([f for f in merged if f.name not in identity])))
     frame.write.format("delta").mode("append").option("mergeSchema", "true").save(path_for_spark(table))
+
+
+def widen_columns(spark: SparkSession, place: Files, layout: pa.Schema, wanted: pa.Schema) -> bool:
+    """Makes columns of a table, whose columns are `layout`, as wide as in `wanted`, in one commit; whether any was narrower.
+
+    The table gets Delta's feature for it first, if it has it not yet. Raises CommitImpossible where Delta refuses, where
+    the table would not be readable any more, and where Spark is not let near it.
+    """
+    wider = widenings(layout, wanted)
+    if not wider:
+        return False
+    why = f"{', '.join('.'.join(one.path) for one in wider)} would become wider"
+    path = path_for_spark(place, why)
+    require_delta(spark, place, why)
+    _require_widening(spark, place, wider)
+    _require_readable(spark, place, layout, wanted, wider)
+    table = f"delta.{quoted(path)}"
+    columns = ", ".join(f"{_named(one)} TYPE {type_name(one.after)}" for one in wider)
+    try:
+        if lacking := _lacking_features(spark, place, wider):
+            spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({', '.join(lacking)})")
+        spark.sql(f"ALTER TABLE {table} ALTER COLUMN {columns}")
+    except AnalysisException as error:
+        raise _impossible(place, wider, str(error).partition("\n")[0]) from None
+    return True
+
+
+def _require_widening(spark: SparkSession, place: Files, wider: Sequence[Widening]) -> None:
+    line = spark_line(spark.version)
+    if line is not None and not line.widens_columns:
+        able = " or ".join(one.name for one in SPARKS if one.widens_columns)
+        raise _impossible(
+            place, wider, f"Spark {line.name} goes with Delta {line.delta_revision}; Spark {able} can"
+        )
+
+
+def _require_readable(
+    spark: SparkSession, place: Files, layout: pa.Schema, wanted: pa.Schema, wider: Sequence[Widening]
+) -> None:
+    """Delta changes no file and looks into none, and one with a date after the year 294246 cannot be read as timestamps."""
+    dates = [one for one in wider if kinds.is_date(one.before)]
+    if not dates:
+        return
+    tops = dict.fromkeys(one.path[0] for one in dates)
+    as_wide = pa.schema([(name, retyped(layout.field(name).type, wanted.field(name).type)) for name in tops])
+    casts = [sql.col(quoted(field.name)).cast(field.dataType) for field in spark_schema(as_wide)]
+    rows = spark.read.format("delta").load(path_for_spark(place)).select(casts)
+    try:
+        rows.write.format("noop").mode("overwrite").save()
+    except (PySparkException, Py4JError) as error:
+        if not overflowed(error):
+            raise
+        raise _impossible(place, dates, "it holds a date after the year 294246") from None
+
+
+def _lacking_features(spark: SparkSession, place: Files, wider: Sequence[Widening]) -> list[str]:
+    _, now = definition(spark, place)
+    wanted = []
+    if now.configuration.get("delta.enableTypeWidening") != "true":
+        wanted.append("'delta.enableTypeWidening' = 'true'")
+    if any(kinds.is_timestamp(one.after) for one in wider) and "timestampNtz" not in now.features:
+        wanted.append("'delta.feature.timestampNtz' = 'supported'")
+    return wanted
+
+
+def _impossible(place: Files, wider: Sequence[Widening], why: str) -> CommitImpossible:
+    names = ", ".join(".".join(one.path) for one in wider)
+    return CommitImpossible(
+        f"table {place}: Delta does not let {names} become wider ({why}). Put that right in the table, or set "
+        "policies.wider_type to `rescue`"
+    )
+
+
+def _named(one: Widening) -> str:
+    return ".".join(map(quoted, one.path))

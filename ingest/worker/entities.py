@@ -15,6 +15,7 @@ from distributary.ingest.conform.conversion import Conversion, conversion_for
 from distributary.ingest.kafka.columns import with_rescued, without_rescued
 from distributary.ingest.pins import Pins
 from distributary.ingest.settings.rule_book import FitRules
+from distributary.ingest.settings.upserts import Upsert
 
 # Instead of an entity's number, in the numbers that `codes` gives.
 NONE, DENIED, WAITING = -1, -2, -3
@@ -35,6 +36,7 @@ class EntityBook:
         self.folders: list[str] = []
         self.layouts: list[Layout] = []
         self._fits: list[FitRules | None] = []
+        self._upserts: list[Upsert | None] = []
         self._by_folder: dict[str, int] = {}
         self._grown: dict[tuple[Layout, int, tuple[int, ...] | None, bool], Layout] = {}
         self._wider: dict[tuple[Layout, int, tuple[int, ...] | None, frozenset[str]], Layout] = {}
@@ -95,6 +97,10 @@ class EntityBook:
         """The rule of tables whose policies an entity's table has; None where it has those of all."""
         return None if self._fits[code] is None else self._pins.rules.tables.of(self.names[code]).place
 
+    def upsert(self, code: int) -> Upsert | None:
+        """How rows of an entity's table take the place of earlier ones; None where each is added."""
+        return self._upserts[code]
+
     def conversion(self, record: int, columns: pa.Schema, code: int) -> Conversion:
         """How a record type's columns become those of an entity's layout, which it shares with those of the same rule."""
         layout, fit = self.layouts[code], self._fits[code]
@@ -153,6 +159,7 @@ class EntityBook:
             self.folders.append(folder)
             self.layouts.append(known.layout if known else NO_COLUMNS)
             self._fits.append(self._pins.rules.tables.fit(self.names[-1]))
+            self._upserts.append(self._pins.rules.tables.upsert(self.names[-1]))
             self._by_folder[folder] = len(self.names) - 1
         return self._by_folder[folder]
 

@@ -13,14 +13,17 @@ from distributary.codecs.types.fields import fields_in
 from distributary.codecs.types.masks import Codes, Rows
 from distributary.errors import ConfigError, PolicyStopped
 from distributary.ingest import pins as reasons
+from distributary.ingest.conform.conversion import Conformed
 from distributary.ingest.conform.rescued_text import joined
 from distributary.ingest.kafka.columns import kafka_arrays, kafka_fields
 from distributary.ingest.kafka.offset_spans import committed, place_of
 from distributary.ingest.kafka.records import TEXT
 from distributary.ingest.pins import PinnedRecord, Verdict
+from distributary.ingest.settings.upserts import Upsert
 from distributary.ingest.worker.child_process import pieces
 from distributary.ingest.worker.entities import DENIED, NONE, WAITING
 from distributary.ingest.worker.fields_seen import note, note_outgrown
+from distributary.ingest.worker.keyed import unplaced
 from distributary.ingest.worker.record_group import Batch
 from distributary.ingest.worker.report import Growth, Wish
 from distributary.ingest.worker.task import Task, tally
@@ -239,7 +242,10 @@ def _grow(batch: Batch, rows: Rows, codes: Codes, brought: Mapping[int, tuple[in
 def _by_layout(batch: Batch, rows: Rows, decoded: Decoded, codes: Codes, live: Rows) -> None:
     """Entities with the same columns and policies go on together; in most batches that is all of them."""
     book = batch.task.book
-    kinds = {int(code): (book.layouts[code], book.rule(code)) for code in _present(codes[live]).tolist()}
+    kinds = {
+        int(code): (book.layouts[code], book.rule(code), book.upsert(code))
+        for code in _present(codes[live]).tolist()
+    }
     for kind in dict.fromkeys(kinds.values()):
         alike = [code for code, its in kinds.items() if its == kind]
         mine = live if len(alike) == len(kinds) else live[np.isin(codes[live], alike)]
@@ -261,7 +267,11 @@ def _conform(batch: Batch, rows: Rows, decoded: _Columns, codes: Codes) -> None:
     arrays = [*_kafka_arrays(batch, rows), *conformed.rows.columns]
     written = pa.RecordBatch.from_arrays(arrays, names=[*own, *conformed.rows.schema.names])
     rescued = joined(decoded.untaken, conformed.rescued)
-    kept = _without_misfits(batch, rows, conformed.rejected, codes)
+    rejected = conformed.rejected
+    upsert = book.upsert(first)
+    if upsert is not None:
+        rejected = _with_unplaced(batch, rows, conformed, upsert)
+    kept = _without_misfits(batch, rows, rejected, codes)
     if len(kept) < len(rows):
         places = pa.array(kept)
         written, codes = written.take(places), codes[kept]
@@ -283,6 +293,19 @@ def _hand_on(task: Task, rows: pa.RecordBatch, rescued: pa.StringArray | None, c
     wider = rows.append_column(pa.field(task.pins.rules.columns.rescued, pa.string()), rescued)
     task.chunk.add(wider.filter(pa.array(theirs)), codes[theirs])
     task.chunk.add(rows.filter(pa.array(~theirs)), codes[~theirs])
+
+
+def _with_unplaced(
+    batch: Batch, rows: Rows, conformed: Conformed, upsert: Upsert
+) -> list[tuple[int, str, str]]:
+    """Those that do not fit, and those that fit and cannot take a row's place."""
+    texts = [TEXT] if TEXT in batch.raw.schema.names else []
+    keys = _picked(batch.raw.select(["key", *texts]), rows)
+    found = unplaced(
+        upsert, conformed.rows, keys, by_text=batch.pins.keys is not None and batch.pins.keys.decoded
+    )
+    misfits = {row for row, _, _ in conformed.rejected}
+    return sorted([*conformed.rejected, *(one for one in found if one[0] not in misfits)])
 
 
 def _without_misfits(

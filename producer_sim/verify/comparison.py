@@ -7,6 +7,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
+
+from distributary.errors import ConfigError
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.kafka import librdkafka
@@ -110,12 +113,16 @@ def compare(
     quarantine = _or_broken(QUARANTINE_TABLE, lambda: survey_quarantine(lake, truth), broken)
     held = quarantine or QuarantineSurvey()
     readable = [table.name for table in tables.tables] + ([QUARANTINE_TABLE] if quarantine else [])
+    if truth is not None and tables.merged.partitions():
+        raise ConfigError(
+            "a table with one row a key does not have each event that was sent: verify without a truth, by ledger, log and topics"
+        )
     told = not any(difference.where in (BATCHES_TABLE, QUARANTINE_TABLE) for difference in broken)
     differences = [
         *tables.differences,
         *broken,
         *_stray(held),
-        *_twice(lake, readable, tables.coverage, held.coverage),
+        *_twice(lake, readable, tables, held.coverage),
         *(against_truth(lake, truth, tables, held) if truth is not None else ()),
         *(_against_ledger(ledger, tables, held) if told else ()),
         *(_against_the_rest(lake, ledger or [], tables, log, beside.topics) if told else ()),
@@ -156,10 +163,14 @@ def _stray(quarantine: QuarantineSurvey) -> Iterator[Difference]:
         yield Difference("record_without_coordinates", QUARANTINE_TABLE, detail)
 
 
-def _twice(lake: Lake, names: list[str], tables: Coverage, quarantine: Coverage) -> Iterator[Difference]:
+def _twice(lake: Lake, names: list[str], tables: Survey, quarantine: Coverage) -> Iterator[Difference]:
     """Records in several places, or several times in one; only for these the tables are read again."""
-    for partition in sorted({*tables.partitions(), *quarantine.partitions()}):
-        offsets = tables.more_than_once(partition, beside=quarantine)
+    merged = tables.merged.partitions()
+    for partition in sorted({*tables.coverage.partitions(), *quarantine.partitions(), *merged}):
+        offsets = tables.coverage.more_than_once(partition, beside=quarantine)
+        if merged:
+            beside = (tables.merged.more_than_once(partition, one) for one in (tables.coverage, quarantine))
+            offsets = np.unique(np.concatenate([offsets, *beside]))
         if len(offsets):
             found = holders(lake, names, partition, offsets[:EXAMPLES])
             detail = f"{listed(offsets.tolist(), len(offsets))}, found in {', '.join(found)}"
@@ -170,7 +181,8 @@ def _against_ledger(
     ledger: list[Batch] | None, tables: Survey, quarantine: QuarantineSurvey
 ) -> Iterator[Difference]:
     if ledger is not None:
-        yield from check_ledger(ledger, Held(tables.coverage, quarantine.coverage, quarantine.by_batch))
+        held = Held(tables.coverage, quarantine.coverage, quarantine.by_batch, tables.merged)
+        yield from check_ledger(ledger, held)
     elif tables.tables or quarantine.rows:
         yield Difference("ledger_missing", BATCHES_TABLE, "there are rows, but no ledger that tells of them")
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
+from typing import Any
 
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE
+from distributary.ingest.tables.ledger import MERGED_ROWS
 from distributary.producer_sim.truth.sent import joined
 from distributary.producer_sim.verify.coverage import Coverage, Partition
 from distributary.producer_sim.verify.lake import Lake, batches
@@ -44,7 +46,8 @@ SUMS = {field.name: f"rows_{field.name}" for field in fields(Rows)}
 class Batch:
     """A batch as the ledger tells it; `ranges` are the offsets it covers, `gaps` those of them without a record.
 
-    `changes_again` counts what the ledger of changes tells of it more often than once.
+    `changes_again` counts what the ledger of changes tells of it more often than once, `merged` the rows of tables with one row a key; None where
+    nobody says.
     """
 
     generation: str
@@ -53,6 +56,7 @@ class Batch:
     ranges: Mapping[Partition, tuple[int, int]]
     gaps: int
     changes_again: int = 0
+    merged: int | None = None
 
     def __str__(self) -> str:
         return f"batch {self.batch_id} of generation {self.generation}"
@@ -60,11 +64,15 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What was found outside of the ledger: offsets in tables and in quarantine, and quarantined rows by batch."""
+    """What was found outside of the ledger: offsets in tables and in quarantine, and quarantined rows by batch.
+
+    merged  offsets in tables with one row a key
+    """
 
     tables: Coverage
     quarantine: Coverage
     quarantined: Counter[BatchKey]
+    merged: Coverage = field(default_factory=Coverage)
 
 
 def read_ledger(lake: Lake) -> list[Batch] | None:
@@ -72,7 +80,10 @@ def read_ledger(lake: Lake) -> list[Batch] | None:
     table = lake.open(BATCHES_TABLE)
     if table is None:
         return None
-    wanted = ["pipeline", "generation", "batch_id", *SUMS.values(), "offsets", "gaps"]
+    there = {part.name for part in table.schema().fields}
+    # Ledgers of earlier versions lack these columns.
+    merged = [name for name in MERGED_ROWS if name in there]
+    wanted = ["pipeline", "generation", "batch_id", *SUMS.values(), "offsets", "gaps", *merged]
     others = generations_of_others(lake)
     every = (row for batch in batches(table, wanted) for row in batch.to_pylist())
     rows = [row for row in every if row["generation"] not in others]
@@ -89,10 +100,16 @@ def read_ledger(lake: Lake) -> list[Batch] | None:
             },
             gaps=sum(sum(found.values()) for found in json.loads(row["gaps"] or "{}").values()),
             changes_again=again[row["generation"], row["batch_id"]],
+            merged=_merged(row),
         )
         for row in rows
     ]
     return sorted(found, key=lambda batch: (batch.generation, batch.batch_id))
+
+
+def _merged(row: Mapping[str, Any]) -> int | None:
+    told = [row[name] for name in MERGED_ROWS if row.get(name) is not None]
+    return sum(told) if told else None
 
 
 def generations_of_others(lake: Lake) -> frozenset[str]:
@@ -179,17 +196,38 @@ def _changes_again(lake: Lake) -> Counter[BatchKey]:
 def _check_rows(batch: Batch, held: Held) -> Iterator[Difference]:
     """Rows that an earlier generation had committed lie in the same offsets and count as well."""
     in_tables, in_quarantine = _within(held.tables, batch), _within(held.quarantine, batch)
-    rows = batch.rows
+    rows, in_merged = batch.rows, _within(held.merged, batch)
     said = rows.tables + rows.quarantined + rows.already
-    if rows.already and in_tables + in_quarantine != said:
+    if batch.merged or (batch.merged is None and held.merged.partitions()):
+        yield from _check_merged(batch, in_tables, in_merged)
+    elif rows.already and in_tables + in_quarantine != said:
         detail = f"its offsets have {in_tables + in_quarantine:,} rows, the ledger says {said:,}"
         yield Difference("ledger_rows", str(batch), detail)
-    if not rows.already and in_tables != rows.tables:
+    elif not rows.already and in_tables != rows.tables:
         detail = f"its offsets have {in_tables:,} rows in the tables, the ledger says {rows.tables:,}"
         yield Difference("ledger_rows", str(batch), detail)
     quarantined = held.quarantined[batch.generation, batch.batch_id]
     if quarantined != rows.quarantined:
         detail = f"{quarantined:,} rows in quarantine are its own, the ledger says {rows.quarantined:,}"
+        yield Difference("ledger_rows", str(batch), detail)
+
+
+def _check_merged(batch: Batch, in_tables: int, in_merged: int) -> Iterator[Difference]:
+    """Of a batch with rows for tables with one row a key those are there to which nothing newer came."""
+    rows = batch.rows
+    if rows.already:
+        return
+    # Where the commits did not say (any more) what became of theirs, all that is known is how many there were.
+    if batch.merged is not None and in_tables != rows.tables - batch.merged:
+        added = rows.tables - batch.merged
+        detail = (
+            f"its offsets have {in_tables:,} rows in tables to which each is added, the ledger says {added:,}"
+        )
+        yield Difference("ledger_rows", str(batch), detail)
+    if in_tables + in_merged > rows.tables:
+        detail = (
+            f"its offsets have {in_tables + in_merged:,} rows in the tables, the ledger says {rows.tables:,}"
+        )
         yield Difference("ledger_rows", str(batch), detail)
 
 
@@ -242,7 +280,11 @@ def _check_rest(ledger: list[Batch], held: Held) -> Iterator[Difference]:
     for batch in ledger:
         for partition, span in batch.ranges.items():
             covered[partition].append(span)
-    for what, coverage in (("the tables", held.tables), ("quarantine", held.quarantine)):
+    for what, coverage in (
+        ("the tables", held.tables),
+        ("quarantine", held.quarantine),
+        ("tables with one row a key", held.merged),
+    ):
         for partition in coverage.partitions():
             spans = joined(covered[partition])
             inside = sum(coverage.within(partition, start, end) for start, end in spans)

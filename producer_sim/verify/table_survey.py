@@ -20,6 +20,7 @@ from distributary.producer_sim.truth.rescued_text import RESCUED, with_canonical
 from distributary.producer_sim.verify.commit_check import newest_of
 from distributary.producer_sim.verify.coverage import Coverage, Partition
 from distributary.producer_sim.verify.lake import READ_ERRORS, Lake, batches
+from distributary.producer_sim.verify.one_row_a_key import KeysMet
 from distributary.producer_sim.verify.verdict import Difference, TableCount
 
 # Table, topic, game, schema id.
@@ -30,6 +31,8 @@ GroupKey = tuple[str, str, str | None, int | None]
 class Survey:
     """What the entities' tables hold: offsets in `coverage`, rows and checksums by group.
 
+    merged       the offsets in tables with one row a key, where a later record leaves none of an earlier one
+
     generations  those whose newest batch is looked for in each table
     newest       what was found of them, by table and generation
     """
@@ -37,6 +40,7 @@ class Survey:
     generations: frozenset[str] = frozenset()
     newest: dict[str, dict[str, int]] = field(default_factory=dict)
     coverage: Coverage = field(default_factory=Coverage)
+    merged: Coverage = field(default_factory=Coverage)
     groups: dict[GroupKey, Sum] = field(default_factory=dict)
     tables: list[TableCount] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
@@ -78,15 +82,22 @@ def _read(lake: Lake, name: str, survey: Survey) -> None:
         return
     survey.newest[name] = newest_of(table, name, survey.generations)
     sums, rows, strays = GroupSums(), 0, 0
+    keys = KeysMet.of(table, lake.root.below(name), lake.columns)
+    coverage = survey.coverage if keys is None else survey.merged
     for batch in batches(table):
         rows += batch.num_rows
-        strays += _count_coordinates(lake, batch, survey.coverage)
+        strays += _count_coordinates(lake, batch, coverage)
+        if keys is not None:
+            keys.add(batch)
         sums.add(_keys(lake, batch), _hashes(lake, batch))
     for (topic, game, schema_id), total in sums.groups.items():
         survey.groups[name, topic, game, schema_id] = total
     if strays:
         detail = f"{strays:,} rows have no topic, partition or offset"
         survey.differences.append(Difference("record_without_coordinates", name, detail))
+    if keys is not None and (again := keys.twice()):
+        detail = f"{again:,} rows have the key of another one, and each key is to have one"
+        survey.differences.append(Difference("key_twice", name, detail))
     survey.tables.append(_counted(name, table, rows, sums))
 
 

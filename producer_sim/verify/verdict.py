@@ -14,6 +14,7 @@ DifferenceKind = Literal[
     "rows_missing",
     "rows_surplus",
     "values_differ",
+    "key_twice",
     "record_lost",
     "record_twice",
     "record_without_coordinates",

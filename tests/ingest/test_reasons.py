@@ -10,6 +10,8 @@ def test_no_reason_of_the_pipeline_is_one_of_a_codecs() -> None:
         reasons.TOMBSTONE,
         reasons.CONSTRAINT,
         reasons.SCHEMA_CHANGE,
+        reasons.NULL_KEY,
+        reasons.NULL_SEQUENCE,
         reasons.NO_ENTITY.reason,
         reasons.TABLE_LIMIT.reason,
         reasons.KILLED_WORKER.reason,
@@ -17,7 +19,7 @@ def test_no_reason_of_the_pipeline_is_one_of_a_codecs() -> None:
         reasons.unusable_schema(1, "").reason,
         reasons.unasked_schema(1).reason,
     }
-    assert len(own) == 9
+    assert len(own) == 11
     assert not own & set(codec_reasons.SENTENCES)
 
 

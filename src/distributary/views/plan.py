@@ -75,6 +75,8 @@ class View:
         torn = sorted({step.candidate.subject for step in waiting} & set(accepted))
         if tables.unread:
             parts.append(f"{_count(len(tables.unread), 'table')} could not be looked at")
+        lacking = [rule for rule in self.plan.rules if rule.lacking]
+        parts += [f"no schema has what tables[{rule.place}] is to tell rows apart by" for rule in lacking]
         if torn:
             levels = ", ".join(f"{name} ({accepted[name].level or 'level unknown'})" for name in torn)
             parts.append(f"the registry accepts {levels}, the tables cannot take it as it is")
@@ -161,6 +163,10 @@ def _rule(rule: RuleInPlan) -> dict[str, Any]:
         "match": rule.match or None,
         "tables": list(rule.tables),
         "tables_with_an_earlier_rule": list(rule.earlier),
+        "mode": "append" if rule.upsert is None else "upsert",
+        "keys": None if rule.upsert is None else rule.upsert.named_by,
+        "sequence_by": None if rule.upsert is None else list(rule.upsert.sequence_by),
+        "fields_in_no_schema": list(rule.lacking),
         "changes": [
             {"tables": list(one.tables), "properties": [_property(each) for each in one.settings]}
             for one in rule.changes
@@ -177,6 +183,10 @@ def _rule_lines(rule: RuleInPlan) -> Iterator[str]:
     there = _named(rule.tables) if rule.tables else "none of the tables that are there"
     beside = f"; {_named(rule.earlier)} that it fits have an earlier rule" if rule.earlier else ""
     yield f"{name}: {there}{beside}"
+    if rule.upsert is not None:
+        yield f"    mode               {one_line(str(rule.upsert).removeprefix('mode '))}"
+    for field in rule.lacking:
+        yield f"  ! mode               no schema has field {one_line(field)} with one value a record: all records go to quarantine"
     for one in rule.changes:
         whose = "" if one.tables == rule.tables else f"{_named(one.tables)}: "
         for setting in one.settings:

@@ -10,6 +10,7 @@ from distributary.ingest.evolution.planner import Step, TablePlan
 from distributary.ingest.evolution.rules_of_tables import RuleInPlan, TableSettings
 from distributary.ingest.evolution.verdicts import Action, TableVerdict
 from distributary.ingest.plan import Plan
+from distributary.ingest.settings.upserts import Upsert
 from distributary.ingest.storage.place import Place
 from distributary.ingest.tables.properties import Setting
 from distributary.registry.base import Schema
@@ -96,3 +97,31 @@ def test_a_plan_without_rules_tells_of_none() -> None:
         Plan("games", Place.parse("/lake"), (), TablePlan((), (), {}), (), (RuleInPlan(None, "", ("hop",)),))
     )
     assert "sink" not in told.text()
+
+
+def test_a_rule_of_tables_with_one_row_a_key_tells_its_keys_and_those_that_no_schema_has() -> None:
+    rules = (
+        RuleInPlan(0, "g*", ("golf",), upsert=Upsert(("id", "line.no"), ("at",)), lacking=("line.no",)),
+        RuleInPlan(1, "*", (), upsert=Upsert()),
+        RuleInPlan(None, "", ()),
+    )
+    told = View(Plan("games", Place.parse("/lake"), (), TablePlan((), (), {}), (), rules))
+    assert told.text().splitlines()[-6:] == [
+        "tables[0] (g*): 1 table (golf)",
+        "    mode               upsert, keys id, line.no, sequence_by at",
+        "  ! mode               no schema has field line.no with one value a record: all records go to quarantine",
+        "tables[1] (*): none of the tables that are there",
+        "    mode               upsert, keys kafka_key",
+        "sink: none of the tables that are there",
+    ]
+    first, second, sink = told.as_dict()["rules"]
+    assert (first["mode"], list(first["keys"]), list(first["sequence_by"])) == (
+        "upsert",
+        ["id", "line.no"],
+        ["at"],
+    )
+    assert first["fields_in_no_schema"] == ["line.no"]
+    assert (second["keys"], second["fields_in_no_schema"]) == ("kafka_key", [])
+    assert (sink["mode"], sink["keys"], sink["sequence_by"]) == ("append", None, None)
+    assert told.plan.open
+    assert told.verdict() == "no schema has what tables[0] is to tell rows apart by"

@@ -20,6 +20,7 @@ from distributary.ingest.checkpoint.manifest import (
     BatchPins,
     Counts,
     Manifest,
+    Merging,
     Role,
     SpanRead,
     TableFiles,
@@ -105,6 +106,10 @@ tables = st.builds(
     layouts,
     st.booleans(),
     st.lists(data_files, max_size=3).map(tuple),
+    st.none()
+    | st.builds(
+        Merging, st.lists(name).map(tuple), st.lists(name).map(tuple), st.sampled_from(["stop", "timestamp"])
+    ),
 )
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | name,
@@ -246,6 +251,7 @@ def test_of_files_written_again_the_new_ones_stay(here: Checkpoint) -> None:
         lambda text: "[]",
         lambda text: "{}",
         lambda text: text.replace('"format":1,"batch_id"', '"format":2,"batch_id"'),
+        lambda text: text.replace('"format":1,"batch_id"', '"format":3,"batch_id"'),
         lambda text: text.replace('"role":"events"', '"role":"other"'),
         lambda text: text.replace('"layout":"', '"layout":"0'),
         lambda text: text.replace('"layouts":{', '"layouts":{"x":"AAAA",'),

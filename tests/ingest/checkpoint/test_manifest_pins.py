@@ -34,6 +34,7 @@ from distributary.ingest.pins import (
 from distributary.ingest.settings.groups import NamedTable, Policies
 from distributary.ingest.settings.patterns import Pattern
 from distributary.ingest.settings.rule_book import FitRules, TableSpec
+from distributary.ingest.settings.upserts import Upsert
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.worker.report import TaskReport
 from distributary.producer_sim.formats.corruption import framed
@@ -90,7 +91,10 @@ def test_a_batch_is_written_again_just_the_same_from_its_manifest(
             "vetoed": {folder("quest"): {PINNED[1].key: Verdict("schema_change", "x")}},
             # Whose columns are too few for most records.
             "known": {folder("golf"): PinnedTable("golf", Layout(pa.schema([("game_name", pa.string())])))},
-            "specs": (TableSpec(0, "quest"), TableSpec(1, "g*")),
+            "specs": (
+                TableSpec(0, "quest", upsert=Upsert(("game_name",), ("season",)) if rejected else None),
+                TableSpec(1, "g*"),
+            ),
             "patterns": (Pattern("quest", folds=True), Pattern("g*", folds=True)),
             "fits": {1: FitRules(Policies.model_validate({"new_field": own}), own == "add", widens=False)},
         }

@@ -12,6 +12,7 @@ from distributary.ingest.evolution.rules_of_tables import RuleInPlan, TableSetti
 from distributary.ingest.pins import PinnedTable
 from distributary.ingest.settings.rule_book import RuleBook
 from distributary.ingest.settings.table_rules import TableRule
+from distributary.ingest.settings.upserts import Upsert
 from distributary.ingest.tables.properties import Setting
 
 A = pa.schema([("a", pa.int64())])
@@ -42,3 +43,21 @@ def test_tables_of_a_rule_that_differ_alike_are_told_together(tmp_path: Path) ->
         RuleInPlan(2, "/o/", ("hop",), earlier=("golf",)),
         RuleInPlan(None, "", ()),
     )
+
+
+def test_a_field_that_neither_a_schema_nor_a_table_has_is_told_of_the_rule_that_tells_rows_apart_by_it(
+    tmp_path: Path,
+) -> None:
+    chosen = settings(tmp_path)
+    rules = [
+        TableRule(match="golf", mode="upsert", keys=("a",), sequence_by=("b", "old")),
+        TableRule(match="*", mode="upsert", keys=("c", "tags")),
+    ]
+    book = RuleBook.by(rules, chosen.route, chosen.sink)
+    tables = {"golf": PinnedTable("golf", Layout(pa.schema([("old", pa.int64())])))}
+    schemas = [A, pa.schema([("tags", pa.list_(pa.string()))])]
+    first, second, sink = rules_in_plan(book, tables, {}, schemas)
+    assert (first.upsert, first.lacking) == (Upsert(("a",), ("b", "old")), ("b",))
+    assert second.lacking == ("c", "tags")
+    assert (sink.upsert, sink.lacking) == (None, ())
+    assert [rule.lacking for rule in rules_in_plan(book, {}, {}, [])] == [(), (), ()]

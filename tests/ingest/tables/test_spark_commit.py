@@ -22,11 +22,12 @@ from distributary.ingest.parquet.statistics import statistics
 from distributary.ingest.spark.versions import installed_spark
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables import spark_commit as writer_commit
-from distributary.ingest.tables.change import evolve, widen_columns
+from distributary.ingest.tables.change import evolve
 from distributary.ingest.tables.commit import commit_tables
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.rows import offenders
 from distributary.ingest.tables.state import read_state
+from distributary.ingest.tables.state_by_spark import widen_columns
 from distributary.ingest.tables.transaction import GENERATION, OFFSETS, TableCommit, Transaction
 
 pytestmark = pytest.mark.spark

@@ -1,0 +1,109 @@
+"""Tables with one row a key where something is lost, in the way, or not where it was: the topic still says what each key has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.ingest.e2e.keyed import Keyed, counted, held, newest, rows_of
+from tests.ingest.e2e.pipeline_kit import PipelineKit
+from tests.ingest.e2e.test_upserts import (
+    BY_FIELD,
+    BY_KEY,
+    assert_current,
+    by_time,
+    has_key_and_time,
+)
+
+from distributary.errors import BudgetSpent, CommitImpossible
+from distributary.ingest.tables.state_by_spark import path_for_spark
+from distributary.producer_sim.verify.comparison import verify
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+
+def test_lost_files_are_written_again_and_merged_where_rows_are_brought_together(
+    kit: PipelineKit, fail_at: Callable[..., None]
+) -> None:
+    keyed = Keyed(kit).configured(BY_FIELD, limits={"batch_files": 2})
+    keyed.send(40)
+    kit.run()
+    keyed.send(40, level=3)
+    fail_at("after_manifest:3")
+    with pytest.raises(BudgetSpent, match="failpoint"):
+        kit.run()
+    fail_at()
+    decided = kit.manifests.read(3)
+    assert decided is not None
+    lost = decided.table("go")
+    assert lost.merging is not None
+    kit.lake.root.delete(f"go/{file.name}" for file in lost.files)
+    # What the settings say by now of how rows land is for the batches to come.
+    kit.run()
+    assert_current(kit, BY_FIELD)
+    assert kit.unnamed_files() == set()
+
+
+@pytest.mark.folder
+def test_a_table_that_only_spark_can_add_to_is_parked_and_gets_what_waited_in_order(
+    kit: PipelineKit, fail_at: Callable[..., None]
+) -> None:
+    keyed = Keyed(kit).configured(BY_FIELD, policies={"stuck_table": "park"})
+    keyed.send(40)
+    kit.run()
+    keyed.send(40)
+    fail_at("after_manifest:3")
+    with pytest.raises(BudgetSpent, match="failpoint"):
+        kit.run()
+    fail_at()
+    table = f"delta.`{path_for_spark(kit.lake.root.below('go'))}`"
+    kit.spark.sql(f"ALTER TABLE {table} ADD CONSTRAINT some CHECK (score < 5000)")
+    assert kit.run().parked == {"go": 1}
+    keyed.send(40)
+    assert kit.run().parked == {"go": 2}
+    kit.spark.sql(f"ALTER TABLE {table} DROP CONSTRAINT some")
+    # It keeps the feature, which is harmless without a constraint.
+    keyed.send(40)
+    assert not kit.run().parked
+    expected = newest(kit, by_time, has_key_and_time)
+    assert held(kit) == {key: kept.position for key, kept in expected.items()}
+    found = verify(kit.settings).differences
+    assert not found, "\n".join(map(str, found))
+
+
+def test_a_known_key_in_another_partition_stops_the_run_until_the_settings_say_what_orders_it(
+    kit: PipelineKit,
+) -> None:
+    keyed = Keyed(kit).configured(BY_KEY)
+    body = {"game": "go", "player": 1, "score": 1, "at": 1}
+    for player in (0, 1):
+        keyed.send_one(player, body)
+    kit.run()
+    kit.send([b'{"game": "go", "player": {"id": 0}, "score": 2, "at": 0}'], key=b"p0", partition=1)
+    with pytest.raises(CommitImpossible, match="on_repartition"):
+        kit.run()
+    assert len(rows_of(kit, "go")) == 2
+    keyed.configured({**BY_KEY, "on_repartition": "timestamp"})
+    kit.run()
+    assert {row["player"]["id"]: row["score"] for row in rows_of(kit, "go")} == {0: 2, 1: 1}
+    assert counted(kit)["updated"] == 1
+
+
+def test_a_new_checkpoint_goes_on_from_tables_that_are_half_way_through_a_batch(
+    kit: PipelineKit, fail_at: Callable[..., None]
+) -> None:
+    keyed = Keyed(kit).configured(BY_FIELD, limits={"commit_threads": 1})
+    keyed.send(40)
+    kit.run()
+    keyed.send(40)
+    fail_at("between_commits:3")
+    with pytest.raises(BudgetSpent, match="failpoint"):
+        kit.run()
+    fail_at()
+    kit.configured(checkpoint="./checkpoints/another", start="from_tables")
+    keyed.send(40)
+    kit.run()
+    expected = newest(kit, by_time, has_key_and_time)
+    assert held(kit) == {key: kept.position for key, kept in expected.items()}
+    found = verify(kit.settings).differences
+    assert not found, "\n".join(map(str, found))

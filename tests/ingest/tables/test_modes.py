@@ -1,0 +1,116 @@
+"""Tables with one row a key are made so that rows can be marked as gone, and stay what they were made for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from distributary.errors import CommitImpossible
+from distributary.ingest.columns.layout import Layout
+from distributary.ingest.kafka.columns import table_schema
+from distributary.ingest.settings.groups import Columns
+from distributary.ingest.settings.rule_book import TableSpec
+from distributary.ingest.settings.upserts import Upsert
+from distributary.ingest.tables.change import PlannedChange, TableChanger, create, evolve
+from distributary.ingest.tables.handle import opened
+from distributary.ingest.tables.known import MadeWith, TableBook, properties_of, require_mode
+from distributary.ingest.tables.state import TableState, read_state
+
+BY_ID = TableSpec(0, "*", upsert=Upsert(("id",)))
+BY_ID_AND_TIME = TableSpec(0, "*", upsert=Upsert(("id",), ("at",)))
+BY_KEY = TableSpec(0, "*", upsert=Upsert())
+ADDED = TableSpec()
+
+SCHEMA = pa.schema([("id", pa.string()), ("at", pa.timestamp("us")), ("rate", pa.decimal128(10, 2))])
+
+
+def made(place: Path, spec: TableSpec, **more: str) -> TableState:
+    create(place, SCHEMA, {**more, **properties_of(spec)}, comment="Mine")
+    state = read_state(place)
+    assert state is not None
+    return state
+
+
+def test_a_table_with_one_row_a_key_has_the_features_that_it_needs_and_no_others(tmp_path: Path) -> None:
+    state = made(tmp_path / "t", BY_ID, **{"delta.enableChangeDataFeed": "true", "mine": "x"})
+    protocol = opened(tmp_path / "t").protocol()
+    assert (protocol.min_reader_version, protocol.min_writer_version) == (3, 7)
+    assert set(protocol.reader_features or ()) == {"deletionVectors", "timestampNtz"}
+    assert set(protocol.writer_features or ()) == {
+        *(protocol.reader_features or ()),
+        *("appendOnly", "invariants", "changeDataFeed"),
+    }
+    assert state.native
+    assert state.comment == "Mine"
+    assert state.properties["mine"] == "x"
+    assert state.properties["delta.enableDeletionVectors"] == "true"
+    assert state.layout == SCHEMA
+    evolve(tmp_path / "t", SCHEMA.append(pa.field("more", pa.int64())))
+    after = read_state(tmp_path / "t")
+    assert after is not None
+    assert after.layout.names == [*SCHEMA.names, "more"]
+    assert after.native
+    assert set(opened(tmp_path / "t").protocol().reader_features or ()) == set(protocol.reader_features or ())
+
+
+def test_a_table_to_which_each_row_is_added_stays_as_it_was(tmp_path: Path) -> None:
+    made(tmp_path / "t", ADDED)
+    assert "deletionVectors" not in (opened(tmp_path / "t").protocol().reader_features or ())
+
+
+@pytest.mark.spark
+def test_spark_reads_such_a_table(tmp_path: Path, spark: SparkSession) -> None:
+    made(tmp_path / "t", BY_ID)
+    found = spark.read.format("delta").load(str(tmp_path / "t"))
+    assert (found.columns, found.count()) == (SCHEMA.names, 0)
+
+
+@pytest.mark.parametrize(
+    ("was", "wanted"),
+    [(ADDED, BY_ID), (BY_ID, ADDED), (BY_ID, BY_ID_AND_TIME), (BY_ID, BY_KEY), (BY_KEY, ADDED)],
+)
+def test_a_table_whose_rows_landed_otherwise_is_refused_with_the_way_out(
+    tmp_path: Path, was: TableSpec, wanted: TableSpec
+) -> None:
+    state = made(tmp_path / "t", was)
+    require_mode(state, was)
+    with pytest.raises(CommitImpossible, match=r"Write it as it was; or move the table away"):
+        require_mode(state, wanted)
+
+
+def test_a_table_that_only_spark_can_add_to_is_refused(tmp_path: Path) -> None:
+    state = made(tmp_path / "t", BY_ID, **{"delta.constraints.some": "id > 0"})
+    with pytest.raises(CommitImpossible, match="CHECK constraint some"):
+        require_mode(state, BY_ID)
+
+
+def test_a_table_is_held_against_its_rule_before_anything_is_decided_by_it(tmp_path: Path) -> None:
+    columns = Columns()
+    layout = Layout(pa.schema([("id", pa.string())]))
+    for folder, spec in (("a", BY_ID), ("b", ADDED)):
+        create(tmp_path / folder, table_schema(columns, layout), properties_of(spec))
+    book = TableBook(str(tmp_path), columns, None, made_with=MadeWith(spec_of=lambda _: BY_ID))
+    assert set(book.pinned({"x": "a"})) == {"a"}
+    with pytest.raises(CommitImpossible, match="rows that landed with mode append, and"):
+        book.pinned({"x": "a", "y": "b"})
+    # One that another hand made meanwhile, and that nobody has pinned.
+    change = PlannedChange("b", "y", True, (), None, None)
+    with pytest.raises(CommitImpossible, match="rows that landed with mode append, and"):
+        TableChanger(book, None, columns).apply([change], {"b": Layout(pa.schema([("z", pa.int64())]))}, {})
+
+
+def test_tables_of_one_layout_and_several_modes_are_made_side_by_side(tmp_path: Path) -> None:
+    columns, layout = Columns(), Layout(pa.schema([("id", pa.string())]))
+    specs = {"a": BY_ID, "b": BY_ID_AND_TIME, "c": ADDED}
+    book = TableBook(str(tmp_path), columns, None, made_with=MadeWith(spec_of=specs.__getitem__))
+    planned = [PlannedChange(name, name, True, (), None, None) for name in specs]
+    TableChanger(book, None, columns).apply(planned, dict.fromkeys(specs, layout), {})
+    for name, spec in specs.items():
+        state = read_state(tmp_path / name)
+        assert state is not None
+        require_mode(state, spec)
+        features = opened(tmp_path / name).protocol().reader_features or []
+        assert ("deletionVectors" in features) == (spec.upsert is not None)
