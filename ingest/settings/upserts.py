@@ -62,6 +62,11 @@ class Upsert:
     moved: Moved = "stop"
 
     @property
+    def by_position(self) -> bool:
+        """Whether records' positions in their topics alone say which is newer."""
+        return not self.sequence_by and self.moved == "stop"
+
+    @property
     def fields(self) -> tuple[str, ...]:
         """All of these."""
         return (*self.keys, *self.sequence_by)

@@ -188,7 +188,7 @@ class TableChanger:
             schema, spec = one.layout.columns, one.spec or TableSpec()
             if folder not in there:
                 own = {**self._tables.made_with.properties, **one.properties, **spec.properties}
-                own |= properties_of(spec)
+                own |= properties_of(spec, self._tables.made_with.topics)
                 like = (one.layout, features_of(spec))
                 state = create(
                     self._tables.place(folder), schema, own, made.get(like), comment=spec.comment or ""
@@ -198,7 +198,7 @@ class TableChanger:
                     self._tables.created(state)
             else:
                 if one.spec is not None:
-                    require_mode(there[folder], one.spec)
+                    require_mode(there[folder], one.spec, self._tables.made_with.topics)
                 evolve(self._tables.place(folder), schema, self._spark, widen=folder in widened)
                 self._tables.changed(folder)
             self._changed()

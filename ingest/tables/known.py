@@ -15,6 +15,8 @@ from pyspark.sql import SparkSession
 
 from distributary.errors import CommitImpossible, PipelineError
 from distributary.ingest.columns.layout import Layout
+from distributary.ingest.kafka.client import topic_id
+from distributary.ingest.kafka.cluster import UNKNOWN
 from distributary.ingest.kafka.columns import payload_layout
 from distributary.ingest.merge.rule import VECTORS
 from distributary.ingest.pins import PinnedTable
@@ -56,19 +58,24 @@ class MadeWith:
 
     properties  those of each
     spec_of     what the settings say of an entity's, which wins
+    topics      those that rows come from, and the UUID of each
     """
 
     properties: Mapping[str, str] = field(default_factory=dict)
     spec_of: Callable[[str], TableSpec] = lambda _: TableSpec()
+    topics: Mapping[str, str] = field(default_factory=dict)
 
 
-def properties_of(spec: TableSpec) -> dict[str, str]:
-    """What a table is made with for how its rows land."""
-    return {} if spec.upsert is None else {VECTORS: "true", UPSERT_PROPERTY: _told(spec.upsert)}
+def properties_of(spec: TableSpec, topics: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What a table is made with for how its rows land, of these topics."""
+    return {} if spec.upsert is None else {VECTORS: "true", UPSERT_PROPERTY: _told(spec.upsert, topics or {})}
 
 
-def require_mode(state: TableState, spec: TableSpec) -> None:
-    """Raises CommitImpossible where rows of a table that is there land otherwise than the settings say: those that it has came that way."""
+def require_mode(state: TableState, spec: TableSpec, topics: Mapping[str, str] | None = None) -> None:
+    """Raises CommitImpossible where rows of a table that is there land otherwise than the settings say: those that it has came that way.
+
+    So it does where positions order them, and those of a topic count other records by now than they did.
+    """
     told, wanted = state.properties.get(UPSERT_PROPERTY), spec.upsert
     if told is None and wanted is None:
         return
@@ -84,10 +91,28 @@ def require_mode(state: TableState, spec: TableSpec) -> None:
             f"table {state.place} takes rows by Spark's writer alone ({state.why_not}), which appends them, and {spec.setting} says "
             f"{_mode(wanted)}. Take that from the table"
         )
+    if wanted is not None and wanted.by_position and (anew := _made_anew(told or "", topics or {})):
+        raise CommitImpossible(
+            f"table {state.place} has rows of {', '.join(anew)}, which was made anew since: its offsets begin at 0 again, so its records would "
+            "be taken for older ones than the table has. Move the table away, or have route.table name another; or write sequence_by for that "
+            "one, or on_repartition: timestamp for this one"
+        )
 
 
-def _told(upsert: Upsert) -> str:
-    return json.dumps(upsert.to_json())
+def _told(upsert: Upsert, topics: Mapping[str, str]) -> str:
+    known = {name: topic_id(uuid) for name, uuid in topics.items() if uuid != UNKNOWN}
+    by = {"topics": known} if known and not upsert.sequence_by else {}
+    return json.dumps({**upsert.to_json(), **by})
+
+
+def _made_anew(told: str, topics: Mapping[str, str]) -> list[str]:
+    """The topics that had another UUID when the table was made."""
+    before = json.loads(told).get("topics", {})
+    return [
+        name
+        for name, uuid in sorted(topics.items())
+        if UNKNOWN not in (uuid, before.get(name, UNKNOWN)) and topic_id(uuid) != before[name]
+    ]
 
 
 def _upsert(told: str) -> Upsert | None:
@@ -169,7 +194,7 @@ class TableBook:
         }
 
     def _pinned(self, entity: str, state: TableState) -> PinnedTable:
-        require_mode(state, self.made_with.spec_of(entity))
+        require_mode(state, self.made_with.spec_of(entity), self.made_with.topics)
         if not state.native:
             path_for_spark(state.place, state.why_not)
             if self._spark is not None:

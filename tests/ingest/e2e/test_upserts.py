@@ -23,6 +23,7 @@ POINTS = (
     "amid_schema_change",
     "before_manifest",
     "after_manifest",
+    "amid_merge",
     "between_commits",
     "before_ledger",
     "before_spark_commit",
@@ -96,7 +97,8 @@ def test_errors_at_each_step_leave_one_row_a_key_and_no_record_counted_twice(
     keyed.send(40, level=3)
     fail_at(*(f"{point}:3" for point in POINTS))
     outcome = kit.run()
-    assert outcome.summary.failures == len(POINTS)
+    # One table fails amid its merge, and the other one's commit is the one that fails behind it: one attempt has both.
+    assert outcome.summary.failures == len(POINTS) - 1
     assert_current(kit, BY_FIELD)
     assert kit.unnamed_files() == set()
 
