@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,9 @@ import pyarrow as pa
 
 from distributary.codecs.types.walk import children
 from distributary.ingest.merge.columns import DataColumns
+
+# Each thread that commits may have so many.
+_MOST_OPEN = 32
 
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -23,12 +27,12 @@ Present = frozenset[str] | None
 class Source:
     """A file that rows are made of.
 
-    rows     the file, open
+    open     opens the file
     present  which columns its rows set
     fixed    columns that have one value in all of its rows
     """
 
-    rows: DataColumns
+    open: Callable[[], DataColumns]
     present: Present
     fixed: Mapping[str, bool]
 
@@ -55,6 +59,7 @@ class Folding:
         self._chains, self._sources = chains, sources
         self._ends = np.append(chains.starts[1:], len(chains.of))
         self._places = np.arange(len(chains.of), dtype=np.int64)
+        self._opened = lru_cache(_MOST_OPEN)(lambda number: sources[number].open())
 
     def rows(self, schema: pa.Schema) -> pa.Table:
         """A row for each chain."""
@@ -108,22 +113,24 @@ class Folding:
         of = np.where(rows >= 0, self._chains.of[rows], -1)
         for number in np.unique(of[of >= 0]).tolist():
             mine = np.flatnonzero(of == number)
-            found = self._of_source(self._sources[number], path, dtype, self._chains.places[rows[mine]])
+            found = self._of_source(number, path, dtype, self._chains.places[rows[mine]])
             parts.append(found)
             at[mine] = np.arange(start, start + len(mine))
             start += len(mine)
         return pa.concat_arrays(parts).take(pa.array(at))
 
-    def _of_source(self, source: Source, path: str, dtype: pa.DataType, places: Numbers) -> pa.Array:
-        if path in source.fixed:
-            return pa.array([source.fixed[path]] * len(places), dtype)
+    def _of_source(self, source: int, path: str, dtype: pa.DataType, places: Numbers) -> pa.Array:
+        fixed = self._sources[source].fixed
+        if path in fixed:
+            return pa.array([fixed[path]] * len(places), dtype)
         order = np.argsort(places, kind="stable")
         wanted, column = places[order], pa.schema([(path, dtype)])
         parts = [pa.nulls(0, dtype)]
-        for number, first, count in source.rows.groups():
+        opened = self._opened(source)
+        for number, first, count in opened.groups():
             low, high = np.searchsorted(wanted, [first, first + count])
             if low < high:
-                rows = source.rows.read(number, column).column(0).take(pa.array(wanted[low:high] - first))
+                rows = opened.read(number, column).column(0).take(pa.array(wanted[low:high] - first))
                 parts += rows.chunks
         back = np.empty(len(order), dtype=np.int64)
         back[order] = np.arange(len(order))

@@ -20,6 +20,9 @@ from distributary.ingest.storage.contract import Files
 # Keys of small files are looked for together, as far as that is so many rows: each time the batch's keys are hashed anew.
 _ROWS_AT_ONCE = 500_000
 
+# Each of them is open until then, in each of the threads that commit.
+_MOST_OPEN = 32
+
 Numbers = npt.NDArray[np.int64]
 
 
@@ -105,7 +108,7 @@ def look_up(place: Files, live: LiveFiles, wanted: Wanted, but: frozenset[str] =
     for group in _groups(place, live, wanted, but):
         waiting.append(group)
         rows += group.keys.num_rows
-        if rows >= _ROWS_AT_ONCE:
+        if rows >= _ROWS_AT_ONCE or len(waiting) >= _MOST_OPEN:
             _take(waiting, wanted, found)
             waiting, rows = [], 0
     _take(waiting, wanted, found)

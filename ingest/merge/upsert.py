@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -133,22 +134,24 @@ class Upsert:
     def _sources(self, there: Found, mark: str | None) -> Sequence[Source]:
         mine, rule = self._staged, self._rule
         found = [
-            Source(DataColumns(self._place, file.name, file.bytes), present, {})
+            Source(partial(DataColumns, self._place, file.name, file.bytes), present, {})
             for file, present in zip(mine.files[: self._data], mine.present, strict=False)
         ]
         if rule.deletes is not None:
             fixed = {} if mark is None else {mark: True}
             found += [
-                Source(DataColumns(rule.deletes.memory, file.name, file.bytes), frozenset(rule.read), fixed)
+                Source(
+                    partial(DataColumns, rule.deletes.memory, file.name, file.bytes),
+                    frozenset(rule.read),
+                    fixed,
+                )
                 for file in mine.files[self._data :]
             ]
-        return [
-            *found,
-            *(
-                Source(DataColumns(self._place, file.name, file.add["size"]), None, {})
-                for file in there.files
-            ),
+        found += [
+            Source(partial(DataColumns, self._place, file.name, file.add["size"]), None, {})
+            for file in there.files
         ]
+        return found
 
     def _order(self, columns: pa.Table) -> Sequence[Ranks]:
         order = self._rule.order

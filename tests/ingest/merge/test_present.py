@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import resource
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,6 +98,24 @@ def test_columns_that_the_batch_knows_nothing_of_are_kept_in_rows_that_are_made(
     assert {key: (one["a"], one["b"], one["by_hand"]) for key, one in table.by_key().items()} == {
         1: ("c", 1, 10),
         2: ("b", 2, 20),
+    }
+
+
+def test_however_many_files_there_are_few_are_open(tmp_path: Path) -> None:
+    table = made(tmp_path, mark=True)
+    for key in range(150):
+        table.merge([row(key, 1, a="a", b=key)])
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 60, hard))
+    try:
+        counts = table.merge(
+            [row(key, 2, a="c") for key in range(100)], [row(key, 2) for key in range(100, 150)]
+        )
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert counts == MergeCounts(updated=100, deleted=50)
+    assert {key: found[:2] for key, found in plain(table).items()} == {
+        key: ("c" if key < 100 else "a", key) for key in range(150)
     }
 
 
