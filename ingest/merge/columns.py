@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +12,12 @@ import pyarrow.parquet as pq
 
 from distributary.codecs.types.walk import around, children, held
 from distributary.ingest.storage.contract import Files
+
+_Item = TypeVar("_Item")
+_Done = TypeVar("_Done")
+
+# A thousand files at 30 ms each are two seconds then.
+_THREADS = 16
 
 
 class DataColumns:
@@ -51,6 +58,14 @@ class DataColumns:
     def whole(self, group: int, columns: Sequence[str]) -> pa.Table:
         """A row group's columns, as they are in the file."""
         return self._file.read_row_group(group, columns=[name for name in columns if name in self._has.names])
+
+
+def at_once(place: Files, work: Callable[[_Item], _Done], items: Sequence[_Item]) -> list[_Done]:
+    """The work done for each item, in their order: where each waits for another machine, for several side by side."""
+    if not place.remote or len(items) < 2:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(min(_THREADS, len(items)), "merge") as pool:
+        return list(pool.map(work, items))
 
 
 def at_paths(schema: pa.Schema, paths: Sequence[str]) -> pa.Schema:

@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from distributary.codecs.types.walk import children
-from distributary.ingest.merge.columns import DataColumns
+from distributary.ingest.merge.columns import DataColumns, at_once
+from distributary.ingest.storage.contract import Files
 
 # Each thread that commits may have so many.
 _MOST_OPEN = 32
@@ -54,8 +55,9 @@ class Chains:
 class Folding:
     """Chains of rows made one row each, a column after the other: no more than one of the sources' columns is in memory."""
 
-    def __init__(self, chains: Chains, sources: Sequence[Source]) -> None:
-        """Every row of every chain is in one of the sources."""
+    def __init__(self, place: Files, chains: Chains, sources: Sequence[Source]) -> None:
+        """Every row of every chain is in one of the sources, which are there or beside."""
+        self._place = place
         self._chains, self._sources = chains, sources
         self._ends = np.append(chains.starts[1:], len(chains.of))
         self._places = np.arange(len(chains.of), dtype=np.int64)
@@ -107,16 +109,18 @@ class Folding:
 
     def _values(self, path: str, dtype: pa.DataType, rows: Numbers) -> pa.Array:
         """A column's values in these rows of chains; null for -1."""
-        parts: list[pa.Array] = [pa.nulls(1, dtype)]
-        at = np.zeros(len(rows), dtype=np.int64)
-        start = 1
         of = np.where(rows >= 0, self._chains.of[rows], -1)
-        for number in np.unique(of[of >= 0]).tolist():
-            mine = np.flatnonzero(of == number)
-            found = self._of_source(number, path, dtype, self._chains.places[rows[mine]])
-            parts.append(found)
-            at[mine] = np.arange(start, start + len(mine))
-            start += len(mine)
+        mine = [(number, np.flatnonzero(of == number)) for number in np.unique(of[of >= 0]).tolist()]
+
+        def values(one: tuple[int, Numbers]) -> pa.Array:
+            number, chosen = one
+            return self._of_source(number, path, dtype, self._chains.places[rows[chosen]])
+
+        parts = [pa.nulls(1, dtype), *at_once(self._place, values, mine)]
+        at = np.zeros(len(rows), dtype=np.int64)
+        at[np.concatenate([np.empty(0, dtype=np.int64), *(chosen for _, chosen in mine)])] = np.arange(
+            1, 1 + sum(len(chosen) for _, chosen in mine)
+        )
         return pa.concat_arrays(parts).take(pa.array(at))
 
     def _of_source(self, source: int, path: str, dtype: pa.DataType, places: Numbers) -> pa.Array:

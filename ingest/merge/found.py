@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from distributary.ingest.merge import vectors
 from distributary.ingest.merge.bounds import KeyBounds, Told, told
-from distributary.ingest.merge.columns import DataColumns
+from distributary.ingest.merge.columns import DataColumns, at_once
 from distributary.ingest.merge.key_index import Codes, KeyIndex
 from distributary.ingest.merge.live_files import Action, LiveFiles
 from distributary.ingest.storage.contract import Files
@@ -83,13 +83,13 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """A row group: where its rows begin, and their keys."""
+    """A row group: where its rows begin, and how many there are."""
 
     file: LiveFile
     opened: DataColumns
     number: int
     first: int
-    keys: pa.Table
+    count: int
 
 
 def told_of(live: LiveFiles, name: str, add: Action, columns: pa.Schema) -> Told:
@@ -102,28 +102,39 @@ def told_of(live: LiveFiles, name: str, add: Action, columns: pa.Schema) -> Told
 
 def look_up(place: Files, live: LiveFiles, wanted: Wanted, but: frozenset[str] = frozenset()) -> Found:
     """The rows of the table that have any of the keys; those of the files `but` are passed by."""
-    found = Found()
-    waiting: list[_Group] = []
-    rows = 0
-    for group in _groups(place, live, wanted, but):
-        waiting.append(group)
-        rows += group.keys.num_rows
-        if rows >= _ROWS_AT_ONCE or len(waiting) >= _MOST_OPEN:
-            _take(waiting, wanted, found)
-            waiting, rows = [], 0
-    _take(waiting, wanted, found)
+    found, known = Found(), dict[str, bytes]()
+    names = [
+        (name, add)
+        for name, add in live
+        if name not in but and wanted.bounds.may_be_in(told_of(live, name, add, wanted.told))
+    ]
+
+    def groups_of(one: tuple[str, Action]) -> list[_Group]:
+        name, add = one
+        columns = DataColumns(place, name, add["size"])
+        file = LiveFile(name, add, _marked(place, add, known), columns.rows)
+        return [_Group(file, columns, *group) for group in columns.groups()]
+
+    def look_into(some: Sequence[tuple[str, Action]]) -> None:
+        groups = [group for of in at_once(place, groups_of, some) for group in of]
+        for portion in _portions(groups):
+            _take(place, portion, wanted, found)
+
+    for start in range(0, len(names), _MOST_OPEN):
+        look_into(names[start : start + _MOST_OPEN])
     return found
 
 
-def _groups(place: Files, live: LiveFiles, wanted: Wanted, but: frozenset[str]) -> Iterator[_Group]:
-    known: dict[str, bytes] = {}
-    for name, add in live:
-        if name in but or not wanted.bounds.may_be_in(told_of(live, name, add, wanted.told)):
-            continue
-        opened = DataColumns(place, name, add["size"])
-        file = LiveFile(name, add, _marked(place, add, known), opened.rows)
-        for number, first, _ in opened.groups():
-            yield _Group(file, opened, number, first, opened.read(number, wanted.keys))
+def _portions(groups: Sequence[_Group]) -> Iterator[Sequence[_Group]]:
+    waiting, rows = list[_Group](), 0
+    for group in groups:
+        waiting.append(group)
+        rows += group.count
+        if rows >= _ROWS_AT_ONCE:
+            yield waiting
+            waiting, rows = [], 0
+    if waiting:
+        yield waiting
 
 
 def _marked(place: Files, add: Action, known: dict[str, bytes]) -> vectors.Positions:
@@ -131,28 +142,33 @@ def _marked(place: Files, add: Action, known: dict[str, bytes]) -> vectors.Posit
     return np.empty(0, dtype=np.uint32) if vector is None else vectors.read(place, vector, known)
 
 
-def _take(groups: Sequence[_Group], wanted: Wanted, found: Found) -> None:
-    if not groups:
-        return
-    keys = pa.concat_tables([group.keys for group in groups])
-    codes, start = wanted.index.codes(keys.columns), 0
-    for group in groups:
-        count = group.keys.num_rows
-        _take_of(group, codes[start : start + count], wanted, found)
-        start += count
+def _take(place: Files, groups: Sequence[_Group], wanted: Wanted, found: Found) -> None:
+    keys = at_once(place, lambda group: group.opened.read(group.number, wanted.keys), groups)
+    codes = wanted.index.codes(pa.concat_tables(keys).columns)
+    ends = np.cumsum([group.count for group in groups])
+    with_rows = [
+        (group, rows, its[rows])
+        for group, its in zip(groups, np.split(codes, ends[:-1]), strict=True)
+        if len(rows := _alive(group, its))
+    ]
+
+    def others(one: tuple[_Group, Numbers, Codes]) -> pa.Table:
+        group, rows, _ = one
+        return group.opened.read(group.number, wanted.others).take(pa.array(rows))
+
+    # Read where a row of them is wanted, and only there.
+    for (group, rows, its), columns in zip(with_rows, at_once(place, others, with_rows), strict=True):
+        if not found.files or found.files[-1] is not group.file:
+            found.files.append(group.file)
+        found.of.append(np.full(len(rows), len(found.files) - 1, dtype=np.int64))
+        found.places.append(rows + group.first)
+        found.codes.append(its)
+        found.columns.append(columns)
 
 
-def _take_of(group: _Group, codes: Codes, wanted: Wanted, found: Found) -> None:
+def _alive(group: _Group, codes: Codes) -> Numbers:
+    """The rows of a row group that have one of the keys, and are not marked."""
     there = codes >= 0
     marked = group.file.marked.astype(np.int64) - group.first
-    there[marked[(marked >= 0) & (marked < len(codes))]] = False
-    rows = np.flatnonzero(there)
-    if not len(rows):
-        return
-    if not found.files or found.files[-1] is not group.file:
-        found.files.append(group.file)
-    found.of.append(np.full(len(rows), len(found.files) - 1, dtype=np.int64))
-    found.places.append(rows + group.first)
-    found.codes.append(codes[rows])
-    # Read where a row of them is wanted, and only there.
-    found.columns.append(group.opened.read(group.number, wanted.others).take(pa.array(rows)))
+    there[marked[(marked >= 0) & (marked < group.count)]] = False
+    return np.flatnonzero(there)

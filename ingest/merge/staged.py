@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from distributary.errors import PipelineError
 from distributary.ingest.merge.bounds import KeyBounds
-from distributary.ingest.merge.columns import DataColumns, at_paths
+from distributary.ingest.merge.columns import DataColumns, at_once, at_paths
 from distributary.ingest.merge.folding import Present
 from distributary.ingest.merge.found import Numbers, Wanted
 from distributary.ingest.merge.key_index import KeyIndex
@@ -46,11 +47,11 @@ def staged(place: Files, files: Sequence[DataFile], schema: pa.Schema, rule: Mer
     """What the files, and those of the rule's deletes, have. Raises PipelineError where a key or a sequence is null."""
     keys, others = at_paths(schema, rule.keys), at_paths(schema, _others(rule, schema))
     deletes = () if rule.deletes is None else rule.deletes.files
-    opened = [DataColumns(place, file.name, file.bytes) for file in files]
-    if rule.deletes is not None:
-        opened += [DataColumns(rule.deletes.memory, file.name, file.bytes) for file in deletes]
     both = pa.schema(dict.fromkeys([*keys, *others]))
-    found = [_read(place, file, one, both) for file, one in zip([*files, *deletes], opened, strict=True)]
+    read = at_once(place, lambda file: _read(place, file, both), files)
+    if rule.deletes is not None:
+        read += at_once(place, partial(_read, rule.deletes.memory, columns=both), deletes)
+    found = [rows for rows, _ in read]
     columns = pa.concat_tables(found) if found else both.empty_table()
     _require_no_null(place, columns, (*rule.keys, *rule.order.sequence))
     index = KeyIndex([columns.column(path) for path in rule.keys])
@@ -58,7 +59,7 @@ def staged(place: Files, files: Sequence[DataFile], schema: pa.Schema, rule: Mer
     return Staged(
         files=[*files, *deletes],
         deletes=len(deletes),
-        present=[_present(one, rule) for one in opened],
+        present=[_present(told, rule) for _, told in read],
         of=np.repeat(np.arange(len(counts), dtype=np.int64), counts),
         places=np.concatenate(
             [np.arange(count, dtype=np.int64) for count in counts] or [np.empty(0, np.int64)]
@@ -76,20 +77,22 @@ def _others(rule: MergeRule, schema: pa.Schema) -> list[str]:
     return [path for path in dict.fromkeys(found) if path != position.turn or path in schema.names]
 
 
-def _present(file: DataColumns, rule: MergeRule) -> Present:
-    text = file.metadata.get(PRESENT)
+def _present(told: Mapping[bytes, bytes], rule: MergeRule) -> Present:
+    text = told.get(PRESENT)
     if rule.update == "all" or text is None:
         return None
     return frozenset((*json.loads(text), *rule.read))
 
 
-def _read(place: Files, file: DataFile, opened: DataColumns, columns: pa.Schema) -> pa.Table:
+def _read(place: Files, file: DataFile, columns: pa.Schema) -> tuple[pa.Table, Mapping[bytes, bytes]]:
+    """Its rows, and what its footer says."""
+    opened = DataColumns(place, file.name, file.bytes)
     if opened.rows != file.rows:
         raise PipelineError(
             f"table {place}: file {file.name} has {opened.rows} rows, not {file.rows} as written"
         )
     parts = [opened.read(number, columns) for number, _, _ in opened.groups()]
-    return pa.concat_tables(parts) if parts else columns.empty_table()
+    return pa.concat_tables(parts) if parts else columns.empty_table(), opened.metadata
 
 
 def _require_no_null(place: Files, columns: pa.Table, paths: Sequence[str]) -> None:

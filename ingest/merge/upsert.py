@@ -129,7 +129,7 @@ class Upsert:
         if not len(found.of):
             return None
         result.marked[parts] = True
-        return Folding(found, self._sources(there, mark))
+        return Folding(self._place, found, self._sources(there, mark))
 
     def _sources(self, there: Found, mark: str | None) -> Sequence[Source]:
         mine, rule = self._staged, self._rule

@@ -15,6 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import obstore
+import pyarrow as pa
 from obstore.exceptions import (
     AlreadyExistsError,
     BaseError,
@@ -42,6 +43,9 @@ _CLASSES: Mapping[Kind, Any] = {"s3": S3Store, "azure": AzureStore, "gcs": GCSSt
 
 # A multipart upload has at most 10,000 parts, S3's are at least 5 MiB.
 _PART = 8 * 2**20
+
+# Up to this a request takes as long whatever it brings.
+_SMALL_BYTES = 2**20
 
 # A store tells so many names at once.
 _PAGE = 1000
@@ -73,7 +77,9 @@ class ObjectFiles(InStore["ObjectStore"]):
         return content[:count], content[-count:]
 
     def reader(self, path: str, size: int) -> Any:
-        """The file as Arrow reads parts of it."""
+        """The file as Arrow reads parts of it; a small one comes whole, by one request."""
+        if size <= _SMALL_BYTES:
+            return pa.BufferReader(self.read(path))
 
         def part(begin: int, length: int) -> bytes:
             count()

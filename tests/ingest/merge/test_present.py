@@ -20,7 +20,8 @@ from tests.ingest.merge.upserted import PRESENT, Upserted, ordered_by
 
 from distributary.ingest.merge.counts import MergeCounts
 from distributary.ingest.merge.rule import Deletes, MergeRule, Update, memory_folder
-from distributary.ingest.storage.opening import files_at
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import At, files_at
 
 INNER = pa.struct([("x", pa.int64()), ("in", pa.struct([("y", pa.string()), ("z", pa.int64())]))])
 COLUMNS = [
@@ -35,7 +36,7 @@ COLUMNS = [
 ALL = ("a", "b", "s", "l")
 
 
-def made(root: Path, *, mark: bool = False, update: Update = "present") -> Upserted:
+def made(root: At, *, mark: bool = False, update: Update = "present") -> Upserted:
     found = Upserted.made(root, COLUMNS, MergeRule(("id",), ordered_by("seq"), update), deletes=mark)
     if mark:
         memory = files_at(root).below(memory_folder(found.folder))
@@ -98,6 +99,16 @@ def test_columns_that_the_batch_knows_nothing_of_are_kept_in_rows_that_are_made(
     assert {key: (one["a"], one["b"], one["by_hand"]) for key, one in table.by_key().items()} == {
         1: ("c", 1, 10),
         2: ("b", 2, 20),
+    }
+
+
+def test_in_a_store_rows_are_made_as_anywhere(in_s3: Files) -> None:
+    table = made(in_s3, mark=True)
+    table.merge([row(key, 1, a="a", b=key) for key in range(9)])
+    table.merge([row(key, 1, a="a", b=key) for key in range(9, 20)])
+    table.merge([row(key, 2, a="c") for key in range(0, 20, 2)], [row(key, 2) for key in range(1, 20, 2)])
+    assert {key: (found[0], found[1], found[4]) for key, found in plain(table).items()} == {
+        key: ("a", key, True) if key % 2 else ("c", key, None) for key in range(20)
     }
 
 
