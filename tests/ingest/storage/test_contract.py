@@ -70,9 +70,8 @@ def test_both_ends_of_a_file_can_be_read(files: Files, content: bytes, first: by
 
 def test_arrow_reads_parts_of_a_file(files: Files) -> None:
     rows = pa.table({"a": range(1000), "b": [f"{number}" * 500 for number in range(1000)]})
-    written = pa.BufferOutputStream()
     # Some 1.4 MB: smaller ones come whole from a store.
-    pq.write_table(rows, written, row_group_size=100, compression="none")
+    pq.write_table(rows, written := pa.BufferOutputStream(), row_group_size=100, compression="none")
     files.put("a.parquet", written.getvalue())
     size = written.getvalue().size
     for eager in (False, True):
