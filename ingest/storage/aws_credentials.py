@@ -21,6 +21,9 @@ except ImportError:
 # Keys of a profile are asked for again after this. A role is taken on anew this long before its end.
 _BELIEVED = timedelta(minutes=5)
 
+# Each request to the store asks for keys once those that it has are about to end.
+_ASK_AGAIN = timedelta(seconds=10)
+
 
 class AwsCredentials:
     """Called, it answers with keys as obstore takes them: key, secret, token and until when they are good."""
@@ -36,15 +39,27 @@ class AwsCredentials:
         self._static, self._profile = static, profile
         self._role, self._session_name = role, session_name
         self._last: dict[str, Any] | None = None
+        self._again = datetime.min.replace(tzinfo=timezone.utc)
         try:
             self._session = boto3.Session(profile_name=profile, **static)
         except BotoCoreError as error:
             raise ConfigError(f"storage.s3.login: {error}") from None
 
     def __call__(self) -> dict[str, Any]:
-        """Keys that are good now, those of before where they are good for a while. Raises PermissionError where there are none."""
-        if self._last is None or self._last["expires_at"] - datetime.now(timezone.utc) < _BELIEVED:
+        """Keys that are good now, those of before where they are good for a while. Raises PermissionError where there are none.
+
+        Those that are still good do while nobody gives new ones: who gives them may be away for a moment.
+        """
+        now, last = datetime.now(timezone.utc), self._last
+        if last is not None and (now < self._again or last["expires_at"] - now >= _BELIEVED):
+            return last
+        try:
             self._last = self._asked()
+        except PermissionError:
+            if last is None or last["expires_at"] <= now:
+                raise
+            self._again = min(now + _ASK_AGAIN, last["expires_at"])
+            return last
         return self._last
 
     def _asked(self) -> dict[str, Any]:

@@ -7,12 +7,14 @@ from datetime import datetime, timedelta, timezone
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from tests.ingest.storage.stores import s3_store
 
 from distributary.errors import ConfigError
 from distributary.ingest.storage import aws_credentials, s3_options
+from distributary.ingest.storage.aws_credentials import AwsCredentials
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
 
@@ -141,6 +143,29 @@ def test_a_role_is_taken_on_anew_only_shortly_before_its_end(monkeypatch: pytest
     credentials._last = None
     assert [credentials()["access_key_id"] for _ in range(3)] == ["key 2", "key 3", "key 3"]
     assert taken == [ROLE] * 3
+
+
+def test_keys_that_are_still_good_do_while_nobody_gives_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[timedelta | None] = []
+    answers = [timedelta(minutes=4), None, None, timedelta(hours=1)]
+
+    def given(self: AwsCredentials) -> dict[str, Any]:
+        asked.append(good_for := answers[len(asked)])
+        if good_for is None:
+            raise PermissionError("AWS gives no keys")
+        until = datetime.now(timezone.utc) + good_for
+        return {"access_key_id": f"key {len(asked)}", "expires_at": until}
+
+    monkeypatch.setattr(aws_credentials, "boto3", SimpleNamespace(Session=lambda **_: None))
+    monkeypatch.setattr(AwsCredentials, "_asked", given)
+    credentials = AwsCredentials({}, "me", ROLE, "tests")
+    assert [credentials()["access_key_id"] for _ in range(5)] == ["key 1"] * 5
+    assert len(asked) == 2, "whoever does not answer is not asked for each request"
+    assert credentials._last is not None
+    credentials._last["expires_at"] = credentials._again = datetime.now(timezone.utc)
+    with pytest.raises(PermissionError):
+        credentials()
+    assert [credentials()["access_key_id"] for _ in range(2)] == ["key 4"] * 2
 
 
 class Keys(SimpleNamespace):
