@@ -92,8 +92,15 @@ class ObjectFiles(InStore["ObjectStore"]):
         """Put a file here, in the place of what may be there."""
         content = _plain(data)
         count(_requests(len(content)))
-        with self._told(path):
-            obstore.put(self._client, self._key(path), content, chunk_size=_PART)
+        try:
+            with self._told(path):
+                obstore.put(self._client, self._key(path), content, chunk_size=_PART)
+        except (ConnectionError, PermissionError):
+            raise
+        except OSError:
+            # As in `_Draft`.
+            if len(content) <= _PART or self.read(path) != content:
+                raise
 
     def put_new(self, path: str, data: Buffer, *, durable: bool = True) -> bool:
         """Whether the file that is here now is this one; a store is always durable."""
@@ -195,7 +202,7 @@ class ObjectFiles(InStore["ObjectStore"]):
         file = obstore.open_writer(
             self._client, self._key(path), buffer_size=_PART, max_concurrency=_PARTS_AT_ONCE
         )
-        return Upload(_Draft(file, lambda: self._told(path)))
+        return Upload(_Draft(file, lambda: self._told(path), lambda: self.info(path)))
 
     def sweep(self, folder: str = "", older_than_seconds: float = 0.0) -> int:
         """None: parts of files that were never finished go by a rule of the bucket's, which no client can see to."""
@@ -211,9 +218,10 @@ class ObjectFiles(InStore["ObjectStore"]):
             raise FileNotFoundError(f"there is no {where}") from None
         except AlreadyExistsError:
             raise FileExistsError(f"{where} is there already") from None
-        except (PermissionDeniedError, UnauthenticatedError) as error:
+        except (PermissionDeniedError, UnauthenticatedError, PermissionError) as error:
             raise PermissionError(f"{where}: {self._sentence(error)}") from None
-        except BaseError as error:
+        # A stream tells by Python's own what all else tells by obstore's.
+        except (BaseError, OSError) as error:
             kind = ConnectionError if is_outage(error) else OSError
             raise kind(f"{where}: {self._sentence(error)}") from None
 
@@ -271,6 +279,7 @@ class _Draft:
 
     file: WritableFile | None
     told: Callable[[], AbstractContextManager[None]]
+    info: Callable[[], Info | None]
     written: int = 0
 
     def write(self, data: memoryview) -> None:
@@ -283,8 +292,17 @@ class _Draft:
     def finish(self) -> None:
         if self.file is not None:
             count(_requests(self.written))
-            with self.told():
-                self.file.close()
+            try:
+                with self.told():
+                    self.file.close()
+            except (ConnectionError, PermissionError):
+                raise
+            except OSError:
+                # Asked again for the end of an upload, since the first answer was lost, S3 knows of none, and Azure of no such
+                # parts. Nobody else has this name.
+                found = self.info()
+                if found is None or found.size != self.written:
+                    raise
 
     def abandon(self) -> None:
         self.file = None
@@ -352,7 +370,7 @@ def is_outage(error: BaseException) -> bool:
     """Whether the store did not answer, or not for now: another try may be answered without anything being mended here."""
     status = _STATUS.search(str(error))
     later = status is None or int(status[1]) >= 500 or int(status[1]) in _LATER
-    return later and isinstance(error, GenericError)
+    return later and isinstance(error, GenericError | OSError)
 
 
 # What S3 and Azure answer: a code, words for it, and behind them what a request had in it, such as the token of its keys.

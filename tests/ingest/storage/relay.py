@@ -26,8 +26,9 @@ _CONFLICT = b"HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\n\r\n"
 
 @dataclass
 class Relay:
-    """Passes on requests, one a connection, and answers; `lose` takes away the answers to the next PUTs.
+    """Passes on requests, one a connection, and answers; `lose` takes away the answers to the next PUTs, or to others.
 
+    of         what the first line of those has in it
     conflicts  so many of the next PUTs are answered with 409 and never reach the store
     before     called once, between the next PUT's arrival and its way to the store
     away       how every request is answered while nothing reaches the store
@@ -36,13 +37,14 @@ class Relay:
     store: int
     port: int = 0
     losses: list[Loss] = field(default_factory=list)
+    of: bytes = b"PUT "
     conflicts: int = 0
     before: Callable[[], None] | None = None
     away: Loss | None = None
 
-    def lose(self, *how: Loss) -> None:
-        """Let the store do what the next PUTs ask, and its answers be lost in these ways."""
-        self.losses = list(how)
+    def lose(self, *how: Loss, of: bytes = b"PUT ") -> None:
+        """Let the store do what the next PUTs ask, or others by what their first line has in it, and its answers be lost in these ways."""
+        self.losses, self.of = list(how), of
 
     def serve(self, listener: socket.socket) -> None:
         """Until the listener is closed."""
@@ -56,7 +58,8 @@ class Relay:
             if self.away is not None:
                 client.sendall(_ANSWERS.get(self.away, b""))
                 return
-            client.sendall(self._put(request) if request.startswith(b"PUT") else self._asked(request))
+            meant = self.of in request.partition(b"\r\n")[0]
+            client.sendall(self._put(request) if meant else self._asked(request))
 
     def _put(self, request: bytes) -> bytes:
         if self.conflicts:

@@ -91,10 +91,17 @@ def test_a_store_that_does_not_answer_is_an_oserror_that_says_where() -> None:
             "http": {"retry_seconds": 0},
         }
     )
-    with pytest.raises(OSError, match="s3://lake/tables/file: ") as caught:
-        ObjectFiles(PLACE, options).put_new("file", b"1")
-    assert "hush" not in str(caught.value)
-    assert "\n" not in str(caught.value)
+    files = ObjectFiles(PLACE, options)
+    with pytest.raises(ConnectionError, match="s3://lake/tables/file: ") as caught:
+        files.put_new("file", b"1")
+    with (
+        pytest.raises(ConnectionError, match="s3://lake/tables/streamed: ") as streamed,
+        files.writer("streamed") as file,
+    ):
+        file.write(b"1")
+    for told in (str(caught.value), str(streamed.value)):
+        assert "hush" not in told
+        assert "\n" not in told
 
 
 class Pages:

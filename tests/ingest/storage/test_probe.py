@@ -119,6 +119,8 @@ def test_a_store_that_does_not_answer_is_waited_for(behind: tuple[Relay, Files],
     relay.away = how
     with pytest.raises(ConnectionError):
         files.read("file")
+    with pytest.raises(ConnectionError, match=f"{files.url}/file: "), files.writer("file") as file:
+        file.write(b"1")
     assert were_away([files], tell, stop)
     assert told[0].startswith(f"{files.url} does not answer ({files.url}/_probe/away: ")
     assert list(files.names("_probe")) == []
