@@ -7,8 +7,8 @@ https://hadoop.apache.org/docs/current/hadoop-project-dist/hadoop-common/filesys
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -115,7 +115,7 @@ class HdfsFiles(InStore[Client]):
         temporary = self._at(path) if named_later else self._beside(path)
         with self._told(path):
             file = self._client.create(temporary, WriteOptions(create_parent=True))
-        return Upload(_Draft(self._client, file, temporary, self._at(path)))
+        return Upload(_Draft(self._client, file, temporary, self._at(path), lambda: self._told(path)))
 
     def sweep(self, folder: str = "", older_than_seconds: float = 0.0) -> int:
         """How many leftovers of killed writers were removed from a folder."""
@@ -184,14 +184,17 @@ class _Draft:
     file: FileWriter
     temporary: str
     target: str
+    told: Callable[[], AbstractContextManager[None]]
 
     def write(self, data: memoryview) -> None:
-        self.file.write(data)
+        with self.told():
+            self.file.write(data)
 
     def finish(self) -> None:
-        self.file.close()
-        if self.temporary != self.target:
-            self.client.rename(self.temporary, self.target, overwrite=False)
+        with self.told():
+            self.file.close()
+            if self.temporary != self.target:
+                self.client.rename(self.temporary, self.target, overwrite=False)
 
     def abandon(self) -> None:
         # A file that is being written may be deleted; what cannot be goes with the next sweep.
