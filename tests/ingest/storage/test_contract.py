@@ -297,25 +297,6 @@ def test_a_written_file_is_there_once_it_is_closed(files: Files) -> None:
         file.write(b"three")
 
 
-@pytest.mark.parametrize("how", ["cut", "500", "503"])
-def test_a_large_file_is_there_though_the_answer_to_its_end_is_lost(store: Store, how: Loss) -> None:
-    """Asked again for its end, S3 knows of no such upload any more."""
-    if not store.port:
-        pytest.skip("its answers are not HTTP's")
-    content = b"0123456789abcdef" * 2**20
-    end = b"comp=blocklist" if store.url.startswith("az:") else b"?uploadId="
-    with store.relayed() as (relay, files):
-        relay.lose(how, of=end)
-        with files.writer("streamed") as file:
-            file.write(content)
-        assert not relay.losses
-        relay.lose(how, of=end)
-        files.put("put", content[:-1])
-        assert not relay.losses
-        assert files.read("streamed") == content
-        assert files.read("put") == content[:-1]
-
-
 def test_a_large_file_is_written_in_parts(files: Files) -> None:
     part = bytes(range(256)) * 4096
     with files.writer("file") as file:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from tests.ingest.storage.relay import Loss
+from tests.ingest.storage.stores import Store
 
 from distributary.ingest.storage.lost_answers import put_or_compare
 
@@ -70,3 +72,22 @@ def test_what_was_not_done_is_told_as_the_store_told_it() -> None:
 def test_who_may_not_write_is_told_so_whatever_is_there() -> None:
     with pytest.raises(PermissionError):
         Told(does(b"mine", PermissionError())).put(b"mine")
+
+
+@pytest.mark.parametrize("how", ["cut", "500", "503"])
+def test_a_large_file_is_there_though_the_answer_to_its_end_is_lost(store: Store, how: Loss) -> None:
+    """Asked again for its end, S3 knows of no such upload any more."""
+    if not store.port:
+        pytest.skip("its answers are not HTTP's")
+    content = b"0123456789abcdef" * 2**20
+    end = b"comp=blocklist" if store.url.startswith("az:") else b"?uploadId="
+    with store.relayed() as (relay, files):
+        relay.lose(how, of=end)
+        with files.writer("streamed") as file:
+            file.write(content)
+        assert not relay.losses
+        relay.lose(how, of=end)
+        files.put("put", content[:-1])
+        assert not relay.losses
+        assert files.read("streamed") == content
+        assert files.read("put") == content[:-1]
