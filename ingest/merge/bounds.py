@@ -113,9 +113,9 @@ def _span(field: pa.Field, low: Mapping[str, Any], high: Mapping[str, Any]) -> S
         return None, None
     try:
         found = parse(lowest), parse(highest)
+        return (found[0], found[1] + _MILLISECOND) if pat.is_timestamp(field.type) else found
     except (ValueError, TypeError, ArithmeticError):
         return None, None
-    return (found[0], found[1] + _MILLISECOND) if pat.is_timestamp(field.type) else found
 
 
 def _parse(dtype: pa.DataType) -> Parse | None:

@@ -53,7 +53,11 @@ KINDS: dict[str, tuple[list[tuple[str, pa.DataType]], tuple[str, ...], Sequence[
     "times": (
         [("k", pa.timestamp("us", "UTC"))],
         ("k",),
-        [{"k": START + timedelta(microseconds=n)} for n in (0, 1, 999, 1000, -1)],
+        [
+            *({"k": START + timedelta(microseconds=n)} for n in (0, 1, 999, 1000, -1)),
+            {"k": datetime.max.replace(tzinfo=timezone.utc)},
+            {"k": datetime.min.replace(tzinfo=timezone.utc)},
+        ],
     ),
     "truths": ([("k", pa.bool_())], ("k",), [{"k": True}, {"k": False}]),
     "several": (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,30 +66,50 @@ def test_merges_go_on_from_a_checkpoint_of_delta_rs(table: Upserted, tmp_path: P
     assert by_delta_rs(tmp_path / "players") == [(0, "d"), *expected()[1:]]
 
 
-def test_a_compaction_between_look_and_commit_is_looked_at_anew(
-    table: Upserted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looked, path = Attempts.actions, tmp_path / "players"
-    times = []
+@contextmanager
+def meanwhile(rival: Callable[[], Any]) -> Iterator[list[int]]:
+    """Inside, somebody does something between the first look at a table and the commit; how many looks there were."""
+    looked, times = Attempts.actions, list[int]()
 
     def late(self: Attempts, *given: Any) -> Any:
         found = looked(self, *given)
-        times.append(1)
+        times.append(len(times))
         if len(times) == 1:
-            DeltaTable(path).optimize.compact()
+            rival()
         return found
 
-    monkeypatch.setattr(Attempts, "actions", late)
-    assert table.merge([row(0, 4, "d"), row(MANY, 1, "new")]) == MergeCounts(updated=1, inserted=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Attempts, "actions", late)
+        yield times
+
+
+def test_a_compaction_between_look_and_commit_is_looked_at_anew(table: Upserted, tmp_path: Path) -> None:
+    path = tmp_path / "players"
+    with meanwhile(DeltaTable(path).optimize.compact) as times:
+        assert table.merge([row(0, 4, "d"), row(MANY, 1, "new")]) == MergeCounts(updated=1, inserted=1)
     assert len(times) == 2
     assert own(table) == by_delta_rs(path) == [(0, "d"), *expected()[1:], (MANY, "new")]
     named = {vectors.file_of(add["deletionVector"]) for _, add in _live(table) if "deletionVector" in add}
     written = {
-        name
-        for name in table.place.names()
-        if name.startswith(f"deletion_vector_{'0123abcd'}-0000-0000-0003")
+        name for name in table.place.names() if name.startswith("deletion_vector_0123abcd-0000-0000-0003")
     }
     assert written <= named
+
+
+def test_a_merge_by_hand_between_look_and_commit_is_looked_at_anew(
+    spark: SparkSession, table: Upserted, tmp_path: Path
+) -> None:
+    path = tmp_path / "players"
+    by_hand = (
+        f"MERGE INTO delta.`{path}` t USING (SELECT explode(array(0, 1, {MANY})) AS id) s ON t.id = s.id "  # noqa: S608
+        "WHEN MATCHED THEN UPDATE SET v = 'by hand', seq = 7 WHEN NOT MATCHED THEN INSERT (id, seq, v) VALUES (s.id, 7, 'by hand')"
+    )
+    rows = [row(0, 6, "older"), row(1, 8, "newer"), row(2, 5, "d"), row(MANY, 8, "newer")]
+    with meanwhile(lambda: spark.sql(by_hand)) as times:
+        assert table.merge(rows) == MergeCounts(updated=3, older=1)
+    assert len(times) == 2
+    now = [(0, "by hand"), (1, "newer"), (2, "d"), *expected()[3:], (MANY, "newer")]
+    assert by_spark(spark, path) == now == by_delta_rs(path)
 
 
 def _live(table: Upserted) -> live_files.LiveFiles:
