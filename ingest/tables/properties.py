@@ -226,4 +226,6 @@ def _retell_by_spark(spark: SparkSession | None, state: TableState, found: Seque
 
 def _text(value: str) -> str:
     """A text as SQL spells it."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    # Spark puts a variable's value, such as one of the environment, in the place of its name before it reads the statement.
+    return "'" + escaped.replace("${", "\\u0024{") + "'"

@@ -191,11 +191,13 @@ def test_a_table_that_only_spark_may_change_is_told_by_spark(tmp_path: Path, spa
     assert not state(table).native
     with pytest.raises(PipelineError, match="it needs Spark for it: CHECK constraint positive"):
         retell(table, spec(mine="1"))
-    wanted = spec("it's \\ 'so'", mine="it's \\ 'so'", old=None)
+    # The second half is what Spark would put a variable's value in the place of.
+    text = "it's \\ 'so' ${env:HOME} ${spark.master} $"
+    wanted = spec(text, mine=text, old=None)
     assert retell(table, wanted, spark)
     assert retell(table, wanted, spark) == ()
     found = state(table)
-    assert (found.comment, found.properties["mine"]) == ("it's \\ 'so'",) * 2
+    assert (found.comment, found.properties["mine"]) == (text, text)
     assert "old" not in found.properties
     assert found.conditions.checks == ("a > 0",)
     retell(table, spec(""), spark)
