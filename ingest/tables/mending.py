@@ -14,6 +14,7 @@ import uuid
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Any
 from urllib.parse import unquote
@@ -25,7 +26,7 @@ from distributary.errors import CheckpointMismatch
 from distributary.ingest.log_paths import LOG, entry_path
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.posix import PosixFiles
-from distributary.ingest.tables.log import ENGINE, entry, is_whole
+from distributary.ingest.tables.log import ENGINE, entry, is_whole, write_again
 
 _log = logging.getLogger(__name__)
 
@@ -96,12 +97,41 @@ def mend(table: Files, synced: Synced) -> list[int]:
     """
     if not isinstance(table, PosixFiles) or _is_as_left(table, synced) or not table.has_files(LOG):
         return []
+    damaged = list[int]()
     # Who only looks waits for nobody: a run that stands still in the block below would keep all others from starting.
-    if not _is_damaged(table, synced):
-        return []
-    # Two pipelines that share a table may both start now: what one finds damaged the other may have made anew by then.
-    with table.locked(LOG, _MOST_WAITED_SECONDS):
-        return _mended(table, synced)
+    if _is_damaged(table, synced):
+        # Two pipelines that share a table may both start now: what one finds damaged the other may have made anew by then.
+        with table.locked(LOG, _MOST_WAITED_SECONDS):
+            damaged = _mended(table, synced)
+    _put_anew(table, synced)
+    return damaged
+
+
+def _put_anew(table: Files, synced: Synced) -> None:
+    """Put what may not have been synced in its own place, as it is, and safe from a loss of power.
+
+    The run before may have ended because a disk did not take it. Asked once more such a disk says that it has it, and until the
+    power fails everybody reads it.
+    """
+    names = list(table.names(LOG))
+    newest = max(_versions(names), default=-1)
+    first = newest + 1
+    for version in range(newest, max(newest - _MOST_LOOKED_AT, -1), -1):
+        try:
+            actions = entry(table, version)
+        except FileNotFoundError:
+            break
+        if any(synced(one["txn"]["appId"], one["txn"]["version"]) for one in actions if "txn" in one):
+            break
+        first = version
+    found = [entry_path(version) for version in range(first, newest + 1)]
+    found += [
+        f"{LOG}/{name}" for name in names if (one := _CHECKPOINT.fullmatch(name)) and int(one[1]) >= first
+    ]
+    for path in found:
+        # Spark takes away what is old, whenever it likes.
+        with suppress(FileNotFoundError):
+            write_again(table, [path])
 
 
 def _is_damaged(table: Files, synced: Synced) -> bool:
