@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -37,17 +36,13 @@ def formats_of(file: str) -> list[int]:
         ("generation.json", generation.FORMAT),
         ("log/", entry_json.FORMAT),
         ("truth.json", sent.FORMAT),
+        ("manifest", manifest_json.FORMAT),
+        ("changes/", change_log.FORMAT),
+        ("changes/", pinned.FORMAT),
     ],
 )
 def test_the_newest_format_of_a_file_is_on_the_page(file: str, newest: int) -> None:
     assert formats_of(file)[-1] == newest
-
-
-def test_what_stands_within_an_entry_and_beside_the_log_has_its_first_format() -> None:
-    assert {manifest_json.FORMAT, change_log.FORMAT, pinned.FORMAT} == {1}
-    assert re.search(
-        r"^\| the manifest within a batch's entry, `changes/`, `pins/` \| 1 \|", PAGE, re.MULTILINE
-    )
 
 
 def raised(file: Path, by: int = 1) -> None:
