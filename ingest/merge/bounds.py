@@ -18,6 +18,9 @@ import pyarrow.types as pat
 # Bounds of times are told in milliseconds, and some writers cut off what is behind.
 _MILLISECOND = timedelta(milliseconds=1)
 
+# delta-rs tells decimals as floating-point numbers, and of those that are too long for one anything.
+_MOST_DIGITS = 15
+
 # Up to so many values that are no integers are looked at one by one; of more the lowest and the highest are.
 _MOST_LOOKED_AT = 10_000
 
@@ -113,7 +116,12 @@ def _span(field: pa.Field, low: Mapping[str, Any], high: Mapping[str, Any]) -> S
         return None, None
     try:
         found = parse(lowest), parse(highest)
-        return (found[0], found[1] + _MILLISECOND) if pat.is_timestamp(field.type) else found
+        if pat.is_timestamp(field.type):
+            return found[0], found[1] + _MILLISECOND
+        if pat.is_decimal(field.type):
+            unit = Decimal(1).scaleb(-field.type.scale)
+            return found[0] - unit, found[1] + unit
+        return found
     except (ValueError, TypeError, ArithmeticError):
         return None, None
 
@@ -133,12 +141,16 @@ def _text(value: Any) -> str:
     return value
 
 
+def _is_told_well(dtype: pa.DataType) -> bool:
+    return bool(pat.is_decimal128(dtype) and dtype.precision <= _MOST_DIGITS)
+
+
 _BY_TYPE: Sequence[tuple[Callable[[pa.DataType], bool], Parse]] = (
     (pat.is_integer, int),
     (pat.is_string, _text),
     (pat.is_timestamp, _moment),
     (pat.is_date32, date.fromisoformat),
-    (pat.is_decimal128, Decimal),
+    (_is_told_well, Decimal),
 )
 
 

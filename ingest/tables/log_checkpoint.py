@@ -1,7 +1,8 @@
 """Checkpoints of tables' logs, and taking away what they make unnecessary: aside, while batches go on.
 
 A checkpoint names all of a table's files again. One after every so many commits would cost ever more, in time and in bytes; so the
-commits between two of them grow with the table, and reading what came since costs a part of what reading the checkpoint does.
+commits between two of them grow with the table, and reading what came since costs a part of what reading the checkpoint does. A merge that
+marks rows of many files counts as many commits.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class Committed:
 
     tag      what tells its entry from another table's of the same name
     entries  those of the log that are known here, packed, by version: in a store each would have to be asked for again
+    changed  how many of the table's files its entry takes away, or marks rows of
     """
 
     place: Files
@@ -59,6 +61,7 @@ class Committed:
     properties: Mapping[str, str]
     tag: str | None
     entries: Mapping[int, bytes]
+    changed: int = 0
 
     @property
     def interval(self) -> int:
@@ -161,7 +164,9 @@ def last_checkpoint(place: Files) -> LastCheckpoint:
 
 def is_due(committed: Committed, last: LastCheckpoint) -> bool:
     """Whether so much came since the last checkpoint that there should be another one."""
-    return committed.version - last.version >= max(committed.interval, last.size // _SHARE)
+    # A checkpoint keeps for a while what was taken away, so where entries change many files it grows by as many with each of them.
+    share = last.size // _SHARE // max(committed.changed, 1)
+    return committed.version - last.version >= max(committed.interval, share)
 
 
 def pack(entry: bytes) -> bytes:

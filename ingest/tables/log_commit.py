@@ -286,8 +286,9 @@ class NativeCommits:
             seen.entries[seen.state.version] = pack(lines_of(actions))
             seen.entries.pop(seen.state.version - _ENTRIES_KEPT, None)
         state = seen.state
+        changed = sum("remove" in action for action in actions)
         self._checkpoints.follow(
-            Committed(one.place, state.version, state.properties, seen.entry, seen.entries)
+            Committed(one.place, state.version, state.properties, seen.entry, seen.entries, changed)
         )
 
 

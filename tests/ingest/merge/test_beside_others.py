@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,31 @@ def meanwhile(rival: Callable[[], Any]) -> Iterator[list[int]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Attempts, "actions", late)
         yield times
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [Decimal(10**30 + 7 * n) for n in range(5)],
+        [Decimal("1234567890123456.1234") + n * Decimal("0.0001") for n in range(5)],
+        [Decimal("99999999999.99") - n * Decimal("0.01") for n in range(5)],
+    ],
+    ids=["beyond a long", "beyond a double", "within one"],
+)
+def test_keys_that_are_decimals_are_found_in_what_delta_rs_compacted(
+    tmp_path: Path, keys: list[Decimal]
+) -> None:
+    """Its statistics tell decimals by rounded numbers, or by none that they have."""
+    scale = -int(keys[0].as_tuple().exponent)
+    digits = {0: 38, 4: 20, 2: 13}[scale]
+    columns = [("id", pa.decimal128(digits, scale)), *COLUMNS[1:]]
+    table = Upserted.made(tmp_path, columns, MergeRule(("id",), ordered_by("seq")))
+    for some in (keys[:3], keys[3:]):
+        table.merge([{**row(0, 1, "a"), "id": key} for key in some])
+    DeltaTable(tmp_path / "players").optimize.compact()
+    found = [table.merge([{**row(0, 2, "b"), "id": key}]) for key in keys]
+    assert found == [MergeCounts(updated=1)] * len(keys)
+    assert sorted(table.by_key()) == sorted(keys)
 
 
 def test_a_compaction_between_look_and_commit_is_looked_at_anew(table: Upserted, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -43,6 +44,10 @@ def may_be_in(values: list[Any], dtype: pa.DataType, low: Any, high: Any, nulls:
         ([MOMENT], TIME, "9999-12-31T23:59:59.998Z", "9999-12-31T23:59:59.999Z", True),
         ([MOMENT], TIME, "+10000-01-01T00:00:00.000Z", "+10000-01-01T00:00:00.000Z", True),
         ([1.5], pa.float64(), 2.0, 3.0, True),
+        ([Decimal("1.5")], pa.decimal128(9, 2), 2.0, 3.0, False),
+        # delta-rs tells them as floating-point numbers.
+        ([Decimal("1.50")], pa.decimal128(9, 2), 1.5000000000000002, 3.0, True),
+        ([Decimal(10**20 + 1)], pa.decimal128(38, 0), 2**63 - 1, 2**63 - 1, True),
     ],
 )
 def test_a_file_is_passed_by_only_where_it_can_have_none(

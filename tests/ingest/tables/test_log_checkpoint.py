@@ -126,6 +126,18 @@ def test_the_larger_a_table_the_fewer_its_checkpoints(tmp_path: Path, last: obje
         assert is_due(committed, last_checkpoint(place)) is expected
 
 
+@pytest.mark.parametrize(("changed", "due"), [(1, 1_100), (8, 225), (1_000, 125)])
+def test_commits_that_change_many_files_get_checkpoints_as_if_they_were_many(
+    tmp_path: Path, changed: int, due: int
+) -> None:
+    """What is taken away stays in a checkpoint for days, so the log would get ever fewer of them, and grow without end."""
+    place = files_at(tmp_path)
+    place.put(f"{LOG}/_last_checkpoint", json.dumps({"version": 100, "size": 8_000}).encode())
+    for version, expected in ((due - 1, False), (due, True)):
+        committed = Committed(place, version, {"delta.checkpointInterval": "25"}, None, {}, changed)
+        assert is_due(committed, last_checkpoint(place)) is expected
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
