@@ -63,7 +63,11 @@ def assert_current(kit: PipelineKit, rule: dict[str, Any]) -> None:
     assert not found, "\n".join(map(str, found))
 
 
-@pytest.mark.parametrize("rule", [BY_KEY, BY_FIELD], ids=["by_key", "by_field"])
+# By the record's key is in `make test`, as is a replay of a table by a field.
+@pytest.mark.parametrize(
+    "rule",
+    [pytest.param(BY_KEY, id="by_key"), pytest.param(BY_FIELD, id="by_field", marks=pytest.mark.heavy)],
+)
 def test_each_key_has_its_newest_row_however_the_stream_is_cut(
     kit: PipelineKit, rule: dict[str, Any]
 ) -> None:

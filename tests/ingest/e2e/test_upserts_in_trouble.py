@@ -44,6 +44,8 @@ def test_lost_files_are_written_again_and_merged_where_rows_are_brought_together
     assert kit.unnamed_files() == set()
 
 
+# A table that each row is added to is parked and brought in the same way in `make test`.
+@pytest.mark.heavy
 @pytest.mark.folder
 def test_a_table_that_only_spark_can_add_to_is_parked_and_gets_what_waited_in_order(
     kit: PipelineKit, fail_at: Callable[..., None]

@@ -19,6 +19,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.stack]
 PAGE = Path(__file__).resolve().parents[3] / "docs/how-to/current-state-from-a-keyed-topic.md"
 
 
+# What its settings and commands do is in `make test` without the page.
+@pytest.mark.heavy
 def test_the_pages_settings_and_commands_do_what_it_says(kit: PipelineKit) -> None:
     text = PAGE.read_text(encoding="utf-8")
     whole, moved = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)

@@ -72,7 +72,8 @@ def test_a_checkpoint_in_parts_counts_when_all_of_them_are_there(table: Upserted
         at(table, version)
 
 
-@pytest.mark.parametrize("kind", ["classic", "v2"])
+# The classic one is in `make test`.
+@pytest.mark.parametrize("kind", ["classic", pytest.param("v2", marks=pytest.mark.heavy)])
 def test_checkpoints_of_spark_are_read(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "t"
     frame = spark.range(0, 1000, 1, 3).selectExpr("id", "id % 7 AS v")
