@@ -179,7 +179,7 @@ def open_pipeline(
         columns = settings.sink.columns
         rules = run_rules(settings, expression)
         retention = {LOG_RETENTION: log_retention(settings.sink.log_retention_days)}
-        made_with = MadeWith(retention, rules.workers.tables.of)
+        made_with = MadeWith(retention, rules.workers.tables.of, by_text=settings.decode.key == "auto")
         tables = TableBook(root, columns, spark, settings.limits.commit_threads, native, made_with)
         heritage = Heritage(tables, native, spark, partial(_checkpoint_at, settings.storage))
         generation = _generation(settings, kafka, checkpoint, heritage)

@@ -156,7 +156,8 @@ def _inferred_subjects(settings: Settings) -> list[str]:
 
 
 def _tables(settings: Settings, rules: RuleBook) -> TableBook:
-    root, made_with = open_files(settings.sink.root, settings.storage), MadeWith(spec_of=rules.of)
+    root = open_files(settings.sink.root, settings.storage)
+    made_with = MadeWith(spec_of=rules.of, by_text=settings.decode.key == "auto")
     return TableBook(root, settings.sink.columns, None, settings.limits.commit_threads, made_with=made_with)
 
 

@@ -188,7 +188,8 @@ class TableChanger:
             schema, spec = one.layout.columns, one.spec or TableSpec()
             if folder not in there:
                 own = {**self._tables.made_with.properties, **one.properties, **spec.properties}
-                own |= properties_of(spec, self._tables.made_with.topics)
+                made_with = self._tables.made_with
+                own |= properties_of(spec, made_with.topics, by_text=made_with.by_text)
                 like = (one.layout, features_of(spec))
                 state = create(
                     self._tables.place(folder), schema, own, made.get(like), comment=spec.comment or ""
@@ -198,7 +199,12 @@ class TableChanger:
                     self._tables.created(state)
             else:
                 if one.spec is not None:
-                    require_mode(there[folder], one.spec, self._tables.made_with.topics)
+                    require_mode(
+                        there[folder],
+                        one.spec,
+                        self._tables.made_with.topics,
+                        by_text=self._tables.made_with.by_text,
+                    )
                 evolve(self._tables.place(folder), schema, self._spark, widen=folder in widened)
                 self._tables.changed(folder)
             self._changed()

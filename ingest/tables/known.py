@@ -48,6 +48,9 @@ PIPELINE_PROPERTY = "distributary.pipeline"
 # The one that says by what a table's rows take the place of earlier ones; tables to which each is added lack it.
 UPSERT_PROPERTY = "distributary.upsert"
 
+# Within it: what of a record's own key names a row.
+_RECORD_KEY = "record_key"
+
 # Where tables are on another machine, each is waited for a dozen times a batch, and hardly a processor is needed.
 _THREADS, _THREADS_IN_STORES = 8, 64
 
@@ -59,22 +62,35 @@ class MadeWith:
     properties  those of each
     spec_of     what the settings say of an entity's, which wins
     topics      those that rows come from, and the UUID of each
+    by_text     whether a record's own key is its text, not its bytes; None where nobody says
     """
 
     properties: Mapping[str, str] = field(default_factory=dict)
     spec_of: Callable[[str], TableSpec] = lambda _: TableSpec()
     topics: Mapping[str, str] = field(default_factory=dict)
+    by_text: bool | None = None
 
 
-def properties_of(spec: TableSpec, topics: Mapping[str, str] | None = None) -> dict[str, str]:
+def properties_of(
+    spec: TableSpec, topics: Mapping[str, str] | None = None, *, by_text: bool | None = None
+) -> dict[str, str]:
     """What a table is made with for how its rows land, of these topics."""
-    return {} if spec.upsert is None else {VECTORS: "true", UPSERT_PROPERTY: _told(spec.upsert, topics or {})}
+    if spec.upsert is None:
+        return {}
+    return {VECTORS: "true", UPSERT_PROPERTY: _told(spec.upsert, topics or {}, by_text)}
 
 
-def require_mode(state: TableState, spec: TableSpec, topics: Mapping[str, str] | None = None) -> None:
+def require_mode(
+    state: TableState,
+    spec: TableSpec,
+    topics: Mapping[str, str] | None = None,
+    *,
+    by_text: bool | None = None,
+) -> None:
     """Raises CommitImpossible where rows of a table that is there land otherwise than the settings say: those that it has came that way.
 
-    So it does where positions order them, and those of a topic count other records by now than they did.
+    So it does where positions order them, and those of a topic count other records by now than they did; and where a record's own
+    key names them, which was its bytes before and is its text now, or the other way round.
     """
     told, wanted = state.properties.get(UPSERT_PROPERTY), spec.upsert
     if told is None and wanted is None:
@@ -91,6 +107,13 @@ def require_mode(state: TableState, spec: TableSpec, topics: Mapping[str, str] |
             f"table {state.place} takes rows by Spark's writer alone ({state.why_not}), which appends them, and {spec.setting} says "
             f"{_mode(wanted)}. Take that from the table"
         )
+    before = json.loads(told or "{}").get(_RECORD_KEY)
+    if before is not None and by_text is not None and before != _spelled(by_text):
+        raise CommitImpossible(
+            f"table {state.place} has rows that are named by their records' keys as {before}, and by decode.key it is their {_spelled(by_text)} "
+            "now: each key would get a second row. Write decode.key as it was; or move the table away, or have route.table name another, and "
+            "read the topics once more with a new checkpoint and `start: again`"
+        )
     if wanted is not None and wanted.by_position and (anew := _made_anew(told or "", topics or {})):
         raise CommitImpossible(
             f"table {state.place} has rows of {', '.join(anew)}, which was made anew since: its offsets begin at 0 again, so its records would "
@@ -99,10 +122,15 @@ def require_mode(state: TableState, spec: TableSpec, topics: Mapping[str, str] |
         )
 
 
-def _told(upsert: Upsert, topics: Mapping[str, str]) -> str:
+def _told(upsert: Upsert, topics: Mapping[str, str], by_text: bool | None) -> str:
     known = {name: topic_id(uuid) for name, uuid in topics.items() if uuid != UNKNOWN}
     by = {"topics": known} if known and not upsert.sequence_by else {}
-    return json.dumps({**upsert.to_json(), **by})
+    named = {} if upsert.keys or by_text is None else {_RECORD_KEY: _spelled(by_text)}
+    return json.dumps({**upsert.to_json(), **named, **by})
+
+
+def _spelled(by_text: bool) -> str:
+    return "text" if by_text else "bytes"
 
 
 def _made_anew(told: str, topics: Mapping[str, str]) -> list[str]:
@@ -194,7 +222,8 @@ class TableBook:
         }
 
     def _pinned(self, entity: str, state: TableState) -> PinnedTable:
-        require_mode(state, self.made_with.spec_of(entity), self.made_with.topics)
+        made_with = self.made_with
+        require_mode(state, made_with.spec_of(entity), made_with.topics, by_text=made_with.by_text)
         if not state.native:
             path_for_spark(state.place, state.why_not)
             if self._spark is not None:

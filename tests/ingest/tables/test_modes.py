@@ -116,6 +116,21 @@ def test_tables_of_one_layout_and_several_modes_are_made_side_by_side(tmp_path: 
         assert ("deletionVectors" in features) == (spec.upsert is not None)
 
 
+@pytest.mark.parametrize(("was", "wanted"), [(False, True), (True, False)])
+def test_rows_named_by_the_bytes_of_a_key_are_not_named_by_its_text(
+    tmp_path: Path, was: bool, wanted: bool
+) -> None:
+    """Rows that are there have none of the other, so each key would get a second row beside them."""
+    for spec in (BY_KEY, BY_ID):
+        create(tmp_path / str(spec.upsert), SCHEMA, properties_of(spec, by_text=was))
+    by_key, by_id = (read_state(tmp_path / str(spec.upsert)) for spec in (BY_KEY, BY_ID))
+    assert by_key is not None and by_id is not None
+    require_mode(by_key, BY_KEY, by_text=was)
+    require_mode(by_id, BY_ID, by_text=wanted)
+    with pytest.raises(CommitImpossible, match=r"Write decode\.key as it was"):
+        require_mode(by_key, BY_KEY, by_text=wanted)
+
+
 def test_a_table_that_positions_order_takes_no_topic_that_was_made_anew(tmp_path: Path) -> None:
     timed = TableSpec(0, "*", upsert=Upsert(moved="timestamp"))
     before, anew = {"orders": "a+/A", "more": ""}, {"orders": "BBBB", "more": "CCCC"}
