@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -120,6 +120,21 @@ def require_mode(
             "be taken for older ones than the table has. Move the table away, or have route.table name another; or write sequence_by for that "
             "one, or on_repartition: timestamp for this one"
         )
+
+
+def with_topics(state: TableState, spec: TableSpec, topics: Mapping[str, str]) -> TableSpec:
+    """What a table is to be, which also knows the topics that came since it was made: one of these may be made anew, too."""
+    told = state.properties.get(UPSERT_PROPERTY)
+    if told is None or spec.upsert is None or spec.upsert.sequence_by or _upsert(told) is None:
+        return spec
+    before = json.loads(told)
+    more = {name: topic_id(uuid) for name, uuid in sorted(topics.items()) if uuid != UNKNOWN}
+    known = {**more, **before.get("topics", {})}
+    if known == before.get("topics", {}):
+        return spec
+    return replace(
+        spec, properties={**spec.properties, UPSERT_PROPERTY: json.dumps({**before, "topics": known})}
+    )
 
 
 def _told(upsert: Upsert, topics: Mapping[str, str], by_text: bool | None) -> str:

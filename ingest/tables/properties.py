@@ -24,7 +24,7 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables.conditions import quoted
 from distributary.ingest.tables.handle import opened
-from distributary.ingest.tables.known import TableBook
+from distributary.ingest.tables.known import TableBook, with_topics
 from distributary.ingest.tables.log import ENGINE, put_entry
 from distributary.ingest.tables.state import TableState, read_state, state_of
 from distributary.ingest.tables.state_by_spark import path_for_spark, require_delta
@@ -101,7 +101,8 @@ class Retellings:
         asked = [folder for folder in entities if folder not in self._right]
         found = []
         for folder, state in self._tables.states(asked).items():
-            spec = self._tables.made_with.spec_of(entities[folder])
+            made_with = self._tables.made_with
+            spec = with_topics(state, made_with.spec_of(entities[folder]), made_with.topics)
             settings = differing(state, spec)
             if settings:
                 found.append(Retelling(folder, entities[folder], spec, settings))

@@ -17,6 +17,7 @@ from distributary.ingest.settings.upserts import Upsert
 from distributary.ingest.tables.change import PlannedChange, TableChanger, create, evolve
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.known import MadeWith, TableBook, properties_of, require_mode
+from distributary.ingest.tables.properties import Retellings, retell
 from distributary.ingest.tables.state import TableState, read_state
 
 BY_ID = TableSpec(0, "*", upsert=Upsert(("id",)))
@@ -145,3 +146,18 @@ def test_a_table_that_positions_order_takes_no_topic_that_was_made_anew(tmp_path
         require_mode(by_key, BY_KEY, anew)
     require_mode(by_key, timed, anew)
     require_mode(by_time, BY_ID_AND_TIME, anew)
+
+
+def test_a_topic_that_came_after_the_table_was_made_is_known_from_then_on(tmp_path: Path) -> None:
+    create(tmp_path / "t", SCHEMA, properties_of(BY_KEY, {"orders": "AAAA"}, by_text=True))
+    topics = {"orders": "AAAA", "more": "BBBB", "unknown": ""}
+    made_with = MadeWith(spec_of=lambda _: BY_KEY, topics=topics)
+    (one,) = Retellings(TableBook(str(tmp_path), Columns(), None, made_with=made_with)).wanted({"t": "t"})
+    retell(tmp_path / "t", one.spec)
+    assert not Retellings(TableBook(str(tmp_path), Columns(), None, made_with=made_with)).wanted({"t": "t"})
+    state = read_state(tmp_path / "t")
+    assert state is not None
+    require_mode(state, BY_KEY, topics, by_text=True)
+    for name in ("orders", "more"):
+        with pytest.raises(CommitImpossible, match=f"has rows of {name}, which was made anew since"):
+            require_mode(state, BY_KEY, {**topics, name: "CCCC"})
