@@ -57,5 +57,5 @@ fi
 install_once editable
 
 say "Testing with $("$venv/bin/python" --version)"
-exec "$venv/bin/python" -m pytest -n "${JOBS:-2}" --dist loadfile \
+exec "$venv/bin/python" -m pytest -n "${JOBS:-2}" --dist loadfile --max-worker-restart 1 \
     -m "not spark and not stack and not wheel and not heavy" tests "$@"

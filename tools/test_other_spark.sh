@@ -23,7 +23,7 @@ unset SPARK_HOME PYTHONPATH
 "$venv/bin/distributary" demo --folder "$venv/demo" --games 4 --events 12000 --batch-rows 3000 --corrupt 0.01
 
 # Where Sparks differ: errors, workers, Spark's parser, its own decoders and Delta's writer; then a run whose workers die.
-exec "$venv/bin/python" -m pytest -n "${JOBS:-2}" --dist loadfile -p no:cacheprovider -m "not heavy" \
+exec "$venv/bin/python" -m pytest -n "${JOBS:-2}" --dist loadfile --max-worker-restart 1 -p no:cacheprovider -m "not heavy" \
     tests/ingest/spark/test_supported.py tests/ingest/spark/test_versions.py tests/ingest/spark/test_error_classes.py \
     tests/ingest/spark/test_daemon.py tests/ingest/routing/test_expression.py tests/ingest/tables/test_spark_commit.py \
     tests/codecs/avro/test_spark.py tests/codecs/json/test_spark.py tests/ingest/e2e/test_records_deadly.py "$@"
