@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from distributary.errors import SumsDisagree
 from distributary.ingest.columns.differences import differences, only_wider
+from distributary.ingest.log_paths import entry_path
 from distributary.ingest.spark.error_classes import refused_row
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables import state_by_spark as spark_tables
-from distributary.ingest.tables.log import entry
+from distributary.ingest.tables.log import entry, version_of, write_again
 from distributary.ingest.tables.rows import rows_for_table
 from distributary.ingest.tables.state import read_state
 from distributary.ingest.tables.transaction import TableCommit
@@ -37,12 +39,26 @@ def commit_by_writer(spark: SparkSession, one: TableCommit) -> bool:
         _write(_rows(spark, one), one)
         after = spark_tables.snapshot(spark, one.place)
         _require_rows(one, range(before.version() + 1, after.version() + 1))
+    if not (new or one.native or one.place.remote):
+        # A sync of it may have failed, of which nobody is told who asks once more.
+        write_again(one.place, _written(one, version))
     if new or not one.native:
         # The writer syncs nothing.
         one.place.sync_folders([""])
         # Of one decided otherwise that is in already nobody knows by which way: its files may be the table's.
         one.place.delete(file.name for file in one.files)
     return new
+
+
+def _written(one: TableCommit, newest: int) -> list[str]:
+    """The entry of this transaction, and the files that came with it; nothing where the log does not tell of it any more."""
+    version, _ = version_of(one.place, newest, one.app_id, one.batch_id)
+    if version is None:
+        return []
+    added = [unquote(action["add"]["path"]) for action in entry(one.place, version) if "add" in action]
+    # Those that others made into one since are not needed.
+    there = [name for name in added if one.place.info(name) is not None]
+    return [*there, entry_path(version)]
 
 
 def _snapshot(spark: SparkSession, one: TableCommit) -> Any:

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import errno
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -21,6 +22,7 @@ from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
 from distributary.ingest.spark.versions import installed_spark
 from distributary.ingest.storage.opening import files_at
+from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.tables import spark_commit as writer_commit
 from distributary.ingest.tables.change import evolve
 from distributary.ingest.tables.commit import commit_tables
@@ -307,6 +309,34 @@ ALTERED = {
 }
 # What each commit says of itself, by which a repeat is told from another reading.
 TOLD = {GENERATION: "g", OFFSETS: "{}"}
+
+
+def test_rows_that_a_disk_refused_to_sync_are_written_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says once that it did not take them: asked again it says that it has them, and a loss of power takes them."""
+    path = table(spark, tmp_path / "t", KINDS["mapping"][0])
+    file = written(path, [row(1, 1), row(2, 2)])
+
+    def refused(files: PosixFiles, folders: Iterable[str]) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="Input/output"):
+        patch.setattr(PosixFiles, "sync_folders", refused)
+        by_writer(spark, path, [file], SCHEMA, "app/events", 0)
+    entry = max((path / "_delta_log").glob("*.json"))
+    added = [
+        path / json.loads(line)["add"]["path"]
+        for line in entry.read_text().splitlines()
+        if line.startswith('{"add"')
+    ]
+    assert added
+    before = [one.stat().st_mtime_ns for one in (entry, *added)]
+    assert not by_writer(spark, path, [file], SCHEMA, "app/events", 0)
+    now = [one.stat().st_mtime_ns for one in (entry, *added)]
+    assert all(later > earlier for later, earlier in zip(now, before, strict=True))
+    assert content(spark, path) == [(1, 1, "x"), (2, 2, "x")]
+    assert not (path / file.name).exists()
 
 
 def decided(path: Path, file: DataFile) -> TableCommit:
