@@ -107,9 +107,9 @@ class BatchRunner:
         self.on_start(run.log.next)
         began = time.monotonic()
         run.workers.prepare(records.sparkSession)
-        if self._last is not None and self.finisher.is_overwritten(self._last):
-            self.finisher.finish(self._last, records.sparkSession, parked=run.parked)
         with self._ahead_or_overtaken():
+            if self._last is not None and self.finisher.is_overwritten(self._last):
+                self.finisher.finish(self._last, records.sparkSession, parked=run.parked)
             batch = self.reading.through(
                 records, offsets, lambda readable: self.attempts.decided(readable, offsets, self._last)
             )
