@@ -94,6 +94,8 @@ class ClusterKit(PipelineKit):
             "spark.driver.memory": "1g",
             "spark.executor.memory": "800m",
             "spark.executor.extraJavaOptions": SHORT_LIVED,
+            # These machines have one address, and Spark would look for another one's files on the own disk.
+            "spark.shuffle.readHostLocalDisk": "false",
             "spark.ui.enabled": "true",
             "spark.ui.port": str(self.ui),
             "spark.eventLog.enabled": "true",
