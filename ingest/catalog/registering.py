@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from distributary.ingest.catalog.metastore import IMPLEMENTATION
 from distributary.ingest.catalog.names import names_of
+from distributary.ingest.log_paths import LOG
 from distributary.ingest.settings.catalog import Catalog
 from distributary.ingest.spark.error_classes import derby_is_held, named
 from distributary.ingest.storage.contract import Files
@@ -25,8 +26,6 @@ from distributary.ingest.storage.place import Place
 _log = logging.getLogger(__name__)
 
 _LOCATION = re.compile(r"^Location: (.*)$", re.MULTILINE)
-
-_LOG = "_delta_log"
 
 # A metastore that was not to be had is asked again with a later batch.
 _AGAIN_SECONDS = 60.0
@@ -94,7 +93,7 @@ class TableNames:
             self._tell_once(sentence)
         for folder, name in names.items():
             # Of a table that was taken away by hand Spark would make an empty one; the next batch makes it anew.
-            if name not in self._taken and self._root.has_files(f"{folder}/{_LOG}"):
+            if name not in self._taken and self._root.has_files(f"{folder}/{LOG}"):
                 self._name(spark, name, folder, there)
             if self._ends.is_set():
                 return

@@ -15,7 +15,6 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Any
 from urllib.parse import unquote
 
@@ -24,6 +23,7 @@ import pyarrow.parquet as pq
 
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.log_paths import LOG, entry_path
+from distributary.ingest.merge.vectors import file_of
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.tables.log import ENGINE, entry, is_whole, write_again
@@ -74,10 +74,6 @@ _MAGIC = 4
 # Of Hadoop's files of sums: a head, and four bytes for so many of the file.
 _SUMMED = 512
 _HEAD = b"crc\0" + _SUMMED.to_bytes(4, "big")
-
-# https://github.com/delta-io/delta/blob/master/PROTOCOL.md#deletion-vector-descriptor-schema
-# https://rfc.zeromq.org/spec/32/
-_UUID, _LETTERS = 20, f"{digits}{ascii_lowercase}{ascii_uppercase}.-:+=^!/*?&<>()[]{{}}@%$#"
 
 # In its file a vector has its size before it and its sum behind it, each a number of so many bytes.
 _NUMBER = 4
@@ -355,11 +351,10 @@ def _is_there(table: Files, add: Mapping[str, Any]) -> bool:
 
 def _is_deletion_there(table: Files, add: Mapping[str, Any]) -> bool:
     """Whether there is what says which of a file's rows are deleted, if any are."""
-    vector = add.get("deletionVector") or {}
-    if vector.get("storageType") != "u":
+    vector = add.get("deletionVector")
+    name = None if vector is None else file_of(vector)
+    if vector is None or name is None:
         return True  # in the entry itself, or another table's
-    text = vector["pathOrInlineDv"]
-    name = f"{text[:-_UUID]}/deletion_vector_{_uuid(text[-_UUID:])}.bin".lstrip("/")
     _without_wrong_sums(table, name)
     begin, size = vector.get("offset", 0), vector["sizeInBytes"]
     try:
@@ -372,15 +367,6 @@ def _is_deletion_there(table: Files, add: Mapping[str, Any]) -> bool:
 
 def _number(value: int) -> bytes:
     return value.to_bytes(_NUMBER, "big")
-
-
-def _uuid(text: str) -> uuid.UUID:
-    """A UUID that is written by 85 letters."""
-    words = (
-        sum(_LETTERS.index(letter) * 85**place for place, letter in enumerate(reversed(text[at : at + 5])))
-        for at in range(0, _UUID, 5)
-    )
-    return uuid.UUID(bytes=b"".join(word.to_bytes(4, "big") for word in words))
 
 
 def _without_wrong_sums(table: Files, path: str) -> None:
