@@ -10,13 +10,20 @@ from distributary.ingest.settings.catalog import Catalog
 IMPLEMENTATION = "spark.sql.catalogImplementation"
 """Whether names last longer than their session: `hive` or `in-memory`."""
 
+# By any of these the user says himself where names are kept.
+_OF_THE_USERS_OWN = {
+    "spark.hadoop.hive.metastore.uris",
+    "spark.hadoop.javax.jdo.option.ConnectionURL",
+    "spark.hive.metastore.uris",
+}
+
 
 def session_settings(catalog: Catalog | None, given: Mapping[str, str]) -> dict[str, str]:
     """What a session is made with so that names last, beside the settings of Spark that are given; makes the metastore's folder."""
     if catalog is None or "." in catalog.database:
         return {}
     found = {IMPLEMENTATION: "hive"}
-    if catalog.metastore is not None and catalog.needs(given):
+    if catalog.metastore is not None and _OF_THE_USERS_OWN.isdisjoint(given):
         catalog.metastore.mkdir(parents=True, exist_ok=True)
         found |= {
             "spark.sql.warehouse.dir": (catalog.metastore / "warehouse").as_uri(),

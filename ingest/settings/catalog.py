@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
@@ -17,13 +17,6 @@ _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 # What a name may be made of.
 PLACEHOLDERS = ("entity", "topic", "table")
-
-# By any of these the user says himself where Spark's catalog is.
-METASTORES = (
-    "spark.hadoop.hive.metastore.uris",
-    "spark.hadoop.javax.jdo.option.ConnectionURL",
-    "spark.hive.metastore.uris",
-)
 
 
 def _checked_name(template: str) -> str:
@@ -46,10 +39,6 @@ class Catalog(Group):
     """The tables' names: `{entity}` is the routing value, `{topic}` the same for `route.by: topic`, `{table}` the table's folder. Letters become small, and what is no letter a-z, digit or _ becomes _."""
     metastore: OptionalFolder = None
     """The folder of the metastore that is made where `spark.conf` names none: an embedded Derby, which one process at a time may use. By default `metastore`."""
-
-    def needs(self, given: Mapping[str, str]) -> bool:
-        """Whether the embedded metastore is what the names are kept in, by the settings of Spark that are given."""
-        return "." not in self.database and not any(key in given for key in METASTORES)
 
     def wrong_for(self, by: str, conf: ClientOptions) -> Iterator[Wrong]:
         """What does not go together with what records are routed by, and with Spark's settings."""

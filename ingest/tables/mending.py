@@ -95,21 +95,22 @@ def mend(table: Files, synced: Synced) -> list[int]:
         return []
     damaged = list[int]()
     # Who only looks waits for nobody: a run that stands still in the block below would keep all others from starting.
-    if _is_damaged(table, synced):
+    names = list(table.names(LOG))
+    if _is_damaged(table, names, synced):
         # Two pipelines that share a table may both start now: what one finds damaged the other may have made anew by then.
         with table.locked(LOG, _MOST_WAITED_SECONDS):
             damaged = _mended(table, synced)
-    _put_anew(table, synced)
+        names = list(table.names(LOG))
+    _put_anew(table, names, synced)
     return damaged
 
 
-def _put_anew(table: Files, synced: Synced) -> None:
+def _put_anew(table: Files, names: Sequence[str], synced: Synced) -> None:
     """Put what may not have been synced in its own place, as it is, and safe from a loss of power.
 
     The run before may have ended because a disk did not take it. Asked once more such a disk says that it has it, and until the
     power fails everybody reads it.
     """
-    names = list(table.names(LOG))
     newest = max(_versions(names), default=-1)
     first = newest + 1
     for version in range(newest, max(newest - _MOST_LOOKED_AT, -1), -1):
@@ -130,9 +131,8 @@ def _put_anew(table: Files, synced: Synced) -> None:
             write_again(table, [path])
 
 
-def _is_damaged(table: Files, synced: Synced) -> bool:
+def _is_damaged(table: Files, names: Sequence[str], synced: Synced) -> bool:
     """Whether a log has anything that is to be put right, or is changed just now."""
-    names = list(table.names(LOG))
     base, broken = _broken_checkpoints(table, names)
     try:
         return bool(broken or _damaged(table, _versions(names), base, names, synced))
