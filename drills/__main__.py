@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from drills import copies, kills, others, outages, power
+from drills import copies, kills, others, outages, power, upserted
 from drills.drill import Account, CannotBeDrilled, Drill
 from drills.table import PAGE, RECORD, recorded, with_table
 from drills.world import World, open_world
@@ -32,6 +32,8 @@ DRILLS = tuple(
         kills.at_failpoints_after_the_manifest,
         kills.at_any_moment,
         kills.standing_still_while_another_goes_on,
+        upserted.upserted_at_failpoints,
+        upserted.upserted_at_any_moment,
         power.power_lost,
         copies.checkpoint_from_a_copy,
         copies.checkpoint_lost,

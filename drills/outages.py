@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from drills.drill import Account, CannotBeDrilled
-from drills.world import Rounds, World
+from drills.world import World
 from tests.ingest.e2e.pipeline_kit import PATIENCE_SECONDS
 from tests.ingest.e2e.registry_proxy import registry_proxy
 
@@ -96,7 +96,7 @@ def registry_wrong(world: World, account: Account) -> None:
         with kit.running() as run:
             run.wait_for(kit.truth.records)
             account.faults += 1
-            for schema_id in _next(kit):
+            for schema_id in kit.registered(2):
                 proxy.deny(schema_id, 2)
             kit.send_version(2, corrupt=0.0)
             with account.recovering():
@@ -113,7 +113,7 @@ def registry_failing(world: World, account: Account) -> None:
             with kit.running(waits) as run:
                 run.wait_for(kit.truth.records)
                 account.faults += 1
-                proxy.failing = {None} if everything else {*_next(kit)}
+                proxy.failing = {None} if everything else {*kit.registered(2)}
                 kit.send_version(2, corrupt=0.0)
                 _require(
                     waits.came.wait(PATIENCE_SECONDS), "the run said nothing of a failing registry", account
@@ -122,17 +122,6 @@ def registry_failing(world: World, account: Account) -> None:
                 with account.recovering():
                     run.wait_for(kit.truth.records)
         account.ends_whole(kit)
-
-
-def _next(kit: Rounds) -> set[int]:
-    """The ids of the next schemas, which are given out one after the other."""
-    newest = max(_ids(kit))
-    return set(range(newest + 1, newest + 4))
-
-
-def _ids(kit: Rounds) -> set[int]:
-    tables = [kit.rows(table) for table in kit.lake.entity_tables()]
-    return {one for rows in tables for one in rows["schema_id"].to_pylist() if one is not None}
 
 
 @contextmanager

@@ -17,7 +17,9 @@ from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.jvms import make_jvms_start_fast
 
 from distributary.ingest.spark.session import spark_session
+from distributary.producer_sim.sending.registration import Registration
 from distributary.producer_sim.stack.local import LocalStack
+from distributary.registry.confluent.registry import ConfluentRegistry
 
 # Each round is of the next of these, from one that the seed chooses; formats without a registry of schemas come last.
 REGISTERED = ("protobuf", "avro", "jsonschema")
@@ -85,6 +87,15 @@ class Rounds(PipelineKit):
         """Send events of a version, some of them corrupt and some without a value."""
         chosen = {"corrupt": 0.01, "tombstones": 0.01, "games": 4, **more}
         self.simulate(version, events=events, format=self.format, **chosen)
+
+    def registered(self, version: int) -> set[int]:
+        """The ids of a version's schemas, which are registered now. The registry gives a schema that it has its old id."""
+        simulation = self.simulation(version, format=self.format)
+        with ConfluentRegistry(self.registry_options) as registry:
+            registration = Registration(simulation, registry)
+            stage = simulation.stages[-1]
+            ids = {registration.register(stage, record) for record in simulation.records}
+        return {one for one in ids if one is not None}
 
 
 @contextmanager

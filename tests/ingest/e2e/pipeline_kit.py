@@ -114,9 +114,17 @@ class PipelineKit:
 
     def simulate(self, version: int = 1, events: int = 300, games: int = 3, **more: Any) -> Truth:
         """Send events of a version (registered just before) and add them to the truth; returns what was added."""
+        simulation = self.simulation(version, events, games, **more)
+        with ConfluentRegistry(self.registry_options) as registry:
+            added = simulate(simulation, registry)
+        self.truth = self.truth.merged(added)
+        return added
+
+    def simulation(self, version: int = 1, events: int = 300, games: int = 3, **more: Any) -> Simulation:
+        """What sends events of a version to the topic."""
         route = Routed.of(self.settings.route)
         chosen = {"route": route, "gamers": 100, "seed": len(self.truth.runs), "versions": version, **more}
-        simulation = Simulation.of(
+        return Simulation.of(
             bootstrap_servers=self.bootstrap_servers,
             topic=self.topic,
             games=games,
@@ -124,10 +132,6 @@ class PipelineKit:
             first_version=version,
             **chosen,
         )
-        with ConfluentRegistry(self.registry_options) as registry:
-            added = simulate(simulation, registry)
-        self.truth = self.truth.merged(added)
-        return added
 
     def register(self, text: str, schema_type: SchemaType = "PROTOBUF") -> int:
         """The id of a schema registered under the topic's subject."""
