@@ -274,6 +274,9 @@ UNKNOWN_SCHEMA = "unknown_schema"
 
 REGISTRY_ERROR = "registry_error"
 
+DATA_LOST = "data_lost"
+"""In the ledger: offsets whose records Kafka had no more before they were read."""
+
 UNUSABLE_SCHEMA = "unusable_schema"
 
 CONSTRAINT = "constraint"

@@ -49,7 +49,15 @@ from distributary.ingest.handover import Heritage
 from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.offsets import Offsets, Positions, Stretches, stretches_within
 from distributary.ingest.kafka.records import record_headers
-from distributary.ingest.kafka.source import TopicReader, complete, gone, gone_back, require_there, warm_up
+from distributary.ingest.kafka.source import (
+    Lost,
+    TopicReader,
+    complete,
+    gone_back,
+    lost,
+    require_there,
+    warm_up,
+)
 from distributary.ingest.kafka.time_overflow import ReadingAround
 from distributary.ingest.lease.holding import held
 from distributary.ingest.lease.keeper import Keeper
@@ -136,10 +144,28 @@ class Pipeline:
         keys.open(key_subjects(self.settings.source), waiting=not values.records)
         return keys
 
+    def lost(self) -> tuple[Offsets, list[Lost]]:
+        """The offsets that Kafka has no more where the log ends, of each partition, and those of them that are any; nothing where that is to stop the run."""
+        if self.settings.source.on_data_loss == "stop":
+            return {}, []
+        start, earliest = self._next_offsets(), self.kafka.earliest_offsets()
+        offsets: Offsets = {
+            topic: {
+                number: (first, max(first, earliest[topic].get(number, 0)))
+                for number, first in numbers.items()
+            }
+            for topic, numbers in start.items()
+        }
+        return offsets, lost(start, earliest)
+
+    def _next_offsets(self) -> Positions:
+        """Where the log ends, of each partition."""
+        self._require_same_topics()
+        return complete(self.run.log.so_far.ends, self.kafka.partitions())
+
     def start(self, process: Any, spark: SparkFiles) -> StreamingQuery:
         """The streaming query, started where the log ends; `process` is called with each batch."""
-        self._require_same_topics()
-        start = complete(self.run.log.so_far.ends, self.kafka.partitions())
+        start = self._next_offsets()
         require_there(start, self.kafka.earliest_offsets(), self.kafka.ends())
         records = self.topics.stream(self.settings.limits.batch_rows, start)
         trigger = self.settings.trigger
@@ -312,27 +338,38 @@ def _begun(
         if planned is None:
             latest = source.starting_offsets == "latest"
             return Standing(ends=kafka.end_offsets() if latest else kafka.earliest_offsets())
-        return going_on(planned, kafka.earliest_offsets(), kafka.ends())
+        return going_on(
+            planned, kafka.earliest_offsets(), kafka.ends(), records=source.on_data_loss == "record"
+        )
 
     return begin(checkpoint.log, Process(gethostname(), os.getpid(), code_version()), first)
 
 
-def going_on(planned: Positions, earliest: Positions, last: Positions) -> Standing:
+def going_on(planned: Positions, earliest: Positions, last: Positions, *, records: bool = False) -> Standing:
     """The beginning of a log that goes on from these positions; what they tell of no partition is read from its beginning.
 
-    So is one whose records are gone from there, and one that ends before is read from its end (`last`). Either was told before, as
-    a run that meets it stops.
+    So is one whose records are gone from there, unless the log `records` what is lost, and one that ends before is read from its
+    end (`last`). Either was told before, as a run that meets it stops.
     """
-    for sentence in (*gone(planned, earliest), *gone_back(planned, last)):
+    passed_over = [] if records else lost(planned, earliest)
+    for sentence in (*map(str, passed_over), *gone_back(planned, last)):
         _log.warning("%s; the new checkpoint goes on with those that are there", sentence)
     reached = _within(planned, last)
     ends = {
         topic: {
-            number: max(reached.get(topic, {}).get(number, first), first) for number, first in numbers.items()
+            number: _begins(reached.get(topic, {}).get(number), first, records=records)
+            for number, first in numbers.items()
         }
         for topic, numbers in earliest.items()
     }
     return Standing(ends=ends, left={topic: planned[topic] for topic in planned if topic not in earliest})
+
+
+def _begins(reached: int | None, earliest: int, *, records: bool) -> int:
+    """Where a partition goes on of which so much was read."""
+    if reached is None:
+        return earliest
+    return reached if records else max(reached, earliest)
 
 
 def _within(positions: Positions, ends: Positions) -> Positions:

@@ -30,6 +30,7 @@ from distributary.ingest.checkpoint.scratch import scratch_folder
 from distributary.ingest.interruptible import Stopped
 from distributary.ingest.kafka.java import refused
 from distributary.ingest.kafka.java_errors import is_outage, said_by_kafka
+from distributary.ingest.kafka.source import Lost
 from distributary.ingest.pipeline import Pipeline
 from distributary.ingest.progress import Progress, Summary
 from distributary.ingest.settings.groups import Budget, Failures
@@ -70,12 +71,14 @@ class Outcome:
     restarts  each restart because a schema evolved, in order
     parked    the folders of tables that are parked at its end, and how many batches wait for each
     remade    the folders of tables that somebody had taken away, and that were made anew
+    lost      the offsets that Kafka had no more before they were read, where the settings say to go on
     """
 
     summary: Summary
     restarts: tuple[Restart, ...]
     parked: Mapping[str, int] = field(default_factory=dict)
     remade: tuple[str, ...] = ()
+    lost: tuple[Lost, ...] = ()
 
 
 class Supervisor:
@@ -93,6 +96,7 @@ class Supervisor:
         self._lock, self._busy = threading.Lock(), False
         self._error: BaseException | None = None
         self._restarts: list[Restart] = []
+        self._lost: list[Lost] = []
         self._waiting: int | None = None
         self._partitions: Mapping[str, Sequence[int]] | None = None
         self._summary = Summary()
@@ -112,7 +116,7 @@ class Supervisor:
         parked = self._pipeline.run.log.so_far.parked
         waits = {folder: len(numbers) for folder, numbers in sorted(parked.items())}
         remade = tuple(self._pipeline.run.memory.remade)
-        return Outcome(self._summary, tuple(self._restarts), waits, remade)
+        return Outcome(self._summary, tuple(self._restarts), waits, remade, tuple(self._lost))
 
     def _wait_for_names(self) -> None:
         """Who runs it once and then queries the tables finds them by their names."""
@@ -202,8 +206,18 @@ class Supervisor:
             )
             with self._batch_under_way():
                 runner.resume()
+            self._pass_over_lost(runner)
             self._partitions = self._pipeline.kafka.partitions()
             self._watch(self._pipeline.start(self._guarded(runner), spark))
+
+    def _pass_over_lost(self, runner: BatchRunner) -> None:
+        offsets, lost = self._pipeline.lost()
+        if lost:
+            with self._batch_under_way():
+                runner.pass_over(offsets)
+            self._lost += lost
+            for one in lost:
+                self._progress.waiting(f"{one}; the ledger tells of it", 0.0)
 
     def _watch(self, query: StreamingQuery) -> None:
         """Until the query ends."""

@@ -175,8 +175,11 @@ class Attempts:
     still_as_read: Callable[[], None]
     keys: SchemaBook | None = None
 
-    def decided(self, records: DataFrame, offsets: Offsets, last: Manifest | None) -> Decided:
-        """The batch after `last`, decided; nothing of it is visible yet. Raises RestartToEvolve and PipelineErrors."""
+    def decided(self, records: DataFrame, offsets: Offsets, last: Manifest | None, lost: int = 0) -> Decided:
+        """The batch after `last`, decided; nothing of it is visible yet. Raises RestartToEvolve and PipelineErrors.
+
+        `lost` are so many of its offsets as Kafka has no more.
+        """
         started, run = datetime.now(timezone.utc), self.run
         run.parked.require_room()
         run.parked.leave_alone()
@@ -203,7 +206,7 @@ class Attempts:
             settled=settled,
             changes=[*planned, *told],
             logged=self._evolve(records, batch_id, settled, planned, told),
-            attempt=Attempt(started, number, run.memory.sent()),
+            attempt=Attempt(started, number, run.memory.sent(), lost),
             rules=run.rules.changes,
         )
         manifest = decide(run.pipeline, run.generation, run.tables, decision)

@@ -38,7 +38,7 @@ from distributary.ingest.evolution.transitions import Transitions
 from distributary.ingest.kafka.offset_spans import Spans
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.parquet.data_file import DataFile
-from distributary.ingest.pins import PinnedTable
+from distributary.ingest.pins import DATA_LOST, PinnedTable
 from distributary.ingest.tables.change import PlannedChange
 from distributary.ingest.tables.known import TableBook
 from distributary.ingest.tables.ledger import (
@@ -75,11 +75,13 @@ class Attempt:
     """When the attempt that decides a batch began, and how many there were in this run with it.
 
     sent  requests to object stores that the driver sent since the batch before was decided
+    lost  how many of the batch's offsets are those of records that Kafka has no more
     """
 
     started_at: datetime
     number: int
     sent: int = 0
+    lost: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +230,7 @@ def _batch_row(pipeline: str, manifest: Manifest, decision: Decision) -> BatchRo
         rows_quarantined=sum(counts.quarantined.values()),
         rows_dropped=sum(counts.dropped.values()),
         rows_already=counts.already,
-        rows_by_reason={**counts.quarantined, **counts.dropped},
+        rows_by_reason={**counts.quarantined, **counts.dropped, **_lost(decision.attempt)},
         tables=len(counts.rows),
         files=len(files),
         bytes=sum(file.bytes for file in files),
@@ -240,6 +242,10 @@ def _batch_row(pipeline: str, manifest: Manifest, decision: Decision) -> BatchRo
         # Of the others their commits tell.
         **(dict.fromkeys(MERGED_ROWS, 0) if decision.settled.pins.rules.tables.upserts else {}),
     )
+
+
+def _lost(attempt: Attempt) -> dict[str, int]:
+    return {DATA_LOST: attempt.lost} if attempt.lost else {}
 
 
 def _requests(decision: Decision) -> int | None:

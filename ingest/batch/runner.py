@@ -101,9 +101,24 @@ class BatchRunner:
 
     def __call__(self, records: DataFrame, spark_batch: int) -> None:
         """Bring the next batch to its end."""
-        run, offsets = self.attempts.run, batch_offsets(self.spark, spark_batch)
-        if _is_empty(offsets):
-            return  # Spark begins each query with a batch, whether anything is new or not
+        offsets = batch_offsets(self.spark, spark_batch)
+        if not _is_empty(offsets):  # Spark begins each query with a batch, whether anything is new or not
+            self._through(records, offsets)
+
+    def pass_over(self, lost: Offsets) -> None:
+        """Have a batch of no records for offsets that come next and that Kafka has no more, each partition's: so log and ledger tell of them.
+
+        Raises what a batch raises.
+        """
+        nothing: Offsets = {
+            topic: {number: (end, end) for number, (_, end) in ranges.items()}
+            for topic, ranges in lost.items()
+        }
+        gone = sum(end - first for ranges in lost.values() for first, end in ranges.values())
+        self._through(self.reading.range(nothing), lost, gone)
+
+    def _through(self, records: DataFrame, offsets: Offsets, lost: int = 0) -> None:
+        run = self.attempts.run
         self.on_start(run.log.next)
         began = time.monotonic()
         run.workers.prepare(records.sparkSession)
@@ -111,7 +126,7 @@ class BatchRunner:
             if self._last is not None and self.finisher.is_overwritten(self._last):
                 self.finisher.finish(self._last, records.sparkSession, parked=run.parked)
             batch = self.reading.through(
-                records, offsets, lambda readable: self.attempts.decided(readable, offsets, self._last)
+                records, offsets, lambda readable: self.attempts.decided(readable, offsets, self._last, lost)
             )
         self._last = batch.manifest
         self._finish(batch, records.sparkSession)

@@ -33,6 +33,23 @@ _WARM_UP_RECORDS = 100
 
 
 @dataclass(frozen=True, slots=True)
+class Lost:
+    """Offsets of a partition whose records Kafka has no more, and that were not read: from the first to before another."""
+
+    topic: str
+    partition: int
+    first: int
+    before: int
+
+    def __str__(self) -> str:
+        """As people read it."""
+        return (
+            f"Kafka has no more of {self.topic}/{self.partition} from offset {self.first} to before {self.before}, "
+            "of which nothing was read"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class TopicReader:
     """A pipeline's topics, as its Spark session reads them.
 
@@ -104,10 +121,10 @@ def complete(positions: Positions, partitions: Mapping[str, Sequence[int]]) -> P
     }
 
 
-def gone(positions: Positions, earliest: Positions) -> list[str]:
-    """The partitions whose next records are not there any more, in words; `earliest` is the first offset still there of each."""
+def lost(positions: Positions, earliest: Positions) -> list[Lost]:
+    """What comes next and is not there any more; `earliest` is the first offset still there of each partition."""
     return [
-        f"Kafka has no more of {topic}/{number} from offset {position} to before {earliest[topic][number]}, of which nothing was read"
+        Lost(topic, number, position, earliest[topic][number])
         for topic, numbers in sorted(positions.items())
         for number, position in sorted(numbers.items())
         if position < earliest.get(topic, {}).get(number, 0)
@@ -135,10 +152,10 @@ def require_there(positions: Positions, earliest: Positions, ends: Positions) ->
             "To go on from where the topic ends now, give this pipeline a new checkpoint with `start: from_tables`; with `start: again` "
             "what is there is read once more"
         )
-    if found := gone(positions, earliest):
+    if passed := lost(positions, earliest):
         raise CheckpointMismatch(
-            f"{'; '.join(found)}: retention took these records, or somebody deleted them, and they are lost. To go on with those that "
-            "are there, give this pipeline a new checkpoint with `start: from_tables`"
+            f"{'; '.join(map(str, passed))}: retention took these records, or somebody deleted them, and they are lost. To go on with those "
+            "that are there, and have the ledger tell of these, write `source: {on_data_loss: record}`"
         )
 
 

@@ -47,6 +47,8 @@ class Source(Group):
     """The topics to read."""
     starting_offsets: Literal["earliest", "latest"] = "earliest"
     """Where a new checkpoint begins to read a topic."""
+    on_data_loss: Literal["stop", "record"] = "stop"
+    """What becomes of records that Kafka has no more before they were read, as by the topic's retention: `stop` ends the run, which names them; `record` goes on with the first ones that are there, and tells of those that are lost in the ledger and at the run's end."""
     headers: bool = True
     """Whether the record header `__value_schema_id` is read, where newer producers name the schema."""
 

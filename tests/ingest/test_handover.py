@@ -408,6 +408,13 @@ def test_of_records_that_are_gone_before_they_were_read_a_new_log_reads_the_rest
     assert warning.startswith(f"Kafka has no more of {TOPIC}/1 from offset 5 to before 8")
 
 
+def test_a_log_that_records_what_is_lost_begins_before_it() -> None:
+    begins = going_on(
+        {TOPIC: {0: 5, 1: 5}}, {TOPIC: {0: 5, 1: 8, 2: 3}}, {TOPIC: {0: 9, 1: 9, 2: 9}}, records=True
+    )
+    assert begins.ends == {TOPIC: {0: 5, 1: 5, 2: 3}}
+
+
 def test_records_that_a_run_set_aside_in_a_store_go_with_its_tables_once_it_is_said_to_be_dead(
     in_s3: Files,
 ) -> None:

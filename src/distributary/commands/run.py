@@ -81,5 +81,9 @@ def _made(settings: Settings) -> tuple[SparkSession, Interrupts]:
 
 def _as_dict(outcome: Outcome) -> dict[str, object]:
     restarts = [{**asdict(restart), "gap_seconds": restart.gap_seconds} for restart in outcome.restarts]
-    others = {"parked": dict(outcome.parked), "remade": list(outcome.remade)}
+    others = {
+        "parked": dict(outcome.parked),
+        "remade": list(outcome.remade),
+        "lost": [asdict(one) for one in outcome.lost],
+    }
     return {**outcome.summary.as_dict(), "restarts": restarts, **others}

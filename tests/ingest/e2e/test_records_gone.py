@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,11 @@ from pyspark.sql import SparkSession
 from tests.ingest.e2e.handmade import column, registered
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
-from distributary.errors import CheckpointMismatch
+from distributary.errors import BudgetSpent, CheckpointMismatch
+from distributary.ingest.kafka.source import Lost
 from distributary.producer_sim.stack.kafka_broker import KafkaBroker
 from distributary.producer_sim.stack.local import LocalStack
+from distributary.producer_sim.verify.comparison import verify
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -43,6 +46,56 @@ def test_records_deleted_before_they_were_read_are_named_and_a_new_checkpoint_go
     kit.configured(checkpoint="./other", start="from_tables")
     kit.run()
     assert players(kit) == ["a", "d"]
+
+
+# Where the run that records what is lost dies, if it does.
+POINTS = (
+    None,
+    "after_manifest",
+    *(pytest.param(point, marks=pytest.mark.heavy) for point in ("before_manifest", "before_ledger")),
+)
+
+
+@pytest.mark.parametrize("dies", POINTS)
+def test_records_deleted_before_they_were_read_are_recorded_once_where_the_settings_say_so(
+    kit: PipelineKit, admin: AdminClient, fail_at: Callable[..., None], dies: str | None
+) -> None:
+    schema = registered(kit)
+    kit.send([schema.value(game="chess", player="a")])
+    kit.run()
+    kit.send([schema.value(game="chess", player=player) for player in "bcd"])
+    delete_records(admin, kit.topic, 3)
+    kit.configured(source={"on_data_loss": "record"})
+    lost = (Lost(kit.topic, 0, 1, 3),)
+    if dies is not None:
+        fail_at(dies)
+        with pytest.raises(BudgetSpent):
+            kit.run()
+    outcome = kit.run()
+    assert outcome.lost == (() if dies in ("after_manifest", "before_ledger") else lost)
+    assert players(kit) == ["a", "d"]
+    rows = [row for row in kit.rows("ledger_batches").to_pylist() if not row["rows_read"]]
+    assert [(json.loads(row["offsets"])[kit.topic]["0"], row["rows_by_reason"]) for row in rows] == [
+        ([1, 3], '{"data_lost": 2}')
+    ]
+    assert not verify(kit.settings).differences
+    # Whoever takes the setting out again is not stopped by what is recorded.
+    kit.configured(source={"on_data_loss": "stop"})
+    assert kit.run().lost == ()
+
+
+def test_a_new_checkpoint_that_goes_on_from_the_tables_records_what_was_lost_as_well(
+    kit: PipelineKit, admin: AdminClient
+) -> None:
+    schema = registered(kit)
+    kit.send([schema.value(game="chess", player="a")])
+    kit.run()
+    kit.send([schema.value(game="chess", player=player) for player in "bcd"])
+    delete_records(admin, kit.topic, 3)
+    kit.configured(checkpoint="./other", start="from_tables", source={"on_data_loss": "record"})
+    assert kit.run().lost == (Lost(kit.topic, 0, 1, 3),)
+    assert players(kit) == ["a", "d"]
+    assert not verify(kit.settings).differences
 
 
 def test_records_deleted_after_they_were_read_are_not_missed(kit: PipelineKit, admin: AdminClient) -> None:

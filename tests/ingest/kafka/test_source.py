@@ -75,7 +75,7 @@ def test_records_that_are_gone_before_they_were_read_are_told_of_with_what_to_do
     require_there(read, {"a": {0: 7, 1: 0, 2: 9}}, ends)
     with pytest.raises(
         CheckpointMismatch,
-        match=r"Kafka has no more of a/1 from offset 5 to before 6, .*`start: from_tables`",
+        match=r"Kafka has no more of a/1 from offset 5 to before 6, .*`source: {on_data_loss: record}`",
     ):
         require_there(read, {"a": {0: 7, 1: 6}}, ends)
 
