@@ -11,6 +11,7 @@ from deltalake.exceptions import DeltaError
 
 from distributary.errors import ConfigError
 from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.generation import read_generation
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
 from distributary.ingest.checkpoint.manifests import ManifestStore, finished_manifest
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
@@ -22,7 +23,7 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.tables.change import create
-from distributary.ingest.tables.known import ENTITY_PROPERTY
+from distributary.ingest.tables.known import ENTITY_PROPERTY, MadeWith, properties_of
 from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.transaction import is_committed
 
@@ -123,7 +124,7 @@ def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
             for number in _parked_batches(checkpoint, table):
                 if number not in numbers:
                     Resolutions(checkpoint).skip(number, table)
-            _recreate(root, settings.sink.columns, manifests, table)
+            _recreate(root, settings.sink.columns, manifests, table, _made_with(settings, checkpoint))
         return replace(mine[0], rows=sum(stuck.rows for stuck in mine))
 
 
@@ -162,7 +163,18 @@ def _manifest(checkpoint: Checkpoint, number: int, folder: str) -> Manifest:
     return manifest
 
 
-def _recreate(root: Files, columns: Columns, manifests: Sequence[Manifest], folder: str) -> None:
+def _made_with(settings: Settings, checkpoint: Checkpoint) -> MadeWith:
+    generation = read_generation(checkpoint)
+    return MadeWith(
+        spec_of=settings.rule_book().of,
+        topics={} if generation is None else generation.world.topics,
+        by_text=settings.decode.key == "auto",
+    )
+
+
+def _recreate(
+    root: Files, columns: Columns, manifests: Sequence[Manifest], folder: str, made_with: MadeWith
+) -> None:
     # Each batch came with the columns of those before it.
     manifest = manifests[-1]
     table = manifest.table(folder)
@@ -170,7 +182,11 @@ def _recreate(root: Files, columns: Columns, manifests: Sequence[Manifest], fold
     ours = table.role != "events"
     schema = table.layout.columns if ours else table_schema(columns, table.layout)
     entity = next((entity for entity, its in manifest.entities.items() if its == folder), None)
-    create(root.below(folder), schema, {ENTITY_PROPERTY: entity} if entity is not None else {})
+    properties = {} if entity is None else {ENTITY_PROPERTY: entity}
+    if entity is not None:
+        # Without these it takes no rows that replace others; the rest it gets with its next rows, as any table does.
+        properties |= properties_of(made_with.spec_of(entity), made_with.topics, by_text=made_with.by_text)
+    create(root.below(folder), schema, properties)
     if not isinstance(root, PosixFiles):
         return
     # Whoever said this before may have died when the table was aside, and its files were.

@@ -7,17 +7,20 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
-from tests.ingest.batches import decided, settled
+from tests.ingest.batches import decided, settled, settled_by
 from tests.ingest.commits import by_log, table_commit
 from tests.ingest.kafka_records import TOPIC, folder, numbered, value
 from tests.ingest.pipelines import checkpoint, keep, settings
 
 from distributary.errors import CommitImpossible, ConfigError, LeaseHeld
+from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
+from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.lease.holding import held
 from distributary.ingest.resolve import resolve, stuck_tables
-from distributary.ingest.tables.known import ENTITY_PROPERTY
+from distributary.ingest.settings.groups import Columns
+from distributary.ingest.tables.known import ENTITY_PROPERTY, UPSERT_PROPERTY, MadeWith, TableBook
 from distributary.ingest.tables.log_commit import NativeCommits
 
 A = pa.schema([])
@@ -93,6 +96,30 @@ def test_a_table_made_anew_is_empty_and_has_the_files_that_wait(tmp_path: Path, 
     (files,) = [one.files for one in stuck.tables if one.folder == GOLF]
     for file in files:
         assert (tmp_path / "lake" / GOLF / file.name).stat().st_size == file.bytes
+
+
+def test_a_table_with_one_row_a_key_is_made_anew_as_one_and_takes_what_waits(tmp_path: Path) -> None:
+    here = checkpoint(tmp_path)
+    by = settings(tmp_path, tables=[{"match": "golf", "mode": "upsert", "keys": ["score"]}])
+    book = by.rule_book()
+    values = [value(1, game_name="golf", score=score) for score in (1, 2, 1)]
+    batch = settled_by(by, tmp_path, numbered(values), specs=book.specs, patterns=book.patterns)
+    manifest = decided(tmp_path, batch, {TOPIC: {0: (0, 3)}}, chosen=by)
+    keep(here, manifest)
+    shutil.rmtree(tmp_path / "lake" / GOLF / "_delta_log")
+    made_with = MadeWith(spec_of=book.of, by_text=False)
+    tables = TableBook(str(tmp_path / "lake"), Columns(), None, made_with=made_with)
+    finisher = Finisher(Columns(), here, tables, NativeCommits(), "lineage")
+    with pytest.raises(CommitImpossible, match=GOLF):
+        finisher.finish(manifest, None)
+
+    resolve(by, GOLF, "recreate")
+    finisher.finish(manifest, None)
+    (row,) = DeltaTable(tmp_path / "lake" / BATCHES_TABLE).to_pyarrow_table().to_pylist()
+    assert (row["rows_inserted"], row["rows_duplicate"]) == (2, 1)
+    assert tables.pinned({"golf": GOLF}).keys() == {GOLF}
+    told = DeltaTable(tmp_path / "lake" / GOLF).metadata().configuration[UPSERT_PROPERTY]
+    assert json.loads(told) == {"keys": ["score"], "sequence_by": [], "topics": {TOPIC: "topic"}}
 
 
 def test_a_table_whose_folder_is_gone_is_made_anew(tmp_path: Path, stuck: Manifest) -> None:
