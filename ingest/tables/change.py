@@ -171,6 +171,7 @@ class TableChanger:
 
     def _make(self, wanted: Mapping[str, _Wanted], widened: Collection[str]) -> None:
         there = self._tables.states(wanted)
+        self._require_modes(wanted, there)
         # By all their columns and by what else makes their protocol, which several tables share.
         made: dict[tuple[Layout, frozenset[str]], TableState] = {}
         lacking = [
@@ -198,13 +199,6 @@ class TableChanger:
                     made[like] = state
                     self._tables.created(state)
             else:
-                if one.spec is not None:
-                    require_mode(
-                        there[folder],
-                        one.spec,
-                        self._tables.made_with.topics,
-                        by_text=self._tables.made_with.by_text,
-                    )
                 evolve(self._tables.place(folder), schema, self._spark, widen=folder in widened)
                 self._tables.changed(folder)
             self._changed()
@@ -212,6 +206,13 @@ class TableChanger:
         # Before files come that need them: without the columns their values would be nowhere.
         with self._made_safe(lacking), ThreadPoolExecutor(self._tables.threads) as pool:
             list(pool.map(make, lacking))
+
+    def _require_modes(self, wanted: Mapping[str, _Wanted], there: Mapping[str, TableState]) -> None:
+        """Raises CommitImpossible where a table that nobody had pinned has rows that land otherwise, whatever columns it has."""
+        made_with = self._tables.made_with
+        for folder, state in there.items():
+            if (spec := wanted[folder].spec) is not None:
+                require_mode(state, spec, made_with.topics, by_text=made_with.by_text)
 
     @contextmanager
     def _made_safe(self, folders: Sequence[str]) -> Iterator[None]:
