@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from distributary.ingest.settings.catalog import Catalog
+from distributary.ingest.spark.class_archive import JAVA_OPTIONS, is_parted
 
 IMPLEMENTATION = "spark.sql.catalogImplementation"
 """Whether names last longer than their session: `hive` or `in-memory`."""
@@ -28,8 +29,10 @@ def session_settings(catalog: Catalog | None, given: Mapping[str, str]) -> dict[
         found |= {
             "spark.sql.warehouse.dir": (catalog.metastore / "warehouse").as_uri(),
             "spark.hadoop.javax.jdo.option.ConnectionURL": _derby(catalog.metastore / "derby"),
-            "spark.driver.extraJavaOptions": f"-Dderby.stream.error.file={catalog.metastore / 'derby.log'}",
         }
+        log = catalog.metastore / "derby.log"
+        # Left to itself, Derby writes it where the process was started.
+        found |= {} if is_parted(log) else {JAVA_OPTIONS: f"-Dderby.stream.error.file={log}"}
     return found
 
 

@@ -32,8 +32,13 @@ def starting_from_archive(java: Java) -> dict[str, str]:
 
 def taking_classes_from(archive: Path | None) -> str:
     """Options of a JVM that starts from an archive; none where there is no such file, or its path cannot be told."""
-    usable = archive is not None and archive.is_file() and not _PARTING.search(str(archive))
+    usable = archive is not None and archive.is_file() and not is_parted(archive)
     return f"-XX:SharedArchiveFile={archive} {SILENT}" if usable else ""
+
+
+def is_parted(path: Path) -> bool:
+    """Whether an option of Java's does not lead to a path, since it is parted amid it."""
+    return bool(_PARTING.search(str(path)))
 
 
 def class_archive(java: Java) -> Path:
