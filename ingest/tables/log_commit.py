@@ -199,7 +199,9 @@ class NativeCommits:
         found = {file_of(add["deletionVector"]) for add in adds if "deletionVector" in add}
         # Others that it names were there, and synced, before.
         found |= {name for add in adds if is_merged(name := unquote(add["path"]), one.batch_id)}
-        return [f"{one.table}/{name}" for name in sorted(filter(None, found))]
+        # Somebody may have brought its rows into other files since, and deleted these.
+        there = sorted(name for name in found if name is not None and one.place.info(name) is not None)
+        return [f"{one.table}/{name}" for name in there]
 
     def fellows(self, one: TableCommit, version: int) -> list[int] | None:
         """The versions of other pipelines right before a commit's, since the one of its own application or what made the table; None where others were in between."""

@@ -21,6 +21,8 @@ from distributary.ingest.merge.attempts import Attempts
 from distributary.ingest.merge.counts import MergeCounts
 from distributary.ingest.merge.rule import MergeRule
 from distributary.ingest.storage.opening import files_at
+from distributary.ingest.tables.commit import make_lasting
+from distributary.ingest.tables.log_commit import NativeCommits
 
 MANY = 3000
 
@@ -120,6 +122,20 @@ def test_a_compaction_between_look_and_commit_is_looked_at_anew(table: Upserted,
         name for name in table.place.names() if name.startswith("deletion_vector_0123abcd-0000-0000-0003")
     }
     assert written <= named
+
+
+def test_vectors_that_were_purged_before_anybody_synced_them_are_not_needed(
+    table: Upserted, tmp_path: Path
+) -> None:
+    """As by `OPTIMIZE` and `VACUUM` between a run that died before its ledger's row and the next start."""
+    part = table.part([row(0, 4, "d")])
+    table.commit(part)
+    DeltaTable(tmp_path / "players").optimize.compact()
+    table.place.delete([name for name in table.place.names() if name.startswith("deletion_vector_")])
+    start = NativeCommits()
+    assert not start.commit(part)
+    assert make_lasting(table.root, [part], start, there=[part.table]) == []
+    assert own(table) == [(0, "d"), *expected()[1:]]
 
 
 def test_a_merge_by_hand_between_look_and_commit_is_looked_at_anew(
