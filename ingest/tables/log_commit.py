@@ -239,6 +239,16 @@ class NativeCommits:
 
     def _merge(self, attempts: Attempts, one: TableCommit, seen: _Seen) -> list[dict[str, Any]]:
         """The entry by which a batch is merged into what the table is now."""
+        version = seen.state.version
+        try:
+            return self._merged_into(attempts, one, seen)
+        except FileNotFoundError as error:
+            # Of a version that somebody has made another of since it may be gone.
+            if self._look(one.place).state.version != version:
+                raise
+            raise one.impossible(f"a file of it is gone ({error})") from None
+
+    def _merged_into(self, attempts: Attempts, one: TableCommit, seen: _Seen) -> list[dict[str, Any]]:
         live, memory = self._files.at(_version(one.place, seen)), None
         if one.merge is not None and one.merge.deletes is not None:
             place = one.merge.deletes.memory

@@ -13,8 +13,9 @@ from deltalake.schema import PrimitiveType
 from tests.ingest.merge.test_upsert import COLUMNS, row, values
 from tests.ingest.merge.upserted import GENERATION, Upserted, ordered_by
 
-from distributary.errors import PipelineError, TableAhead
+from distributary.errors import CommitImpossible, PipelineError, TableAhead
 from distributary.ingest import failpoints
+from distributary.ingest.merge.attempts import Attempts
 from distributary.ingest.merge.counts import MergeCounts
 from distributary.ingest.merge.rule import MergeRule, Position
 from distributary.ingest.parquet.data_file import merged_name
@@ -83,6 +84,37 @@ def test_a_null_among_keys_or_sequences_stops_before_anything_is_written(table: 
         with pytest.raises(PipelineError, match="have no value in"):
             table.merge([wrong])
     assert len(values(table)) == 5
+
+
+@pytest.mark.parametrize("lost", ["deletion_vector_", "0123abcd-0000000000-"])
+def test_a_table_that_lacks_a_file_of_its_own_waits_for_a_decision(table: Upserted, lost: str) -> None:
+    """As behind delta-rs' `vacuum(full=True)`, which deletes vectors that are in force."""
+    table.merge([row(1, 2, "b")])
+    table.place.delete([name for name in table.place.names() if name.startswith(lost)])
+    part = table.part([row(1, 9, "z"), row(2, 9, "z")])
+    with pytest.raises(CommitImpossible, match=f"a file of it is gone.*{lost}") as told:
+        NativeCommits().commit(part)
+    assert told.value.tables == ("players",)
+
+
+def test_files_that_go_with_a_version_which_is_no_more_are_no_reason_to_wait(
+    table: Upserted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = Attempts.actions
+    table.merge([row(1, 2, "b")])
+
+    def late(self: Attempts, *given: Any) -> Any:
+        monkeypatch.setattr(Attempts, "actions", looked)
+        before = [name for name in table.place.names() if name not in {file.name for file in part.files}]
+        DeltaTable(table.place.url).optimize.compact()
+        table.place.delete(before)
+        return looked(self, *given)
+
+    part = table.part([row(1, 9, "z")])
+    monkeypatch.setattr(Attempts, "actions", late)
+    with pytest.raises(FileNotFoundError):
+        table.commits.commit(part)
+    assert table.commit(part) == MergeCounts(updated=1)
 
 
 def test_in_a_store_nothing_differs(in_s3: Files) -> None:
