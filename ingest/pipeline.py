@@ -78,7 +78,7 @@ from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
 from distributary.ingest.storage.probe import require_usable
 from distributary.ingest.tables.change import LOG_RETENTION, log_retention
-from distributary.ingest.tables.known import MadeWith, TableBook
+from distributary.ingest.tables.known import MadeWith, TableBook, folder_of_topics
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.registry.base import SchemaRegistry
 
@@ -205,7 +205,12 @@ def open_pipeline(
         columns = settings.sink.columns
         rules = run_rules(settings, expression)
         retention = {LOG_RETENTION: log_retention(settings.sink.log_retention_days)}
-        made_with = MadeWith(retention, rules.workers.tables.of, by_text=settings.decode.key == "auto")
+        made_with = MadeWith(
+            retention,
+            rules.workers.tables.of,
+            folder_of=folder_of_topics(settings.route),
+            by_text=settings.decode.key == "auto",
+        )
         tables = TableBook(root, columns, spark, settings.limits.commit_threads, native, made_with)
         heritage = Heritage(tables, native, spark, partial(_checkpoint_at, settings.storage))
         generation = _generation(settings, kafka, checkpoint, heritage)

@@ -23,7 +23,7 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.tables.change import create
-from distributary.ingest.tables.known import ENTITY_PROPERTY, MadeWith, properties_of
+from distributary.ingest.tables.known import ENTITY_PROPERTY, MadeWith, folder_of_topics, properties_of
 from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.transaction import is_committed
 
@@ -168,6 +168,7 @@ def _made_with(settings: Settings, checkpoint: Checkpoint) -> MadeWith:
     return MadeWith(
         spec_of=settings.rule_book().of,
         topics={} if generation is None else generation.world.topics,
+        folder_of=folder_of_topics(settings.route),
         by_text=settings.decode.key == "auto",
     )
 
@@ -185,7 +186,9 @@ def _recreate(
     properties = {} if entity is None else {ENTITY_PROPERTY: entity}
     if entity is not None:
         # Without these it takes no rows that replace others; the rest it gets with its next rows, as any table does.
-        properties |= properties_of(made_with.spec_of(entity), made_with.topics, by_text=made_with.by_text)
+        properties |= properties_of(
+            made_with.spec_of(entity), made_with.topics_of(folder), by_text=made_with.by_text
+        )
     create(root.below(folder), schema, properties)
     if not isinstance(root, PosixFiles):
         return

@@ -190,7 +190,7 @@ class TableChanger:
             if folder not in there:
                 own = {**self._tables.made_with.properties, **one.properties, **spec.properties}
                 made_with = self._tables.made_with
-                own |= properties_of(spec, made_with.topics, by_text=made_with.by_text)
+                own |= properties_of(spec, made_with.topics_of(folder), by_text=made_with.by_text)
                 like = (one.layout, features_of(spec))
                 state = create(
                     self._tables.place(folder), schema, own, made.get(like), comment=spec.comment or ""
@@ -212,7 +212,7 @@ class TableChanger:
         made_with = self._tables.made_with
         for folder, state in there.items():
             if (spec := wanted[folder].spec) is not None:
-                require_mode(state, spec, made_with.topics, by_text=made_with.by_text)
+                require_mode(state, spec, made_with.topics_of(folder), by_text=made_with.by_text)
 
     @contextmanager
     def _made_safe(self, folders: Sequence[str]) -> Iterator[None]:

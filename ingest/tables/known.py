@@ -20,7 +20,7 @@ from distributary.ingest.kafka.cluster import UNKNOWN
 from distributary.ingest.kafka.columns import payload_layout
 from distributary.ingest.merge.rule import VECTORS
 from distributary.ingest.pins import PinnedTable
-from distributary.ingest.settings.groups import Columns
+from distributary.ingest.settings.groups import Columns, Route
 from distributary.ingest.settings.rule_book import TableSpec
 from distributary.ingest.settings.upserts import Upsert
 from distributary.ingest.storage.contract import Files
@@ -62,13 +62,26 @@ class MadeWith:
     properties  those of each
     spec_of     what the settings say of an entity's, which wins
     topics      those that rows come from, and the UUID of each
+    folder_of   the folder of the table that a topic's rows go to, where that is one for each; None where it is not
     by_text     whether a record's own key is its text, not its bytes; None where nobody says
     """
 
     properties: Mapping[str, str] = field(default_factory=dict)
     spec_of: Callable[[str], TableSpec] = lambda _: TableSpec()
     topics: Mapping[str, str] = field(default_factory=dict)
+    folder_of: Callable[[str], str] | None = None
     by_text: bool | None = None
+
+    def topics_of(self, folder: str) -> Mapping[str, str]:
+        """Those of which a table, by its folder, may get rows: what became of the others is nothing to it."""
+        if self.folder_of is None:
+            return self.topics
+        return {name: uuid for name, uuid in self.topics.items() if self.folder_of(name) == folder}
+
+
+def folder_of_topics(route: Route) -> Callable[[str], str] | None:
+    """Which table a topic's rows go to, where the settings route by that."""
+    return route.folder if route.by == "topic" else None
 
 
 def properties_of(
@@ -238,7 +251,8 @@ class TableBook:
 
     def _pinned(self, entity: str, state: TableState) -> PinnedTable:
         made_with = self.made_with
-        require_mode(state, made_with.spec_of(entity), made_with.topics, by_text=made_with.by_text)
+        topics = made_with.topics_of(state.place.url.rpartition("/")[2])
+        require_mode(state, made_with.spec_of(entity), topics, by_text=made_with.by_text)
         if not state.native:
             path_for_spark(state.place, state.why_not)
             if self._spark is not None:

@@ -102,7 +102,7 @@ class Retellings:
         found = []
         for folder, state in self._tables.states(asked).items():
             made_with = self._tables.made_with
-            spec = with_topics(state, made_with.spec_of(entities[folder]), made_with.topics)
+            spec = with_topics(state, made_with.spec_of(entities[folder]), made_with.topics_of(folder))
             settings = differing(state, spec)
             if settings:
                 found.append(Retelling(folder, entities[folder], spec, settings))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -147,6 +148,24 @@ def test_a_table_that_positions_order_takes_no_topic_that_was_made_anew(tmp_path
         require_mode(by_key, BY_KEY, anew)
     require_mode(by_key, timed, anew)
     require_mode(by_time, BY_ID_AND_TIME, anew)
+
+
+def test_a_topic_that_was_made_anew_is_nothing_to_tables_of_other_topics(tmp_path: Path) -> None:
+    before, anew = {"orders": "AAAA", "more": "BBBB"}, {"orders": "CCCC", "more": "BBBB"}
+    columns, layout = Columns(), Layout(pa.schema([("id", pa.string())]))
+    made_with = MadeWith(spec_of=lambda _: BY_KEY, topics=before, folder_of=str)
+    book = TableBook(str(tmp_path), columns, None, made_with=made_with)
+    planned = [PlannedChange(name, name, True, (), None, None) for name in before]
+    TableChanger(book, None, columns).apply(planned, dict.fromkeys(before, layout), {})
+    book.made_with = replace(made_with, topics=anew)
+    assert set(book.pinned({"more": "more"})) == {"more"}
+    assert not Retellings(book).wanted({"more": "more"})
+    with pytest.raises(CommitImpossible, match="has rows of orders, which was made anew since"):
+        book.pinned({"orders": "orders"})
+    # By a field any of them may go to any table.
+    book.made_with = replace(made_with, topics=anew, folder_of=None)
+    with pytest.raises(CommitImpossible, match="has rows of"):
+        book.pinned({"orders": "orders"})
 
 
 def test_a_topic_that_came_after_the_table_was_made_is_known_from_then_on(tmp_path: Path) -> None:
