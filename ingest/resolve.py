@@ -17,13 +17,13 @@ from distributary.ingest.checkpoint.manifests import ManifestStore, finished_man
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.lease.holding import held
-from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.settings.rule_book import TableSpec
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.posix import PosixFiles
-from distributary.ingest.tables.change import create
-from distributary.ingest.tables.known import ENTITY_PROPERTY, MadeWith, folder_of_topics, properties_of
+from distributary.ingest.tables.change import LOG_RETENTION, create, log_retention
+from distributary.ingest.tables.known import ENTITY_PROPERTY, PIPELINE_PROPERTY, MadeWith, folder_of_topics
 from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.transaction import is_committed
 
@@ -124,7 +124,7 @@ def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
             for number in _parked_batches(checkpoint, table):
                 if number not in numbers:
                     Resolutions(checkpoint).skip(number, table)
-            _recreate(root, settings.sink.columns, manifests, table, _made_with(settings, checkpoint))
+            _recreate(root, settings, _made_with(settings, checkpoint), manifests, table)
         return replace(mine[0], rows=sum(stuck.rows for stuck in mine))
 
 
@@ -164,32 +164,31 @@ def _manifest(checkpoint: Checkpoint, number: int, folder: str) -> Manifest:
 
 
 def _made_with(settings: Settings, checkpoint: Checkpoint) -> MadeWith:
+    """What a run makes tables with: rows that take the place of others need tables that were made for it."""
     generation = read_generation(checkpoint)
     return MadeWith(
-        spec_of=settings.rule_book().of,
-        topics={} if generation is None else generation.world.topics,
-        folder_of=folder_of_topics(settings.route),
-        by_text=settings.decode.key == "auto",
+        {LOG_RETENTION: log_retention(settings.sink.log_retention_days)},
+        settings.rule_book().of,
+        {} if generation is None else generation.world.topics,
+        folder_of_topics(settings.route),
+        settings.decode.key == "auto",
     )
 
 
 def _recreate(
-    root: Files, columns: Columns, manifests: Sequence[Manifest], folder: str, made_with: MadeWith
+    root: Files, settings: Settings, made_with: MadeWith, manifests: Sequence[Manifest], folder: str
 ) -> None:
     # Each batch came with the columns of those before it.
     manifest = manifests[-1]
     table = manifest.table(folder)
     _put_aside(root, folder)
     ours = table.role != "events"
-    schema = table.layout.columns if ours else table_schema(columns, table.layout)
+    schema = table.layout.columns if ours else table_schema(settings.sink.columns, table.layout)
     entity = next((entity for entity, its in manifest.entities.items() if its == folder), None)
-    properties = {} if entity is None else {ENTITY_PROPERTY: entity}
+    own, spec = {PIPELINE_PROPERTY: settings.name}, TableSpec()
     if entity is not None:
-        # Without these it takes no rows that replace others; the rest it gets with its next rows, as any table does.
-        properties |= properties_of(
-            made_with.spec_of(entity), made_with.topics_of(folder), by_text=made_with.by_text
-        )
-    create(root.below(folder), schema, properties)
+        own, spec = {**own, ENTITY_PROPERTY: entity}, made_with.spec_of(entity)
+    create(root.below(folder), schema, made_with.whole(folder, spec, own), comment=spec.comment or "")
     if not isinstance(root, PosixFiles):
         return
     # Whoever said this before may have died when the table was aside, and its files were.

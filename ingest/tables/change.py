@@ -32,7 +32,7 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables import state_by_spark as spark_tables
 from distributary.ingest.tables.handle import is_there, opened, options
-from distributary.ingest.tables.known import ENTITY_PROPERTY, TableBook, properties_of, require_mode
+from distributary.ingest.tables.known import ENTITY_PROPERTY, TableBook, require_mode
 from distributary.ingest.tables.ledger import (
     BATCHES_SCHEMA,
     CHANGES_SCHEMA,
@@ -188,9 +188,7 @@ class TableChanger:
             one = wanted[folder]
             schema, spec = one.layout.columns, one.spec or TableSpec()
             if folder not in there:
-                own = {**self._tables.made_with.properties, **one.properties, **spec.properties}
-                made_with = self._tables.made_with
-                own |= properties_of(spec, made_with.topics_of(folder), by_text=made_with.by_text)
+                own = self._tables.made_with.whole(folder, spec, one.properties)
                 like = (one.layout, features_of(spec))
                 state = create(
                     self._tables.place(folder), schema, own, made.get(like), comment=spec.comment or ""

@@ -78,6 +78,11 @@ class MadeWith:
             return self.topics
         return {name: uuid for name, uuid in self.topics.items() if self.folder_of(name) == folder}
 
+    def whole(self, folder: str, spec: TableSpec, own: Mapping[str, str]) -> dict[str, str | None]:
+        """All properties that a table, by its folder, is made with of which `spec` is said; `own` are those that it alone has."""
+        mode = properties_of(spec, self.topics_of(folder), by_text=self.by_text)
+        return {**self.properties, **own, **spec.properties, **mode}
+
 
 def folder_of_topics(route: Route) -> Callable[[str], str] | None:
     """Which table a topic's rows go to, where the settings route by that."""

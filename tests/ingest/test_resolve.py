@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, QueryBuilder
 from tests.ingest.batches import decided, settled, settled_by
 from tests.ingest.commits import by_log, table_commit
 from tests.ingest.kafka_records import TOPIC, folder, numbered, value
 from tests.ingest.pipelines import checkpoint, keep, settings
+from tests.ingest.queries import Query, one
 
 from distributary.errors import CommitImpossible, ConfigError, LeaseHeld
+from distributary.ingest import failpoints
 from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
@@ -20,7 +22,13 @@ from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.lease.holding import held
 from distributary.ingest.resolve import resolve, stuck_tables
 from distributary.ingest.settings.groups import Columns
-from distributary.ingest.tables.known import ENTITY_PROPERTY, UPSERT_PROPERTY, MadeWith, TableBook
+from distributary.ingest.tables.known import (
+    ENTITY_PROPERTY,
+    PIPELINE_PROPERTY,
+    UPSERT_PROPERTY,
+    MadeWith,
+    TableBook,
+)
 from distributary.ingest.tables.log_commit import NativeCommits
 
 A = pa.schema([])
@@ -126,6 +134,47 @@ def test_a_table_whose_folder_is_gone_is_made_anew(tmp_path: Path, stuck: Manife
     shutil.rmtree(tmp_path / "lake" / GOLF)
     resolve(settings(tmp_path), GOLF, "recreate")
     assert DeltaTable(tmp_path / "lake" / GOLF).version() == 0
+
+
+def test_a_table_with_one_row_a_key_that_is_made_anew_takes_the_rows_that_wait_and_those_that_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = [{"match": "*", "mode": "upsert", "keys": ["game_name"], "comment": "Newest games"}]
+    chosen = settings(tmp_path, tables=rules)
+
+    def begun() -> Query:
+        query = Query(tmp_path, tables=rules)
+        run = query.runner.attempts.run
+        run.tables.made_with = MadeWith(
+            spec_of=chosen.rule_book().of, topics=run.generation.world.topics, by_text=False
+        )
+        query.resume()
+        return query
+
+    def dropped(point: str, _: int) -> None:
+        if point == failpoints.AFTER_MANIFEST:
+            shutil.rmtree(tmp_path / "lake" / GOLF / "_delta_log")
+
+    with monkeypatch.context() as patch, pytest.raises(CommitImpossible, match="no Delta table any more"):
+        patch.setattr(failpoints, "reach", dropped)
+        begun().batch(0, one(0))
+    resolve(chosen, GOLF, "recreate")
+    query = begun()
+    assert offsets(tmp_path / "lake" / GOLF) == [0]
+    query.batch(1, one(1))
+    assert offsets(tmp_path / "lake" / GOLF) == [1]
+    table = DeltaTable(tmp_path / "lake" / GOLF)
+    assert table.metadata().configuration[PIPELINE_PROPERTY] == "games"
+    assert table.metadata().description == "Newest games"
+
+
+def offsets(table: Path) -> list[int]:
+    """The offsets of a table's rows, but for those that are marked as gone."""
+    reader = QueryBuilder().register("it", DeltaTable(table))
+    found: list[int] = pa.table(reader.execute("SELECT kafka_offset FROM it").read_all())[
+        "kafka_offset"
+    ].to_pylist()
+    return found
 
 
 def test_nothing_is_decided_while_a_run_is_alive(tmp_path: Path, stuck: Manifest) -> None:
