@@ -31,7 +31,7 @@ from distributary.ingest.settings.rule_book import TableSpec
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables import state_by_spark as spark_tables
-from distributary.ingest.tables.handle import is_there, opened, options
+from distributary.ingest.tables.handle import is_there, opened, options, told
 from distributary.ingest.tables.known import ENTITY_PROPERTY, TableBook, require_mode
 from distributary.ingest.tables.ledger import (
     BATCHES_SCHEMA,
@@ -280,17 +280,18 @@ def _created(
         first = first_actions(DeltaSchema.from_arrow(storable(schema)).to_json(), configuration, comment)
         return state_of(opened(place), place) if put_entry(place, 0, first) else None
     try:
-        handle = DeltaTable.create(
-            place.url,
-            storable(schema),
-            storage_options=options(place),
-            configuration=configuration,
-            description=comment or None,
-            # Keys of ours are unknown to Delta, which refuses them unless told otherwise.
-            raise_if_key_not_exists=False,
-            # Tried again after a rival's, it would be version 1 and replace the rival's columns without an error.
-            commit_properties=CommitProperties(max_commit_retries=0),
-        )
+        with told(place):
+            handle = DeltaTable.create(
+                place.url,
+                storable(schema),
+                storage_options=options(place),
+                configuration=configuration,
+                description=comment or None,
+                # Keys of ours are unknown to Delta, which refuses them unless told otherwise.
+                raise_if_key_not_exists=False,
+                # Tried again after a rival's, it would be version 1 and replace the rival's columns without an error.
+                commit_properties=CommitProperties(max_commit_retries=0),
+            )
     except DeltaError:  # one that appeared meanwhile is as good as ours
         if not is_there(place):
             raise
@@ -340,7 +341,9 @@ def evolve(
     if state.native:
         columns = pa.schema([merged.field(name) for name in new.names])
         fields = DeltaSchema.from_arrow(columns).fields
-        opened(place).alter.add_columns(fields, post_commithook_properties=_NOTHING_ELSE)
+        handle = opened(place)
+        with told(place):
+            handle.alter.add_columns(fields, post_commithook_properties=_NOTHING_ELSE)
     elif spark is not None:
         spark_tables.add_columns(spark, place, merged, state.conditions.identity)
     else:

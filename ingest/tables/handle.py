@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from deltalake import DeltaTable
 
 from distributary.ingest.log_paths import LOG
+from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables.log import is_version
 from distributary.values import without_logins
@@ -20,12 +23,19 @@ def opened(table: At) -> DeltaTable:
     Raises TableNotFoundError, other DeltaErrors where delta-rs cannot open it, and OSError where the place does not answer.
     """
     files = files_at(table)
-    try:
+    with told(files):
         return DeltaTable(files.url, storage_options=options(files))
+
+
+@contextmanager
+def told(files: Files) -> Iterator[None]:
+    """Inside, delta-rs asks the place, as it also does to make a table and to change one: its OSErrors say where, on one line, and hold no secret."""
+    try:
+        yield
     except OSError as error:
         # It says why on the lines behind the first, with arrows in colour, and what the store quotes of the request.
-        told = ": ".join(part.strip() for part in _ARROW.split(str(error)))
-        raise type(error)(f"{files}: {without_logins(' '.join(told.split()))}") from None
+        why = ": ".join(part.strip() for part in _ARROW.split(str(error)))
+        raise type(error)(f"{files}: {without_logins(' '.join(why.split()))}") from None
 
 
 def is_there(table: At) -> bool:

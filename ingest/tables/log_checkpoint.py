@@ -23,7 +23,7 @@ from distributary.ingest.log_paths import LOG, entry_path
 from distributary.ingest.settings.table_properties import interval_seconds
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.posix import temporary_files
-from distributary.ingest.tables.handle import opened
+from distributary.ingest.tables.handle import opened, told
 from distributary.ingest.tables.log import entry_tag, is_whole
 from distributary.values import without_logins
 
@@ -245,7 +245,8 @@ def _write(committed: Committed, last: LastCheckpoint) -> None:
     if not committed.place.remote:
         # Those that Spark wrote have Hadoop's sums beside them, by which it would not read ours.
         committed.place.delete(f"{LOG}/.{path.rpartition('/')[2]}.crc" for path in written)
-    handle.create_checkpoint()
+    with told(committed.place):
+        handle.create_checkpoint()
     # What is cleaned up behind it is gone for good.
     try:
         committed.place.sync(written)

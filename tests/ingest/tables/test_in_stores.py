@@ -8,6 +8,8 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
+from deltalake.table import TableAlterer
 from tests.ingest.commits import by_log, table_commit
 from tests.ingest.kafka_records import GENERATION
 from tests.ingest.storage.relay import relayed
@@ -348,6 +350,32 @@ def test_why_a_table_cannot_be_opened_just_now_is_told_on_one_line(
     )
     assert "hush" not in str(caught.value)
     assert str(caught.value).isprintable()
+
+
+def test_why_a_table_cannot_be_made_or_changed_just_now_is_told_without_what_the_store_quotes(
+    place: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = place.below("t")
+
+    def refusing(*_: Any, **__: Any) -> None:
+        raise OSError(
+            "Generic S3 error\n  \x1b[31m↳\x1b[0m <Code>ExpiredToken</Code><Token-0>hush</Token-0>\n"
+        )
+
+    def refused() -> str:
+        with pytest.raises(OSError, match="ExpiredToken") as caught:
+            create(table, AB, {})
+        return str(caught.value)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DeltaTable, "create", refusing)
+        made = refused()
+    create(table, A, {})
+    monkeypatch.setattr(TableAlterer, "add_columns", refusing)
+    for why in (made, refused()):
+        assert why.startswith(f"{table.url}: Generic S3 error: <Code>ExpiredToken")
+        assert "hush" not in why
+        assert why.isprintable()
 
 
 def test_a_store_that_is_slow_to_say_whether_there_is_a_table_stops_nobody(s3_store: Store) -> None:
