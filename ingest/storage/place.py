@@ -123,6 +123,11 @@ def checked_path(path: str) -> str:
     return path
 
 
+def is_name(folder: str) -> bool:
+    """Whether a place in a store may be called so. What else is there, as another program's escaped values, is nothing of ours."""
+    return folder not in ("", ".", "..") and not _UNUSABLE.search(folder)
+
+
 def _absolute(text: str) -> str:
     if not text.startswith("/"):
         raise ValueError(f"{text!r} is no absolute path and no URL; {_EXAMPLES}")

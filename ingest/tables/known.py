@@ -25,7 +25,7 @@ from distributary.ingest.settings.rule_book import TableSpec
 from distributary.ingest.settings.upserts import Upsert
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
-from distributary.ingest.tables.log import has_log, is_newest, tables_under
+from distributary.ingest.tables.log import has_log, is_newest, may_be_tables, tables_under
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.state import TableState, fixed_columns, read_state
 from distributary.ingest.tables.state_by_spark import (
@@ -232,8 +232,8 @@ class TableBook:
         as are all without a name.
         """
         # In a store each is asked about in any case, side by side.
-        folders = self.root.folders() if self.root.remote else tables_under(self.root)
-        states = self.states(folder for folder in folders if not folder.startswith((".", "_")))
+        folders = may_be_tables(self.root) if self.root.remote else tables_under(self.root)
+        states = self.states(folder for folder in folders if not folder.startswith("_"))
         mine = {folder: state.properties for folder, state in states.items()}
         if pipeline:
             mine = {

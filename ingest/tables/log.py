@@ -19,6 +19,7 @@ from distributary.ingest.log_paths import LOG, entry_path
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.opening import At, files_at
+from distributary.ingest.storage.place import is_name
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +49,16 @@ def tables_under(root: At) -> list[str]:
     Hidden ones are none: a table that `distributary resolve` put aside is one of those.
     """
     files = files_at(root)
-    return [folder for folder in files.folders() if not folder.startswith(".") and _is_table(files, folder)]
+    return [folder for folder in may_be_tables(files) if _is_table(files, folder)]
+
+
+def may_be_tables(root: Files) -> list[str]:
+    """The folders right under a root by names that a table may have, in order: in a store others cannot be opened."""
+    return [
+        folder
+        for folder in root.folders()
+        if not folder.startswith(".") and (is_name(folder) or not root.remote)
+    ]
 
 
 def _is_table(root: Files, folder: str) -> bool:

@@ -16,6 +16,7 @@ from distributary.ingest.settings.groups import Columns, NamedTable
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.place import is_name
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.state import table_folder
@@ -87,7 +88,9 @@ class Lake:
         """The folders of all entities' tables: those whose rows say where in Kafka they come from."""
         passing = RESERVED_TABLES | self.others.keys()
         folders = (name for name in self.root.folders() if name not in passing)
-        return [name for name in folders if self._has_coordinates(name)]
+        # What a store has by another name is no table, and cannot be opened.
+        mine = (name for name in folders if is_name(name) or not self.root.remote)
+        return [name for name in mine if self._has_coordinates(name)]
 
     def _has_coordinates(self, name: str) -> bool:
         try:

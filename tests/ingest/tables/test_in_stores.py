@@ -18,6 +18,7 @@ from tests.ingest.tables.test_ledger import batch_row, change_row
 
 from distributary.errors import CommitImpossible
 from distributary.ingest.batch.sweep import sweep
+from distributary.ingest.checkpoint.earlier_runs import earlier_commits
 from distributary.ingest.columns.growth import Change
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE
@@ -33,10 +34,12 @@ from distributary.ingest.tables.change import PlannedChange, TableChanger, creat
 from distributary.ingest.tables.commit import commit_tables
 from distributary.ingest.tables.handle import is_there, opened
 from distributary.ingest.tables.known import ENTITY_PROPERTY, TableBook
+from distributary.ingest.tables.log import tables_under
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.state import read_state, table_folder
 from distributary.ingest.tables.state_by_spark import path_for_spark, snapshot
 from distributary.ingest.tables.transaction import is_committed
+from distributary.producer_sim.verify.lake import Lake
 
 A = pa.schema([("a", pa.int64())])
 AB = A.append(pa.field("b", pa.string()))
@@ -246,6 +249,20 @@ def test_what_killed_writers_left_is_swept_and_nothing_else(place: Files) -> Non
     assert sorted(sweep(place, GENERATION, [range(4, 5)], ())) == [f"new/{torn}", f"t/{torn}"]
     assert {info.name for info in place.list("t")} == {kept.name, foreign}
     assert read(place.below("t")) == [{"a": 1}]
+
+
+@pytest.mark.parametrize("name", ["at=2026%2F01", "what?", "one#two", "one\\two"])
+def test_another_program_s_folder_of_any_name_keeps_no_table_from_being_found(
+    place: Files, name: str
+) -> None:
+    """As Spark calls the parts of a table, by values that it escapes."""
+    create(place.below("t"), A, {ENTITY_PROPERTY: "golf"})
+    place.put(f"{name}/file", b"somebody else's")
+    assert TableBook(place, Columns(), None).entities_there() == {"golf": "t"}
+    assert tables_under(place) == ["t"]
+    assert earlier_commits(place) == []
+    assert Lake(root=place, template="{entity}").entity_tables() == []
+    assert place.read(f"{name}/file")
 
 
 def test_more_tables_are_waited_for_side_by_side_in_a_store(in_s3: Files, tmp_path: Path) -> None:
