@@ -58,8 +58,9 @@ _MOST_FELLOWS = 50
 # The actions that make another table of it.
 _CHANGES = {"metaData", "protocol"}
 
-# So many entries of a table in a store are kept for its next checkpoint, some 400 bytes each.
-_ENTRIES_KEPT = 200
+# So many entries of a table in a store are kept for its next checkpoint, some 400 bytes each. One that marks rows of many files has
+# 80 bytes for each of them, and of such only the newest are kept: others are asked for again.
+_ENTRIES_KEPT, _BYTES_KEPT = 200, 2**18
 
 
 @dataclass(slots=True)
@@ -295,13 +296,20 @@ class NativeCommits:
         seen.entry = tag_of(actions) if one.place.remote else entry_tag(one.place, seen.state.version)
         seen.at = time.monotonic()
         if one.place.remote:
-            seen.entries[seen.state.version] = pack(lines_of(actions))
-            seen.entries.pop(seen.state.version - _ENTRIES_KEPT, None)
+            _keep(seen.entries, seen.state.version, pack(lines_of(actions)))
         state = seen.state
         changed = sum("remove" in action for action in actions)
         self._checkpoints.follow(
             Committed(one.place, state.version, state.properties, seen.entry, seen.entries, changed)
         )
+
+
+def _keep(entries: dict[int, bytes], version: int, entry: bytes) -> None:
+    entries[version] = entry
+    while len(entries) > 1 and (
+        len(entries) > _ENTRIES_KEPT or sum(map(len, entries.values())) > _BYTES_KEPT
+    ):
+        del entries[next(iter(entries))]
 
 
 def _is_fellow(app_id: str, mine: str) -> bool:

@@ -20,6 +20,8 @@ from distributary.ingest.merge.counts import MergeCounts
 from distributary.ingest.merge.rule import MergeRule, Position
 from distributary.ingest.parquet.data_file import merged_name
 from distributary.ingest.storage.contract import Files
+from distributary.ingest.tables import log_commit
+from distributary.ingest.tables.log_checkpoint import last_checkpoint
 from distributary.ingest.tables.log_commit import NativeCommits
 
 RULE = MergeRule(("id",), ordered_by("seq"))
@@ -131,6 +133,24 @@ def test_in_a_store_nothing_differs(in_s3: Files) -> None:
         for key in range(100)
         if key != 1
     }
+
+
+def test_entries_that_mark_rows_of_many_files_do_not_fill_the_memory(
+    in_s3: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are kept for the log's next checkpoint, for which others are asked for again."""
+    monkeypatch.setattr(log_commit, "_BYTES_KEPT", 10_000)
+    table = Upserted.made(in_s3, COLUMNS, RULE, properties={"delta.checkpointInterval": "10"})
+    table.merge([row(key, 1) for key in range(20)], files=20)
+    for sequence in range(2, 21):
+        table.merge([row(key, sequence, str(sequence)) for key in range(20)], files=20)
+    kept = table.commits._seen[table.place.url].entries
+    assert max(kept) == 20
+    assert 1 < len(kept) < 10
+    assert sum(map(len, kept.values())) <= 10_000
+    table.commits.settle()
+    assert last_checkpoint(table.place).version >= 9
+    assert set(values(table).values()) == {"20"}
 
 
 def test_rows_of_before_a_column_came_are_replaced_by_rows_that_have_it(

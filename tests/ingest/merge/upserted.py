@@ -85,11 +85,19 @@ class Upserted:
     batch: int = -1
 
     @classmethod
-    def made(cls, root: At, columns: Sequence[Any], rule: MergeRule, *, deletes: bool = False) -> Upserted:
+    def made(
+        cls,
+        root: At,
+        columns: Sequence[Any],
+        rule: MergeRule,
+        *,
+        deletes: bool = False,
+        properties: Mapping[str, str] | None = None,
+    ) -> Upserted:
         """A new one, whose columns follow those of the position."""
         files, schema = files_at(root), pa.schema([*PLACE, *columns])
         found = cls(files, schema, rule)
-        make(files.below(found.folder), schema)
+        make(files.below(found.folder), schema, properties)
         if deletes:
             memory = memory_folder(found.folder)
             make(files.below(memory), memory_schema(rule, schema))
