@@ -204,11 +204,22 @@ def later(row: BatchRow) -> tuple[DataFile, dict[str, Any]]:
 
 
 def late_file(root: At, name: str, row: Mapping[str, Any], counts: Mapping[str, int | None]) -> DataFile:
-    """A row that `later` gave as a file of this name; with these columns, which it could not have then."""
+    """A row that `later` gave as a file of this name; with these columns, which it could not have then.
+
+    One that is there already stays as it is, where files are there whole or not at all: the table may have it by now, of another run
+    or version, and whoever stood still meanwhile would put others in the place of its bytes.
+    """
     instants = {
         one.name: datetime.fromisoformat(row[one.name]) for one in BATCHES_SCHEMA if one.type == _INSTANT
     }
-    return _write(root, BATCHES_TABLE, name, [{**row, **instants, **counts}], BATCHES_SCHEMA)
+    data, text = _encoded([{**row, **instants, **counts}], BATCHES_SCHEMA)
+    files, path = files_at(root), f"{BATCHES_TABLE}/{name}"
+    if not files.remote:
+        files.put(path, data, named_later=True)
+    elif not files.put_new(path, data):
+        data = pa.py_buffer(files.read(path))
+        text = statistics(pq.read_metadata(pa.BufferReader(data)), Layout(BATCHES_SCHEMA))
+    return DataFile(BATCHES_TABLE, name, 1, data.size, text)
 
 
 def _plain(row: BatchRow) -> dict[str, Any]:
@@ -227,10 +238,14 @@ def _as_text(value: Any) -> Any:
 
 
 def _write(root: At, table: str, name: str, rows: list[dict[str, Any]], schema: pa.Schema) -> DataFile:
+    data, text = _encoded(rows, schema)
+    files_at(root).put(f"{table}/{name}", data, named_later=True)
+    return DataFile(table, name, len(rows), data.size, text)
+
+
+def _encoded(rows: list[dict[str, Any]], schema: pa.Schema) -> tuple[pa.Buffer, str]:
+    """Rows as a file's bytes, and its statistics."""
     memory = pa.BufferOutputStream()
     with pq.ParquetWriter(memory, schema, compression="zstd") as writer:
         writer.write_table(pa.Table.from_pylist(rows, schema))
-    text = statistics(writer.writer.metadata, Layout(schema))
-    data = memory.getvalue()
-    files_at(root).put(f"{table}/{name}", data, named_later=True)
-    return DataFile(table, name, len(rows), data.size, text)
+    return memory.getvalue(), statistics(writer.writer.metadata, Layout(schema))

@@ -11,9 +11,12 @@ from tests.ingest.commits import by_log
 from distributary.ingest.columns.differences import storable
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE
 from distributary.ingest.parquet.data_file import owner
+from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables import ledger
 from distributary.ingest.tables.change import create
+from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.ingest.tables.state import table_folder
 
 NOW = datetime(2024, 5, 6, 7, 8, 9, 123_456, tzinfo=timezone.utc)
 
@@ -70,6 +73,20 @@ def test_a_batch_is_one_row_that_can_be_read_back(tmp_path: Path) -> None:
     assert json.loads(row["unknown_fields"]) == {"7": {"device.15": 3}}
     assert json.loads(row["rows_by_reason"]) == {"undecodable": 2, "tombstone": 1}
     assert (row["rows_read"], json.loads(row["schema_ids"]), json.loads(row["gaps"])) == (12, [1, 7], {})
+
+
+def test_a_row_that_had_to_wait_stays_as_its_table_has_it(in_s3: Files) -> None:
+    """A run that stood still while another one finished its batch comes to write it, too."""
+    table = in_s3.below(BATCHES_TABLE)
+    create(table, ledger.BATCHES_SCHEMA, {})
+    planned, row = ledger.later(batch_row())
+    counts = dict(zip(ledger.MERGED_ROWS, range(5), strict=True))
+    file = ledger.late_file(in_s3, planned.name, row, counts)
+    assert by_log(NativeCommits(), table, [file], ledger.BATCHES_SCHEMA, "app", 0, {})
+    assert ledger.late_file(in_s3, planned.name, row, dict.fromkeys(ledger.MERGED_ROWS)) == file
+    handle = opened(table)
+    (found,) = handle.to_pyarrow_table(filesystem=table_folder(handle)).to_pylist()
+    assert {name: found[name] for name in ledger.MERGED_ROWS} == counts
 
 
 def test_changes_are_one_row_each(tmp_path: Path) -> None:
