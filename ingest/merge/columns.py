@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -20,14 +21,20 @@ _Done = TypeVar("_Done")
 _THREADS = 16
 
 
+class Unreadable(ValueError):
+    """A data file that is no Parquet, or not all of one: trying again does not help."""
+
+
 class DataColumns:
     """One data file, open: what it has at some paths, with the types that its table has there."""
 
     def __init__(self, place: Files, name: str, size: int) -> None:
-        """Raises FileNotFoundError, if not now then with the first rows."""
-        self._file = pq.ParquetFile(
-            place.reader(name, size), pre_buffer=place.remote, coerce_int96_timestamp_unit="us"
-        )
+        """Raises Unreadable, and FileNotFoundError, if not now then with the first rows."""
+        self._name = name
+        with self._read():
+            self._file = pq.ParquetFile(
+                place.reader(name, size), pre_buffer=place.remote, coerce_int96_timestamp_unit="us"
+            )
         self._has = self._file.schema_arrow
 
     @property
@@ -51,13 +58,25 @@ class DataColumns:
     def read(self, group: int, columns: pa.Schema) -> pa.Table:
         """A row group's values at paths, by names that are those; nulls where the file does not have one."""
         there = [path for path in columns.names if type_at(self._has, path) is not None]
-        found = self._file.read_row_group(group, columns=there)
+        with self._read():
+            found = self._file.read_row_group(group, columns=there)
         count = self._file.metadata.row_group(group).num_rows
         return pa.table([_column(found, field, count) for field in columns], schema=columns)
 
     def whole(self, group: int, columns: Sequence[str]) -> pa.Table:
         """A row group's columns, as they are in the file."""
-        return self._file.read_row_group(group, columns=[name for name in columns if name in self._has.names])
+        with self._read():
+            return self._file.read_row_group(
+                group, columns=[one for one in columns if one in self._has.names]
+            )
+
+    @contextmanager
+    def _read(self) -> Iterator[None]:
+        try:
+            yield
+        except pa.ArrowInvalid as error:
+            why = str(error).partition("\n")[0]
+            raise Unreadable(f"its file {self._name} is damaged ({why})") from None
 
 
 def at_once(place: Files, work: Callable[[_Item], _Done], items: Sequence[_Item]) -> list[_Done]:

@@ -17,6 +17,7 @@ from deltalake.exceptions import TableNotFoundError
 from distributary.errors import PipelineError
 from distributary.ingest.columns.differences import differences
 from distributary.ingest.merge.attempts import Attempts, KnownFiles, Version
+from distributary.ingest.merge.columns import Unreadable
 from distributary.ingest.merge.counts import MergeCounts
 from distributary.ingest.merge.rule import VECTORS, MergeRule
 from distributary.ingest.merge.upsert import KeyMoved
@@ -263,7 +264,7 @@ class NativeCommits:
             raise one.impossible(
                 f"{error}, and nothing says which is newer. Name `sequence_by`, or set `on_repartition: timestamp`"
             ) from None
-        except WrongVector as error:
+        except (WrongVector, Unreadable) as error:
             raise one.impossible(str(error)) from None
 
     def _newest(self, place: Files, seen: _Seen, app_id: str) -> tuple[_Seen, int | None]:
@@ -342,7 +343,10 @@ def _attempts(one: TableCommit, state: TableState, rule: MergeRule) -> Attempts:
     if state.properties.get("delta.appendOnly", "").lower() == "true":
         raise one.impossible("no row of it may be replaced (delta.appendOnly)")
     found = [(file, one.require_file(file)) for file in one.files]
-    return Attempts(one.place, found, one.schema, rule, (one.app_id, one.batch_id))
+    try:
+        return Attempts(one.place, found, one.schema, rule, (one.app_id, one.batch_id))
+    except Unreadable as error:
+        raise one.impossible(str(error)) from None
 
 
 def _version(place: Files, seen: _Seen) -> Version:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,24 @@ def test_what_died_before_its_entry_is_done_by_the_next(
     assert table.commit(part) == MergeCounts(updated=1)
     assert sum(name.endswith(".bin") for name in table.place.names()) == 1
     assert values(table)[1] == "b"
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["of the table", "of the batch"])
+@pytest.mark.parametrize("damage", [bytes, lambda size: b"PAR1" + bytes(size - 4)], ids=["blank", "cut off"])
+def test_a_damaged_file_is_named_and_only_its_table_waits(
+    table: Upserted, damage: Callable[[int], bytes], own: bool
+) -> None:
+    before = table.place.names()
+    (name,) = [one for one in before if one.endswith(".parquet")]
+    part = table.part([row(1, 2, "b")])
+    name = part.files[0].name if own else name
+    whole = table.place.read(name)
+    table.place.put(name, damage(len(whole)))
+    commits = NativeCommits()
+    with pytest.raises(CommitImpossible, match=rf"its file {name} is damaged \(.*\). Put that right"):
+        commits.commit(part)
+    table.place.put(name, whole)
+    assert table.commit(part) == MergeCounts(updated=1)
 
 
 def test_a_null_among_keys_or_sequences_stops_before_anything_is_written(table: Upserted) -> None:
