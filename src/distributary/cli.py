@@ -85,13 +85,22 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         logging.getLogger().addFilter(_is_not_of_py4j)
     try:
         app(given, prog_name="distributary")
-    except DistributaryError as error:
+    # A store's, or a disk's, which each command may meet anywhere.
+    except (DistributaryError, OSError) as error:
         if "--debug" in given:
             traceback.print_exc()
-        lines = str(error).splitlines()
+        lines = _said(error).splitlines()
         console().print("error:", "\n".join(printable(line) for line in lines), soft_wrap=True)
-        sys.exit(error.exit_code)
+        sys.exit(getattr(error, "exit_code", 1))
     sys.exit(0)
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, DistributaryError):
+        return str(error)
+    from distributary.values import without_logins
+
+    return without_logins(f"{type(error).__name__}: {error}")
 
 
 def _print_version(asked: bool) -> None:
