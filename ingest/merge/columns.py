@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -31,6 +32,8 @@ class DataColumns:
     def __init__(self, place: Files, name: str, size: int) -> None:
         """Raises Unreadable, and FileNotFoundError, if not now then with the first rows."""
         self._name = name
+        # Arrow keeps what it has read ahead of a file in one place: two threads that read of it ended the process.
+        self._one = Lock()
         with self._read():
             self._file = pq.ParquetFile(
                 place.reader(name, size), pre_buffer=place.remote, coerce_int96_timestamp_unit="us"
@@ -73,7 +76,8 @@ class DataColumns:
     @contextmanager
     def _read(self) -> Iterator[None]:
         try:
-            yield
+            with self._one:
+                yield
         except pa.ArrowInvalid as error:
             why = str(error).partition("\n")[0]
             raise Unreadable(f"its file {self._name} is damaged ({why})") from None
