@@ -36,7 +36,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
         "tables commit_log",
         "checkpoint",
         "lease",
-        "schemas resolve table_versions",
+        "schemas resolve table_versions upkeep",
         "worker evolution inference",
         "batch",
         "handover",
@@ -92,6 +92,7 @@ MAY_TAKE_ALL_SETTINGS = {
     "session",
     "settings",
     "table_versions",
+    "upkeep",
 }
 
 # One takes in so many names at a glance.

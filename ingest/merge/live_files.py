@@ -77,7 +77,19 @@ def entry(place: Files, version: int) -> list[dict[str, Any]]:
 
 
 def _read(place: Files, version: int, *, hinted: bool) -> LiveFiles:
-    base, adds = -1, list[Action]()
+    base, paths = checkpoint_of(place, version, hinted=hinted)
+    adds = [add for path in paths for add in in_checkpoint(place, path)]
+    live = LiveFiles(base, {unquote(add["path"]): add for add in adds})
+    while live.version < version:
+        live.follow(entry(place, live.version + 1))
+    return live
+
+
+def checkpoint_of(place: Files, version: int, *, hinted: bool = True) -> tuple[int, Sequence[str]]:
+    """The newest whole checkpoint of a log up to a version, and the paths of its parts; -1 and none where there is none.
+
+    `hinted` asks for names only from where the log says that its newest one is.
+    """
     names = list(place.names(LOG, after=_hint(place) if hinted else ""))
     found: dict[int, list[str]] = {}
     for name in names:
@@ -85,12 +97,8 @@ def _read(place: Files, version: int, *, hinted: bool) -> LiveFiles:
             found.setdefault(int(one[1]), []).append(name)
     for number in sorted(found, reverse=True):
         if parts := _whole(found[number]):
-            base, adds = number, [add for name in parts for add in _of_checkpoint(place, f"{LOG}/{name}")]
-            break
-    live = LiveFiles(base, {unquote(add["path"]): add for add in adds})
-    while live.version < version:
-        live.follow(entry(place, live.version + 1))
-    return live
+            return number, [f"{LOG}/{name}" for name in parts]
+    return -1, []
 
 
 def _hint(place: Files) -> str:
@@ -112,24 +120,25 @@ def _whole(names: Sequence[str]) -> Sequence[str]:
     return next((of for count, of in parts.items() if len(of) == count), [])
 
 
-def _of_checkpoint(place: Files, path: str) -> Iterator[Action]:
+def in_checkpoint(place: Files, path: str, kind: str = "add") -> Iterator[Action]:
+    """The actions of a kind, `add` or `remove`, in a part of a checkpoint."""
     if path.endswith(".json"):
         actions: Iterable[Action] = [json.loads(line) for line in place.read(path).splitlines()]
     else:
-        actions = _rows(place, path)
+        actions = _rows(place, path, kind)
     for action in actions:
-        if action.get("add") is not None:
-            yield _plain(action["add"])
+        if action.get(kind) is not None:
+            yield _plain(action[kind])
         if action.get("sidecar") is not None:
-            yield from _of_checkpoint(place, f"{LOG}/_sidecars/{action['sidecar']['path']}")
+            yield from in_checkpoint(place, f"{LOG}/_sidecars/{action['sidecar']['path']}", kind)
 
 
-def _rows(place: Files, path: str) -> Iterator[Action]:
+def _rows(place: Files, path: str, kind: str) -> Iterator[Action]:
     file = pq.ParquetFile(pa.BufferReader(place.read(path)))
     names = file.schema_arrow.names
     wanted = [name for name in ("sidecar",) if name in names]
-    if "add" in names:
-        wanted += [f"add.{one.name}" for one in file.schema_arrow.field("add").type if _is_told(one.name)]
+    if kind in names:
+        wanted += [f"{kind}.{one.name}" for one in file.schema_arrow.field(kind).type if _is_told(one.name)]
     for group in range(file.metadata.num_row_groups):
         yield from file.read_row_group(group, columns=wanted).to_pylist()
 

@@ -6,6 +6,7 @@ https://github.com/delta-io/delta/blob/master/PROTOCOL.md#deletion-vectors
 from __future__ import annotations
 
 import base64
+import re
 import struct
 import uuid
 import zlib
@@ -34,6 +35,10 @@ _SIZE, _SUM = struct.Struct(">i"), struct.Struct(">I")
 _UUID_LETTERS = 20
 
 _NAME = "deletion_vector_"
+
+_FILE = re.compile(
+    rf"{_NAME}([0-9a-f]{{8}})-([0-9a-f]{{4}})-([0-9a-f]{{4}})-([0-9a-f]{{4}})-[0-9a-f]{{12}}\.bin"
+)
 
 
 class WrongVector(ValueError):
@@ -77,6 +82,12 @@ def mark_of(generation: str, batch_id: int) -> str:
     """What the names of a batch's files of vectors begin with."""
     digits = f"{batch_id:012x}"
     return f"{_NAME}{generation_mark(generation)}-{digits[:4]}-{digits[4:8]}-{digits[8:]}-"
+
+
+def owner(name: str) -> tuple[str, int] | None:
+    """The generation's mark and the batch that a file of vectors says it was made for, whoever made it; None for a file of another name."""
+    found = _FILE.fullmatch(name)
+    return (found[1], int("".join(found.groups()[1:]), 16)) if found else None
 
 
 def file_of(descriptor: Mapping[str, Any]) -> str | None:

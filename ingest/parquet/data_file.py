@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 _NAME = re.compile(r"(?P<generation>[0-9a-f]{8})-(?P<batch>\d{10,})-[0-9a-f]{32}\.parquet")
 
-_MERGED = re.compile(r"[0-9a-f]{8}-(?P<batch>\d{10,})-merged-[0-9a-f]{32}\.parquet")
+_MERGED = re.compile(r"(?P<generation>[0-9a-f]{8})-(?P<batch>\d{10,})-merged-[0-9a-f]{32}\.parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,4 +63,10 @@ def generation_mark(generation: str) -> str:
 def owner(name: str) -> tuple[str, int] | None:
     """The generation's mark and the batch that a file was made for; None for a file not named by `file_name`."""
     found = _NAME.fullmatch(name)
+    return (found["generation"], int(found["batch"])) if found else None
+
+
+def merger(name: str) -> tuple[str, int] | None:
+    """The same of a file of rows that were made of others, named by `merged_name`; None for any other."""
+    found = _MERGED.fullmatch(name)
     return (found["generation"], int(found["batch"])) if found else None

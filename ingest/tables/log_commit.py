@@ -131,7 +131,15 @@ class NativeCommits:
             _require_fit(seen.state, one)
             if one.merge is not None:
                 attempts = attempts or _attempts(one, seen.state, one.merge)
-            actions = _actions(one) if attempts is None else self._merge(attempts, one, seen)
+            try:
+                actions = _actions(one) if attempts is None else self._merge(attempts, one, seen)
+            except FileNotFoundError:
+                # What is known of a table may be days old, and its files were compacted and cleaned up since.
+                if attempts is None or _is_newest(one.place, seen):
+                    raise
+                attempts.take_back()
+                self._look(one.place)
+                continue
             if put_entry(one.place, seen.state.version + 1, actions):
                 self._advance(seen, one, actions)
                 if attempts is not None:

@@ -16,6 +16,7 @@ import typer
 from distributary import __version__
 from distributary.commands import demo as commands_demo
 from distributary.commands import infer as commands_infer
+from distributary.commands import maintain as commands_maintain
 from distributary.commands import package as commands_package
 from distributary.commands import plan as commands_plan
 from distributary.commands import resolve as commands_resolve
@@ -71,6 +72,8 @@ app.add_typer(commands_simulations.app, name="simulations")
 app.command()(commands_verify.verify)
 
 app.command()(commands_versions.versions)
+
+app.command()(commands_maintain.maintain)
 
 app.command()(commands_demo.demo)
 

@@ -1,0 +1,159 @@
+"""Bringing small files of a table together in large ones, by delta-rs, beside whoever else commits to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+import pyarrow as pa
+from deltalake import DeltaTable, PostCommitHookProperties
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from distributary.ingest.log_paths import entry_path
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.tables.handle import opened
+from distributary.ingest.tables.log import entry
+from distributary.ingest.tables.state import state_of
+from distributary.values import without_logins
+
+_TARGET = "delta.targetFileSize"
+
+_TARGET_BYTES = 128 * 2**20
+
+_SIZE = re.compile(r"(\d+)([kmgt]?)b?", re.IGNORECASE)
+
+_FACTORS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+# How often a compaction is begun anew because a batch changed what it read.
+_ATTEMPTS = 4
+
+# How many large files are written side by side, and what they may take in memory before it goes to a disk.
+_TASKS, _MEMORY_BYTES = 2, 512 * 2**20
+
+# Its entry alone: checkpoints and cleaning up are the pipeline's, which syncs the one before it does the other.
+_NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Some files.
+
+    files  how many
+    bytes  of all together
+    """
+
+    files: int = 0
+    bytes: int = 0
+
+    @classmethod
+    def of(cls, sizes: Sequence[int]) -> Size:
+        """Files of these sizes."""
+        return cls(len(sizes), sum(sizes))
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """What became of a table's files.
+
+    before     those that it had
+    after      those that it has
+    compacted  how many were brought together, or would be
+    made       in how many
+    left       why it was left as it is, though there may be something to bring together; empty where there is no such reason
+    """
+
+    before: Size
+    after: Size
+    compacted: int = 0
+    made: int = 0
+    left: str = ""
+
+
+def compact(place: Files, *, dry_run: bool = False) -> Compaction:
+    """Bring a table's small files together, as far as at least two of them fit one.
+
+    A rival that changed what was read makes it begin anew, some times. The new version survives a loss of power when this
+    returns. `dry_run` changes nothing, and tells about how many files would come of how many.
+
+    Raises TableNotFoundError, other DeltaErrors where delta-rs cannot open the table, OSError where its place does not answer or a disk
+    refuses to sync.
+    """
+    handle = opened(place)
+    before = Size.of(_sizes(handle))
+    for _ in range(_ATTEMPTS):
+        state, sizes = state_of(handle, place), _sizes(handle)
+        target = target_bytes(state.properties)
+        planned = packed(sizes, target)
+        if not planned:
+            return Compaction(before, Size.of(sizes))
+        if not state.native:
+            return Compaction(
+                before, Size.of(sizes), left=f"only Spark's writer may rewrite its rows ({state.why_not})"
+            )
+        if dry_run:
+            return Compaction(before, Size.of(sizes), sum(map(len, planned)), len(planned))
+        version = handle.version()
+        try:
+            told = handle.optimize.compact(
+                target_size=target,
+                max_concurrent_tasks=_TASKS,
+                max_spill_size=_MEMORY_BYTES,
+                post_commithook_properties=_NO_HOOKS,
+            )
+        except CommitFailedError:
+            # Of what a rival took away, or marked rows of, a copy was made. That copy is in no version.
+            handle = opened(place)
+            continue
+        except DeltaError as error:
+            return Compaction(
+                before, Size.of(sizes), left=f"delta-rs cannot rewrite its rows ({said(error)})"
+            )
+        _sync(place, range(version + 1, handle.version() + 1))
+        return Compaction(before, Size.of(_sizes(handle)), told["numFilesRemoved"], told["numFilesAdded"])
+    return Compaction(
+        before,
+        Size.of(_sizes(handle)),
+        left=f"{_ATTEMPTS} times a batch changed files while they were brought together; the next time will do",
+    )
+
+
+def packed(sizes: Iterable[int], target: int) -> list[list[int]]:
+    """The files, by their sizes, that fit one of the target's size together; those that fit none with another are left out."""
+    bins: list[list[int]] = []
+    room = 0
+    for size in sorted(size for size in sizes if size < target):
+        if size > room or not bins:
+            bins.append([])
+            room = target
+        bins[-1].append(size)
+        room -= size
+    return [one for one in bins if len(one) > 1]
+
+
+def target_bytes(properties: Mapping[str, str]) -> int:
+    """How large files are to become, by a table's own word or else 128 MiB."""
+    found = _SIZE.fullmatch(properties.get(_TARGET, "").strip())
+    return int(found[1]) * _FACTORS[found[2].lower()] if found is not None else _TARGET_BYTES
+
+
+def said(error: Exception) -> str:
+    """What delta-rs says of an error, in its first sentence."""
+    return without_logins(str(error)).strip().partition("\n")[0]
+
+
+def _sizes(handle: DeltaTable) -> list[int]:
+    sizes: list[int] = pa.table(handle.get_add_actions())["size_bytes"].to_pylist()
+    return sizes
+
+
+def _sync(place: Files, versions: Iterable[int]) -> None:
+    """Have new versions of others' making survive a loss of power: nothing that they replace may go before."""
+    if place.remote:
+        return
+    for version in versions:
+        actions = entry(place, version)
+        if any(action.get("commitInfo", {}).get("operation") == "OPTIMIZE" for action in actions):
+            added = [unquote(action["add"]["path"]) for action in actions if "add" in action]
+            place.sync([*added, entry_path(version)])

@@ -1,0 +1,150 @@
+"""Files in a table's folder that no version of it needs which is to stay readable, and that nobody will name any more.
+
+delta-rs' own clean-up forgets what a checkpoint of the log no longer has, and asked for all it deletes deletion vectors in force. So the
+folder is listed here, and what may be needed is taken away from that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from distributary.ingest.merge import live_files
+from distributary.ingest.settings.table_properties import interval_seconds
+from distributary.ingest.storage.contract import Files, Info
+from distributary.ingest.tables.log import newest_version
+from distributary.ingest.upkeep.undecided import Undecided, made_by
+from distributary.ingest.upkeep.versions_kept import Named, named
+
+RETENTION = "delta.deletedFileRetentionDuration"
+
+# How long Delta itself keeps what was taken away, where a table does not say.
+DAYS = 7
+
+_DAY_SECONDS = 86_400.0
+
+# What no version ever named may be in the making: a file of another program's that is younger stays, whatever is wished for.
+_LEAST_MILLISECONDS = 3_600_000
+
+# As delta-rs and Spark call data files. Others call theirs as they like, and those are looked at only where the log has named them.
+_OF_OTHERS = re.compile(r"part-\d{5,}-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}[A-Za-z0-9._-]*\.parquet")
+
+# Hadoop's sums of a file, beside it.
+_SUMS = re.compile(r"\.(?P<of>.+)\.crc")
+
+# A listing and the log may disagree while others commit and clean up.
+_ATTEMPTS = 3
+
+_DELETED_AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """What is to go from a table's folder.
+
+    files    those, as they were listed
+    held     how many would go, too, did anybody know whether they are yet to come into the table
+    why      why nobody knows
+    """
+
+    files: Sequence[Info] = ()
+    held: int = 0
+    why: str = ""
+
+    @property
+    def bytes(self) -> int:
+        """Of all of them."""
+        return sum(info.size for info in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """How old a file has to be to go, in milliseconds since the epoch by the clock of the table's place.
+
+    now         what the time is there
+    since       files that a version needed which was the newest one at this time, or later, stay
+    remembered  from when on checkpoints of the table's log keep what was taken away
+    """
+
+    now: int
+    since: int
+    remembered: int
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str], older_than_days: float, now: int) -> Bound | None:
+        """What holds of a table with these properties: what is wished for, or what it says itself where that is longer.
+
+        None where nobody can tell what it says.
+        """
+        told = properties.get(RETENTION)
+        # Delta lets the word be left out.
+        own = interval_seconds(told or f"interval {DAYS} days") or interval_seconds(f"interval {told}")
+        if own is None:
+            return None
+        wished = older_than_days * _DAY_SECONDS
+        kept = wished if told is None else max(wished, own)
+        return cls(now, now - int(kept * 1000), now - int(own * 1000))
+
+
+def leftovers(place: Files, bound: Bound, undecided: Undecided) -> Leftovers:
+    """What is to go from the folder of a table.
+
+    undecided  what logs said before this is asked
+
+    Raises OSError where the place does not answer; FileNotFoundError where the table's log does not lead to its newest version.
+    """
+    # Before the log is read: what comes into the table meanwhile is not listed, or is named.
+    listed = list(place.list())
+    keep = _named(place, bound)
+    found, held, why = list[Info](), 0, ""
+    for info in listed:
+        if not _is_old_leftover(info, keep, bound):
+            continue
+        if not undecided.holds(info.name):
+            found.append(info)
+        elif told := undecided.why_unreached(info.name):
+            held, why = held + 1, told
+    there = {info.name for info in listed} - {info.name for info in found}
+    found += [info for info in listed if _are_sums_of_nothing(info, there, bound)]
+    return Leftovers(found, held, why)
+
+
+def delete(place: Files, gone: Leftovers) -> None:
+    """Delete these files, some at a time: who is killed amid it leaves the rest for the next time. Raises OSError."""
+    if gone.files and not place.remote:
+        # A version that takes others' place may be in memory alone until now, and with the power it would be lost together with them.
+        place.sync_folders([""])
+    paths = [info.path for info in gone.files]
+    for first in range(0, len(paths), _DELETED_AT_ONCE):
+        place.delete(paths[first : first + _DELETED_AT_ONCE])
+
+
+def _named(place: Files, bound: Bound) -> Named:
+    for attempt in range(_ATTEMPTS):
+        version = newest_version(place)
+        if version is None:
+            break
+        try:
+            return named(place, live_files.read(place, version), bound.since, bound.remembered)
+        except FileNotFoundError:
+            if attempt + 1 == _ATTEMPTS:
+                raise
+    raise FileNotFoundError(f"the log of {place} is gone")
+
+
+def _is_old_leftover(info: Info, keep: Named, bound: Bound) -> bool:
+    name = info.name
+    if name in keep.kept:
+        return False
+    if name in keep.expired:
+        return info.modified < bound.since
+    is_of_a_table = made_by(name) is not None or _OF_OTHERS.fullmatch(name) is not None
+    return is_of_a_table and info.modified < min(bound.since, bound.now - _LEAST_MILLISECONDS)
+
+
+def _are_sums_of_nothing(info: Info, there: set[str], bound: Bound) -> bool:
+    found = _SUMS.fullmatch(info.name)
+    if found is None or found["of"] in there or info.modified >= bound.since:
+        return False
+    return made_by(found["of"]) is not None or _OF_OTHERS.fullmatch(found["of"]) is not None

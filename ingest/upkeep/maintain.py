@@ -1,0 +1,245 @@
+"""Upkeep of a pipeline's tables, beside its runs: small files are brought together, and what no version needs goes."""
+
+from __future__ import annotations
+
+import math
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from deltalake.exceptions import DeltaError
+
+from distributary.errors import ConfigError, PipelineError
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.merge.rule import memory_folder
+from distributary.ingest.progress import Bars, no_bars
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.place import Place
+from distributary.ingest.tables.handle import opened
+from distributary.ingest.tables.log import has_log
+from distributary.ingest.upkeep.compaction import Compaction, Size, compact, said
+from distributary.ingest.upkeep.leftovers import DAYS, RETENTION, Bound, Leftovers, delete, leftovers
+from distributary.ingest.upkeep.undecided import Undecided, undecided
+
+# Where a file is put and taken away again, to ask what the time is.
+_CLOCK = ".distributary/upkeep"
+
+# A compaction takes memory and processors; of a store it mostly waits.
+_THREADS, _THREADS_IN_STORES = 1, 4
+
+# What the time is at a place, in milliseconds since the epoch.
+Clock = Callable[[Files], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is asked for.
+
+    tables           the folders of tables; none: all of the pipeline
+    older_than_days  how long files stay that no version of a table needs any more
+    force            whether that may be shorter than Delta's own seven days
+    dry_run          whether to change nothing
+    """
+
+    tables: tuple[str, ...] = ()
+    older_than_days: float = DAYS
+    force: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableUpkeep:
+    """What was done to a table, or would be.
+
+    table      its folder under `sink.root`
+    before     the files that its newest version had
+    after      those that it has now
+    compacted  how many were brought together
+    made       in how many
+    deleted    files that no version needs any more
+    left       what was not done, and why
+    failed     why something that should have been done was not; None where all went well
+    """
+
+    table: str
+    before: Size = field(default_factory=Size)
+    after: Size = field(default_factory=Size)
+    compacted: int = 0
+    made: int = 0
+    deleted: Size = field(default_factory=Size)
+    left: tuple[str, ...] = ()
+    failed: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What was done to a pipeline's tables.
+
+    pipeline         its name
+    dry_run          whether nothing was changed
+    older_than_days  how long files stayed, at the least, that no version needs any more
+    tables           in order
+    """
+
+    pipeline: str
+    dry_run: bool
+    older_than_days: float
+    tables: tuple[TableUpkeep, ...]
+
+    def check(self) -> None:
+        """Raises PipelineError where a table's upkeep failed."""
+        failed = [f"{one.table}: {one.failed}" for one in self.tables if one.failed is not None]
+        if failed:
+            raise PipelineError(
+                f"upkeep failed for {len(failed)} of {len(self.tables)} tables; nothing is lost, say it again once that is mended: "
+                + "; ".join(failed)
+            )
+
+
+def time_there(place: Files) -> int:
+    """What the time is by a place's own clock: this machine's may be ahead, and make young files old. Raises OSError."""
+    path = f"{_CLOCK}/{uuid.uuid4().hex}"
+    place.put(path, b"")
+    try:
+        info = place.info(path)
+    finally:
+        place.delete([path])
+        place.remove_folder(_CLOCK)
+    if info is None:
+        raise OSError(f"{place}/{path}: it was put there and is not there")
+    return info.modified
+
+
+def maintain(
+    settings: Settings, wish: Wish | None = None, make_bar: Bars = no_bars, clock: Clock = time_there
+) -> Upkeep:
+    """Bring together small files of a pipeline's tables, and delete what no version needs that is to stay readable.
+
+    Runs of the pipeline may go on meanwhile, others' too. Files stay that unfinished batches or parked tables wait for, and tables
+    that are parked stay as they are. One table's failure keeps none of the others from its upkeep.
+
+    Raises ConfigError for a table that is not the pipeline's, and for a time that is too short.
+    """
+    wish = wish or Wish()
+    _require_long_enough(wish)
+    root = open_files(settings.sink.root, settings.storage)
+    try:
+        owners = Records(root).all()
+        mine = sorted(table for table, owner in owners.items() if owner.pipeline == settings.name)
+        tables = _chosen(root, mine, wish.tables)
+        waits = undecided(
+            Checkpoint(open_files(settings.checkpoint, settings.storage)),
+            owners.values(),
+            lambda log: Checkpoint(open_files(Place.parse(log), settings.storage)),
+        )
+        now = _now(root, wish, clock) if tables else 0
+    except OSError as error:
+        raise PipelineError(
+            f"{error}; nothing was changed, say it again once that can be read and written"
+        ) from error
+    advance, done = make_bar(len(tables), "upkeep of tables"), list[TableUpkeep]()
+    with ThreadPoolExecutor(_THREADS_IN_STORES if root.remote else _THREADS) as pool:
+        try:
+            for found in pool.map(_Round(root, wish, waits, now).keep_up, tables):
+                done.append(found)
+                advance(1)
+        except BaseException:
+            # Whoever asks to end waits for the table under way, and not for a thousand others.
+            pool.shutdown(cancel_futures=True)
+            raise
+    return Upkeep(settings.name, wish.dry_run, wish.older_than_days, tuple(done))
+
+
+def _now(root: Files, wish: Wish, clock: Clock) -> int:
+    """What the time is; a dry run puts nothing to ask for it, and deletes nothing that this machine's clock makes old."""
+    return int(time.time() * 1000) if wish.dry_run and clock is time_there else clock(root)
+
+
+def _require_long_enough(wish: Wish) -> None:
+    days = wish.older_than_days
+    if not (math.isfinite(days) and 0 <= days <= 36_500):
+        raise ConfigError("write how old files have to be, at the least, in days, such as 7")
+    if days < DAYS and not wish.force:
+        raise ConfigError(
+            f"files that are younger than {DAYS} days may be read by who reads an older version, or be in the making by another program; say "
+            "--force with a shorter time if you know that none are"
+        )
+
+
+def _chosen(root: Files, mine: Sequence[str], wished: Sequence[str]) -> list[str]:
+    known = [*mine, *(memory_folder(table) for table in mine), QUARANTINE_TABLE, CHANGES_TABLE, BATCHES_TABLE]
+    there = [table for table in dict.fromkeys(known) if has_log(root.below(table))]
+    if unknown := sorted(set(wished) - set(there)):
+        raise ConfigError(
+            f"{', '.join(unknown)}: no such table of the pipeline is under {root}; it has {', '.join(there) or 'none yet'}"
+        )
+    return [table for table in there if not wished or table in wished]
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """One round of upkeep: of the tables under a root, as is wished, with what was undecided before, at a time by the root's clock."""
+
+    root: Files
+    wish: Wish
+    waits: Undecided
+    now: int
+
+    def keep_up(self, table: str) -> TableUpkeep:
+        """What was done to a table, by its folder."""
+        if table in self.waits.parked:
+            why = f"it is parked: {self.waits.parked[table]:,} batches wait for it (`distributary resolve`)"
+            return TableUpkeep(table, left=(why,))
+        place = self.root.below(table)
+        try:
+            metadata = opened(place).metadata()
+        except DeltaError as error:
+            why = f"delta-rs cannot open it ({said(error)}); Spark's OPTIMIZE and VACUUM may"
+            return TableUpkeep(table, left=(why,))
+        except OSError as error:
+            return TableUpkeep(table, failed=said(error))
+        compaction, gone = Compaction(Size(), Size()), Leftovers()
+        left, failed = list[str](), None
+        try:
+            compaction = compact(place, dry_run=self.wish.dry_run)
+            left += [f"not compacted: {compaction.left}"] if compaction.left else []
+            found, not_looked_at = self._found(place, metadata.partition_columns, metadata.configuration)
+            left += not_looked_at
+            if not self.wish.dry_run:
+                delete(place, found)
+            gone = found
+        # A log that was edited is no JSON.
+        except (DeltaError, OSError, ValueError) as error:
+            failed = said(error)
+        return TableUpkeep(
+            table,
+            compaction.before,
+            compaction.after,
+            compaction.compacted,
+            compaction.made,
+            Size(len(gone.files), gone.bytes),
+            tuple(left),
+            failed,
+        )
+
+    def _found(
+        self, place: Files, partitioned_by: Sequence[str], properties: Mapping[str, str]
+    ) -> tuple[Leftovers, list[str]]:
+        """What is to go from a table's folder, and what is not looked at, with the reason."""
+        if partitioned_by:
+            by = ", ".join(partitioned_by)
+            return Leftovers(), [
+                f"not cleaned up: its files are in folders by {by}; Spark's VACUUM looks there"
+            ]
+        bound = Bound.of(properties, self.wish.older_than_days, self.now)
+        if bound is None:
+            told = f"{RETENTION}, {properties[RETENTION]!r},"
+            return Leftovers(), [f"not cleaned up: its {told} is no time that is understood here"]
+        gone = leftovers(place, bound, self.waits)
+        return gone, [f"{gone.held:,} files stay, as {gone.why}"] if gone.held else []

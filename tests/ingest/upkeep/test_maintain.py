@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from tests.ingest.commit_log.logs import begun, decided
+from tests.ingest.merge.test_upsert import row
+from tests.ingest.merge.upserted import Upserted
+from tests.ingest.pipelines import settings
+from tests.ingest.storage.stores import Store
+from tests.ingest.upkeep.kept_up import DAY, merged, newest, upserted, values
+
+from distributary.errors import ConfigError, PipelineError
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.generation import World, born
+from distributary.ingest.commit_log.entries import Owner
+from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.log_paths import entry_path
+from distributary.ingest.merge.rule import memory_folder
+from distributary.ingest.parquet.data_file import file_name
+from distributary.ingest.progress import Advance
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import files_at
+from distributary.ingest.tables.handle import options
+from distributary.ingest.upkeep import maintain as module
+from distributary.ingest.upkeep.compaction import Compaction, Size, compact
+from distributary.ingest.upkeep.maintain import Upkeep, Wish, maintain, time_there
+
+EIGHT_DAYS = Wish(older_than_days=8)
+
+
+@pytest.fixture
+def table(root: Files) -> Upserted:
+    """A table with one row a key, what remembers its deletes, and a ledger, each in small files."""
+    table = upserted(root, deletes=True)
+    table.merge([row(100, 1, "gone")], deletes=[row(100, 2)])
+    table.merge([row(101, 1, "x")], deletes=[row(102, 2)])
+    for number in range(3):
+        append(root, "ledger_batches", number)
+    return table
+
+
+@pytest.fixture
+def pipeline(table: Upserted, root: Files, tmp_path: Path, request: pytest.FixtureRequest) -> Settings:
+    """The settings of a pipeline that has that table."""
+    given = settings(tmp_path, sink={"root": root.url})
+    if root.remote:
+        store: Store = request.getfixturevalue("s3_store")
+        given = given.model_copy(update={"storage": store.options_by(store.port)})
+    own(root, given, table.folder)
+    return given
+
+
+def append(root: Files, folder: str, number: int) -> None:
+    place = root.below(folder)
+    write_deltalake(
+        place.url, pa.table({"batch_id": [number]}), mode="append", storage_options=options(place)
+    )
+
+
+def own(root: Files, given: Settings, folder: str) -> Owner:
+    """Let a table be a pipeline's, by the record of its checkpoint, which is made."""
+    here = Checkpoint.at(str(given.checkpoint))
+    if here.files.info("generation.json") is None:
+        here.make()
+        born(here, given.name, World("cluster", {}, {}))
+        begun(here.files)
+    generation = here.files.read("generation.json").decode().partition('"id": "')[2][:32]
+    owner = Owner(given.name, str(here), generation)
+    assert Records(root).put(folder, 0, owner)
+    return owner
+
+
+def later(days: float) -> Callable[[Files], int]:
+    return lambda root: time_there(root) + int(days * DAY)
+
+
+def everything(root: Files) -> dict[str, tuple[int, str]]:
+    folders = [folder for folder in root.folders() if not folder.startswith(".")]
+    return {
+        info.path: (info.size, info.tag)
+        for folder in folders
+        for part in (folder, f"{folder}/_delta_log")
+        for info in root.list(part)
+    }
+
+
+def test_each_table_of_the_pipeline_is_kept_up_and_none_of_others(
+    root: Files, table: Upserted, pipeline: Settings
+) -> None:
+    append(root, "somebody_elses", 1)
+    append(root, "somebody_elses", 2)
+    elses = {path: found for path, found in everything(root).items() if path.startswith("somebody")}
+    done = maintain(pipeline)
+    assert [one.table for one in done.tables] == ["players", memory_folder("players"), "ledger_batches"]
+    assert [one.after.files for one in done.tables] == [1, 1, 1]
+    assert [one.before.files for one in done.tables][1:] == [2, 3]
+    assert all(one.made == 1 and not one.left and one.failed is None for one in done.tables)
+    assert values(table) == {**merged(), 101: "x"}
+    done.check()
+    again = maintain(pipeline, EIGHT_DAYS, clock=later(9))
+    # Of what was brought together, of staged files of which each row lost, and of vectors nothing is left.
+    assert all(
+        one.deleted.files >= one_before.compacted
+        for one, one_before in zip(again.tables, done.tables, strict=True)
+    )
+    assert [len(list(root.names(one.table))) for one in again.tables] == [1, 1, 1]
+    assert {path: found for path, found in everything(root).items() if path.startswith("somebody")} == elses
+    assert root.folders(".distributary") in ([], ["owners"], ("owners",))
+
+
+def test_a_dry_run_tells_what_would_be_done_and_changes_nothing(
+    root: Files, table: Upserted, pipeline: Settings
+) -> None:
+    before = everything(root)
+    told = maintain(pipeline, Wish(dry_run=True))
+    assert everything(root) == before
+    done = maintain(pipeline)
+    assert told.dry_run
+    assert [(one.table, one.compacted, one.made) for one in told.tables] == [
+        (one.table, one.compacted, one.made) for one in done.tables
+    ]
+    before = everything(root)
+    told = maintain(pipeline, Wish(dry_run=True), clock=later(9))
+    assert everything(root) == before
+    done = maintain(pipeline, clock=later(9))
+    assert [one.deleted for one in told.tables] == [one.deleted for one in done.tables]
+    assert all(one.deleted.files for one in done.tables)
+
+
+def test_tables_are_chosen_by_their_folders(pipeline: Settings) -> None:
+    done = maintain(pipeline, Wish(tables=("ledger_batches",)))
+    assert [one.table for one in done.tables] == ["ledger_batches"]
+    with pytest.raises(ConfigError, match=r"^chess, quarantine: no such table .* it has players, players__"):
+        maintain(pipeline, Wish(tables=("quarantine", "chess", "players")))
+
+
+@pytest.mark.parametrize("days", [6.9, 0, -1, float("nan"), float("inf")])
+def test_a_time_that_is_too_short_is_refused_unless_forced(tmp_path: Path, days: float) -> None:
+    with pytest.raises(ConfigError, match=r"--force|in days, such as 7"):
+        maintain(settings(tmp_path), Wish(older_than_days=days))
+
+
+def test_a_pipeline_without_tables_has_no_upkeep(tmp_path: Path) -> None:
+    assert maintain(settings(tmp_path), Wish(older_than_days=1, force=True)).tables == ()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_clock_here_that_is_ahead_makes_no_file_old(
+    root: Files, pipeline: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = time.time
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: here() + 1000 * 86_400)
+        done = maintain(pipeline)
+    assert all(one.deleted == Size() for one in done.tables)
+    assert abs(time_there(root) - here() * 1000) < 3_600_000
+
+
+def test_what_was_brought_together_just_now_is_there_for_who_reads_it(
+    root: Files, pipeline: Settings
+) -> None:
+    before = set(root.names("ledger_batches"))
+    maintain(pipeline, Wish(older_than_days=0, force=True))
+    assert before < set(root.names("ledger_batches"))
+    maintain(pipeline, Wish(older_than_days=0, force=True), clock=later(0.01))
+    assert not before & set(root.names("ledger_batches"))
+
+
+def test_a_parked_table_is_left_alone(table: Upserted, root: Files, pipeline: Settings) -> None:
+    writer = begun(Checkpoint.at(str(pipeline.checkpoint)).files)
+    writer.park({"players": (decided(writer).number,)}, "why")
+    before = {path: found for path, found in everything(root).items() if path.startswith("players/")}
+    done = maintain(pipeline, EIGHT_DAYS, clock=later(9))
+    assert done.tables[0].left == ("it is parked: 1 batches wait for it (`distributary resolve`)",)
+    assert {path: found for path, found in everything(root).items() if path.startswith("players/")} == before
+    assert done.tables[-1].after.files == 1
+
+
+def test_files_of_a_batch_that_is_not_settled_stay(root: Files, pipeline: Settings) -> None:
+    owner = Records(root).of("players")
+    assert owner is not None
+    names = [file_name(owner.generation, number) for number in (0, 1, 5)]
+    for name in names:
+        root.put(f"players/{name}", b"rows")
+    writer = begun(Checkpoint.at(str(pipeline.checkpoint)).files)
+    writer.settle(0)
+    decided(writer)
+    maintain(pipeline, clock=later(100))
+    assert set(names) & set(root.names("players")) == set(names[1:])
+
+
+def test_files_of_a_pipeline_whose_log_is_elsewhere_stay_and_are_told_of(
+    root: Files, pipeline: Settings
+) -> None:
+    other = Owner("others", "/nowhere/checkpoint", "fedc" * 8)
+    assert Records(root).put("theirs", 0, other)
+    name = file_name(other.generation, 3)
+    root.put(f"ledger_batches/{name}", b"rows")
+    done = maintain(pipeline, clock=later(100))
+    (why,) = done.tables[-1].left
+    assert why == f"1 files stay, as the log of {other} cannot be reached from here"
+    assert name in set(root.names("ledger_batches"))
+
+
+def test_a_table_that_delta_rs_cannot_open_is_left_with_the_reason(
+    table: Upserted, root: Files, pipeline: Settings
+) -> None:
+    path = f"players/{entry_path(0)}"
+    text = root.read(path).decode().replace('"deletionVectors"', '"deletionVectors","hovercraft"')
+    root.put(path, text.encode())
+    done = maintain(pipeline, EIGHT_DAYS, clock=later(9))
+    assert "hovercraft" in done.tables[0].left[0].lower()
+    assert done.tables[0].deleted == Size()
+    assert done.tables[-1].after.files == 1
+
+
+def test_a_partitioned_table_is_not_cleaned_up(tmp_path: Path) -> None:
+    given = settings(tmp_path)
+    place = tmp_path / "lake" / "made_by_hand"
+    for number in range(2):
+        write_deltalake(place, pa.table({"day": [1], "x": [number]}), mode="append", partition_by=["day"])
+    own(files_at(tmp_path / "lake"), given, "made_by_hand")
+    DeltaTable(place).optimize.compact()
+    (done,) = maintain(given, clock=later(100)).tables
+    assert done.left == ("not cleaned up: its files are in folders by day; Spark's VACUUM looks there",)
+    assert len(list((place / "day=1").glob("*.parquet"))) == 3
+
+
+def test_one_tables_failure_keeps_none_of_the_others_from_its_upkeep(
+    table: Upserted, pipeline: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(place: Files, *, dry_run: bool) -> Compaction:
+        if place.url.endswith("/players"):
+            raise PermissionError(f"{place}: you may not")
+        return compact(place, dry_run=dry_run)
+
+    monkeypatch.setattr(module, "compact", failing)
+    done = maintain(pipeline)
+    assert [one.failed for one in done.tables] == [f"{table.place}: you may not", None, None]
+    assert done.tables[-1].after.files == 1
+    with pytest.raises(PipelineError, match=r"upkeep failed for 1 of 3 tables; .* players: .*you may not"):
+        done.check()
+
+
+def test_progress_is_told_table_by_table(pipeline: Settings) -> None:
+    told = list[object]()
+
+    def bar(total: int | None, title: str) -> Advance:
+        told.append((total, title))
+        return told.append
+
+    done: Upkeep = maintain(pipeline, make_bar=bar)
+    assert told == [(3, "upkeep of tables"), 1, 1, 1]
+    assert len(done.tables) == 3
+
+
+def test_who_is_killed_amid_it_leaves_nothing_wrong(
+    table: Upserted, root: Files, pipeline: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = values(table)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "delete", killed)
+        with pytest.raises(KeyboardInterrupt):
+            maintain(pipeline)
+    assert values(table) == before
+    table.merge([row(0, 9, "later")])
+    maintain(pipeline, EIGHT_DAYS, clock=later(9))
+    assert values(table) == {**before, 0: "later"}
+    assert newest(table.place) > 0
