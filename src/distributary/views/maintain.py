@@ -17,7 +17,8 @@ def lines(upkeep: Upkeep) -> Iterator[str]:
     """One for each table, one for each thing that was left, and the sums."""
     would = "would be " if upkeep.dry_run else ""
     for table in upkeep.tables:
-        yield one_line(f"{table.table}: {_done(table, would)}")
+        if table.before.files or not (table.left or table.failed):
+            yield one_line(f"{table.table}: {_done(table, would)}")
         for why in table.left:
             yield one_line(f"{table.table}: {why}")
         if table.failed is not None:
@@ -28,7 +29,7 @@ def lines(upkeep: Upkeep) -> Iterator[str]:
     size = sum(table.deleted.bytes for table in upkeep.tables)
     yield one_line(
         f"{upkeep.pipeline}: {_files(compacted)} {would}compacted into {made:,}, {_files(deleted)} ({_bytes(size)}) {would}deleted in "
-        f"{len(upkeep.tables):,} tables"
+        f"{len(upkeep.tables):,} table{'' if len(upkeep.tables) == 1 else 's'}"
     )
 
 
@@ -41,7 +42,7 @@ def _done(table: TableUpkeep, would: str) -> str:
     if table.deleted.files:
         parts.append(f"{_sized(table.deleted)} {would}deleted")
     if len(parts) == 1:
-        parts.append("nothing to do")
+        parts.append("nothing done" if table.left or table.failed else "nothing to do")
     return "; ".join(parts)
 
 

@@ -1,0 +1,156 @@
+"""Tables that are kept up between batches, beside them and amid one, killed upkeep, and the page's own commands."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.ingest.e2e.keyed import Keyed
+from tests.ingest.e2e.pipeline_kit import PATIENCE_SECONDS, PipelineKit
+from tests.ingest.e2e.planted import said
+from tests.ingest.e2e.test_upserts import BY_FIELD, assert_current
+
+from distributary.errors import BudgetSpent
+from distributary.ingest.columns.safe_names import BATCHES_TABLE
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.upkeep.maintain import Upkeep, Wish, maintain, time_there
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+PAGE = Path(__file__).resolve().parents[3] / "docs/how-to/upkeep.md"
+
+DAY = 86_400_000
+
+
+def after_days(days: float) -> Callable[[Files], int]:
+    return lambda root: time_there(root) + int(days * DAY)
+
+
+def kept_up(kit: PipelineKit, days: float = 0) -> Upkeep:
+    """Upkeep so many days later than it is."""
+    done = maintain(kit.settings, Wish(), clock=after_days(days))
+    done.check()
+    return done
+
+
+def test_tables_are_kept_up_between_batches_and_amid_one(
+    kit: PipelineKit, fail_at: Callable[..., None]
+) -> None:
+    kit.configured(limits={"commit_threads": 1, "batch_rows": 100})
+    kit.simulate(1, corrupt=0.05)
+    kit.run()
+    first = kept_up(kit)
+    assert all(one.after.files == 1 and not one.left for one in first.tables)
+    assert {BATCHES_TABLE, "quarantine", kit.folder_of(0)} <= {one.table for one in first.tables}
+    kit.assert_clean()
+    kit.configured(limits={"batch_rows": 0})
+    kit.simulate(2, games=4, corrupt=0.05)
+    fail_at("between_commits:5")
+    with pytest.raises(BudgetSpent):
+        kit.run()
+    # Some tables have the batch, and for the others its files lie there.
+    again = kept_up(kit, days=100)
+    assert any(one.compacted for one in again.tables)
+    assert any(one.deleted.files for one in again.tables)
+    fail_at()
+    kit.run()
+    kit.assert_clean()
+    kept_up(kit, days=100)
+    kit.assert_clean()
+
+
+def test_tables_are_kept_up_beside_a_run(kit: PipelineKit) -> None:
+    kit.configured(limits={"batch_rows": 60})
+    kit.simulate(1)
+    kit.run()
+    before, compacted = kit.truth.records, 0
+    with kit.running() as run:
+        for version in (2, 3):
+            kit.simulate(version)
+            run.wait_for(kit.truth.records - before - 200)
+            compacted += sum(one.compacted for one in kept_up(kit, days=8).tables)
+            run.wait_for(kit.truth.records - before)
+    assert compacted
+    kit.configured(trigger={"available_now": True})
+    kept_up(kit, days=8)
+    kit.assert_clean()
+
+
+def test_tables_with_one_row_a_key_are_kept_up_between_batches_and_beside_them(kit: PipelineKit) -> None:
+    keyed = Keyed(kit).configured(BY_FIELD, limits={"batch_rows": 15})
+    keyed.send(60)
+    kit.run()
+    kept_up(kit)
+    assert_current(kit, BY_FIELD)
+    kit.configured(trigger={"available_now": False})
+    with kit.running() as run:
+        for _ in range(3):
+            keyed.send(30)
+            kept_up(kit, days=8)
+        run.wait_for(90)
+    kit.configured(trigger={"available_now": True})
+    assert_current(kit, BY_FIELD)
+    kept_up(kit)
+    kept_up(kit, days=8)
+    assert_current(kit, BY_FIELD)
+    root = kit.lake.root
+    assert [len(list(root.names(folder))) for folder in ("chess", "go")] == [1, 1]
+    keyed.send(30)
+    kit.run()
+    assert_current(kit, BY_FIELD)
+
+
+def test_upkeep_that_is_killed_leaves_nothing_wrong(kit: PipelineKit) -> None:
+    kit.configured(limits={"batch_rows": 60})
+    kit.simulate(1, corrupt=0.05)
+    kit.run()
+    before = kit.versions()
+    command = [sys.executable, "-m", "distributary", "maintain", str(kit.settings_file)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as going:
+        until = time.monotonic() + PATIENCE_SECONDS
+        while kit.versions() == before and going.poll() is None:
+            assert time.monotonic() < until
+        going.kill()
+    kit.assert_clean()
+    kit.simulate(2, corrupt=0.05)
+    kit.run()
+    done = kept_up(kit, days=8)
+    assert all(one.after.files == 1 for one in done.tables)
+    kit.assert_clean()
+
+
+def test_the_pages_commands_do_what_it_says(kit: PipelineKit) -> None:
+    kit.configured(limits={"batch_rows": 100})
+    kit.simulate(1, corrupt=0.05)
+    kit.run()
+    assert kit.settings_file.name == "games.yaml"
+    text = PAGE.read_text(encoding="utf-8")
+    versions = kit.versions()
+    for line in re.findall(r"^    distributary (.*)$", text, re.MULTILINE):
+        words = line.partition("#")[0].split()
+        answered, output = said(kit, *words)
+        assert answered == 0, output
+        if "--json" in words:
+            told = json.loads(output)
+            assert {one["table"] for one in told["tables"]} == set(versions)
+        if "--dry-run" in words:
+            assert "would be compacted into 1" in output
+            assert kit.versions() == versions
+    assert all(len(kit.delta(table).file_uris()) == 1 for table in versions)
+    shown = re.search(r"^games: .*$", text, re.MULTILINE)
+    last = said(kit, "maintain", "games.yaml")[1].splitlines()[-1]
+    assert shown is not None
+    assert re.sub(r"[\d,.]+ (?:files?|B|KiB|MiB)|[\d,]+", "N", last) == re.sub(
+        r"[\d,.]+ (?:files?|B|KiB|MiB)|[\d,]+", "N", shown[0]
+    )
+    answered, output = said(kit, "maintain", "games.yaml", "--older-than", "1")
+    assert (answered, "--force" in output) == (2, True)
+    answered, output = said(kit, "maintain", "games.yaml", "--table", "nobodys")
+    assert (answered, "no such table of the pipeline" in output) == (2, True)
+    kit.assert_clean()
