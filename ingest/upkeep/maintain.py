@@ -194,7 +194,7 @@ class _Round:
     def keep_up(self, table: str) -> TableUpkeep:
         """What was done to a table, by its folder."""
         if table in self.waits.parked:
-            why = f"it is parked: {self.waits.parked[table]:,} batches wait for it (`distributary resolve`)"
+            why = f"it is parked, batches that wait for it: {self.waits.parked[table]:,} (`distributary resolve`)"
             return TableUpkeep(table, left=(why,))
         place = self.root.below(table)
         try:
@@ -242,4 +242,6 @@ class _Round:
             told = f"{RETENTION}, {properties[RETENTION]!r},"
             return Leftovers(), [f"not cleaned up: its {told} is no time that is understood here"]
         gone = leftovers(place, bound, self.waits)
-        return gone, [f"{gone.held:,} files stay, as {gone.why}"] if gone.held else []
+        return gone, [
+            f"files that stay though they are old: {gone.held:,}, as {gone.why}"
+        ] if gone.held else []

@@ -15,6 +15,7 @@ from distributary.ingest.merge.vectors import (
     encoded,
     file_of,
     mark_of,
+    owner,
     read,
     vector_file,
 )
@@ -48,6 +49,8 @@ def test_a_file_has_many_and_says_whose_it_is(tmp_path: Path) -> None:
     wanted = [rows(1), rows(*range(100_000)), rows(5, 2**32 - 1)]
     made = vector_file(generation, 12, wanted)
     assert made.name.startswith(mark_of(generation, 12))
+    assert owner(made.name) == (generation.replace("-", "")[:8], 12)
+    assert owner(f"{made.name}.crc") is None
     assert not made.name.startswith(mark_of(generation, 13))
     place.put(made.name, made.content)
     assert {file_of(one) for one in made.descriptors} == {made.name}

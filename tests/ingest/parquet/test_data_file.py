@@ -4,13 +4,21 @@ import uuid
 
 import pytest
 
-from distributary.ingest.parquet.data_file import file_name, generation_mark, owner
+from distributary.ingest.parquet.data_file import (
+    file_name,
+    generation_mark,
+    merged_name,
+    merger,
+    owner,
+)
 
 
 @pytest.mark.parametrize("batch_id", [0, 7, 12_345_678_901])
 def test_a_name_says_whose_it_is(batch_id: int) -> None:
     generation = uuid.uuid4().hex
     assert owner(file_name(generation, batch_id)) == (generation_mark(generation), batch_id)
+    assert merger(merged_name(generation, batch_id)) == (generation_mark(generation), batch_id)
+    assert (merger(file_name(generation, batch_id)), owner(merged_name(generation, batch_id))) == (None, None)
 
 
 def test_no_two_names_are_the_same() -> None:
@@ -34,3 +42,4 @@ def test_a_uuid_with_dashes_is_the_same_generation() -> None:
 )
 def test_files_of_others_have_no_owner(name: str) -> None:
     assert owner(name) is None
+    assert merger(name) is None

@@ -177,7 +177,7 @@ def test_a_parked_table_is_left_alone(table: Upserted, root: Files, pipeline: Se
     writer.park({"players": (decided(writer).number,)}, "why")
     before = {path: found for path, found in everything(root).items() if path.startswith("players/")}
     done = maintain(pipeline, EIGHT_DAYS, clock=later(9))
-    assert done.tables[0].left == ("it is parked: 1 batches wait for it (`distributary resolve`)",)
+    assert done.tables[0].left == ("it is parked, batches that wait for it: 1 (`distributary resolve`)",)
     assert {path: found for path, found in everything(root).items() if path.startswith("players/")} == before
     assert done.tables[-1].after.files == 1
 
@@ -204,7 +204,7 @@ def test_files_of_a_pipeline_whose_log_is_elsewhere_stay_and_are_told_of(
     root.put(f"ledger_batches/{name}", b"rows")
     done = maintain(pipeline, clock=later(100))
     (why,) = done.tables[-1].left
-    assert why == f"1 files stay, as the log of {other} cannot be reached from here"
+    assert why == f"files that stay though they are old: 1, as the log of {other} cannot be reached from here"
     assert name in set(root.names("ledger_batches"))
 
 
