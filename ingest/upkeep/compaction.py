@@ -107,9 +107,9 @@ def compact(place: Files, *, dry_run: bool = False) -> Compaction:
             handle = opened(place)
             continue
         except DeltaError as error:
-            return Compaction(
-                before, Size.of(sizes), left=f"delta-rs cannot rewrite its rows ({said(error)})"
-            )
+            # What it says may quote a value of a row.
+            why = f"delta-rs cannot rewrite its rows ({type(error).__name__}); Spark's OPTIMIZE may"
+            return Compaction(before, Size.of(sizes), left=why)
         _sync(place, range(version + 1, handle.version() + 1))
         return Compaction(before, Size.of(_sizes(handle)), told["numFilesRemoved"], told["numFilesAdded"])
     return Compaction(

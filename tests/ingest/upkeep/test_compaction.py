@@ -104,6 +104,16 @@ def test_a_table_of_sparks_alone_is_left_with_the_reason(tmp_path: Path) -> None
     )
 
 
+def test_rows_that_delta_rs_cannot_rewrite_are_left_and_none_is_quoted(tmp_path: Path) -> None:
+    for value in ({"a": 1}, {"a": 1, "secret": "x"}):
+        inside = pa.struct([(name, pa.string() if name == "secret" else pa.int64()) for name in value])
+        rows = pa.table({"m": pa.array([[("k", value)]], pa.map_(pa.string(), inside))})
+        write_deltalake(tmp_path, rows, mode="append", schema_mode="merge")
+    done = compact(files_at(tmp_path))
+    assert done.left == "delta-rs cannot rewrite its rows (DeltaError); Spark's OPTIMIZE may"
+    assert (done.after, newest(files_at(tmp_path))) == (done.before, 1)
+
+
 def test_no_checkpoint_is_written_that_nobody_syncs_and_no_entry_goes(table: Upserted) -> None:
     entries = set(table.place.names("_delta_log"))
     compact(table.place)
