@@ -12,6 +12,7 @@ INSTALLED := .venv/.installed
 FETCHED := .venv/.jars
 CLASSES := .venv/.classes/registry.jsa
 S3 := .venv/.s3
+STORES := .venv/.stores
 # Each takes a few minutes.
 S3_PARTS := 8
 WITH_S3 = $(if $(findstring --s3,$(ARGS)),$(S3))
@@ -37,10 +38,10 @@ demo: setup $(WITH_S3) ## Run the pipeline on simulated, evolving games with a r
 drill: setup $(CLASSES) ## Harm pipelines on a real broker and registry in every way we know, and prove that nothing is lost or twice (ARGS="--list")
 	$(BIN)/python -m drills $(ARGS)
 
-test: setup $(CLASSES) ## Run the tests (TESTS= names some, ARGS= adds pytest options)
+test: setup $(CLASSES) $(S3) ## Run the tests (TESTS= names some, ARGS= adds pytest options)
 	$(PYTEST) $(if $(filter tests,$(TESTS)),-m "not heavy and not cluster") $(TESTS) $(ARGS)
 
-test-heavy: setup $(CLASSES) ## Run what `make test` leaves out: what takes minutes or gigabytes, and many more random examples
+test-heavy: setup $(CLASSES) $(STORES) ## Run what `make test` leaves out: what takes minutes or gigabytes, and many more random examples
 	$(PYTEST) -m "heavy and not cluster" tests $(ARGS)
 	EXAMPLES_TIMES=10 $(PYTEST) -m "hypothesis and not heavy and not spark" tests $(ARGS)
 
@@ -123,6 +124,11 @@ $(FETCHED): $(INSTALLED) $(wildcard ingest/spark/*.lock producer_sim/stack/*.loc
 
 $(S3): $(INSTALLED) tools/test_stores.sh requirements-stores.lock
 	@sh tools/test_stores.sh s3
+	@touch $@
+
+# Once; `make test-stores` asks again for what this machine lacked.
+$(STORES): $(S3) tests/ingest/storage/hdfs_jar.lock
+	@sh tools/test_stores.sh
 	@touch $@
 
 # The tests start some twenty JVMs, each of which takes its classes from here.

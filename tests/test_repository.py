@@ -219,6 +219,43 @@ def test_the_benchmark_of_the_decoders_makes_the_environment_of_the_genuine_from
     assert "sh tools/setup_compat.sh" in before
 
 
+@pytest.mark.parametrize(
+    ("target", "fetched"), [("test", ["s3"]), ("test-heavy", ["s3", ""]), ("test-s3-part", ["s3"])]
+)
+def test_no_test_is_skipped_because_nobody_fetched_its_store(target: str, fetched: list[str]) -> None:
+    planned = subprocess.run(
+        ["make", "--dry-run", "--always-make", target], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    before, _, _ = planned.partition(" -m pytest ")
+    assert re.findall(r"^sh tools/test_stores\.sh ?(.*)$", before, re.MULTILINE) == fetched
+
+
+def stores(folder: Path, *asked: str) -> tuple[int, list[str]]:
+    """The exit code and the words of tools/test_stores.sh where Go, npm and whoever keeps jars give nothing."""
+    for name in ("test_stores.sh", "venv.sh"):
+        program(folder / "tools" / name, "").write_bytes((ROOT / "tools" / name).read_bytes())
+    (folder / "requirements-stores.lock").touch()
+    for path in ("bin/go", "bin/npm"):
+        program(folder / path, "exit 1")
+    environment = folder / ".venv-stores"
+    made = f"mkdir -p {environment}/bin; cp $0 {environment}/bin/python"
+    program(folder / ".venv/bin/python", f'case "$2" in venv) {made};; pip) ;; *) exit 1;; esac')
+    done = subprocess.run(
+        ["sh", str(folder / "tools/test_stores.sh"), *asked],
+        env={"PATH": f"{folder}/bin:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, re.findall(r"^without .*$", done.stderr, re.MULTILINE)
+
+
+def test_a_machine_without_go_and_npm_is_no_failure_and_is_told_what_it_goes_without(tmp_path: Path) -> None:
+    assert stores(tmp_path, "s3") == (0, [])
+    skipped = [f"without {name}: its tests are skipped" for name in ("Azurite", "HDFS")]
+    assert stores(tmp_path) == (0, skipped)
+
+
 def test_make_help_lists_every_target() -> None:
     declared = set(re.findall(r"^\.PHONY: (.*)$", MAKEFILE, re.MULTILINE)[0].split())
     listed = subprocess.run(
