@@ -13,6 +13,9 @@ FETCHED := .venv/.jars
 CLASSES := .venv/.classes/registry.jsa
 S3 := .venv/.s3
 STORES := .venv/.stores
+# An environment of moto, boto3 and all that .venv has beside them.
+WITH_BOTO3 := .venv-stores/bin/python
+NEED_BOTO3 := tests/ingest/storage/test_aws_credentials.py tests/producer_sim/stack/test_s3_store.py
 # Each takes a few minutes.
 S3_PARTS := 8
 WITH_S3 = $(if $(findstring --s3,$(ARGS)),$(S3))
@@ -44,6 +47,7 @@ test: setup $(CLASSES) $(S3) ## Run the tests (TESTS= names some, ARGS= adds pyt
 test-heavy: setup $(CLASSES) $(STORES) ## Run what `make test` leaves out: what takes minutes or gigabytes, and many more random examples
 	$(PYTEST) -m "heavy and not cluster" tests $(ARGS)
 	EXAMPLES_TIMES=10 $(PYTEST) -m "hypothesis and not heavy and not spark" tests $(ARGS)
+	[ ! -x $(WITH_BOTO3) ] || $(WITH_BOTO3) -m pytest $(NEED_BOTO3) $(ARGS)
 
 test-python: $(INSTALLED) ## Run the tests that need no JVM with another Python: this commit's by rotation, or OTHER=3.12
 	@JOBS=$(JOBS) sh tools/test_other_python.sh $(ARGS)

@@ -15,14 +15,28 @@ without() {
     say "without $1: its tests are skipped"
 }
 
-# S3: gofakes3 is a hundred times as quick as moto, whose dependencies would change versions in .venv.
+# S3: gofakes3 is a hundred times as quick as moto.
 fetch_s3() {
     if command -v go >/dev/null 2>&1 &&
         GOBIN=$(pwd)/.venv/bin go install github.com/johannesboyne/gofakes3/cmd/gofakes3@v1.2.0; then
         return
     fi
-    [ -x "$venv/bin/python" ] || .venv/bin/python -m venv "$venv"
-    install_locked
+    fetch_moto
+}
+
+packages_of() {
+    "$1/bin/python" -c "import sysconfig; print('$2' % sysconfig.get_path('purelib'))"
+}
+
+# moto and boto3 need other versions than .venv has. Behind these come .venv's packages, for the tests that need both.
+fetch_moto() {
+    python=.venv/bin/python
+    version='import sys; print(sys.version_info[:2])'
+    if [ "$("$venv/bin/python" -c "$version" 2>/dev/null)" != "$("$python" -c "$version")" ]; then
+        make_venv
+    fi
+    install_once
+    packages_of .venv "import site; site.addsitedir(%r)" >"$(packages_of "$venv" "%s")/behind.pth"
 }
 
 fetch_azure() {
@@ -34,5 +48,6 @@ fetch_azure() {
 check_disk
 fetch_s3
 [ "${1:-all}" = all ] || exit 0
+(fetch_moto) || without "moto and boto3"
 fetch_azure || without Azurite
 .venv/bin/python -m tests.ingest.storage.hdfs_jar || without HDFS

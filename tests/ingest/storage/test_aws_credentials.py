@@ -22,7 +22,7 @@ PLACE = Place.parse("s3://lake/tables")
 
 BOTO3 = pytest.mark.skipif(
     find_spec("boto3") is None,
-    reason="boto3 is not there: it needs an older python-dateutil than the lock has",
+    reason="boto3 is not there: it needs an older python-dateutil than the lock has (make test-heavy)",
 )
 
 ROLE = "arn:aws:iam::123456789012:role/lake"
