@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Literal
@@ -24,6 +25,23 @@ _ANSWERS = {
 _CONFLICT = b"HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\n\r\n"
 
 
+@dataclass(frozen=True)
+class Head:
+    """A request's method and target, and its headers by their names in small letters."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+
+    @classmethod
+    def of(cls, request: bytes) -> Head:
+        """A request's, whatever follows it."""
+        first, *lines = request.partition(b"\r\n\r\n")[0].decode("latin-1").split("\r\n")
+        named = (line.partition(":") for line in lines)
+        method, target, _ = first.split(" ")
+        return cls(method, target, {name.lower(): value.strip() for name, _, value in named})
+
+
 @dataclass
 class Relay:
     """Passes on requests, one a connection, and answers; `lose` takes away the answers to the next PUTs, or to others.
@@ -32,6 +50,8 @@ class Relay:
     conflicts  so many of the next PUTs are answered with 409 and never reach the store
     before     called once, between the next PUT's arrival and its way to the store
     away       how every request is answered while nothing reaches the store
+    behind     what it shows of itself where it is reached by TLS
+    heads      what came before the bodies, each request's
     """
 
     store: int
@@ -41,6 +61,8 @@ class Relay:
     conflicts: int = 0
     before: Callable[[], None] | None = None
     away: Loss | None = None
+    behind: ssl.SSLContext | None = None
+    heads: list[Head] = field(default_factory=list)
 
     def lose(self, *how: Loss, of: bytes = b"PUT ") -> None:
         """Let the store do what the next PUTs ask, or others by what their first line has in it, and its answers be lost in these ways."""
@@ -52,14 +74,18 @@ class Relay:
             while True:
                 threading.Thread(target=self._pass_on, args=(listener.accept()[0],), daemon=True).start()
 
-    def _pass_on(self, client: socket.socket) -> None:
-        with client, suppress(OSError):
+    def _pass_on(self, accepted: socket.socket) -> None:
+        with accepted, suppress(OSError), self._spoken(accepted) as client:
             request = _one_message(client)
+            self.heads.append(Head.of(request))
             if self.away is not None:
                 client.sendall(_ANSWERS.get(self.away, b""))
                 return
             meant = self.of in request.partition(b"\r\n")[0]
             client.sendall(self._put(request) if meant else self._asked(request))
+
+    def _spoken(self, accepted: socket.socket) -> socket.socket:
+        return accepted if self.behind is None else self.behind.wrap_socket(accepted, server_side=True)
 
     def _put(self, request: bytes) -> bytes:
         if self.conflicts:
@@ -99,10 +125,10 @@ def _more(client: socket.socket) -> bytes:
 
 
 @contextmanager
-def relayed(store: int) -> Iterator[Relay]:
-    """A relay in front of the store at this port, for as long as the `with` block lasts."""
+def relayed(store: int, behind: ssl.SSLContext | None = None) -> Iterator[Relay]:
+    """A relay in front of the store at this port, for as long as the `with` block lasts; reached by TLS with what is shown then."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        relay = Relay(store, listener.getsockname()[1])
+        relay = Relay(store, listener.getsockname()[1], behind=behind)
         thread = threading.Thread(target=relay.serve, args=(listener,), daemon=True)
         thread.start()
         yield relay
