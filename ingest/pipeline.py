@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from distributary.codecs.base import load_codec, validating
 from distributary.codecs.mixed.keys import KeyCodec
+from distributary.errors import CheckpointMismatch
 from distributary.ingest.batch.attempt import Attempts, Run
 from distributary.ingest.batch.decide import code_version
 from distributary.ingest.batch.finish import Finisher
@@ -69,8 +70,9 @@ from distributary.ingest.schemas.pinned import PinsStore
 from distributary.ingest.schemas.registry_wait import RegistryWait
 from distributary.ingest.schemas.subjects import inferred_subject, key_subjects, value_subjects
 from distributary.ingest.settings.catalog import Catalog
-from distributary.ingest.settings.groups import Decode, Route, Source
+from distributary.ingest.settings.groups import Decode, Route
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.settings.rule_book import RuleBook
 from distributary.ingest.spark.workers import require_workers
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
@@ -217,9 +219,7 @@ def open_pipeline(
         tables.made_with = replace(made_with, topics=generation.world.topics)
         native.expect(lambda url: app_of(generation.id, url.rpartition("/")[2]))
         owners = _owners(settings, checkpoint, generation, heritage)
-        log = _begun(
-            settings.source, kafka, checkpoint, generation, lambda: heritage.complete(generation, owners)
-        )
+        log = _begun(settings, kafka, checkpoint, generation, lambda: heritage.complete(generation, owners))
         forget_waiting(place_aside(checkpoint.files, root, generation.id))
         sweep_drafts(root)
         topics = TopicReader.of(spark, settings.name, settings.source, settings.route)
@@ -328,7 +328,7 @@ def _checkpoint_at(storage: StorageOptions, log: str) -> Checkpoint:
 
 
 def _begun(
-    source: Source,
+    settings: Settings,
     kafka: KafkaCluster,
     checkpoint: Checkpoint,
     generation: Generation,
@@ -341,13 +341,28 @@ def _begun(
         taken = take_over()
         planned = taken or old_layout.first_offsets(checkpoint) or generation.start.offsets
         if planned is None:
-            latest = source.starting_offsets == "latest"
+            latest = settings.source.starting_offsets == "latest"
             return Standing(ends=kafka.end_offsets() if latest else kafka.earliest_offsets())
-        return going_on(
-            planned, kafka.earliest_offsets(), kafka.ends(), records=source.on_data_loss == "record"
-        )
+        last = kafka.ends()
+        require_order(settings.rule_book(), settings.route, planned, last)
+        records = settings.source.on_data_loss == "record"
+        return going_on(planned, kafka.earliest_offsets(), last, records=records)
 
     return begin(checkpoint.log, Process(gethostname(), os.getpid(), code_version()), first)
+
+
+def require_order(book: RuleBook, route: Route, planned: Positions, last: Positions) -> None:
+    """Raises CheckpointMismatch where offsets went back that order the rows of tables with one row a key: new records would be left out as older ones."""
+    for topic, numbers in planned.items():
+        found = gone_back({topic: numbers}, last)
+        specs = [book.of(topic)] if route.by == "topic" else book.specs
+        concerned = next((one for one in specs if one.upsert is not None and one.upsert.by_position), None)
+        if found and concerned is not None:
+            raise CheckpointMismatch(
+                f"{'; '.join(found)}: the broker lost records, and gives their offsets to others. By {concerned.setting} positions say which "
+                "record of a key is newer, so those would be taken for older ones than the tables have. Write on_repartition: timestamp there; "
+                "or move the tables away, or have route.table name others, and read what is there with a new checkpoint and `start: again`"
+            )
 
 
 def going_on(planned: Positions, earliest: Positions, last: Positions, *, records: bool = False) -> Standing:

@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
@@ -34,7 +34,7 @@ from distributary.ingest.commit_log.owners import Owners, Records
 from distributary.ingest.commit_log.writing import begin as begin_log
 from distributary.ingest.handover import Heritage
 from distributary.ingest.kafka.offsets import Positions
-from distributary.ingest.pipeline import going_on
+from distributary.ingest.pipeline import going_on, require_order
 from distributary.ingest.resolve import resolve
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.storage.contract import Files
@@ -429,3 +429,28 @@ def test_records_that_a_run_set_aside_in_a_store_go_with_its_tables_once_it_is_s
     Heritage(tables, native, NO_SPARK, lambda log: Checkpoint(in_s3)).complete(new, owners)
     assert [info.path for info in root.list("_aside/dead/5-a")] == []
     assert [info.path for info in root.list("_aside/alive/5-a")] == ["_aside/alive/5-a/records.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "route", "refused"),
+    [
+        ({"keys": ["id"]}, {"by": "topic"}, True),
+        ({"keys": ["id"]}, {"by": "field", "field": "game_name"}, True),
+        ({"keys": ["id"], "match": "others"}, {"by": "topic"}, False),
+        ({"keys": ["id"], "on_repartition": "timestamp"}, {"by": "topic"}, False),
+        ({"keys": ["id"], "sequence_by": ["at"]}, {"by": "topic"}, False),
+    ],
+)
+def test_offsets_that_went_back_order_no_rows(
+    tmp_path: Path, rule: dict[str, Any], route: dict[str, Any], refused: bool
+) -> None:
+    """A broker that lost records gives their offsets to others, which a table would take for older ones than it has."""
+    given = {"field": None, "table": "{entity}", **route}
+    chosen = settings(tmp_path, route=given, tables=[{"match": "*", "mode": "upsert", **rule}])
+    told = (chosen.rule_book(), chosen.route, {TOPIC: {0: 100}})
+    require_order(*told, {TOPIC: {0: 100}})
+    if refused:
+        with pytest.raises(CheckpointMismatch, match=r"By tables\[0\] positions say which"):
+            require_order(*told, {TOPIC: {0: 90}})
+    else:
+        require_order(*told, {TOPIC: {0: 90}})
