@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,6 +49,8 @@ class KnownFiles:
         """`tag_of` tells the entry of a version from another one of that number."""
         self._tag_of = tag_of
         self._known: dict[str, tuple[LiveFiles, str | None]] = {}
+        # Several tables are committed to at once.
+        self._lock = threading.Lock()
 
     def at(self, version: Version) -> LiveFiles:
         """The files of a table at a version. Raises FileNotFoundError where its log does not lead there (any more)."""
@@ -57,14 +60,14 @@ class KnownFiles:
 
     def advance(self, version: Version, actions: Sequence[Action]) -> None:
         """Take note of a version, which follows the one that was asked for last."""
-        live, _ = self._known.pop(version.place.url, (None, None))
+        live, _ = self._taken(version.place)
         if live is not None and live.version + 1 == version.number:
             live.follow(actions)
             self._keep(version.place, live, version.tag)
 
     def _followed(self, version: Version) -> LiveFiles | None:
         """What is known, brought up to a version; None where nothing is, or another entry took the place of one that was read."""
-        live, tag = self._known.pop(version.place.url, (None, None))
+        live, tag = self._taken(version.place)
         if live is None or tag is None or live.version > version.number:
             return None
         now = version.tag if live.version == version.number else self._tag_of(version.place, live.version)
@@ -75,11 +78,15 @@ class KnownFiles:
         return live
 
     def _keep(self, place: Files, live: LiveFiles, tag: str | None) -> None:
-        self._known[place.url] = (live, tag)
-        while (
-            len(self._known) > 1 and sum(len(files) for files, _ in list(self._known.values())) > _MOST_FILES
-        ):
-            self._known.pop(next(iter(self._known)), None)
+        with self._lock:
+            self._known[place.url] = (live, tag)
+            while len(self._known) > 1 and sum(len(files) for files, _ in self._known.values()) > _MOST_FILES:
+                del self._known[next(iter(self._known))]
+
+    def _taken(self, place: Files) -> tuple[LiveFiles | None, str | None]:
+        """What is known of a table, which nobody else is given until it is kept again."""
+        with self._lock:
+            return self._known.pop(place.url, (None, None))
 
 
 class Attempts:

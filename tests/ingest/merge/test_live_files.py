@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -10,7 +13,7 @@ from tests.ingest.merge.test_upsert import COLUMNS, row, values
 from tests.ingest.merge.upserted import Upserted, ordered_by
 
 from distributary.ingest.log_paths import entry_path
-from distributary.ingest.merge import live_files
+from distributary.ingest.merge import attempts, live_files
 from distributary.ingest.merge.attempts import KnownFiles, Version
 from distributary.ingest.merge.rule import MergeRule
 from distributary.ingest.storage.opening import files_at
@@ -126,3 +129,32 @@ def test_a_table_that_was_overwritten_is_read_anew(table: Upserted) -> None:
     table.merge([row(5, 5, "5"), row(6, 9, "9")])
     assert values(table)[5] == "5"
     assert values(table)[6] == "9"
+
+
+def test_a_table_comes_to_be_known_while_another_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables are committed to side by side."""
+    monkeypatch.setattr(attempts, "_MOST_FILES", 0)
+    versions = list[Version]()
+    for number in range(3):
+        table = Upserted.made(tmp_path / str(number), COLUMNS, MergeRule(("id",), ordered_by("seq")))
+        table.merge([row(1, 1, "a")])
+        versions.append(Version(table.place, 1, entry_tag(table.place, 1)))
+    known, late = KnownFiles(entry_tag), threading.Thread(target=lambda: known.at(versions[2]))
+
+    class Meanwhile(dict[str, Any]):
+        """Lets the other thread go on for as long as it can, once, where the first one looks which came first."""
+
+        def __iter__(self) -> Iterator[str]:
+            found = super().__iter__()
+            if late.ident is None:
+                late.start()
+                late.join(0.5)
+            return found
+
+    monkeypatch.setattr(known, "_known", Meanwhile())
+    for version in versions[:2]:
+        assert len(known.at(version)) == 1
+    late.join()
+    assert len(known.at(versions[2])) == 1
