@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from pyspark.sql import SparkSession
@@ -34,7 +34,7 @@ from distributary.ingest.commit_log.owners import Owners, Records
 from distributary.ingest.commit_log.writing import begin as begin_log
 from distributary.ingest.handover import Heritage
 from distributary.ingest.kafka.offsets import Positions
-from distributary.ingest.pipeline import going_on, require_order
+from distributary.ingest.pipeline import going_on
 from distributary.ingest.resolve import resolve
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.storage.contract import Files
@@ -399,22 +399,6 @@ def test_behind_a_log_that_was_to_begin_again_and_never_began_nothing_is_gone_on
     assert (ends, owned(tmp_path)) == (None, {GOLF: third.id})
 
 
-def test_of_records_that_are_gone_before_they_were_read_a_new_log_reads_the_rest_and_says_so(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    begins = going_on({TOPIC: {0: 5, 1: 5}}, {TOPIC: {0: 5, 1: 8, 2: 3}}, {})
-    assert begins == Standing(ends={TOPIC: {0: 5, 1: 8, 2: 3}})
-    (warning,) = [record.getMessage() for record in caplog.records]
-    assert warning.startswith(f"Kafka has no more of {TOPIC}/1 from offset 5 to before 8")
-
-
-def test_a_log_that_records_what_is_lost_begins_before_it() -> None:
-    begins = going_on(
-        {TOPIC: {0: 5, 1: 5}}, {TOPIC: {0: 5, 1: 8, 2: 3}}, {TOPIC: {0: 9, 1: 9, 2: 9}}, records=True
-    )
-    assert begins.ends == {TOPIC: {0: 5, 1: 5, 2: 3}}
-
-
 def test_records_that_a_run_set_aside_in_a_store_go_with_its_tables_once_it_is_said_to_be_dead(
     in_s3: Files,
 ) -> None:
@@ -429,28 +413,3 @@ def test_records_that_a_run_set_aside_in_a_store_go_with_its_tables_once_it_is_s
     Heritage(tables, native, NO_SPARK, lambda log: Checkpoint(in_s3)).complete(new, owners)
     assert [info.path for info in root.list("_aside/dead/5-a")] == []
     assert [info.path for info in root.list("_aside/alive/5-a")] == ["_aside/alive/5-a/records.parquet"]
-
-
-@pytest.mark.parametrize(
-    ("rule", "route", "refused"),
-    [
-        ({"keys": ["id"]}, {"by": "topic"}, True),
-        ({"keys": ["id"]}, {"by": "field", "field": "game_name"}, True),
-        ({"keys": ["id"], "match": "others"}, {"by": "topic"}, False),
-        ({"keys": ["id"], "on_repartition": "timestamp"}, {"by": "topic"}, False),
-        ({"keys": ["id"], "sequence_by": ["at"]}, {"by": "topic"}, False),
-    ],
-)
-def test_offsets_that_went_back_order_no_rows(
-    tmp_path: Path, rule: dict[str, Any], route: dict[str, Any], refused: bool
-) -> None:
-    """A broker that lost records gives their offsets to others, which a table would take for older ones than it has."""
-    given = {"field": None, "table": "{entity}", **route}
-    chosen = settings(tmp_path, route=given, tables=[{"match": "*", "mode": "upsert", **rule}])
-    told = (chosen.rule_book(), chosen.route, {TOPIC: {0: 100}})
-    require_order(*told, {TOPIC: {0: 100}})
-    if refused:
-        with pytest.raises(CheckpointMismatch, match=r"By tables\[0\] positions say which"):
-            require_order(*told, {TOPIC: {0: 90}})
-    else:
-        require_order(*told, {TOPIC: {0: 90}})
