@@ -76,7 +76,8 @@ class AwsCredentials:
         if found is None:
             raise PermissionError("storage.s3.login: the profile has no keys")
         keys = found.get_frozen_credentials()
-        until = datetime.now(timezone.utc) + _BELIEVED
+        # obstore, too, asks for keys anew so long before they end, at each request.
+        until = datetime.now(timezone.utc) + 2 * _BELIEVED
         return _credential(keys.access_key, keys.secret_key, keys.token, until)
 
     def _of_role(self, role: str) -> dict[str, Any]:

@@ -194,6 +194,21 @@ def test_keys_that_a_tool_writes_into_a_file_are_read_again_and_those_that_renew
     assert [given.for_delta(PLACE)["AWS_ACCESS_KEY_ID"] for _ in range(2)] == asked
 
 
+def test_a_profile_is_not_asked_for_its_keys_at_each_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[object] = []
+
+    def session(**_: object) -> SimpleNamespace:
+        opened.append(object())
+        return SimpleNamespace(get_credentials=lambda: Keys(number=len(opened)))
+
+    monkeypatch.setattr(aws_credentials, "boto3", SimpleNamespace(Session=session))
+    credentials = AwsCredentials({}, "me", None, "tests")
+    found = [credentials() for _ in range(3)]
+    assert [one["access_key_id"] for one in found] == ["key 1"] * 3
+    # obstore takes keys that end within five minutes for those that have ended.
+    assert found[-1]["expires_at"] - datetime.now(timezone.utc) > timedelta(minutes=5)
+
+
 @BOTO3
 def test_keys_in_a_file_of_aws_that_were_replaced_are_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
