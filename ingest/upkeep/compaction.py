@@ -29,8 +29,8 @@ _FACTORS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 # How often a compaction is begun anew because a batch changed what it read.
 _ATTEMPTS = 4
 
-# How many large files are written side by side, and what they may take in memory before it goes to a disk.
-_TASKS, _MEMORY_BYTES = 2, 512 * 2**20
+# One large file after the other: each takes some three times its size in memory. What is sorted goes to a disk beyond this.
+_TASKS, _MEMORY_BYTES = 1, 512 * 2**20
 
 # Its entry alone: checkpoints and cleaning up are the pipeline's, which syncs the one before it does the other.
 _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
