@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
 from tests.ingest.batch.test_runner import stopped
+from tests.ingest.clocks import HOUR, clock_off
 from tests.ingest.kafka_records import TOPIC, Sent
 from tests.ingest.queries import GOLF, QUEST, Query, value
 
@@ -22,6 +24,9 @@ CALLS = ("put_new", "put", "delete", "names", "info", "read", "folders", "writer
 
 # A start that finishes a batch, and two batches, of which the first brings a column.
 MOST_CALLS, EVERY = 420, 5
+
+# In its start, amid what it finishes, in its first batch, in its second one.
+OTHER_CLOCKS = (31, 121, 211, 331)
 
 
 class Stop:
@@ -131,19 +136,40 @@ def unnamed(root: Path) -> set[str]:
 @pytest.mark.heavy
 @pytest.mark.parametrize("at", range(1, MOST_CALLS, EVERY))
 def test_wherever_a_run_stands_still_each_record_is_in_its_table_once(tmp_path: Path, at: int) -> None:
-    left_behind(tmp_path)
+    stands_still_while_another_takes_over(tmp_path, at)
+
+
+# Whose clock is right is in the test above, at many more calls.
+@pytest.mark.parametrize("off", [-HOUR, HOUR], ids=["back", "ahead"])
+@pytest.mark.parametrize("at", OTHER_CLOCKS)
+def test_whatever_time_it_is_for_the_run_that_takes_over_each_record_is_in_its_table_once(
+    tmp_path: Path, at: int, off: float
+) -> None:
+    last = stands_still_while_another_takes_over(tmp_path, at, off)
+    state = last.here.log.state()
+    assert state.newest is not None
+    # Its batches say the time that it was for it, and are the newer ones by their numbers all the same.
+    said = datetime.fromisoformat(state.newest.at) - datetime.now(timezone.utc)
+    assert abs(said.total_seconds() - off) < HOUR / 2
+
+
+def stands_still_while_another_takes_over(root: Path, at: int, off: float = 0.0) -> Query:
+    """A run stands still at its call number `at`; to the one that takes over it is so many seconds later, or earlier."""
+    left_behind(root)
     stop = Stop(at)
-    with standing(stop, lambda: goes_on(query(tmp_path), (2, 2))) as ended:
-        now = goes_on(query(tmp_path), (1,))
+    with standing(stop, lambda: goes_on(query(root), (2, 2))) as ended, clock_off(off):
+        now = goes_on(query(root), (1,))
     # Who stood still before his start was put is the newest run when he wakes.
     assert all(isinstance(error, Fenced) for error in ended), ended
-    if ended:
-        begin = now.log.so_far.ends[TOPIC][0]
-        now.batch(begin, records(begin, begin + 4, 2))
-    last = goes_on(query(tmp_path), (2,))
-    assert_each_once(tmp_path, last.log.so_far.ends[TOPIC][0])
-    goes_on(query(tmp_path))
-    assert unnamed(tmp_path) == set()
+    with clock_off(off):
+        if ended:
+            begin = now.log.so_far.ends[TOPIC][0]
+            now.batch(begin, records(begin, begin + 4, 2))
+        last = goes_on(query(root), (2,))
+        assert_each_once(root, last.log.so_far.ends[TOPIC][0])
+        last = goes_on(query(root))
+    assert unnamed(root) == set()
+    return last
 
 
 @pytest.mark.heavy

@@ -164,11 +164,11 @@ class PipelineKit:
         self.configured(trigger={"available_now": False})
         return BackgroundRun(self.settings, self.spark, progress)
 
-    def run_apart(self, failpoints: str = "") -> subprocess.CompletedProcess[str]:
-        """Ingest what is there now by the command line, in a process and a JVM of its own."""
+    def run_apart(self, failpoints: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+        """Ingest what is there now by the command line, in a process and a JVM of its own, with these variables in its environment."""
         return subprocess.run(
             self.command("--available-now", "--json"),
-            env=self.environment(failpoints),
+            env={**self.environment(failpoints), **variables},
             cwd=self.folder,
             capture_output=True,
             text=True,

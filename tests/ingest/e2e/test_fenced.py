@@ -62,6 +62,87 @@ def test_a_run_that_wakes_after_another_took_over_stops_and_nothing_is_lost_or_t
     assert kit.unnamed_files() == set()
 
 
+# Python imports a module of this name as it begins, in the driver and in its workers.
+CLOCK_BACK = """
+import importlib.machinery
+import sys
+import time
+from datetime import datetime, timedelta
+
+BACK, right = timedelta(hours=1), time.time
+time.time = lambda: right() - BACK.total_seconds()
+time.time_ns = lambda: int(time.time() * 1_000_000_000)
+
+
+class Likewise(type):
+    def __instancecheck__(cls, one):
+        return isinstance(one, datetime)
+
+
+class Wrong(datetime, metaclass=Likewise):
+    def __new__(cls, *given, **named):
+        return datetime(*given, **named)
+
+    @classmethod
+    def now(cls, tz=None):
+        return datetime.now(tz) - BACK
+
+
+class Finder:
+    # Whoever asks for the date by this name, of all that the pipeline is made of: in the standard library it cannot be replaced.
+    @staticmethod
+    def find_spec(name, path, target=None):
+        if not name.startswith("distributary.ingest."):
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.origin is not None:
+            run = spec.loader.exec_module
+
+            def exec_module(module):
+                run(module)
+                if vars(module).get("datetime") is datetime:
+                    module.datetime = Wrong
+
+            spec.loader.exec_module = exec_module
+        return spec
+
+
+sys.meta_path.insert(0, Finder)
+"""
+
+
+# Both kinds of wrong clock, at more places, are in tests/ingest/batch/test_standing_still.py.
+@pytest.mark.heavy
+@pytest.mark.parametrize("point", ["before_manifest", "between_commits"])
+def test_a_run_whose_clock_is_an_hour_back_takes_over_from_one_that_stood_still(
+    kit: PipelineKit, point: str
+) -> None:
+    kit.configured(limits={"commit_threads": 1, "batch_rows": 200})
+    kit.simulate(events=600, corrupt=0.05)
+    (kit.folder / "clock").mkdir()
+    (kit.folder / "clock" / "sitecustomize.py").write_text(CLOCK_BACK)
+    with stopped(kit, f"{point}:1") as zombie:
+        before = kit.checkpoint.log.state().newest
+        done = kit.run_apart(PYTHONPATH=str(kit.folder / "clock"))
+        assert done.returncode == 0, done.stderr
+        after = kit.checkpoint.log.state().newest
+        assert before is not None and after is not None
+        assert after.number > before.number and after.at < before.at
+        kit.assert_clean()
+        versions = kit.versions()
+        os.kill(zombie.pid, signal.SIGCONT)
+        _, said = zombie.communicate(timeout=PATIENCE_SECONDS)
+    assert zombie.returncode == 1, said
+    assert "another run (pid" in said and "it ends here, and nothing is lost or twice" in said
+    assert "Traceback" not in said
+    assert kit.versions() == versions
+    # Its clock is right, so it comes an hour after the one before.
+    kit.simulate(events=200)
+    kit.run()
+    kit.assert_clean()
+    assert kit.unnamed_files() == set()
+
+
 def to_old_layout(kit: PipelineKit) -> None:
     """The checkpoint as versions before the log would have left it, but for Spark's own files, which nobody reads any more."""
     manifest = kit.manifests.last()

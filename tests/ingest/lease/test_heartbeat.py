@@ -12,11 +12,12 @@ from concurrent.futures import wait
 from pathlib import Path
 
 import pytest
+from tests.ingest.clocks import HOUR, clock_off
 
 from distributary.errors import LeaseHeld
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.lease.folder_lock import FolderLock
-from distributary.ingest.lease.heartbeat import Heartbeat
+from distributary.ingest.lease.heartbeat import MISSED, Heartbeat
 from distributary.ingest.lease.holding import held, keeper_of
 from distributary.ingest.lease.keeper import HOLDER
 from distributary.ingest.storage.contract import Files
@@ -94,6 +95,25 @@ def test_a_process_that_gives_no_sign_any_more_is_followed(
         assert json.loads(mine.holder())["host"] == "here"
         mine.release()
     assert files.info(HOLDER) is None
+
+
+@pytest.mark.parametrize("off", [-HOUR, HOUR], ids=["back", "ahead"])
+def test_two_machines_need_not_agree_what_time_it_is(
+    files: Files, mine: Heartbeat, off: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # That of a machine which was started at another time counts from there.
+    since_start = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: since_start() + off)
+    with clock_off(off), other(files) as living:
+        assert not mine.acquire(ME)
+        living.kill()
+        asked = time.monotonic()
+        assert mine.acquire(ME)
+        assert MISSED * BEAT <= time.monotonic() - asked < 10 * MISSED * BEAT
+    # Who comes later, by a clock that is right, finds this one's signs.
+    monkeypatch.undo()
+    assert not Heartbeat(files, BEAT).acquire(ME)
+    mine.release()
 
 
 def test_who_was_watched_meanwhile_is_found_dead_at_once(files: Files, mine: Heartbeat) -> None:
