@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime, timezone
 from typing import NamedTuple
 
+from distributary.files import require_readable
 from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import CHANGES, Checkpoint
 from distributary.ingest.columns.growth import ChangeKind
@@ -116,8 +117,10 @@ _REMEDY = "restore it, or remove it (the tables keep their columns, the ledger t
 
 def _read(files: Files, name: _Name) -> list[LoggedChange]:
     path = f"{CHANGES}/{name.text}"
-    with undamaged(f"{files.url}/{path}", _REMEDY):
+    where = f"{files.url}/{path}"
+    with undamaged(where, _REMEDY):
         value = json.loads(files.read(path))
+        require_readable(where, value["format"], FORMAT)
         if value["format"] != FORMAT or value["batch_id"] != name.batch_id:
             raise ValueError(f"it is of batch {value['batch_id']}, format {value['format']}")
         return [LoggedChange(name.batch_id, value["at"], TableChange(**one)) for one in value["changes"]]

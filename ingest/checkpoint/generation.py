@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from typing import Any, Literal, get_args
 
 from distributary.errors import CheckpointMismatch
+from distributary.files import require_readable
 from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import GENERATION, Checkpoint
 from distributary.ingest.checkpoint.manifest import role_of
@@ -140,8 +141,11 @@ def born(checkpoint: Checkpoint, pipeline: str, world: World, start: Start | Non
 def read_generation(checkpoint: Checkpoint) -> Generation | None:
     """The generation that lives here; None in a new checkpoint. Raises CheckpointMismatch if its file is broken."""
     try:
-        with undamaged(f"{checkpoint}/{GENERATION}"):
-            return _from_json(json.loads(checkpoint.files.read(GENERATION)))
+        where = f"{checkpoint}/{GENERATION}"
+        with undamaged(where):
+            value = json.loads(checkpoint.files.read(GENERATION))
+            require_readable(where, int(value["format"]), FORMAT)
+            return _from_json(value)
     except FileNotFoundError:
         return None
 
@@ -255,17 +259,12 @@ def _to_bytes(generation: Generation) -> bytes:
 
 
 def _from_json(value: dict[str, Any]) -> Generation:
-    found = int(value["format"])
-    if found > FORMAT:
-        raise CheckpointMismatch(
-            f"the checkpoint's generation has format {found}, this version reads up to {FORMAT}; use the version that made it"
-        )
     world, start = World(**value.pop("world")).as_kept(), value.pop("start")
     if start["mode"] not in get_args(StartMode):
         raise ValueError(start["mode"])
     offsets = None if start["offsets"] is None else positions_from_json(start["offsets"])
     already = {table: positions_from_json(ends) for table, ends in start["already"].items()}
-    kept = {**value, "format": found, "world": world}
+    kept = {**value, "format": int(value["format"]), "world": world}
     # Those of earlier versions say nothing of other logs.
     after = None if start.get("after") is None else Owner(**start["after"])
     dead, left = tuple(map(str, start.get("dead", ()))), dict(start.get("left", {}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from distributary.files import require_readable
 from distributary.ingest.checkpoint import manifest_json, old_layout
 from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import Checkpoint
@@ -45,7 +46,9 @@ class ManifestStore:
 
 def manifest_of(batch: Batch, log: CommitLog) -> Manifest:
     """What a batch decided. Raises CheckpointMismatch for an entry that was edited."""
-    with undamaged(f"{log.url}/{entry_path(batch.number)}"):
+    where = f"{log.url}/{entry_path(batch.number)}"
+    with undamaged(where):
+        require_readable(f"the manifest in {where}", batch.decided["format"], manifest_json.FORMAT)
         manifest = manifest_json.from_json(batch.decided)
         if manifest.batch_id != batch.number:
             raise ValueError(f"it is the manifest of batch {manifest.batch_id}")

@@ -6,13 +6,19 @@ Both are written down, so that the next run and `distributary resolve` know of t
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
+from typing import Any
 
 from distributary.errors import CommitImpossible
+from distributary.files import require_readable
 from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import RESOLUTIONS, STUCK, Checkpoint
 from distributary.ingest.storage.numbered import numbered
+
+# Files of both kinds. Earlier versions wrote it down nowhere.
+FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +49,8 @@ class StuckCommits:
     def write(self, batch_id: int, error: CommitImpossible) -> None:
         """Note that a batch is stuck."""
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-        text = json.dumps(asdict(StuckBatch(batch_id, error.tables, str(error), now)), indent=1)
-        self._files.put(f"{STUCK}/{batch_id}.json", text.encode())
+        found = StuckBatch(batch_id, error.tables, str(error), now)
+        self._files.put(f"{STUCK}/{batch_id}.json", _to_bytes(asdict(found)))
 
     def read(self) -> list[StuckBatch]:
         """Every stuck batch. Raises CheckpointMismatch for a file that was edited."""
@@ -56,8 +62,9 @@ class StuckCommits:
 
     def _read(self, path: str) -> StuckBatch:
         remedy = "remove it and run again: what cannot be committed is then written down anew"
-        with undamaged(f"{self._files.url}/{path}", remedy):
-            value = json.loads(self._files.read(path))
+        where = f"{self._files.url}/{path}"
+        with undamaged(where, remedy):
+            value = _from_bytes(self._files.read(path), where)
             tables = tuple(value["tables"]) if "tables" in value else None
             return StuckBatch(value["batch_id"], tables, value["message"], value["at"])
 
@@ -73,12 +80,23 @@ class Resolutions:
         path = f"{RESOLUTIONS}/{batch_id}.json"
         remedy = "restore it, or remove it and decide again with `distributary resolve`"
         try:
-            with undamaged(f"{self._files.url}/{path}", remedy):
-                return frozenset(json.loads(self._files.read(path))["skip"])
+            where = f"{self._files.url}/{path}"
+            with undamaged(where, remedy):
+                return frozenset(_from_bytes(self._files.read(path), where)["skip"])
         except FileNotFoundError:
             return frozenset()
 
     def skip(self, batch_id: int, table: str) -> None:
         """Let a table go without this batch's rows; their files stay in its folder."""
         tables = sorted({*self.skipped(batch_id), table})
-        self._files.put(f"{RESOLUTIONS}/{batch_id}.json", json.dumps({"skip": tables}, indent=1).encode())
+        self._files.put(f"{RESOLUTIONS}/{batch_id}.json", _to_bytes({"skip": tables}))
+
+
+def _to_bytes(value: Mapping[str, Any]) -> bytes:
+    return json.dumps({"format": FORMAT, **value}, indent=1).encode()
+
+
+def _from_bytes(data: bytes, where: str) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(data)
+    require_readable(where, value.get("format", FORMAT), FORMAT)
+    return value

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from distributary.errors import CheckpointMismatch
+from distributary.files import require_readable
 from distributary.ingest.commit_log.entries import (
     Batch,
     Decision,
@@ -39,14 +39,10 @@ def to_bytes(value: Mapping[str, Any]) -> bytes:
 
 
 def value_of(data: bytes, path: str) -> dict[str, Any]:
-    """What `to_bytes` was given. Raises CheckpointMismatch, naming the path, for a newer format, ValueError for no JSON object."""
+    """What `to_bytes` was given. Raises NewerFormat, naming the path, for a newer one, ValueError for no JSON object."""
     value: dict[str, Any] = dict(json.loads(data))
     found = value.pop("format")
-    if found > FORMAT:
-        raise CheckpointMismatch(
-            f"{path} has format {found}, and this version of distributary reads up to {FORMAT}: a newer version has run this "
-            "pipeline. Use that version, or a later one"
-        )
+    require_readable(path, found, FORMAT)
     return value
 
 

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from distributary.errors import CheckpointMismatch
+from distributary.files import require_readable
 from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import PINS, Checkpoint
 from distributary.ingest.pins import RecordKey
@@ -86,8 +87,11 @@ class PinsStore:
 
     def _read(self, path: str) -> tuple[RecordKey, Schema]:
         remedy = "restore it, or remove it to have the registry asked again"
-        with undamaged(f"{self._files.url}/{path}", remedy):
-            return _from_json(json.loads(self._files.read(path)))
+        where = f"{self._files.url}/{path}"
+        with undamaged(where, remedy):
+            value = json.loads(self._files.read(path))
+            require_readable(where, value["format"], FORMAT)
+            return _from_json(value)
 
 
 def _never(key: RecordKey, pinned: Schema, offered: Schema) -> bool:

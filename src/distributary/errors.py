@@ -26,7 +26,8 @@ DistributaryError
     ├── Fenced                another run has begun with this checkpoint since: this one can decide nothing any more
     ├── AnswerLost            the run had decided a batch before without being told: worth another try
     ├── CheckpointMismatch    the checkpoint's files, the tables, the topic or the cluster disagree
-    │   └── TableAhead        a table has a batch that this log does not: the log is an old copy, or one of two
+    │   ├── TableAhead        a table has a batch that this log does not: the log is an old copy, or one of two
+    │   └── NewerFormat       a newer version of distributary wrote a file: use that version, or a later one
     ├── TablesOfAnotherRun    the tables were filled from another checkpoint
     ├── EvolutionStopped      the schema changed and the settings say `fail`
     ├── PolicyStopped         a record or a change met a policy that says `fail`
@@ -161,6 +162,10 @@ class CheckpointMismatch(PipelineError):
 
 class TableAhead(CheckpointMismatch):
     """A table has a batch that this log has not come to: the log is an old copy, or one of two."""
+
+
+class NewerFormat(CheckpointMismatch):
+    """A newer version of distributary wrote a file, in a format that this one does not read."""
 
 
 class TablesOfAnotherRun(PipelineError):

@@ -6,17 +6,26 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.ingest.kafka_records import TOPIC
+from deltalake import DeltaTable, Field
+from deltalake.schema import ArrayType, PrimitiveType
+from tests.ingest.kafka_records import TOPIC, Sent
 from tests.ingest.pipelines import checkpoint
-from tests.ingest.queries import batches
+from tests.ingest.queries import Query, batches, value
 
 from distributary.errors import CheckpointMismatch
-from distributary.ingest.checkpoint import change_log, generation, manifest_json
+from distributary.ingest.checkpoint import change_log, generation, manifest_json, stuck
 from distributary.ingest.checkpoint.generation import World, born, read_generation
 from distributary.ingest.checkpoint.manifests import ManifestStore
+from distributary.ingest.columns.safe_names import (
+    BATCHES_TABLE,
+    CHANGES_TABLE,
+    QUARANTINE_TABLE,
+    RESERVED_TABLES,
+)
 from distributary.ingest.commit_log import entry_json
 from distributary.ingest.schemas import pinned
 from distributary.producer_sim.truth import sent
+from distributary.registry.disk import schema_file
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/how-to/upgrade.md").read_text(encoding="utf-8")
 
@@ -38,7 +47,9 @@ def formats_of(file: str) -> list[int]:
         ("truth.json", sent.FORMAT),
         ("manifest", manifest_json.FORMAT),
         ("changes/", change_log.FORMAT),
-        ("changes/", pinned.FORMAT),
+        ("pins/", pinned.FORMAT),
+        ("stuck/", stuck.FORMAT),
+        ("registry.json", schema_file.FORMAT),
     ],
 )
 def test_the_newest_format_of_a_file_is_on_the_page(file: str, newest: int) -> None:
@@ -65,6 +76,34 @@ def test_a_program_that_reads_less_of_the_log_says_so(tmp_path: Path) -> None:
     newest = max((tmp_path / "checkpoint" / "log").glob("*.json"))
     raised(newest, by=entry_json.FORMAT)
     before = newest.read_text(encoding="utf-8")
-    with pytest.raises(CheckpointMismatch, match="a newer version has run this pipeline"):
+    with pytest.raises(CheckpointMismatch, match=r"a newer version wrote it.*use the version that made it"):
         ManifestStore(checkpoint(tmp_path)).last()
     assert newest.read_text(encoding="utf-8") == before
+
+
+def test_tables_of_ours_that_a_newer_program_gave_columns_get_rows_without_them(tmp_path: Path) -> None:
+    """As the ledger and the quarantine are for the older program that goes on."""
+    inline = {"evolution": "inline"}
+    for version in (1, 2, 3):
+        # Each time a start of its own, which asks the ledger for its newest batch.
+        query = Query(tmp_path, decode=inline)
+        query.resume()
+        begin = 2 * (version - 1)
+        query.batch(begin, [Sent(value(version, game_name="golf"), begin), Sent(b"\x7f", begin + 1)])
+        if version == 1:
+            given_more_columns(tmp_path)
+    assert [query.rows(name) for name in (BATCHES_TABLE, QUARANTINE_TABLE)] == [3, 3]
+    changes = DeltaTable(tmp_path / "lake" / CHANGES_TABLE).to_pyarrow_table()
+    assert len(set(changes["batch_id"].to_pylist())) == 3
+    for name in RESERVED_TABLES:
+        rows = DeltaTable(tmp_path / "lake" / name).to_pyarrow_table()
+        assert all(rows[added].null_count == rows.num_rows for added in ("of_a_newer_one", "another"))
+
+
+def given_more_columns(root: Path) -> None:
+    more = [
+        Field("of_a_newer_one", PrimitiveType("string")),
+        Field("another", ArrayType(PrimitiveType("long"))),
+    ]
+    for name in RESERVED_TABLES:
+        DeltaTable(root / "lake" / name).alter.add_columns(more)
