@@ -120,7 +120,9 @@ def _sentence(row: dict[str, Any]) -> str:
     told = f"{row['rounds']} rounds, {row['faults']} faults, {row['records']:,} records, {row['lost']} lost, {row['twice']} twice"
     refused = f", refused by {', '.join(row['refused'])}" if "refused" in row else ""
     recovery = row["recovery_seconds"]
-    return told + (f", whole again in {recovery} s at most" if recovery is not None else "") + refused
+    vacuumed = f", {row['vacuumed']} files deleted by VACUUM" if "vacuumed" in row else ""
+    again = f", whole again in {recovery} s at most" if recovery is not None else ""
+    return told + again + refused + vacuumed
 
 
 def _chosen(only: str) -> list[Drill]:

@@ -30,6 +30,7 @@ class Account:
     lost        of them nowhere; `twice` in several places, or several times in one
     recovery    the seconds that each recovery took, from the moment that nothing stood in its way
     refused     the errors by which it was to be refused, and was
+    vacuumed    the files that VACUUM deleted while a run went on
     differences what `verify` said, and what else was not as it should be
     """
 
@@ -40,6 +41,7 @@ class Account:
     twice: int = 0
     recovery: list[float] = field(default_factory=list)
     refused: set[str] = field(default_factory=set)
+    vacuumed: int = 0
     differences: list[str] = field(default_factory=list)
     _sent: dict[str, int] = field(default_factory=dict)
 
@@ -106,7 +108,8 @@ class Account:
             "twice": self.twice,
             "recovery_seconds": slowest,
         }
-        return {**row, "refused": sorted(self.refused)} if self.refused else row
+        row |= {"refused": sorted(self.refused)} if self.refused else {}
+        return {**row, "vacuumed": self.vacuumed} if self.vacuumed else row
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from distributary.ingest.failpoints import AMID_MERGE, AMID_SCHEMA_CHANGE, BETWE
 from distributary.producer_sim.verify.comparison import verify
 
 # A batch is a part of them, so that rows come that are newer, older and once more.
-_CHANGES = 300
+CHANGES = 300
 _BATCH_ROWS = 100
 
 # What dies between the other steps is of no kind of table.
@@ -28,9 +28,9 @@ _RULE = {"mode": "upsert", "keys": ["player.id"], "sequence_by": ["at"]}
 def upserted_at_failpoints(world: World, account: Account) -> None:
     """A run whose tables have one row a key dies while their columns change, amid a merge, and between two of them."""
     for point in _POINTS:
-        keyed = _keyed(world)
+        keyed = keyed_pipeline(world)
         keyed.kit.run()
-        keyed.send(_CHANGES, level=1)
+        keyed.send(CHANGES, level=1)
         killed = keyed.kit.run_apart(f"{point}=kill")
         account.faults += 1
         if killed.returncode != -signal.SIGKILL:
@@ -40,24 +40,29 @@ def upserted_at_failpoints(world: World, account: Account) -> None:
 
 def upserted_at_any_moment(world: World, account: Account) -> None:
     """`kill -9` of the driver, its JVM or a worker, in turn, at a moment that the dice choose, of a run whose tables have one row a key."""
-    keyed = _keyed(world)
+    keyed = keyed_pipeline(world)
     for victim in VICTIMS:
-        keyed.send(_CHANGES, players=40)
+        keyed.send(CHANGES, players=40)
         account.faults += kill_running(keyed.kit, victim, world.random)
         _recovered(keyed.kit, account)
 
 
-def _keyed(world: World) -> Keyed:
+def keyed_pipeline(world: World) -> Keyed:
     """A pipeline with such tables, and changes that nobody has read yet."""
     keyed = Keyed(world.pipeline(), seed=world.random.randrange(1 << 30))
     keyed.configured(_RULE, limits={"batch_rows": _BATCH_ROWS, "commit_threads": 1})
-    keyed.send(_CHANGES)
+    keyed.send(CHANGES)
     return keyed
 
 
 def _recovered(kit: PipelineKit, account: Account) -> None:
     with account.recovering():
         kit.run()
+    ends_whole(kit, account)
+
+
+def ends_whole(kit: PipelineKit, account: Account) -> None:
+    """A round is over: hold the tables against what the topic says of each key."""
     account.rounds += 1
     account.counts(kit.topic, len(topic_of(kit)))
     _compare(kit, account)
