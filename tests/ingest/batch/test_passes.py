@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 from tests.ingest.batches import demuxed
 from tests.ingest.kafka_records import batch, numbered, pins, value
 
-from distributary.ingest.batch.passes import discard
+from distributary.ingest.batch.passes import Workers, discard
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.pins import Pins
 from distributary.ingest.storage.contract import Files
@@ -54,3 +55,19 @@ def test_files_of_tables_to_keep_stay(tmp_path: Path) -> None:
     report = demuxed(by, numbered([value(1, game_name="golf"), b""]))
     discard(by.batch.root, report, keep=lambda table: table == QUARANTINE_TABLE)
     assert [path.parent.name for path in Path(by.batch.root.url).rglob("*.parquet")] == [QUARANTINE_TABLE]
+
+
+# What becomes of such a batch's files is in test_runner.py.
+@pytest.mark.parametrize("speculates", ["true", "false"])
+def test_where_spark_speculates_any_task_may_have_been_done_twice(
+    spark: SparkSession, tmp_path: Path, speculates: str
+) -> None:
+    """Whoever lost against his copy left files, and is asked for no report."""
+    session = spark.newSession()
+    # Otherwise Spark takes it for the whole session alone, before that begins.
+    session.conf.set("spark.sql.legacy.setCommandRejectsSparkCoreConfs", "false")
+    session.conf.set("spark.speculation", speculates)
+    records = session.createDataFrame(pa.Table.from_batches([batch(numbered([value(1, game_name="golf")]))]))
+    report = Workers(2, {}, 100).run(records, pins(tmp_path))
+    assert report.retried is (speculates == "true")
+    assert [written.file.rows for written in report.files.written] == [1]
