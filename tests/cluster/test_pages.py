@@ -13,6 +13,7 @@ import yaml
 
 from distributary.cli import app
 from distributary.ingest.settings.model import load
+from distributary.ingest.spark import daemon
 
 PAGES = Path(__file__).resolve().parents[2] / "docs/how-to/clusters"
 
@@ -59,6 +60,23 @@ def test_the_manifest_starts_what_the_image_has() -> None:
     assert f"FROM apache/spark:{spec['sparkVersion']}-" in dockerfile
     assert f"'pyspark=={spec['sparkVersion']}'" in dockerfile
     assert spec["image"] in (PAGES / "kubernetes.md").read_text(encoding="utf-8")
+
+
+DAEMON = f"spark.python.daemon.module={daemon.__name__}"
+
+
+def test_workers_are_forked_from_a_process_that_is_ready() -> None:
+    conf = the("SparkApplication")["spec"]["sparkConf"]
+    assert [f"{name}={value}" for name, value in conf.items()] == [DAEMON]
+    for page in sorted(PAGES.glob("*.md")):
+        # From the command that submits to what it is told to run.
+        found = re.findall(
+            r"(?:spark-submit --|add-steps|gcloud dataproc)(.*?)\n *(?:\n|$)",
+            page.read_text(encoding="utf-8"),
+            re.DOTALL,
+        )
+        assert all(DAEMON in command for command in found), page.name
+        assert bool(found) == (page.stem in {"standalone", "yarn", "emr", "dataproc"}), page.name
 
 
 @pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.stem)
