@@ -49,7 +49,7 @@ class SchemaFolder:
     """The answers of one registry, in a folder of its own below `root`. Many processes may use it at once.
 
     `identity` tells registries apart, such as by their address: the same id means another schema in another registry. A file
-    that was cut off or edited counts as not there; one that a newer version wrote is left as it is, and raises NewerFormat.
+    that was cut off or edited counts as not there.
     """
 
     def __init__(self, root: Path | KeptFiles, identity: str) -> None:
@@ -109,7 +109,7 @@ class SchemaFolder:
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:
-            return unsealed(self._files.read(self._path(name)), f"{self.url}/{name}")
+            return unsealed(self._files.read(self._path(name)))
         except (OSError, ValueError):
             return None
 

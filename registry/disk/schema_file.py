@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from distributary.files import require_readable
 from distributary.registry.base import Guid, Reference, Schema
 
 FORMAT = 1
@@ -48,17 +47,13 @@ def sealed(content: Mapping[str, Any]) -> bytes:
     return json.dumps({**whole, "sha256": _digest(whole)}, indent=1).encode()
 
 
-def unsealed(data: bytes, where: str = "this document") -> dict[str, Any]:
-    """The content of a sealed document. Raises ValueError for one that is cut off, edited, or of no format; NewerFormat, by where it is, for a newer one."""
+def unsealed(data: bytes) -> dict[str, Any]:
+    """The content of a sealed document. Raises ValueError for one that is cut off, edited, or of another format."""
     try:
         whole = json.loads(data)
     except RecursionError:
         raise ValueError("it is no document of ours") from None
-    found = whole.get("format") if isinstance(whole, dict) else None
-    # First, as its seal may be another one, too.
-    if isinstance(found, int):
-        require_readable(where, found, FORMAT)
-    if not isinstance(whole, dict) or found != FORMAT:
+    if not isinstance(whole, dict) or whole.get("format") != FORMAT:
         raise ValueError("it is of another format")
     seal = whole.pop("sha256", None)
     if seal != _digest(whole):

@@ -18,9 +18,6 @@ from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.commit_log import entry_json
 from distributary.ingest.commit_log.reading import entry_path
 from distributary.ingest.schemas import pinned
-from distributary.registry.base import Schema, SubjectVersion
-from distributary.registry.disk import schema_file
-from distributary.registry.disk.folder import SchemaFolder
 
 NEWEST = {
     "generation.json": generation.FORMAT,
@@ -74,28 +71,6 @@ def test_a_manifest_within_its_entry(tmp_path: Path) -> None:
     file.write_text(json.dumps(newer), encoding="utf-8")
     with pytest.raises(NewerFormat, match=rf"the manifest in {file} has format {manifest_json.FORMAT + 1}"):
         ManifestStore(here).last()
-
-
-KEPT: dict[str, Callable[[SchemaFolder], object]] = {
-    "schema-id-7.json": lambda folder: folder.schema(7),
-    "schema-id-7.json, listed": lambda folder: list(folder.refs()),
-    "versions-": lambda folder: folder.versions("s"),
-    "versions-, kept anew": lambda folder: folder.keep_versions("s", [SubjectVersion("s", 2, 8)]),
-}
-
-
-@pytest.mark.parametrize("name", KEPT)
-def test_an_answer_of_a_registry(tmp_path: Path, name: str) -> None:
-    folder = SchemaFolder(tmp_path, "r")
-    folder.keep_schema(7, None, Schema(7, "AVRO", '"string"'))
-    folder.keep_versions("s", [SubjectVersion("s", 1, 7)])
-    (file,) = Path(folder.url).glob(f"{name.split(',', maxsplit=1)[0]}*")
-    refused(file, schema_file.FORMAT, lambda: KEPT[name](folder))
-
-
-def test_the_folder_of_a_registrys_answers(tmp_path: Path) -> None:
-    file = Path(SchemaFolder(tmp_path, "r").url) / "registry.json"
-    refused(file, schema_file.FORMAT, lambda: SchemaFolder(tmp_path, "r"))
 
 
 def test_what_says_no_format_is_of_the_time_before_it_had_one(tmp_path: Path) -> None:
