@@ -15,6 +15,7 @@ from distributary.errors import (
     CheckpointMismatch,
     CommitImpossible,
     ConfigError,
+    NewerFormat,
     TableAhead,
     TablesOfAnotherRun,
 )
@@ -164,6 +165,8 @@ class Heritage:
         reached = finisher.newest(generation, [*RESERVED_TABLES, *tables])
         try:
             state = checkpoint.log.state()
+        except NewerFormat:
+            raise
         except CheckpointMismatch as error:
             return Earlier(owner, None, lost=str(error))
         if self._is_older(checkpoint, generation, reached):
@@ -322,6 +325,9 @@ class Heritage:
         try:
             checkpoint = self._at(owner.log)
             generation = read_generation(checkpoint)
+        except NewerFormat:
+            # Its run may be alive: nobody is to be asked whether it is dead.
+            raise
         except (OSError, ValueError, ConfigError, CheckpointMismatch):
             return None
         return checkpoint if generation is not None and generation.id == owner.generation else None

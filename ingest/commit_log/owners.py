@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 
-from distributary.errors import CheckpointMismatch, TablesOfAnotherRun
+from distributary.errors import CheckpointMismatch, NewerFormat, TablesOfAnotherRun
 from distributary.ingest.commit_log import entry_json
 from distributary.ingest.commit_log.entries import HandedOver, Owner
 from distributary.ingest.commit_log.reading import CommitLog
@@ -203,13 +203,18 @@ class Owners:
 
 
 def heir(owner: Owner, reach: Reach) -> Owner:
-    """Who has what an owner had, as far as logs can be reached that tell: whoever it was handed over to, or the owner himself."""
+    """Who has what an owner had, as far as logs can be reached that tell: whoever it was handed over to, or the owner himself.
+
+    Raises NewerFormat for one that only a newer version reads.
+    """
     met: set[str] = set()
     while owner.generation not in met:
         met.add(owner.generation)
         try:
             log = reach(owner)
             newest = None if log is None else log.state().newest
+        except NewerFormat:
+            raise
         except (OSError, CheckpointMismatch):
             break
         if not isinstance(newest, HandedOver):

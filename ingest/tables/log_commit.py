@@ -131,14 +131,16 @@ class NativeCommits:
             _require_fit(seen.state, one)
             if one.merge is not None:
                 attempts = attempts or _attempts(one, seen.state, one.merge)
+            version = seen.state.version
             try:
                 actions = _actions(one) if attempts is None else self._merge(attempts, one, seen)
-            except FileNotFoundError:
-                # What is known of a table may be days old, and its files were compacted and cleaned up since.
-                if attempts is None or _is_newest(one.place, seen):
+            except FileNotFoundError as error:
+                if attempts is None:
                     raise
+                # What is known of a table may be days old, and its files were compacted and cleaned up since.
+                if self._look(one.place).state.version == version:
+                    raise one.impossible(f"a file of it is gone ({error})") from None
                 attempts.take_back()
-                self._look(one.place)
                 continue
             if put_entry(one.place, seen.state.version + 1, actions):
                 self._advance(seen, one, actions)
@@ -249,16 +251,6 @@ class NativeCommits:
 
     def _merge(self, attempts: Attempts, one: TableCommit, seen: _Seen) -> list[dict[str, Any]]:
         """The entry by which a batch is merged into what the table is now."""
-        version = seen.state.version
-        try:
-            return self._merged_into(attempts, one, seen)
-        except FileNotFoundError as error:
-            # Of a version that somebody has made another of since it may be gone.
-            if self._look(one.place).state.version != version:
-                raise
-            raise one.impossible(f"a file of it is gone ({error})") from None
-
-    def _merged_into(self, attempts: Attempts, one: TableCommit, seen: _Seen) -> list[dict[str, Any]]:
         live, memory = self._files.at(_version(one.place, seen)), None
         if one.merge is not None and one.merge.deletes is not None:
             place = one.merge.deletes.memory

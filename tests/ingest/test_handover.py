@@ -21,6 +21,7 @@ from distributary.errors import (
     CheckpointMismatch,
     CommitImpossible,
     Fenced,
+    NewerFormat,
     PolicyStopped,
     TablesOfAnotherRun,
 )
@@ -90,6 +91,17 @@ def unfinished(query: Query, begin: int) -> None:
 
 def stopped(*_: object, **__: object) -> None:
     raise PolicyStopped("the process dies before its commits")
+
+
+@pytest.mark.parametrize("file", ["generation.json", "log/00000000000000000001.json"])
+def test_an_earlier_checkpoint_of_a_newer_version_is_told_as_one_and_not_as_out_of_reach(
+    tmp_path: Path, file: str
+) -> None:
+    batches(tmp_path, 1)
+    (newest,) = sorted(checkpoint(tmp_path).folder.glob(file.replace("00000000000000000001", "*")))[-1:]
+    newest.write_text(json.dumps({**json.loads(newest.read_text()), "format": 99}))
+    with pytest.raises(NewerFormat, match="has format 99"):
+        taken_over(tmp_path, "second", "from_tables")
 
 
 def test_without_tables_of_the_pipeline_a_checkpoint_starts_where_the_settings_say(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from tests.ingest.merge.test_upsert import row
 from tests.ingest.merge.upserted import GENERATION, Upserted
 from tests.ingest.upkeep.kept_up import DAY, at_version, merged, newest, upserted, values
 
+from distributary.errors import CommitImpossible
 from distributary.ingest.log_paths import entry_path
 from distributary.ingest.merge import live_files, vectors
 from distributary.ingest.merge.attempts import Attempts
@@ -104,7 +105,7 @@ def test_a_merge_that_knows_an_older_version_looks_anew_where_its_files_are_gone
 
 def test_a_merge_of_which_a_file_is_lost_fails_at_once(table: Upserted) -> None:
     table.place.delete(needed(table.place))
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(CommitImpossible, match="a file of it is gone"):
         table.merge([row(0, 9, "later")])
 
 
