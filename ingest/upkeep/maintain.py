@@ -193,9 +193,12 @@ class _Round:
 
     def keep_up(self, table: str) -> TableUpkeep:
         """What was done to a table, by its folder."""
-        if table in self.waits.parked:
-            why = f"it is parked, batches that wait for it: {self.waits.parked[table]:,} (`distributary resolve`)"
-            return TableUpkeep(table, left=(why,))
+        for folder, waiting in self.waits.parked.items():
+            # What waits reads its deletes from the files that it remembered them in, whatever that table names by then.
+            if table in (folder, memory_folder(folder)):
+                which = "it" if table == folder else folder
+                why = f"{which} is parked, batches that wait for it: {waiting:,} (`distributary resolve`)"
+                return TableUpkeep(table, left=(why,))
         place = self.root.below(table)
         try:
             metadata = opened(place).metadata()

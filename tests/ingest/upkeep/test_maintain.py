@@ -182,6 +182,18 @@ def test_a_parked_table_is_left_alone(table: Upserted, root: Files, pipeline: Se
     assert done.tables[-1].after.files == 1
 
 
+def test_what_remembers_the_deletes_of_a_parked_table_is_left_alone(root: Files, pipeline: Settings) -> None:
+    writer, memory = begun(Checkpoint.at(str(pipeline.checkpoint)).files), memory_folder("players")
+    number = decided(writer).number
+    writer.settle(number)
+    writer.park({"players": (number,)}, "why")
+    before = set(root.names(memory))
+    maintain(pipeline)
+    done = maintain(pipeline, EIGHT_DAYS, clock=later(9))
+    assert set(root.names(memory)) == before
+    assert done.tables[1].left == ("players is parked, batches that wait for it: 1 (`distributary resolve`)",)
+
+
 def test_files_of_a_batch_that_is_not_settled_stay(root: Files, pipeline: Settings) -> None:
     owner = Records(root).of("players")
     assert owner is not None
