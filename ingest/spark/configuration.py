@@ -53,6 +53,8 @@ def settings(master: str, jars: Sequence[Path]) -> dict[str, str]:
         # Times of any year are of today's calendar, in Parquet, too; Spark 3.5 would end over those before 1900.
         "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
         "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+        "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+        "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
         # 50 tasks to read one small table's log is Delta's default.
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",

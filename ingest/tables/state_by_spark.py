@@ -63,8 +63,13 @@ def pattern_of(path: str) -> str:
     return _SPECIAL.sub(r"\\\g<0>", path)
 
 
-# What Spark takes the times of Parquet files for; Spark 3.5 ends over those before 1900 where nobody says it.
-CALENDARS = ("spark.sql.parquet.datetimeRebaseModeInRead", "spark.sql.parquet.datetimeRebaseModeInWrite")
+# What Spark takes the times of Parquet files for; Spark 3.5, which writes them as INT96, ends over those before 1900 where nobody says it.
+CALENDARS = (
+    "spark.sql.parquet.datetimeRebaseModeInRead",
+    "spark.sql.parquet.datetimeRebaseModeInWrite",
+    "spark.sql.parquet.int96RebaseModeInRead",
+    "spark.sql.parquet.int96RebaseModeInWrite",
+)
 TODAYS = "CORRECTED"
 
 
