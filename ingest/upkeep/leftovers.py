@@ -38,6 +38,8 @@ _ATTEMPTS = 3
 
 _DELETED_AT_ONCE = 500
 
+_UNKNOWN = "no table under the root tells whose they are"
+
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
@@ -87,22 +89,26 @@ class Bound:
         return cls(now, now - int(kept * 1000), now - int(own * 1000))
 
 
-def leftovers(place: Files, bound: Bound, undecided: Undecided) -> Leftovers:
+def leftovers(place: Files, bound: Bound, undecided: Undecided, *, is_shared: bool = False) -> Leftovers:
     """What is to go from the folder of a table.
 
     undecided  what logs said before this is asked
+    is_shared  whether pipelines write to it that own no table, so that nobody tells where their logs are
 
     Raises OSError where the place does not answer; FileNotFoundError where the table's log does not lead to its newest version.
     """
     # Before the log is read: what comes into the table meanwhile is not listed, or is named.
     listed = list(place.list())
-    keep = _named(place, bound)
+    keep = _named(place, bound, undecided)
     found, held, why = list[Info](), 0, ""
     for info in listed:
         if not _is_old_leftover(info, keep, bound):
             continue
-        if not undecided.holds(info.name):
+        unknown = is_shared and info.name not in keep.expired and undecided.is_unknown(info.name)
+        if not (unknown or undecided.holds(info.name)):
             found.append(info)
+        elif unknown:
+            held, why = held + 1, _UNKNOWN
         elif told := undecided.why_unreached(info.name):
             held, why = held + 1, told
     there = {info.name for info in listed} - {info.name for info in found}
@@ -120,13 +126,14 @@ def delete(place: Files, gone: Leftovers) -> None:
         place.delete(paths[first : first + _DELETED_AT_ONCE])
 
 
-def _named(place: Files, bound: Bound) -> Named:
+def _named(place: Files, bound: Bound, undecided: Undecided) -> Named:
     for attempt in range(_ATTEMPTS):
         version = newest_version(place)
         if version is None:
             break
         try:
-            return named(place, live_files.read(place, version), bound.since, bound.remembered)
+            live = live_files.read(place, version)
+            return named(place, live, bound.since, bound.remembered, undecided.is_of)
         except FileNotFoundError:
             if attempt + 1 == _ATTEMPTS:
                 raise

@@ -13,7 +13,12 @@ from deltalake.exceptions import DeltaError
 
 from distributary.errors import ConfigError, PipelineError
 from distributary.ingest.checkpoint.folder import Checkpoint
-from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import (
+    BATCHES_TABLE,
+    CHANGES_TABLE,
+    QUARANTINE_TABLE,
+    RESERVED_TABLES,
+)
 from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.progress import Bars, no_bars
@@ -244,7 +249,8 @@ class _Round:
         if bound is None:
             told = f"{RETENTION}, {properties[RETENTION]!r},"
             return Leftovers(), [f"not cleaned up: its {told} is no time that is understood here"]
-        gone = leftovers(place, bound, self.waits)
+        shared = place.url.rpartition("/")[2] in RESERVED_TABLES
+        gone = leftovers(place, bound, self.waits, is_shared=shared)
         return gone, [
             f"files that stay though they are old: {gone.held:,}, as {gone.why}"
         ] if gone.held else []

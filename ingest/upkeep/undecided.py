@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from distributary.errors import CheckpointMismatch, ConfigError
 from distributary.ingest.checkpoint.folder import Checkpoint
@@ -36,6 +37,16 @@ class Undecided:
             return False
         mark, number = made_for
         return mark in self.unreached or (mark in self.settled and number > self.settled[mark])
+
+    def is_unknown(self, name: str) -> bool:
+        """Whether a file is one of a generation of which no log tells."""
+        made_for = made_by(name)
+        return made_for is not None and made_for[0] not in {*self.settled, *self.unreached}
+
+    def is_of(self, transaction: Mapping[str, Any]) -> bool:
+        """Whether a `txn` action is that of a batch which is not settled."""
+        mark = data_file.generation_mark(str(transaction["appId"]).partition("/")[0])
+        return mark in self.settled and int(transaction["version"]) > self.settled[mark]
 
     def why_unreached(self, name: str) -> str | None:
         """Why nobody can tell of a file whether it may still come in; None of any other."""

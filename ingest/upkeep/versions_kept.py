@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
@@ -25,11 +25,15 @@ class Named:
     expired: set[str] = field(default_factory=set)
 
 
-def named(place: Files, live: LiveFiles, since: int, remembered: int) -> Named:
+def named(
+    place: Files, live: LiveFiles, since: int, remembered: int, is_undecided: Callable[[Action], bool]
+) -> Named:
     """What the log of a table names at its newest version, which is read, and at those that were the newest one since a time.
 
     since       milliseconds since the epoch, by the clock of the table's place
     remembered  since when a checkpoint of the log keeps what was taken away, by the table's own word
+    is_undecided  whether the batch of a `txn` action may come to nothing yet: a start undoes it where the power took files
+                  that it brought, and what it or anybody behind it took away is in force again then
 
     Raises FileNotFoundError where entries went away meanwhile.
     """
@@ -37,15 +41,22 @@ def named(place: Files, live: LiveFiles, since: int, remembered: int) -> Named:
     for _, add in live:
         found.kept |= _files(add)
     base, paths = live_files.checkpoint_of(place, live.version)
+    undecided = any(
+        is_undecided(txn) for path in paths for txn in live_files.in_checkpoint(place, path, "txn")
+    )
     for path in paths:
         for remove in live_files.in_checkpoint(place, path, "remove"):
-            _sort(found, remove, remove.get("deletionTimestamp") or since, since)
-    for version, removes in _entries(place, base + 1, live.version):
+            at = since if undecided else remove.get("deletionTimestamp") or since
+            _sort(found, remove, at, since)
+    for version in range(base + 1, live.version + 1):
+        actions = live_files.entry(place, version)
+        undecided = undecided or any("txn" in one and is_undecided(one["txn"]) for one in actions)
         entry = place.info(entry_path(version))
         # Two clocks: its writer's, and that of the place. The later word counts.
         at = since if entry is None else entry.modified
-        for remove in removes:
-            _sort(found, remove, max(remove.get("deletionTimestamp") or since, at), since)
+        for remove in _removes(actions):
+            told = since if undecided else max(remove.get("deletionTimestamp") or since, at)
+            _sort(found, remove, told, since)
     if since < remembered:
         for remove in _before(place, base, since):
             found.kept |= _files(remove)
@@ -55,11 +66,6 @@ def named(place: Files, live: LiveFiles, since: int, remembered: int) -> Named:
 
 def _sort(found: Named, remove: Action, at: int, since: int) -> None:
     (found.kept if at >= since else found.expired).update(_files(remove))
-
-
-def _entries(place: Files, first: int, last: int) -> Iterator[tuple[int, list[Action]]]:
-    for version in range(first, last + 1):
-        yield version, _removes(live_files.entry(place, version))
 
 
 def _before(place: Files, base: int, since: int) -> Iterator[Action]:

@@ -24,6 +24,7 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.storage.posix import PosixFiles, temporary_files
 from distributary.ingest.tables.handle import opened
+from distributary.ingest.tables.mending import mend
 from distributary.ingest.upkeep.compaction import compact
 from distributary.ingest.upkeep.leftovers import Bound, delete, leftovers
 from distributary.ingest.upkeep.undecided import Undecided
@@ -107,6 +108,33 @@ def test_a_merge_of_which_a_file_is_lost_fails_at_once(table: Upserted) -> None:
     table.place.delete(needed(table.place))
     with pytest.raises(CommitImpossible, match="a file of it is gone"):
         table.merge([row(0, 9, "later")])
+
+
+@pytest.mark.parametrize("summed_up", [False, True])
+def test_what_a_batch_replaced_that_may_come_to_nothing_stays(table: Upserted, summed_up: bool) -> None:
+    """The power took the files of its newest entry, which the next start undoes."""
+    place, before, version = table.place, needed(table.place), newest(table.place)
+    there = at_version(place, version)
+    table.merge([row(key, 9, "z") for key in range(30)])
+    if summed_up:
+        opened(place).create_checkpoint()
+    for name in needed(place) - before:
+        place.put(name, b"")
+    gone(place, bound(place, later=8), Undecided({MARK: table.batch - 1}))
+    assert before <= set(place.names())
+    assert mend(place, lambda _, number: number < table.batch) == [version + 1]
+    assert at_version(place, newest(place)) == there
+
+
+def test_of_a_table_that_pipelines_share_files_stay_that_nobody_tells_of(table: Upserted) -> None:
+    """A pipeline that has had nothing but quarantine owns no table, and nobody finds its log."""
+    place = table.place
+    place.put(name := file_name("fedcba98" * 4, 7), b"rows")
+    at = bound(place, later=8)
+    found = leftovers(place, at, Undecided({MARK: table.batch}), is_shared=True)
+    assert name not in {info.name for info in found.files}
+    assert (found.held, found.why) == (1, "no table under the root tells whose they are")
+    assert name in gone(place, at, Undecided({MARK: table.batch}))
 
 
 def test_what_a_checkpoint_alone_tells_of_is_kept_as_long(table: Upserted) -> None:
