@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime, timezone
 from typing import NamedTuple
 
-from distributary.files import require_readable
 from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import CHANGES, Checkpoint
 from distributary.ingest.columns.growth import ChangeKind
 from distributary.ingest.commit_log.entries import NONE
+from distributary.ingest.commit_log.formats import require_readable
 from distributary.ingest.storage.contract import Files
 
 FORMAT = 1

@@ -10,11 +10,11 @@ from datetime import datetime, timezone
 from typing import Any, Literal, get_args
 
 from distributary.errors import CheckpointMismatch
-from distributary.files import require_readable
 from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import GENERATION, Checkpoint
 from distributary.ingest.checkpoint.manifest import role_of
 from distributary.ingest.commit_log.entries import Owner
+from distributary.ingest.commit_log.formats import require_readable
 from distributary.ingest.kafka.client import topic_id
 from distributary.ingest.kafka.cluster import UNKNOWN
 from distributary.ingest.kafka.offsets import (

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from distributary.files import require_readable
 from distributary.ingest.checkpoint import manifest_json, old_layout
 from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.commit_log.entries import Batch, Rewritten
+from distributary.ingest.commit_log.formats import require_readable
 from distributary.ingest.commit_log.reading import CommitLog, entry_path
 from distributary.ingest.commit_log.writing import Unsettled
 from distributary.ingest.parquet.data_file import DataFile

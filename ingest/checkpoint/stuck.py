@@ -12,9 +12,9 @@ from datetime import datetime, timezone
 from typing import Any
 
 from distributary.errors import CommitImpossible
-from distributary.files import require_readable
 from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import RESOLUTIONS, STUCK, Checkpoint
+from distributary.ingest.commit_log.formats import require_readable
 from distributary.ingest.storage.numbered import numbered
 
 # Files of both kinds. Earlier versions wrote it down nowhere.

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from distributary.files import require_readable
 from distributary.ingest.commit_log.entries import (
     Batch,
     Decision,
@@ -20,6 +19,7 @@ from distributary.ingest.commit_log.entries import (
     Standing,
     Start,
 )
+from distributary.ingest.commit_log.formats import require_readable
 from distributary.ingest.kafka.offsets import (
     offsets_from_json,
     offsets_to_json,

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from distributary.errors import CheckpointMismatch
-from distributary.files import require_readable
 from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import PINS, Checkpoint
+from distributary.ingest.commit_log.formats import require_readable
 from distributary.ingest.pins import RecordKey
 from distributary.registry.base import Schema, SchemaRef, schema_ref
 from distributary.registry.disk.schema_file import from_document, to_document

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, on a POSIX file system, through a crash at any instant; and whether we know their format."""
+"""Files that are there whole or not at all, on a POSIX file system, through a crash at any instant."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from socket import gethostname
 
-from distributary.errors import NewerFormat, PipelineError, SetupError
+from distributary.errors import PipelineError, SetupError
 
 
 def numbered(folder: Path, suffix: str = "") -> list[int]:
@@ -24,20 +24,6 @@ def numbered(folder: Path, suffix: str = "") -> list[int]:
         return []
     stems = (file.name.removesuffix(suffix) for file in folder.iterdir() if file.name.endswith(suffix))
     return sorted(int(stem) for stem in stems if stem.isascii() and stem.isdigit())
-
-
-def require_readable(path: str | os.PathLike[str], found: object, newest: int) -> None:
-    """Raises NewerFormat where the format that a file says is newer than the newest one that this version reads, TypeError where it is none.
-
-    Such a file is whole, and means something to whoever wrote it: so nobody is told to remove it.
-    """
-    if not isinstance(found, int):
-        raise TypeError(f"{found!r} is no format")
-    if found > newest:
-        raise NewerFormat(
-            f"{path} has format {found}, and this version of distributary reads up to {newest}: a newer version wrote it. Nothing is "
-            "wrong with the file, so leave it as it is; use the version that made it, or a later one"
-        )
 
 
 # What link(2) answers on a file system that has no hard links.
