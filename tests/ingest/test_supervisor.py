@@ -41,6 +41,7 @@ FATAL = {
     "EvolutionStopped",
     "Fenced",
     "LeaseHeld",
+    "NewerFormat",
     "PolicyStopped",
     "RegistryChanged",
     "SetupError",
