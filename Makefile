@@ -67,7 +67,7 @@ test-stores: $(INSTALLED) ## Fetch the stores that the tests of ingest/storage r
 test-cluster: setup $(CLASSES) $(S3) ## Run whole pipelines on a standalone cluster whose machines share no folder
 	$(PYTEST) -n 0 -o faulthandler_timeout=1900 -m cluster tests/cluster $(ARGS)
 
-test-s3: setup $(CLASSES) $(S3) ## Run the end-to-end tests, heavy ones too, with their tables in a store that speaks S3
+test-s3: setup $(CLASSES) $(S3) ## Run the end-to-end tests, heavy ones too, with their tables and checkpoints in a store that speaks S3
 	TABLES_IN=s3 $(PYTEST) -m "not folder" tests/ingest/e2e $(ARGS)
 
 test-s3-part: setup $(CLASSES) $(S3) ## Run a part of them: this commit's by rotation

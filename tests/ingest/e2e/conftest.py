@@ -1,6 +1,6 @@
 """A pipeline of the test's own for every test in this folder.
 
-`TABLES_IN=s3` puts their tables into a store that speaks S3; `PART=3/8` takes every eighth of the tests, from the fourth on.
+`TABLES_IN=s3` puts their tables and checkpoints into a store that speaks S3; `PART=3/8` takes every eighth of the tests, from the fourth on.
 """
 
 from __future__ import annotations
@@ -36,8 +36,10 @@ def kit(
 ) -> PipelineKit:
     """A pipeline over an empty topic with two partitions."""
     made = PipelineKit(tmp_path, make_topic(2), stack, spark)
-    in_s3 = os.environ.get("TABLES_IN") == "s3"
-    return made.in_store(request.getfixturevalue("s3_store")) if in_s3 else made
+    if os.environ.get("TABLES_IN") != "s3":
+        return made
+    looked_into = request.node.get_closest_marker("checkpoint_folder") is not None
+    return made.in_store(request.getfixturevalue("s3_store"), checkpoint=not looked_into)
 
 
 @pytest.fixture

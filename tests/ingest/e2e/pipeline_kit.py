@@ -99,12 +99,17 @@ class PipelineKit:
         """The settings as they are now."""
         return load(self.settings_file)
 
-    def in_store(self, store: Store) -> Self:
-        """The pipeline with its tables, and the schemas that it infers, in a place in S3 that nobody else has."""
+    def in_store(self, store: Store, *, checkpoint: bool = True) -> Self:
+        """The pipeline with its tables, the schemas that it infers and its checkpoint in a place in S3 that nobody else has.
+
+        Without `checkpoint` that one is in a folder.
+        """
         given = store.options_by(store.port).s3
         login = {"access_key_id": "anybody", "secret_access_key": "${S3_SECRET:-anything}"}
         place = f"{store.url}/{uuid.uuid4().hex}"
+        self._document.pop("checkpoint", None)
         return self.configured(
+            **({"checkpoint": f"{place}/checkpoint"} if checkpoint else {}),
             decode={"schema_location": f"{place}/schemas"},
             sink={"root": f"{place}/lake"},
             storage={"s3": {"endpoint": given.endpoint, "region": given.region, "login": login}},

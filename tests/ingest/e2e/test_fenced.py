@@ -30,8 +30,9 @@ def stopped(kit: PipelineKit, failpoint: str) -> Iterator[subprocess.Popen[str]]
         try:
             _, status = os.waitpid(run.pid, os.WUNTRACED)
             assert os.WIFSTOPPED(status), "it did not come to where it is to stop"
-            # As where locks do not reach: on another machine, or in an object store.
-            shutil.rmtree(kit.checkpoint_folder / LEASE)
+            if not kit.checkpoint.files.remote:
+                # As where locks do not reach: on another machine, or in an object store.
+                shutil.rmtree(kit.checkpoint_folder / LEASE)
             yield run
         finally:
             run.kill()
@@ -159,6 +160,7 @@ def to_old_layout(kit: PipelineKit) -> None:
 
 # How it is read, and closed, is in tests/ingest/checkpoint/test_old_layout.py.
 @pytest.mark.heavy
+@pytest.mark.checkpoint_folder
 @pytest.mark.parametrize("point", ["", "between_commits"])
 def test_a_checkpoint_of_the_layout_before_the_log_goes_on(kit: PipelineKit, point: str) -> None:
     kit.configured(limits={"commit_threads": 1})

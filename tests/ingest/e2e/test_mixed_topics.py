@@ -193,6 +193,7 @@ def entities(kit: PipelineKit) -> dict[str, int]:
     return {entity: kit.rows(folder).num_rows for entity, folder in last.entities.items()}
 
 
+@pytest.mark.checkpoint_folder
 def test_an_expression_that_only_spark_evaluates_is_refused_before_anything_is_read(kit: PipelineKit) -> None:
     kit.configured(route={"field": None, "by": "expression", "expression": "soundex(game)"})
     with pytest.raises(ConfigError, match=r"function soundex.*decode\.engine: spark"):

@@ -39,7 +39,10 @@ def lose_checkpoint(kit: PipelineKit) -> None:
     """The checkpoint is gone, and the user says that nobody runs it any more."""
     generation = read_generation(kit.checkpoint)
     assert generation is not None
-    shutil.rmtree(kit.checkpoint_folder)
+    if kit.checkpoint.files.remote:
+        assert not kit.checkpoint.files.clear()
+    else:
+        shutil.rmtree(kit.checkpoint_folder)
     kit.configured(confirm_dead=[generation.id])
 
 

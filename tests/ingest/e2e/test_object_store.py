@@ -30,9 +30,9 @@ PLANTED = "planted-3f9a"
 
 @pytest.fixture
 def kit(kit: PipelineKit, s3_store: Store, monkeypatch: pytest.MonkeyPatch) -> PipelineKit:
-    """The pipeline with its tables in S3; its tests are skipped where there is none."""
+    """The pipeline with its tables in S3, its checkpoint in a folder; its tests are skipped where there is none."""
     monkeypatch.setenv("S3_SECRET", PLANTED)
-    return kit.in_store(s3_store)
+    return kit.in_store(s3_store, checkpoint=False)
 
 
 # In a folder they are in test_evolution.py and in test_crashes.py.

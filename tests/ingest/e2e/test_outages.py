@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import uuid
 from dataclasses import replace
 
 import pytest
@@ -67,7 +66,6 @@ def test_a_store_that_goes_away_is_waited_for_and_costs_no_failure(kit: Pipeline
     with relayed(s3_store.port) as relay:
         by_relay = replace(s3_store, port=relay.port)
         kit.in_store(by_relay).configured(
-            checkpoint=f"{s3_store.url}/{uuid.uuid4().hex}",
             storage={"http": {"retry_seconds": 0}},
             supervisor={"failures": {"max": 0}},
         )
