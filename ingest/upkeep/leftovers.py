@@ -66,7 +66,7 @@ class Bound:
 
     now         what the time is there
     since       files that a version needed which was the newest one at this time, or later, stay
-    remembered  from when on checkpoints of the table's log keep what was taken away
+    remembered  from when on checkpoints of the table's log keep what was taken away, also those from before it asked for longer than Delta's own
     """
 
     now: int
@@ -86,7 +86,7 @@ class Bound:
             return None
         wished = older_than_days * _DAY_SECONDS
         kept = wished if told is None else max(wished, own)
-        return cls(now, now - int(kept * 1000), now - int(own * 1000))
+        return cls(now, now - int(kept * 1000), now - int(min(own, DAYS * _DAY_SECONDS) * 1000))
 
 
 def leftovers(place: Files, bound: Bound, undecided: Undecided, *, is_shared: bool = False) -> Leftovers:
