@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -17,7 +16,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from distributary.codecs.base import load_codec, validating
 from distributary.codecs.mixed.keys import KeyCodec
-from distributary.errors import CheckpointMismatch
 from distributary.ingest.batch.attempt import Attempts, Run
 from distributary.ingest.batch.decide import code_version
 from distributary.ingest.batch.finish import Finisher
@@ -27,6 +25,14 @@ from distributary.ingest.batch.runner import BatchRunner, Done
 from distributary.ingest.batch.spark_decode import check_decoders
 from distributary.ingest.batch.sweep import sweep_drafts
 from distributary.ingest.batch.waiting_records import forget_waiting, place_aside
+from distributary.ingest.beginnings import (
+    Rereading,
+    going_on,
+    placed_within,
+    require_order,
+    require_order_again,
+    within,
+)
 from distributary.ingest.catalog.registering import TableNames
 from distributary.ingest.checkpoint import old_layout
 from distributary.ingest.checkpoint.folder import KEYS, Checkpoint
@@ -48,13 +54,12 @@ from distributary.ingest.commit_log.writing import Writer, begin
 from distributary.ingest.evolution.rules import Parking, RunRules, rules_of, with_fits, worker_policies
 from distributary.ingest.handover import Heritage
 from distributary.ingest.kafka.cluster import KafkaCluster
-from distributary.ingest.kafka.offsets import Offsets, Positions, Stretches, stretches_within
+from distributary.ingest.kafka.offsets import Offsets, Positions
 from distributary.ingest.kafka.records import record_headers
 from distributary.ingest.kafka.source import (
     Lost,
     TopicReader,
     complete,
-    gone_back,
     lost,
     require_there,
     warm_up,
@@ -72,7 +77,6 @@ from distributary.ingest.schemas.subjects import inferred_subject, key_subjects,
 from distributary.ingest.settings.catalog import Catalog
 from distributary.ingest.settings.groups import Decode, Route
 from distributary.ingest.settings.model import Settings
-from distributary.ingest.settings.rule_book import RuleBook
 from distributary.ingest.spark.workers import require_workers
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
@@ -83,8 +87,6 @@ from distributary.ingest.tables.change import LOG_RETENTION, log_retention
 from distributary.ingest.tables.known import MadeWith, TableBook, folder_of_topics
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.registry.base import SchemaRegistry
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -215,7 +217,7 @@ def open_pipeline(
         )
         tables = TableBook(root, columns, spark, settings.limits.commit_threads, native, made_with)
         heritage = Heritage(tables, native, spark, partial(_checkpoint_at, settings.storage))
-        generation = _generation(settings, kafka, checkpoint, heritage)
+        generation = _generation(settings, kafka, checkpoint, heritage, tables)
         tables.made_with = replace(made_with, topics=generation.world.topics)
         native.expect(lambda url: app_of(generation.id, url.rpartition("/")[2]))
         owners = _owners(settings, checkpoint, generation, heritage)
@@ -301,7 +303,7 @@ def _expression(spark: SparkSession, route: Route, decode: Decode) -> ReadExpres
 
 
 def _generation(
-    settings: Settings, kafka: KafkaCluster, checkpoint: Checkpoint, heritage: Heritage
+    settings: Settings, kafka: KafkaCluster, checkpoint: Checkpoint, heritage: Heritage, tables: TableBook
 ) -> Generation:
     generation = read_generation(checkpoint)
     old_layout.check_owner(checkpoint, generation)
@@ -311,9 +313,12 @@ def _generation(
         check_same_world(generation, world)
         return generation
     start = heritage.start(settings.start, settings.name, settings.confirm_dead, world)
+    if start.mode == "again":
+        reading = Rereading(settings.rule_book(), settings.route, world.topics)
+        require_order_again(reading, heritage, tables, kafka.ends)
     ends = kafka.ends() if start.already or start.placed else {}
-    already = {table: _within(known, ends) for table, known in start.already.items()}
-    start = replace(start, already=already, placed=_placed_within(start.placed, ends))
+    already = {table: within(known, ends) for table, known in start.already.items()}
+    start = replace(start, already=already, placed=placed_within(start.placed, ends))
     return born(checkpoint, settings.name, world, start)
 
 
@@ -349,67 +354,6 @@ def _begun(
         return going_on(planned, kafka.earliest_offsets(), last, records=records)
 
     return begin(checkpoint.log, Process(gethostname(), os.getpid(), code_version()), first)
-
-
-def require_order(book: RuleBook, route: Route, planned: Positions, last: Positions) -> None:
-    """Raises CheckpointMismatch where offsets went back that order the rows of tables with one row a key: new records would be left out as older ones."""
-    for topic, numbers in planned.items():
-        found = gone_back({topic: numbers}, last)
-        specs = [book.of(topic)] if route.by == "topic" else book.specs
-        concerned = next((one for one in specs if one.upsert is not None and one.upsert.by_position), None)
-        if found and concerned is not None:
-            raise CheckpointMismatch(
-                f"{'; '.join(found)}: the broker lost records, and gives their offsets to others. By {concerned.setting} positions say which "
-                "record of a key is newer, so those would be taken for older ones than the tables have. Write on_repartition: timestamp there; "
-                "or move the tables away, or have route.table name others, and read what is there with a new checkpoint and `start: again`"
-            )
-
-
-def going_on(planned: Positions, earliest: Positions, last: Positions, *, records: bool = False) -> Standing:
-    """The beginning of a log that goes on from these positions; what they tell of no partition is read from its beginning.
-
-    So is one whose records are gone from there, unless the log `records` what is lost, and one that ends before is read from its
-    end (`last`). Either was told before, as a run that meets it stops.
-    """
-    passed_over = [] if records else lost(planned, earliest)
-    for sentence in (*map(str, passed_over), *gone_back(planned, last)):
-        _log.warning("%s; the new checkpoint goes on with those that are there", sentence)
-    reached = _within(planned, last)
-    ends = {
-        topic: {
-            number: _begins(reached.get(topic, {}).get(number), first, records=records)
-            for number, first in numbers.items()
-        }
-        for topic, numbers in earliest.items()
-    }
-    return Standing(ends=ends, left={topic: planned[topic] for topic in planned if topic not in earliest})
-
-
-def _begins(reached: int | None, earliest: int, *, records: bool) -> int:
-    """Where a partition goes on of which so much was read."""
-    if reached is None:
-        return earliest
-    return reached if records else max(reached, earliest)
-
-
-def _within(positions: Positions, ends: Positions) -> Positions:
-    """These positions, none of them behind its partition's end: what comes there is new."""
-    return {
-        topic: {
-            number: min(position, ends.get(topic, {}).get(number, position))
-            for number, position in numbers.items()
-        }
-        for topic, numbers in positions.items()
-    }
-
-
-def _placed_within(placed: Stretches, ends: Positions) -> Stretches:
-    """The same of stretches; those of a topic that is not read now stay."""
-    here: Offsets = {
-        topic: {number: (0, end) for number, end in numbers.items()} for topic, numbers in ends.items()
-    }
-    elsewhere = {topic: own for topic, own in placed.items() if topic not in ends}
-    return {**elsewhere, **stretches_within(placed, here)}
 
 
 # Kept by the session whose workers were asked, and warmed: they live as long as it does.

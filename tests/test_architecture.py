@@ -40,6 +40,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
         "worker evolution inference",
         "batch",
         "handover",
+        "beginnings",
         "pipeline",
         "supervisor plan infer",
         "run",

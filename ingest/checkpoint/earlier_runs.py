@@ -123,6 +123,25 @@ def after_lineage(
     return Start("from_tables", begins, already, lineage, placed=_stretches(placed))
 
 
+def positions_had(root: At, generations: Mapping[str, str]) -> dict[str, Positions]:
+    """How far the topics were read of which tables may have rows: by their folders, each with the generation that had it last.
+
+    As the ledger says, and the commits of the tables themselves, which tell of earlier generations, too.
+    """
+    files = files_at(root)
+    reached: dict[str, Positions] = {}
+    for row in _ledger(files, ["generation", "offsets"]):
+        read = ends(offsets_from_json(json.loads(row["offsets"])))
+        reached[row["generation"]] = _highest([reached.get(row["generation"], {}), read])
+    found: dict[str, Positions] = {}
+    for folder, generation in generations.items():
+        commits = list(_telling(files, folder, ()))
+        mine = {generation, *(commit.generation for commit in commits)}
+        own = [reached[one] for one in sorted(mine & reached.keys())]
+        found[folder] = _highest([*own, *(ends(commit.offsets) for commit in commits)])
+    return found
+
+
 def _records(root: Files, commit: EarlierCommit, columns: Columns) -> pa.Table | None:
     """The places in Kafka of the records that a commit has brought to a table, of an entity or the quarantine.
 

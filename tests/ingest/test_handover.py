@@ -27,6 +27,7 @@ from distributary.errors import (
 )
 from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.batch.waiting_records import place_aside
+from distributary.ingest.beginnings import going_on
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation, Start, StartMode, World, born
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
@@ -35,7 +36,6 @@ from distributary.ingest.commit_log.owners import Owners, Records
 from distributary.ingest.commit_log.writing import begin as begin_log
 from distributary.ingest.handover import Heritage
 from distributary.ingest.kafka.offsets import Positions
-from distributary.ingest.pipeline import going_on
 from distributary.ingest.resolve import resolve
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.storage.contract import Files

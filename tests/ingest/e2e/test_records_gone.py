@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 from tests.ingest.e2e.handmade import column, registered
+from tests.ingest.e2e.keyed import rows_of
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
 from distributary.errors import BudgetSpent, CheckpointMismatch
@@ -117,29 +118,36 @@ def own_broker(tmp_path: Path) -> Iterator[KafkaBroker]:
     broker.kill()
 
 
-def test_offsets_that_went_back_stop_the_run_before_other_records_pass_for_read(
-    own_broker: KafkaBroker, stack: LocalStack, spark: SparkSession, tmp_path: Path
-) -> None:
-    topic = "went-back"
-    kit = PipelineKit(tmp_path, topic, stack, spark)
+@pytest.fixture
+def own_kit(own_broker: KafkaBroker, stack: LocalStack, spark: SparkSession, tmp_path: Path) -> PipelineKit:
+    """A pipeline that reads from it."""
+    kit = PipelineKit(tmp_path, "went-back", stack, spark)
     kit.bootstrap_servers = own_broker.bootstrap_servers
     kit.configured(source={"kafka": {"bootstrap.servers": own_broker.bootstrap_servers}})
     with AdminClient({"bootstrap.servers": own_broker.bootstrap_servers, "log_level": 0}) as admin:
-        admin.create_topics([NewTopic(topic, num_partitions=1)])[topic].result(30)
+        admin.create_topics([NewTopic(kit.topic, num_partitions=1)])[kit.topic].result(30)
+    return kit
+
+
+def lose_all(broker: KafkaBroker, topic: str) -> None:
+    """Have the broker begin the topic at offset 0 again, as the same topic."""
+    broker.stop()
+    for file in (broker.folder / "data" / f"{topic}-0").iterdir():
+        if file.name != "partition.metadata":
+            file.unlink()
+    broker.start()
+
+
+def test_offsets_that_went_back_stop_the_run_before_other_records_pass_for_read(
+    own_broker: KafkaBroker, own_kit: PipelineKit
+) -> None:
+    kit = own_kit
     schema = registered(kit)
     kit.send([schema.value(game="chess", player=player) for player in "abc"])
     kit.run()
-
-    own_broker.stop()
-    for file in (own_broker.folder / "data" / f"{topic}-0").iterdir():
-        if file.name != "partition.metadata":
-            file.unlink()
-    own_broker.start()
-
+    lose_all(own_broker, kit.topic)
     kit.send([schema.value(game="chess", player="d")])
-    back = (
-        rf"Kafka has {topic}/0 up to before offset 1, and it was read up to before 3: the broker lost records"
-    )
+    back = rf"Kafka has {kit.topic}/0 up to before offset 1, and it was read up to before 3: the broker lost records"
     with pytest.raises(CheckpointMismatch, match=back):
         kit.run()
     kit.configured(checkpoint="./other", start="from_tables")
@@ -147,3 +155,28 @@ def test_offsets_that_went_back_stop_the_run_before_other_records_pass_for_read(
     kit.send([schema.value(game="chess", player="e")])
     kit.run()
     assert players(kit) == list("abce"), "the new records that were there already are told as not read"
+
+
+def test_reading_again_into_a_table_that_positions_order_stops_where_offsets_went_back(
+    own_broker: KafkaBroker, own_kit: PipelineKit
+) -> None:
+    """Its rows would win against records that came in the place of theirs, and that count as older."""
+    kit = own_kit.configured(
+        decode={"format": "json", "evolution": "inline"},
+        route={"field": "game", "table": "{entity}"},
+        tables=[{"match": "*", "mode": "upsert", "keys": "kafka_key"}],
+    )
+    kit.send([b'{"game": "chess", "score": %d}' % score for score in range(3)], key=b"a")
+    kit.run()
+    lose_all(own_broker, kit.topic)
+    kit.send([b'{"game": "chess", "score": 7}'], key=b"a")
+    kit.configured(checkpoint="./other", start="again")
+    back = rf"Kafka has {kit.topic}/0 up to before offset 1, and it was read up to before 3: .*table chess"
+    with pytest.raises(CheckpointMismatch, match=back):
+        kit.run()
+    # Whoever says it once more is told it once more.
+    with pytest.raises(CheckpointMismatch, match=back):
+        kit.run()
+    kit.configured(route={"table": "new_{entity}"})
+    kit.run()
+    assert [row["score"] for row in rows_of(kit, "new_chess")] == [7]

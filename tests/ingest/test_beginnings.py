@@ -10,8 +10,8 @@ from tests.ingest.kafka_records import TOPIC
 from tests.ingest.pipelines import settings
 
 from distributary.errors import CheckpointMismatch
+from distributary.ingest.beginnings import going_on, require_order
 from distributary.ingest.commit_log.entries import Standing
-from distributary.ingest.pipeline import going_on, require_order
 
 
 def test_of_records_that_are_gone_before_they_were_read_a_new_log_reads_the_rest_and_says_so(

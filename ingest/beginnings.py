@@ -1,0 +1,140 @@
+"""Where a new log goes on from those before it, held against what Kafka has now; and from which it does not."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from distributary.errors import CheckpointMismatch
+from distributary.ingest.checkpoint.earlier_runs import positions_had
+from distributary.ingest.checkpoint.generation import made_anew
+from distributary.ingest.commit_log.entries import Standing
+from distributary.ingest.handover import Heritage
+from distributary.ingest.kafka.offsets import Offsets, Positions, Stretches, stretches_within
+from distributary.ingest.kafka.source import gone_back, lost
+from distributary.ingest.settings.groups import Route
+from distributary.ingest.settings.rule_book import RuleBook, TableSpec
+from distributary.ingest.tables.known import ENTITY_PROPERTY, UPSERT_PROPERTY, TableBook, folder_of_topics
+from distributary.ingest.tables.state import TableState
+
+_log = logging.getLogger(__name__)
+
+
+def require_order(book: RuleBook, route: Route, planned: Positions, last: Positions) -> None:
+    """Raises CheckpointMismatch where offsets went back that order the rows of tables with one row a key: new records would be left out as older ones."""
+    for topic, numbers in planned.items():
+        found = gone_back({topic: numbers}, last)
+        specs = [book.of(topic)] if route.by == "topic" else book.specs
+        concerned = next((one for one in specs if one.upsert is not None and one.upsert.by_position), None)
+        if found and concerned is not None:
+            raise CheckpointMismatch(
+                f"{'; '.join(found)}: the broker lost records, and gives their offsets to others. By {concerned.setting} positions say which "
+                "record of a key is newer, so those would be taken for older ones than the tables have. Write on_repartition: timestamp there; "
+                "or move the tables away, or have route.table name others, and read what is there with a new checkpoint and `start: again`"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Rereading:
+    """A reading of topics that were read before.
+
+    book    what the settings say of tables
+    topics  the topics, and the UUID of each
+    """
+
+    book: RuleBook
+    route: Route
+    topics: Mapping[str, str]
+
+    def by_position(self, folder: str, state: TableState) -> tuple[TableSpec, set[str]] | None:
+        """What the settings say of a table that is there, by its folder, and the topics by whose offsets its rows are ordered; None where none are.
+
+        A topic that was made anew is refused with the table's first batch.
+        """
+        entity, told = (state.properties.get(name) for name in (ENTITY_PROPERTY, UPSERT_PROPERTY))
+        if entity is None or told is None or self.route.folder(entity) != folder:
+            return None
+        spec, of_topic = self.book.of(entity), folder_of_topics(self.route)
+        if spec.upsert is None or not spec.upsert.by_position:
+            return None
+        topics = [name for name in self.topics if of_topic is None or of_topic(name) == folder]
+        known = {**self.topics, **json.loads(told).get("topics", {})}
+        return spec, {name for name in topics if not made_anew({name: known[name]}, self.topics)}
+
+
+def require_order_again(
+    reading: Rereading, heritage: Heritage, tables: TableBook, last: Callable[[], Positions]
+) -> None:
+    """Raises CheckpointMismatch where topics are to be read again into tables that are there, and offsets went back that order their rows.
+
+    Where none did each record is an older one, and changes nothing. `last` tells where each partition ends.
+    """
+    owned = heritage.records.all()
+    found = {
+        folder: of
+        for folder, state in (tables.states(owned) if reading.book.upserts else {}).items()
+        if (of := reading.by_position(folder, state)) is not None
+    }
+    if not found:
+        return
+    had, ends = positions_had(tables.root, {folder: owned[folder].generation for folder in found}), last()
+    for folder, (spec, topics) in found.items():
+        log = heritage.log(owned[folder])
+        so_far = None if log is None else log.state().so_far
+        # What is decided comes into the table yet.
+        for positions in (had[folder], {} if so_far is None else so_far.ends):
+            if back := gone_back({name: positions[name] for name in topics & positions.keys()}, ends):
+                raise CheckpointMismatch(
+                    f"{'; '.join(back)}: the broker lost records, and gives their offsets to others. By {spec.setting} positions say which "
+                    f"record of a key is newer, so those would be taken for older ones than table {folder} has. Move that away, or have "
+                    "route.table name another; or write on_repartition: timestamp there"
+                )
+
+
+def going_on(planned: Positions, earliest: Positions, last: Positions, *, records: bool = False) -> Standing:
+    """The beginning of a log that goes on from these positions; what they tell of no partition is read from its beginning.
+
+    So is one whose records are gone from there, unless the log `records` what is lost, and one that ends before is read from its
+    end (`last`). Either was told before, as a run that meets it stops.
+    """
+    passed_over = [] if records else lost(planned, earliest)
+    for sentence in (*map(str, passed_over), *gone_back(planned, last)):
+        _log.warning("%s; the new checkpoint goes on with those that are there", sentence)
+    reached = within(planned, last)
+    ends = {
+        topic: {
+            number: _begins(reached.get(topic, {}).get(number), first, records=records)
+            for number, first in numbers.items()
+        }
+        for topic, numbers in earliest.items()
+    }
+    return Standing(ends=ends, left={topic: planned[topic] for topic in planned if topic not in earliest})
+
+
+def _begins(reached: int | None, earliest: int, *, records: bool) -> int:
+    """Where a partition goes on of which so much was read."""
+    if reached is None:
+        return earliest
+    return reached if records else max(reached, earliest)
+
+
+def within(positions: Positions, ends: Positions) -> Positions:
+    """These positions, none of them behind its partition's end: what comes there is new."""
+    return {
+        topic: {
+            number: min(position, ends.get(topic, {}).get(number, position))
+            for number, position in numbers.items()
+        }
+        for topic, numbers in positions.items()
+    }
+
+
+def placed_within(placed: Stretches, ends: Positions) -> Stretches:
+    """The same of stretches; those of a topic that is not read now stay."""
+    here: Offsets = {
+        topic: {number: (0, end) for number, end in numbers.items()} for topic, numbers in ends.items()
+    }
+    elsewhere = {topic: own for topic, own in placed.items() if topic not in ends}
+    return {**elsewhere, **stretches_within(placed, here)}
