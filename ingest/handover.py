@@ -51,6 +51,7 @@ from distributary.ingest.commit_log.reading import CommitLog, State
 from distributary.ingest.commit_log.writing import hand_over
 from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.settings.groups import Columns
+from distributary.ingest.storage.place import Place
 from distributary.ingest.tables.known import TableBook
 from distributary.ingest.tables.log_commit import NativeCommits
 
@@ -328,9 +329,21 @@ class Heritage:
         except NewerFormat:
             # Its run may be alive: nobody is to be asked whether it is dead.
             raise
-        except (OSError, ValueError, ConfigError, CheckpointMismatch):
+        except (OSError, ValueError, ConfigError, CheckpointMismatch) as error:
+            if isinstance(error, OSError) and self._may_come_back(owner, error):
+                raise
             return None
         return checkpoint if generation is not None and generation.id == owner.generation else None
+
+    def _may_come_back(self, owner: Owner, error: OSError) -> bool:
+        """Whether a log is there though it cannot be read just now: whoever goes on without it loses what waits in it for parked tables.
+
+        One in a store that the tables are not in may be gone for good, which the user knows.
+        """
+        place = Place.parse(owner.log)
+        if place.kind == "posix":
+            return not isinstance(error, (PermissionError, NotADirectoryError))
+        return isinstance(error, ConnectionError) and place.shares_store(Place.parse(self._tables.root.url))
 
     def _require_wanted(self, mode: StartMode, tables: Sequence[str]) -> None:
         if mode == "resume":

@@ -96,15 +96,16 @@ class Place:
 
     def overlaps(self, other: Place) -> bool:
         """Whether one of both is the other, or in it: then what one holds another might sweep."""
-        if self.kind != other.kind or not self._same_store(other):
+        if not self.shares_store(other):
             return False
         mine, others = self._parts(), other._parts()
         common = min(len(mine), len(others))
         return mine[:common] == others[:common]
 
-    def _same_store(self, other: Place) -> bool:
-        if self.kind != "azure":
-            return self.authority == other.authority
+    def shares_store(self, other: Place) -> bool:
+        """Whether both are in one bucket, or container, or of one name node, or are folders."""
+        if self.kind != "azure" or other.kind != "azure":
+            return (self.kind, self.authority) == (other.kind, other.authority)
         # `az://` leaves the account to the options: it may be any.
         return self.bucket == other.bucket and (
             None in (self.account, other.account) or self.account == other.account
