@@ -61,6 +61,7 @@ from distributary.ingest.kafka.source import (
     TopicReader,
     complete,
     lost,
+    require_not_back,
     require_there,
     warm_up,
 )
@@ -170,7 +171,11 @@ class Pipeline:
     def start(self, process: Any, spark: SparkFiles) -> StreamingQuery:
         """The streaming query, started where the log ends; `process` is called with each batch."""
         start = self._next_offsets()
-        require_there(start, self.kafka.earliest_offsets(), self.kafka.ends())
+        if self.settings.source.on_data_loss == "stop":
+            require_there(start, self.kafka.earliest_offsets(), self.kafka.ends())
+        else:
+            # What went since it was looked at ends the query, and is recorded before the next one.
+            require_not_back(start, self.kafka.ends())
         records = self.topics.stream(self.settings.limits.batch_rows, start)
         trigger = self.settings.trigger
         writer = (

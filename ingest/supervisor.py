@@ -170,6 +170,9 @@ class Supervisor:
             # An outage is waited for however long it lasts, as the registry's is, and says nothing against the pipeline.
             if self._pipeline.kafka.was_away():
                 return 0.0
+            # Records that go amid a query are recorded before the next one, where the settings say so. Met before a query, they are no reason.
+            if self._partitions is not None and self._pipeline.lost()[1]:
+                return 0.0
             if self._partitions_came():
                 return 0.0
             # Over by now; yet an error that only looks like one would be met for ever.

@@ -141,17 +141,22 @@ def gone_back(positions: Positions, ends: Positions) -> list[str]:
     ]
 
 
-def require_there(positions: Positions, earliest: Positions, ends: Positions) -> None:
-    """Raises CheckpointMismatch where records that come next are gone, as by the topic's retention: no reader gets past that.
-
-    And where offsets went back: those between will be given to other records, which would be taken for read.
-    """
+def require_not_back(positions: Positions, ends: Positions) -> None:
+    """Raises CheckpointMismatch where offsets went back: those between will be given to other records, which would be taken for read."""
     if found := gone_back(positions, ends):
         raise CheckpointMismatch(
             f"{'; '.join(found)}: the broker lost records, as when one leads that lacked them, or its files were put back from a copy. "
             "To go on from where the topic ends now, give this pipeline a new checkpoint with `start: from_tables`; with `start: again` "
             "what is there is read once more"
         )
+
+
+def require_there(positions: Positions, earliest: Positions, ends: Positions) -> None:
+    """Raises CheckpointMismatch where records that come next are gone, as by the topic's retention: no reader gets past that.
+
+    And where offsets went back.
+    """
+    require_not_back(positions, ends)
     if passed := lost(positions, earliest):
         raise CheckpointMismatch(
             f"{'; '.join(map(str, passed))}: retention took these records, or somebody deleted them, and they are lost. To go on with those "

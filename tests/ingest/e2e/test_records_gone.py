@@ -17,6 +17,7 @@ from tests.ingest.e2e.pipeline_kit import PipelineKit
 
 from distributary.errors import BudgetSpent, CheckpointMismatch
 from distributary.ingest.kafka.source import Lost
+from distributary.ingest.progress import Silent
 from distributary.producer_sim.stack.kafka_broker import KafkaBroker
 from distributary.producer_sim.stack.local import LocalStack
 from distributary.producer_sim.verify.comparison import verify
@@ -96,6 +97,33 @@ def test_a_new_checkpoint_that_goes_on_from_the_tables_records_what_was_lost_as_
     kit.configured(checkpoint="./other", start="from_tables", source={"on_data_loss": "record"})
     assert kit.run().lost == (Lost(kit.topic, 0, 1, 3),)
     assert players(kit) == ["a", "d"]
+    assert not verify(kit.settings).differences
+
+
+class Forgetful(Silent):
+    """Has Kafka delete further records each time that a loss was told of."""
+
+    def __init__(self, delete: Callable[[int], None], *before: int) -> None:
+        self._delete, self._before = delete, list(before)
+
+    def waiting(self, reason: str, seconds: float) -> None:
+        if self._before and "the ledger tells of it" in reason:
+            self._delete(self._before.pop(0))
+
+
+def test_records_that_go_while_a_loss_is_recorded_are_recorded_as_well(
+    kit: PipelineKit, admin: AdminClient
+) -> None:
+    """Whoever wants losses recorded has a topic that forgets at any moment."""
+    schema = registered(kit)
+    kit.send([schema.value(game="chess", player="a")])
+    kit.run()
+    kit.send([schema.value(game="chess", player=player) for player in "bcdefg"])
+    delete_records(admin, kit.topic, 3)
+    kit.configured(source={"on_data_loss": "record"})
+    progress = Forgetful(lambda before: delete_records(admin, kit.topic, before), 5)
+    assert kit.run(progress).lost == (Lost(kit.topic, 0, 1, 3), Lost(kit.topic, 0, 3, 5))
+    assert players(kit) == ["a", "f", "g"]
     assert not verify(kit.settings).differences
 
 
