@@ -31,6 +31,7 @@ from distributary.ingest.commit_log.owners import Owners
 from distributary.ingest.commit_log.writing import Writer
 from distributary.ingest.evolution.rules import RunRules
 from distributary.ingest.evolution.vetoes import Veto, Vetoes
+from distributary.ingest.kafka.offset_spans import join_spans, spans_of
 from distributary.ingest.kafka.offsets import Offsets, stretches_within
 from distributary.ingest.pins import (
     FIRST_TURN,
@@ -175,10 +176,12 @@ class Attempts:
     still_as_read: Callable[[], None]
     keys: SchemaBook | None = None
 
-    def decided(self, records: DataFrame, offsets: Offsets, last: Manifest | None, lost: int = 0) -> Decided:
+    def decided(
+        self, records: DataFrame, offsets: Offsets, last: Manifest | None, *, gone: bool = False
+    ) -> Decided:
         """The batch after `last`, decided; nothing of it is visible yet. Raises RestartToEvolve and PipelineErrors.
 
-        `lost` are so many of its offsets as Kafka has no more.
+        `gone` says that Kafka has no more any of the records at these offsets.
         """
         started, run = datetime.now(timezone.utc), self.run
         run.parked.require_room()
@@ -186,6 +189,7 @@ class Attempts:
         batch_id, before = run.log.next, self._before(last)
         number = run.memory.begun(batch_id)
         settled = self._settle(records, batch_id, offsets, before)
+        lost = self._lost(settled, offsets) if gone else 0
         self._warn(settled)
         run.memory.note_vetoed(settled.pins)
         # All records were read by now: those of a topic that is made anew from here on are in a later batch.
@@ -222,6 +226,15 @@ class Attempts:
             # An attempt that came to nothing told of no file.
             touched=None if number > 1 or settled.pins.turn.guarded else settled.touched,
         )
+
+    def _lost(self, settled: Settled, offsets: Offsets) -> int:
+        """How many of these offsets nobody has the records of; those that an earlier generation brought to tables are counted there."""
+        had = spans_of(stretches_within(self.run.generation.start.placed, offsets))
+        counts = settled.report.counts
+        join_spans(counts.spans, had)
+        found = sum(span.count for span in had.values())
+        counts.already += found
+        return sum(end - first for ranges in offsets.values() for first, end in ranges.values()) - found
 
     def first_pins(self, batch_id: int, offsets: Offsets, before: Before, room: int = 0) -> Pins:
         """The pins of a batch's first pass; `room` is how many tables there may be beside the known ones."""

@@ -114,10 +114,9 @@ class BatchRunner:
             topic: {number: (end, end) for number, (_, end) in ranges.items()}
             for topic, ranges in lost.items()
         }
-        gone = sum(end - first for ranges in lost.values() for first, end in ranges.values())
-        self._through(self.reading.range(nothing), lost, gone)
+        self._through(self.reading.range(nothing), lost, gone=True)
 
-    def _through(self, records: DataFrame, offsets: Offsets, lost: int = 0) -> None:
+    def _through(self, records: DataFrame, offsets: Offsets, *, gone: bool = False) -> None:
         run = self.attempts.run
         self.on_start(run.log.next)
         began = time.monotonic()
@@ -126,7 +125,9 @@ class BatchRunner:
             if self._last is not None and self.finisher.is_overwritten(self._last):
                 self.finisher.finish(self._last, records.sparkSession, parked=run.parked)
             batch = self.reading.through(
-                records, offsets, lambda readable: self.attempts.decided(readable, offsets, self._last, lost)
+                records,
+                offsets,
+                lambda readable: self.attempts.decided(readable, offsets, self._last, gone=gone),
             )
         self._last = batch.manifest
         self._finish(batch, records.sparkSession)

@@ -47,6 +47,15 @@ def count_spans(raw: pa.RecordBatch, spans: Spans) -> None:
         join_spans(spans, {where: Span(len(mine), int(mine.min()), int(mine.max()))})
 
 
+def spans_of(stretches: Stretches) -> Spans:
+    """The spans of all records in these stretches."""
+    return {
+        (topic, number): Span(sum(end - first for first, end in own), own[0][0], own[-1][1] - 1)
+        for topic, partitions in stretches.items()
+        for number, own in partitions.items()
+    }
+
+
 def place_of(raw: pa.RecordBatch, row: int) -> tuple[str, int, int]:
     """Where a record stands in Kafka: topic, partition, offset."""
     topic, partition, offset = (raw[name][row].as_py() for name in ("topic", "partition", "offset"))

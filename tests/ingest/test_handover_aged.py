@@ -1,4 +1,4 @@
-"""Tables without their checkpoint whose logs others cleaned up: where a new checkpoint goes on is told by the ledger, or by nobody."""
+"""Tables without their checkpoint whose logs others cleaned up, or whose records Kafka deleted: where a new checkpoint goes on, and what it has."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 from tests.ingest.kafka_records import TOPIC
-from tests.ingest.queries import GOLF, batches, one
-from tests.ingest.test_handover import WORLD, heritage
+from tests.ingest.queries import GOLF, Query, batches, one
+from tests.ingest.test_handover import INLINE, WORLD, heritage, taken_over
 
 from distributary.errors import PolicyStopped, TablesOfAnotherRun
 from distributary.ingest import failpoints
@@ -56,3 +56,27 @@ def test_records_of_which_neither_log_nor_ledger_tell_are_not_read_again(
 def before_the_ledger(point: str, _: int) -> None:
     if point == failpoints.BEFORE_LEDGER:
         raise PolicyStopped("the process dies")
+
+
+def test_records_that_tables_have_of_a_batch_that_kafka_has_no_more_are_not_counted_as_lost(
+    tmp_path: Path,
+) -> None:
+    first = batches(tmp_path, 1)
+    dead = first.runner.attempts.run.generation.id
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(PolicyStopped):
+        patch.setattr(failpoints, "reach", before_the_ledger)
+        first.batch(1, one(1))
+    shutil.rmtree(first.here.folder)
+    new, ends = taken_over(tmp_path, "second", "from_tables", [dead])
+    assert (new.start.offsets, ends) == ({TOPIC: {0: 1}}, None)
+    assert new.start.placed == {TOPIC: {0: [(1, 2)]}}
+    second = Query(tmp_path, "second", {TOPIC: {0: 1}}, decode=INLINE)
+    second.resume()
+    second.runner.pass_over({TOPIC: {0: (1, 4)}})
+    row = DeltaTable(tmp_path / "lake" / BATCHES_TABLE).to_pyarrow_table().to_pylist()
+    (told,) = [one for one in row if one["generation"] == new.id]
+    assert (told["rows_already"], told["rows_read"], told["rows_by_reason"]) == (1, 1, '{"data_lost": 2}')
+    assert (told["offsets"], told["gaps"]) == (
+        f'{{"{TOPIC}": {{"0": [1, 4]}}}}',
+        f'{{"{TOPIC}": {{"0": 2}}}}',
+    )
