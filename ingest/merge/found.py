@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Condition
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,39 @@ _ROWS_AT_ONCE = 500_000
 # Each of them is open until then, in each of the threads that commit.
 _MOST_OPEN = 32
 
+# Of a file in a store that is open: a small one comes whole, and of others the columns that are asked for.
+_MOST_HELD = 2**20
+
+# One of all that look at the same time takes no more than this part of the room, so that others get in beside it.
+_SHARES = 4
+
 Numbers = npt.NDArray[np.int64]
+
+
+class Room:
+    """So many bytes for all threads together that look into files; who wants more than is left waits for others to be done."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._taken, self._changed = 0, Condition()
+
+    @contextmanager
+    def taken(self, wanted: int) -> Iterator[None]:
+        """Inside, so much of it is taken; whoever takes some takes no more until that is given back."""
+        wanted = min(wanted, self.most)
+        with self._changed:
+            self._changed.wait_for(lambda: self._taken + wanted <= self.most)
+            self._taken += wanted
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._taken -= wanted
+                self._changed.notify_all()
+
+
+# As many tables as are committed side by side in a store would hold gigabytes.
+_ROOM = Room(2**28)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +154,33 @@ def look_up(place: Files, live: LiveFiles, wanted: Wanted, but: frozenset[str] =
         for portion in _portions(groups):
             _take(place, portion, wanted, found)
 
-    for start in range(0, len(names), _MOST_OPEN):
-        look_into(names[start : start + _MOST_OPEN])
+    for some, size in _together(names) if place.remote else _by_number(names):
+        with _ROOM.taken(size):
+            look_into(some)
     return found
+
+
+_Named = Sequence[tuple[str, Action]]
+
+
+def _by_number(names: _Named) -> Iterator[tuple[_Named, int]]:
+    """The files that are opened together, of which nothing is held that is not asked for."""
+    for start in range(0, len(names), _MOST_OPEN):
+        yield names[start : start + _MOST_OPEN], 0
+
+
+def _together(names: _Named) -> Iterator[tuple[_Named, int]]:
+    """The files of a store that are opened together, and what is held of them."""
+    waiting, size = list[tuple[str, Action]](), 0
+    for one in names:
+        held = min(one[1]["size"], _MOST_HELD)
+        if waiting and (len(waiting) == _MOST_OPEN or size + held > _ROOM.most // _SHARES):
+            yield waiting, size
+            waiting, size = [], 0
+        waiting.append(one)
+        size += held
+    if waiting:
+        yield waiting, size
 
 
 def _portions(groups: Sequence[_Group]) -> Iterator[Sequence[_Group]]:
