@@ -150,10 +150,16 @@ class Pipeline:
         return keys
 
     def lost(self) -> tuple[Offsets, list[Lost]]:
-        """The offsets that Kafka has no more where the log ends, of each partition, and those of them that are any; nothing where that is to stop the run."""
+        """Where Kafka has no more what comes next: each partition's offsets until it has something, and those that no table has, either.
+
+        Nothing where it has all, and where that is to stop the run.
+        """
         if self.settings.source.on_data_loss == "stop":
             return {}, []
         start, earliest = self._next_offsets(), self.kafka.earliest_offsets()
+        gone = lost(start, earliest)
+        if not gone:
+            return {}, []
         offsets: Offsets = {
             topic: {
                 number: (first, max(first, earliest[topic].get(number, 0)))
@@ -161,7 +167,8 @@ class Pipeline:
             }
             for topic, numbers in start.items()
         }
-        return offsets, lost(start, earliest)
+        had = self.run.generation.start.placed
+        return offsets, [one for gap in gone for one in gap.but(had)]
 
     def _next_offsets(self) -> Positions:
         """Where the log ends, of each partition."""

@@ -171,7 +171,7 @@ class Supervisor:
             if self._pipeline.kafka.was_away():
                 return 0.0
             # Records that go amid a query are recorded before the next one, where the settings say so. Met before a query, they are no reason.
-            if self._partitions is not None and self._pipeline.lost()[1]:
+            if self._partitions is not None and self._pipeline.lost()[0]:
                 return 0.0
             if self._partitions_came():
                 return 0.0
@@ -215,7 +215,7 @@ class Supervisor:
 
     def _pass_over_lost(self, runner: BatchRunner) -> None:
         offsets, lost = self._pipeline.lost()
-        if lost:
+        if offsets:
             with self._batch_under_way():
                 runner.pass_over(offsets)
             self._lost += lost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -14,7 +14,15 @@ from pyspark.sql import functions as sql
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.java import refused
-from distributary.ingest.kafka.offsets import Offsets, Positions, ends, positions_to_json, starts
+from distributary.ingest.kafka.offsets import (
+    Offsets,
+    Positions,
+    Stretches,
+    ends,
+    positions_to_json,
+    starts,
+    stretches_within,
+)
 from distributary.ingest.settings.groups import Route, Source
 
 # Laid under the user's own options. Kafka hands out 500 records a poll unless told otherwise, and asking so often takes a
@@ -47,6 +55,15 @@ class Lost:
             f"Kafka has no more of {self.topic}/{self.partition} from offset {self.first} to before {self.before}, "
             "of which nothing was read"
         )
+
+    def but(self, had: Stretches) -> list[Lost]:
+        """Those of them that do not stand in one of these stretches."""
+        here: Offsets = {self.topic: {self.partition: (self.first, self.before)}}
+        found, at = list[Lost](), self.first
+        for first, end in stretches_within(had, here).get(self.topic, {}).get(self.partition, ()):
+            found += [replace(self, first=at, before=first)] if first > at else []
+            at = end
+        return [*found, replace(self, first=at)] if at < self.before else found
 
 
 @dataclass(frozen=True, slots=True)

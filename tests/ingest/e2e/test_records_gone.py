@@ -16,6 +16,7 @@ from tests.ingest.e2e.keyed import rows_of
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
 from distributary.errors import BudgetSpent, CheckpointMismatch
+from distributary.ingest.checkpoint.generation import read_generation
 from distributary.ingest.kafka.source import Lost
 from distributary.ingest.progress import Silent
 from distributary.producer_sim.stack.kafka_broker import KafkaBroker
@@ -97,6 +98,34 @@ def test_a_new_checkpoint_that_goes_on_from_the_tables_records_what_was_lost_as_
     kit.configured(checkpoint="./other", start="from_tables", source={"on_data_loss": "record"})
     assert kit.run().lost == (Lost(kit.topic, 0, 1, 3),)
     assert players(kit) == ["a", "d"]
+    assert not verify(kit.settings).differences
+
+
+@pytest.mark.heavy
+def test_records_that_tables_have_without_their_checkpoint_are_not_lost_though_kafka_has_them_no_more(
+    kit: PipelineKit, admin: AdminClient, fail_at: Callable[..., None]
+) -> None:
+    schema = registered(kit)
+    kit.send([schema.value(game="chess", player="a")])
+    kit.run()
+    kit.send([schema.value(game="chess", player="b"), b"unreadable"])
+    fail_at("before_ledger")
+    with pytest.raises(BudgetSpent):
+        kit.run()
+    fail_at()
+    generation = read_generation(kit.checkpoint)
+    assert generation is not None
+    kit.checkpoint.files.clear()
+    kit.send([schema.value(game="chess", player=player) for player in "cd"])
+    delete_records(admin, kit.topic, 4)
+    kit.configured(
+        checkpoint="./other",
+        start="from_tables",
+        confirm_dead=[generation.id],
+        source={"on_data_loss": "record"},
+    )
+    assert kit.run().lost == (Lost(kit.topic, 0, 3, 4),)
+    assert players(kit) == ["a", "b", "d"]
     assert not verify(kit.settings).differences
 
 

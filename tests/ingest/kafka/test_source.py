@@ -15,7 +15,7 @@ from distributary.errors import CheckpointMismatch
 from distributary.ingest.checkpoint.spark_files import SparkFiles, batch_offsets
 from distributary.ingest.kafka.connection import connect
 from distributary.ingest.kafka.offsets import Offsets, Positions
-from distributary.ingest.kafka.source import TopicReader, complete, require_there, warm_up
+from distributary.ingest.kafka.source import Lost, TopicReader, complete, require_there, warm_up
 from distributary.ingest.settings.model import Settings
 from distributary.producer_sim.stack.local import LocalStack
 
@@ -210,3 +210,10 @@ def test_records_that_cannot_be_read_just_now_do_not_end_the_warming_up(
     pipeline = settings(stack, [topic])
     with connect(pipeline.source, spark) as kafka:
         warm_up(topics_of(spark, pipeline), kafka)
+
+
+def test_what_stands_elsewhere_is_not_lost() -> None:
+    gap = Lost("a", 0, 3, 9)
+    assert gap.but({"a": {1: [(3, 9)]}, "b": {0: [(3, 9)]}}) == [gap]
+    assert gap.but({"a": {0: [(0, 4), (6, 7), (8, 20)]}}) == [Lost("a", 0, 4, 6), Lost("a", 0, 7, 8)]
+    assert gap.but({"a": {0: [(0, 20)]}}) == []
