@@ -7,10 +7,11 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from distributary.errors import CheckpointMismatch
+from distributary.errors import CheckpointMismatch, NewerFormat
 from distributary.ingest.checkpoint.earlier_runs import positions_had
 from distributary.ingest.checkpoint.generation import made_anew
 from distributary.ingest.commit_log.entries import Standing
+from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.handover import Heritage
 from distributary.ingest.kafka.offsets import Offsets, Positions, Stretches, stretches_within
 from distributary.ingest.kafka.source import gone_back, lost
@@ -81,16 +82,25 @@ def require_order_again(
         return
     had, ends = positions_had(tables.root, {folder: owned[folder].generation for folder in found}), last()
     for folder, (spec, topics) in found.items():
-        log = heritage.log(owned[folder])
-        so_far = None if log is None else log.state().so_far
         # What is decided comes into the table yet.
-        for positions in (had[folder], {} if so_far is None else so_far.ends):
+        for positions in (had[folder], _ends(heritage.log(owned[folder]))):
             if back := gone_back({name: positions[name] for name in topics & positions.keys()}, ends):
                 raise CheckpointMismatch(
                     f"{'; '.join(back)}: the broker lost records, and gives their offsets to others. By {spec.setting} positions say which "
                     f"record of a key is newer, so those would be taken for older ones than table {folder} has. Move that away, or have "
                     "route.table name another; or write on_repartition: timestamp there"
                 )
+
+
+def _ends(log: CommitLog | None) -> Positions:
+    """How far a log has come, as far as anybody can tell: one that is damaged is told of where it is to be gone on with."""
+    try:
+        so_far = None if log is None else log.state().so_far
+    except NewerFormat:
+        raise
+    except CheckpointMismatch:
+        return {}
+    return {} if so_far is None else so_far.ends
 
 
 def going_on(planned: Positions, earliest: Positions, last: Positions, *, records: bool = False) -> Standing:

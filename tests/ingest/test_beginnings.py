@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.ingest.kafka_records import TOPIC
-from tests.ingest.pipelines import settings
+from tests.ingest.merge.upserted import make
+from tests.ingest.pipelines import checkpoint, settings, table_book
+from tests.ingest.test_handover import WORLD, heritage
 
 from distributary.errors import CheckpointMismatch
-from distributary.ingest.beginnings import going_on, require_order
-from distributary.ingest.commit_log.entries import Standing
+from distributary.ingest.beginnings import Rereading, going_on, require_order, require_order_again
+from distributary.ingest.checkpoint.generation import born
+from distributary.ingest.commit_log.entries import Owner, Process, Standing
+from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.commit_log.reading import entry_path
+from distributary.ingest.commit_log.writing import begin
+from distributary.ingest.settings.upserts import Upsert
+from distributary.ingest.storage.opening import files_at
+from distributary.ingest.tables.known import ENTITY_PROPERTY, UPSERT_PROPERTY
 
 
 def test_of_records_that_are_gone_before_they_were_read_a_new_log_reads_the_rest_and_says_so(
@@ -53,3 +65,31 @@ def test_offsets_that_went_back_order_no_rows(
             require_order(*told, {TOPIC: {0: 90}})
     else:
         require_order(*told, {TOPIC: {0: 90}})
+
+
+@pytest.mark.parametrize(
+    ("end", "route", "damaged", "refused"),
+    [
+        (5, "{entity}", False, False),
+        (4, "{entity}", False, True),
+        (4, "new_{entity}", False, False),
+        # The user was told of it by then, and has said that nobody runs it.
+        (4, "{entity}", True, False),
+    ],
+)
+def test_topics_are_not_read_again_into_a_table_of_which_a_log_read_more_than_there_is(
+    tmp_path: Path, end: int, route: str, damaged: bool, refused: bool
+) -> None:
+    rule = {"match": "*", "mode": "upsert", "keys": ["id"]}
+    chosen = settings(tmp_path, route={"table": route}, tables=[rule])
+    root, earlier = files_at(tmp_path / "lake"), born(checkpoint(tmp_path), "games", WORLD)
+    told = {ENTITY_PROPERTY: "golf", UPSERT_PROPERTY: json.dumps(Upsert(("id",)).to_json())}
+    make(root.below("golf"), pa.schema([("id", pa.int64())]), told)
+    assert Records(root).put("golf", 0, Owner("games", str(tmp_path / "checkpoint"), earlier.id))
+    log = checkpoint(tmp_path).log
+    begin(log, Process("here", 1, "0"), lambda: Standing(ends={TOPIC: {0: 5}}))
+    if damaged:
+        log.files.put(entry_path(0), b"{")
+    reading = Rereading(chosen.rule_book(), chosen.route, WORLD.topics)
+    with pytest.raises(CheckpointMismatch, match="table golf has") if refused else nullcontext():
+        require_order_again(reading, heritage(tmp_path), table_book(tmp_path), lambda: {TOPIC: {0: end}})
