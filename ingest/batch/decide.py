@@ -175,6 +175,7 @@ def _merging(settled: Settled, entity: str, folder: str) -> Merging | None:
         tuple(_column(layout, field) for field in upsert.keys) or (own,),
         tuple(_column(layout, field) for field in upsert.sequence_by),
         upsert.moved,
+        upsert.update,
     )
 
 

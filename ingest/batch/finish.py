@@ -350,7 +350,7 @@ class Finisher:
 def merge_rule(merging: Merging, columns: Columns) -> MergeRule:
     """The rule by which rows become part of a table with one row a key."""
     place = Position(columns.kafka_topic, columns.kafka_partition, columns.kafka_offset, columns.kafka_ts)
-    return MergeRule(merging.keys, Order(place, merging.sequence, merging.moved))
+    return MergeRule(merging.keys, Order(place, merging.sequence, merging.moved), merging.update)
 
 
 def _require_files(commits: Sequence[TableCommit], error: CommitImpossible, parked: ParkedTables) -> None:

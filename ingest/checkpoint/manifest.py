@@ -11,7 +11,7 @@ from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.parquet.data_file import DataFile
-from distributary.ingest.settings.upserts import Moved
+from distributary.ingest.settings.upserts import Moved, Update
 from distributary.registry.base import SchemaRef
 
 Role = Literal["events", "quarantine", "batches", "changes"]
@@ -61,11 +61,13 @@ class Merging:
     keys      those that name a row
     sequence  those that say which of two is newer; none: where they stand in Kafka does
     moved     what becomes of a known key in another partition then
+    update    whether a row sets all columns, or those that its file says are its schema's
     """
 
     keys: tuple[str, ...]
     sequence: tuple[str, ...] = ()
     moved: Moved = "stop"
+    update: Update = "all"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,12 @@ from distributary.ingest.checkpoint.manifest import (
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.offsets import offsets_from_json, offsets_to_json
 from distributary.ingest.parquet.data_file import DataFile
-from distributary.ingest.settings.upserts import Moved
+from distributary.ingest.settings.upserts import Moved, Update
 from distributary.registry.base import schema_ref
 
-# Those that read `ADDED` alone would add rows that are to take the place of others.
-ADDED, FORMAT = 1, 2
+# Those that read `ADDED` alone would add rows that are to take the place of others; those that read up to `WHOLE` would have rows set
+# columns that their schema does not have.
+ADDED, WHOLE, FORMAT = 1, 2, 3
 
 # Per table's folder, files that take the place of lost ones.
 RewrittenFiles = Mapping[str, tuple[DataFile, ...]]
@@ -76,7 +77,10 @@ def from_json(value: Mapping[str, Any]) -> Manifest:
 
 
 def _format(tables: Iterable[TableFiles]) -> int:
-    return FORMAT if any(table.merging for table in tables) else ADDED
+    merging = [table.merging for table in tables if table.merging is not None]
+    if any(one.update != "all" for one in merging):
+        return FORMAT
+    return WHOLE if merging else ADDED
 
 
 def _layout_key(layout: Layout) -> str:
@@ -119,7 +123,8 @@ def _table_to_json(table: TableFiles, keys: Mapping[Layout, str]) -> dict[str, A
 
 
 def _merging_to_json(merging: Merging) -> dict[str, Any]:
-    return {"keys": list(merging.keys), "sequence": list(merging.sequence), "moved": merging.moved}
+    update = {} if merging.update == "all" else {"update": merging.update}
+    return {"keys": list(merging.keys), "sequence": list(merging.sequence), "moved": merging.moved, **update}
 
 
 def _merging_from_json(value: Mapping[str, Any] | None) -> Merging | None:
@@ -127,7 +132,10 @@ def _merging_from_json(value: Mapping[str, Any] | None) -> Merging | None:
         return None
     if value["moved"] not in get_args(Moved):
         raise ValueError(f"a table's keys that moved are to {value['moved']!r}")
-    return Merging(tuple(value["keys"]), tuple(value["sequence"]), value["moved"])
+    update = value.get("update", "all")
+    if update not in get_args(Update):
+        raise ValueError(f"a table's rows are to update {update!r}")
+    return Merging(tuple(value["keys"]), tuple(value["sequence"]), value["moved"], update)
 
 
 def _table_from_json(value: dict[str, Any], layouts: Mapping[str, Layout]) -> TableFiles:

@@ -4,6 +4,7 @@ Memory is bounded: when all tables together hold more than the limit, each write
 forgets it. A table's file stays open for its next row group while tables are few, and is closed while they are many. To
 another machine small files go as they are, by other threads, and large ones as streams.
 Rows of many entities are collected into chunks before they are split by table, and columns whose values repeat get a dictionary.
+What the schema of rows says in its metadata, their file says in its footer; rows of which something else is said go in another file.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,18 @@ _IN_MEMORY_BYTES = 32 * 2**20
 
 # Below this, setting zstd up for every column costs more than the compression itself.
 _SMALL_BYTES = 2**20
+
+
+Said: TypeAlias = tuple[tuple[bytes, bytes], ...]
+"""What the metadata of a schema says, as a value."""
+
+
+def said_of(rows: pa.RecordBatch) -> Said:
+    """What is said of rows."""
+    return tuple(sorted((rows.schema.metadata or {}).items()))
+
+
+_Key = tuple[str, Said]
 
 
 @dataclass
@@ -78,14 +91,14 @@ class TableBuffers:
         self._most_open = MOST_OPEN_STREAMS if self._root.remote else MOST_OPEN_FILES
         self._in_memory = _IN_MEMORY_BYTES if self._root.remote else _SMALL_BYTES
         self._layout_of, self._most_rows_of = layout_of, most_rows_of
-        self._held: dict[str, _Held] = {}
+        self._held: dict[_Key, _Held] = {}
         self._dictionaries: dict[Layout, list[str]] = {}
         self._bytes = 0
         self.files: list[DataFile] = []
 
     def add(self, table: str, rows: pa.RecordBatch) -> None:
         """Hold these rows for a table; their schema may be any part of what the table will have."""
-        self._held.setdefault(table, _Held()).parts.append(rows)
+        self._held.setdefault((table, said_of(rows)), _Held()).parts.append(rows)
 
     def grew(self, added_bytes: int) -> None:
         """Note that memory grew by this much, and write everything out if it is over the limit."""
@@ -95,9 +108,9 @@ class TableBuffers:
 
     def close(self) -> None:
         """Write what is left and finish all files. Raises the OSError of one that cannot be put where it belongs."""
-        for table in list(self._held):
-            self._write(table, last=True)
-            self._finish(table)
+        for key in list(self._held):
+            self._write(key, last=True)
+            self._finish(key)
         self._uploads.finish()
 
     def abandon(self) -> None:
@@ -109,40 +122,41 @@ class TableBuffers:
 
     def _spill(self) -> None:
         many = len(self._held) > self._most_open
-        for table in list(self._held):
-            self._write(table, last=many)
+        for key in list(self._held):
+            self._write(key, last=many)
             if many:
-                self._finish(table)
+                self._finish(key)
         self._bytes = 0
 
-    def _write(self, table: str, *, last: bool) -> None:
-        held = self._held[table]
+    def _write(self, key: _Key, *, last: bool) -> None:
+        table, held = key[0], self._held[key]
         if not held.parts:
             return
         layout = self._layout_of(table)
         if held.writer is not None and held.layout != layout:
-            self._finish(table)
-            held = self._held[table] = _Held(held.parts)
+            self._finish(key)
+            held = self._held[key] = _Held(held.parts)
         schema = layout.columns
         rows = pa.Table.from_batches([fill(part, schema) for part in held.parts], schema)
         held.parts = []
         most = self._most_rows_of(table)
         while True:
-            held = self._held[table]
+            held = self._held[key]
             piece = rows if most is None else rows.slice(0, most - held.rows)
             rows = rows.slice(piece.num_rows)
             held.layout = layout
-            writer = held.writer or self._opened(table, held, piece, last)
+            writer = held.writer or self._opened(key, held, piece, last)
             writer.write_table(piece, row_group_size=max(piece.num_rows, 1))
             held.rows += piece.num_rows
             failpoints.reach(failpoints.AMID_FILE, self._batch_id)
             if held.rows == most:
-                self._finish(table)
-                self._held[table] = _Held()
+                self._finish(key)
+                self._held[key] = _Held()
             if not rows.num_rows:
                 return
 
-    def _opened(self, table: str, held: _Held, rows: pa.Table, last: bool) -> pq.ParquetWriter:
+    def _opened(self, key: _Key, held: _Held, rows: pa.Table, last: bool) -> pq.ParquetWriter:
+        table, said = key
         held.name = file_name(self._generation, self._batch_id)
         held.writer = pq.ParquetWriter(
             self._into(table, held, in_memory=last and rows.nbytes <= self._in_memory),
@@ -151,6 +165,8 @@ class TableBuffers:
             use_dictionary=self._dictionary(held.layout, rows),
             store_schema=False,
         )
+        if said:
+            held.writer.add_key_value_metadata(dict(said))
         return held.writer
 
     def _dictionary(self, layout: Layout, rows: pa.Table) -> list[str]:
@@ -167,8 +183,8 @@ class TableBuffers:
         held.into = self._root.writer(f"{table}/{held.name}", named_later=True)
         return held.into.sink
 
-    def _finish(self, table: str) -> None:
-        held = self._held.pop(table)
+    def _finish(self, key: _Key) -> None:
+        table, held = key[0], self._held.pop(key)
         if held.writer is None:
             return
         held.writer.close()
@@ -208,14 +224,15 @@ class Chunk:
 
     def __init__(self, buffers: Holding, folders: Sequence[str], limit_bytes: int) -> None:
         self._buffers, self._folders, self._limit = buffers, folders, limit_bytes
-        self._parts: dict[pa.Schema, list[_Part]] = {}
+        # To Arrow schemas are equal whatever is said of them.
+        self._parts: dict[tuple[pa.Schema, Said], list[_Part]] = {}
         self._bytes = 0
 
     def add(self, rows: pa.RecordBatch, codes: npt.NDArray[np.int32]) -> None:
         """Collect rows of one schema; hands everything on when it is enough."""
         if not len(codes):
             return
-        self._parts.setdefault(rows.schema, []).append((rows, codes))
+        self._parts.setdefault((rows.schema, said_of(rows)), []).append((rows, codes))
         self._bytes += rows.nbytes
         if self._bytes > self._limit:
             self.flush()

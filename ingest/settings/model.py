@@ -131,6 +131,10 @@ class Settings(Group):
                 yield ("catalog", *keys), why
         for place, (keys, why) in wrong_rules(self.tables, self.route, self.sink, self.policies):
             yield ("tables", place, *keys), why
+        for place, rule in enumerate(self.tables):
+            if rule.update == "present" and not load_codec(self.decode.format).registered:
+                why = f"records in {self.decode.format} name no schema of their own, so that none has fewer columns than another"
+                yield ("tables", place, "update"), f"{why}; leave it out"
 
     def rule_book(self) -> RuleBook:
         """Which rule says what an entity's table is."""

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 from distributary.ingest.settings.groups import OnChange, Policies, Route, Sink
 from distributary.ingest.settings.patterns import Pattern
 from distributary.ingest.settings.table_properties import TableProperties
-from distributary.ingest.settings.upserts import Fields, Moved, RowKeys, Upsert, Written, wrong_upsert
+from distributary.ingest.settings.upserts import Fields, Moved, RowKeys, Update, Upsert, Written, wrong_upsert
 from distributary.values import Group, Name, Wrong
 
 # What a pattern may be held against, as routes have it.
@@ -95,6 +95,8 @@ class TableRule(Group):
     """Fields that say which of two records of a key is the newer one, for `mode: upsert`: the one with the greater value, of equal ones the later in Kafka. A record that lacks one of them goes to quarantine. Without it the later one in its partition is newer."""
     on_repartition: Moved | None = None
     """What becomes of a known key that comes in another partition, or topic, for `mode: upsert` without `sequence_by`, since positions in two partitions do not tell which is later: `stop` stops the run; `timestamp` has the records' times say it, and positions only where those are equal. `stop` unless given."""
+    update: Update | None = None
+    """What a newer record sets of its row, for `mode: upsert`: `all` columns, so that one that its schema lacks becomes null; or `present`, those that its own schema has, so that a producer on an older schema leaves the others as they are. For records that name their schema. `all` unless given."""
     properties: TableProperties = Field(default_factory=dict)
     """Properties of the Delta table by their own names, such as `delta.appendOnly`, and names of your own; each beside, or in place of, `sink.properties`. One without a value is taken away. A table that is there gets them with its next rows."""
     comment: str | None = None
@@ -110,7 +112,7 @@ class TableRule(Group):
 
     def landing(self) -> Written:
         """What it says of how rows land."""
-        return Written(self.mode, self.keys, self.sequence_by, self.on_repartition)
+        return Written(self.mode, self.keys, self.sequence_by, self.on_repartition, self.update)
 
     def of(self) -> tuple[Of, str]:
         """What its pattern is held against, and the pattern."""

@@ -36,6 +36,8 @@ def _whole_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
 
 Moved: TypeAlias = Literal["stop", "timestamp"]
 
+Update: TypeAlias = Literal["all", "present"]
+
 Fields: TypeAlias = Annotated[
     tuple[Name, ...], Field(min_length=1, max_length=_MOST), AfterValidator(_whole_paths)
 ]
@@ -55,11 +57,13 @@ class Upsert:
     sequence_by  those that say which of two records is newer; none where their positions in Kafka do
     moved        what becomes of a known key in another partition, where positions order its records: the run stops, or the
                  records' times order them from there on
+    update       whether a newer record sets all columns, or those that its own schema has
     """
 
     keys: tuple[str, ...] = ()
     sequence_by: tuple[str, ...] = ()
     moved: Moved = "stop"
+    update: Update = "all"
 
     @property
     def by_position(self) -> bool:
@@ -79,7 +83,8 @@ class Upsert:
     def __str__(self) -> str:
         """As people read it."""
         by = f", sequence_by {', '.join(self.sequence_by)}" if self.sequence_by else ""
-        return f"mode upsert, keys {', '.join(self.keys) or RECORD_KEY}{by}"
+        update = "" if self.update == "all" else f", update {self.update}"
+        return f"mode upsert, keys {', '.join(self.keys) or RECORD_KEY}{by}{update}"
 
     @property
     def lasting(self) -> Upsert:
@@ -87,26 +92,29 @@ class Upsert:
         return Upsert(self.keys, self.sequence_by)
 
     def to_json(self) -> dict[str, Any]:
-        """What lasts of it, as JSON values."""
-        return {"keys": list(self.keys), "sequence_by": list(self.sequence_by)}
+        """What workers go by, as JSON values; all that lasts is part of it."""
+        # A version before it has each column set, and knows of nothing else.
+        update = {} if self.update == "all" else {"update": self.update}
+        return {"keys": list(self.keys), "sequence_by": list(self.sequence_by), **update}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Upsert:
         """What `to_json` gave. Raises KeyError or TypeError for anything else."""
-        return cls(tuple(value["keys"]), tuple(value["sequence_by"]))
+        return cls(tuple(value["keys"]), tuple(value["sequence_by"]), update=value.get("update", "all"))
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
     """What a rule says of how rows land, as its file has it.
 
-    keys, sequence_by, moved  None where it does not say
+    keys, sequence_by, moved, update  None where it does not say
     """
 
     mode: str
     keys: Literal["kafka_key"] | tuple[str, ...] | None = None
     sequence_by: tuple[str, ...] | None = None
     moved: Moved | None = None
+    update: Update | None = None
 
     @property
     def upsert(self) -> Upsert | None:
@@ -114,7 +122,7 @@ class Written:
         if self.mode != "upsert" or self.keys is None:
             return None
         keys = () if self.keys == RECORD_KEY else tuple(self.keys)
-        return Upsert(keys, self.sequence_by or (), self.moved or "stop")
+        return Upsert(keys, self.sequence_by or (), self.moved or "stop", self.update or "all")
 
 
 def wrong_upsert(written: Written, properties: Mapping[str, str | None], wider: str) -> Iterator[Wrong]:
@@ -124,6 +132,7 @@ def wrong_upsert(written: Written, properties: Mapping[str, str | None], wider: 
             ("keys", written.keys),
             ("sequence_by", written.sequence_by),
             ("on_repartition", written.moved),
+            ("update", written.update),
         )
         for name, given in said:
             if given is not None:

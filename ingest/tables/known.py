@@ -159,7 +159,7 @@ def _told(upsert: Upsert, topics: Mapping[str, str], by_text: bool | None) -> st
     known = {name: topic_id(uuid) for name, uuid in topics.items() if uuid != UNKNOWN}
     by = {"topics": known} if known and not upsert.sequence_by else {}
     named = {} if upsert.keys or by_text is None else {_RECORD_KEY: _spelled(by_text)}
-    return json.dumps({**upsert.to_json(), **named, **by})
+    return json.dumps({**upsert.lasting.to_json(), **named, **by})
 
 
 def _spelled(by_text: bool) -> str:

@@ -18,7 +18,7 @@ from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.conform.nested import fill
 from distributary.ingest.kafka.columns import table_schema
-from distributary.ingest.parquet.buffers import Holding, TableBuffers
+from distributary.ingest.parquet.buffers import Holding, Said, TableBuffers, said_of
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.pins import Pins
 from distributary.ingest.storage.clients import sent
@@ -26,7 +26,7 @@ from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA
 from distributary.ingest.worker.report import Files, TaskReport, WrittenFile, to_batch
 
 # What a task yields where rows are gathered: rows of one table, or its report at the end. The layout is left out where it is the pinned one.
-SHIPPED_DDL = "folder string, entity string, layout binary, rows binary, report binary"
+SHIPPED_DDL = "folder string, entity string, layout binary, rows binary, said binary, report binary"
 
 _SHIPPED = pa.schema(
     [
@@ -34,6 +34,7 @@ _SHIPPED = pa.schema(
         ("entity", pa.string()),
         ("layout", pa.binary()),
         ("rows", pa.binary()),
+        ("said", pa.binary()),
         ("report", pa.binary()),
     ]
 )
@@ -45,7 +46,7 @@ _PORTION_BYTES = 4 * 2**20
 
 QUARANTINE = Layout(QUARANTINE_SCHEMA)
 
-Row = tuple[str | None, str | None, bytes | None, bytes | None, bytes | None]
+Row = tuple[str | None, str | None, bytes | None, bytes | None, bytes | None, bytes | None]
 
 
 class Buffers(Holding, Protocol):
@@ -70,7 +71,7 @@ class Shipping:
 
     def __init__(self, own: TableBuffers, limit_bytes: int) -> None:
         self._own, self._limit, self._bytes = own, limit_bytes, 0
-        self._parts: dict[str, list[pa.RecordBatch]] = {}
+        self._parts: dict[tuple[str, Said], list[pa.RecordBatch]] = {}
         self._ready: list[tuple[str, list[pa.RecordBatch]]] = []
 
     @property
@@ -80,7 +81,7 @@ class Shipping:
 
     def add(self, table: str, rows: pa.RecordBatch) -> None:
         """Hold these rows for a table."""
-        self._parts.setdefault(table, []).append(rows)
+        self._parts.setdefault((table, said_of(rows)), []).append(rows)
 
     def grew(self, added_bytes: int) -> None:
         """Note that memory grew by this much, and let go of everything if it is over the limit."""
@@ -105,7 +106,7 @@ class Shipping:
             yield self._ready.pop()
 
     def _let_go(self) -> None:
-        for table, parts in self._parts.items():
+        for (table, _), parts in self._parts.items():
             size = sum(part.nbytes for part in parts)
             if size < _LARGE_BYTES:
                 self._ready.append((table, parts))
@@ -131,7 +132,9 @@ def row_of(
     rows = pa.concat_batches([fill(part, schema) for part in parts])
     known = pins.tables.known.get(folder)
     is_known = folder == QUARANTINE_TABLE or (known is not None and known.layout == layout)
-    return folder, entity, None if is_known else layout.serialized, rows.serialize().to_pybytes(), None
+    said = parts[0].schema.metadata
+    told = pa.schema([], said).serialize().to_pybytes() if said else None
+    return folder, entity, None if is_known else layout.serialized, rows.serialize().to_pybytes(), told, None
 
 
 def most_rows(pins: Pins, entity: str | None) -> int | None:
@@ -161,7 +164,7 @@ def shipment(rows: Iterable[Row]) -> pa.RecordBatch:
 
 def report_row(report: TaskReport) -> pa.RecordBatch:
     """A report on its way along with the rows."""
-    return shipment([(None, None, None, None, to_batch(report)["report"][0].as_py())])
+    return shipment([(None, None, None, None, None, to_batch(report)["report"][0].as_py())])
 
 
 def gather(pins: Pins) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -199,13 +202,16 @@ class Gathered:
 
     def take(self, row: Row) -> Iterator[pa.RecordBatch]:
         """Take up a table's rows, or hand on a report."""
-        folder, entity, told, rows, report = row
+        folder, entity, told, rows, said, report = row
         if report is not None:
             yield pa.RecordBatch.from_arrays([pa.array([report], pa.binary())], ["report"])
         if folder is None or rows is None:
             return
         layout = self._layout(folder, told)
         found = pa.ipc.read_record_batch(pa.py_buffer(rows), self._columns(folder, layout).columns)
+        if said is not None:
+            metadata = pa.ipc.read_schema(pa.py_buffer(said)).metadata
+            found = found.replace_schema_metadata(metadata)
         self._entities[folder] = entity
         buffers = self._buffers_for(folder, layout)
         buffers.add(folder, found)

@@ -1,8 +1,8 @@
-"""Records of upserted tables that cannot take a row's place, in a worker: those without a key, or without what orders them."""
+"""Records of upserted tables, in a worker: which cannot take a row's place, without a key or what orders them, and what those that can set of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,9 @@ import pyarrow.types as kinds
 
 from distributary.ingest.columns.single_values import value_at, value_path
 from distributary.ingest.kafka.records import TEXT
+from distributary.ingest.merge.rule import present_metadata
 from distributary.ingest.pins import NULL_KEY, NULL_SEQUENCE
+from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.upserts import Upsert
 
 Rejected = tuple[int, str, str]
@@ -30,6 +32,23 @@ def unplaced(upsert: Upsert, rows: pa.RecordBatch, keys: pa.RecordBatch, *, by_t
         for row in np.flatnonzero(lacking).tolist():
             found.setdefault(row, (row, reason, detail))
     return [found[row] for row in sorted(found)]
+
+
+def saying_what_is_set(upsert: Upsert, rows: pa.RecordBatch, columns: Columns) -> pa.RecordBatch:
+    """The rows, whose columns are those that their records' schema has, with that said of them where a row sets no others."""
+    if upsert.update == "all":
+        return rows
+    # What was rescued is of this record alone, as are Kafka's columns.
+    return rows.replace_schema_metadata(present_metadata([*_leaves(rows.schema), columns.rescued]))
+
+
+def _leaves(fields: Iterable[pa.Field], above: str = "") -> Iterator[str]:
+    """Of a struct its fields, as the table's may have others, which came with another schema."""
+    for field in fields:
+        if kinds.is_struct(field.type):
+            yield from _leaves(field.type, f"{above}{field.name}.")
+        else:
+            yield f"{above}{field.name}"
 
 
 def _lacking(

@@ -23,7 +23,7 @@ from distributary.ingest.settings.upserts import Upsert
 from distributary.ingest.worker.child_process import pieces
 from distributary.ingest.worker.entities import DENIED, NONE, WAITING
 from distributary.ingest.worker.fields_seen import note, note_outgrown
-from distributary.ingest.worker.keyed import unplaced
+from distributary.ingest.worker.keyed import saying_what_is_set, unplaced
 from distributary.ingest.worker.record_group import Batch
 from distributary.ingest.worker.report import Growth, Wish
 from distributary.ingest.worker.task import Task, tally
@@ -271,6 +271,7 @@ def _conform(batch: Batch, rows: Rows, decoded: _Columns, codes: Codes) -> None:
     upsert = book.upsert(first)
     if upsert is not None:
         rejected = _with_unplaced(batch, rows, conformed, upsert)
+        written = saying_what_is_set(upsert, written, batch.pins.rules.columns)
     kept = _without_misfits(batch, rows, rejected, codes)
     if len(kept) < len(rows):
         places = pa.array(kept)

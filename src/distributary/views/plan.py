@@ -166,6 +166,7 @@ def _rule(rule: RuleInPlan) -> dict[str, Any]:
         "mode": "append" if rule.upsert is None else "upsert",
         "keys": None if rule.upsert is None else rule.upsert.named_by,
         "sequence_by": None if rule.upsert is None else list(rule.upsert.sequence_by),
+        "update": None if rule.upsert is None else rule.upsert.update,
         "fields_in_no_schema": list(rule.lacking),
         "changes": [
             {"tables": list(one.tables), "properties": [_property(each) for each in one.settings]}

@@ -156,6 +156,19 @@ def test_every_manifest_survives_its_text(value: Manifest) -> None:
     assert through_text(value) == value
 
 
+# Older programs read the oldest format that says all there is to say; what they would pass over they refuse.
+@pytest.mark.parametrize(
+    ("merging", "expected"),
+    [(None, 1), (Merging(("id",)), 2), (Merging(("id",), ("at",), "timestamp", "present"), 3)],
+)
+def test_a_manifest_has_the_oldest_format_that_tells_all(merging: Merging | None, expected: int) -> None:
+    whole = manifest()
+    first, *others = whole.tables
+    whole = replace(whole, tables=(replace(first, merging=merging), *others))
+    assert to_json(whole)["format"] == expected
+    assert through_text(whole) == whole
+
+
 def test_a_layout_shared_by_many_tables_is_kept_once() -> None:
     many = replace(
         manifest(),

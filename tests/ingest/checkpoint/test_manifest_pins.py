@@ -92,7 +92,11 @@ def test_a_batch_is_written_again_just_the_same_from_its_manifest(
             # Whose columns are too few for most records.
             "known": {folder("golf"): PinnedTable("golf", Layout(pa.schema([("game_name", pa.string())])))},
             "specs": (
-                TableSpec(0, "quest", upsert=Upsert(("game_name",), ("season",)) if rejected else None),
+                TableSpec(
+                    0,
+                    "quest",
+                    upsert=Upsert(("game_name",), ("season",), update="present") if rejected else None,
+                ),
                 TableSpec(1, "g*"),
             ),
             "patterns": (Pattern("quest", folds=True), Pattern("g*", folds=True)),

@@ -23,7 +23,7 @@ PAGE = Path(__file__).resolve().parents[3] / "docs/how-to/current-state-from-a-k
 @pytest.mark.heavy
 def test_the_pages_settings_and_commands_do_what_it_says(kit: PipelineKit) -> None:
     text = PAGE.read_text(encoding="utf-8")
-    whole, moved = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    whole, moved, _ = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     kit.configured(route={"field": None}).configured(**yaml.safe_load(whole))
     records: list[dict[str, Any]] = [
         {"customer": {"id": 1}, "city": "Ulm", "updated_at": "2026-01-02"},

@@ -17,6 +17,7 @@ from distributary.ingest.settings.model import Settings
 from distributary.ingest.settings.patterns import Pattern
 from distributary.ingest.settings.rule_book import RuleBook, TableSpec
 from distributary.ingest.settings.table_rules import TableRule
+from distributary.ingest.settings.upserts import Upsert
 
 FIRST = len(SMALL.splitlines()) + 2
 
@@ -70,6 +71,16 @@ def with_rules(*rules: str) -> str:
             0,
             "tables[0].keys[1]: a part between dots is empty; write for example customer.id",
         ),
+        (
+            ["{match: a, update: present}"],
+            0,
+            "tables[0].update: with mode append each record is a row; leave it out",
+        ),
+        (
+            ["{match: a, mode: upsert, keys: [a], update: some}"],
+            0,
+            "tables[0].update: ",
+        ),
         (["{match: a, mode: upsert, keys: [a, a]}"], 0, "tables[0].keys[1]: written twice; keep one"),
         (["{match: a, mode: upsert, keys: []}"], 0, "tables[0].keys: write at least 1 of them"),
         (
@@ -122,6 +133,14 @@ def test_a_mistake_in_a_rule_is_told_at_its_line(
     (found,) = problems(tmp_path, with_rules(*rules))
     assert found.startswith(f"{FIRST + line}:")
     assert expected in found
+
+
+def test_records_that_name_no_schema_have_no_columns_of_their_own_to_set(tmp_path: Path) -> None:
+    rule = "{match: a, mode: upsert, keys: [a], update: present}"
+    assert settings_from(tmp_path, with_rules(rule)).tables[0].upsert() == Upsert(("a",), update="present")
+    (told,) = problems(tmp_path, f"{with_rules(rule)}decode: {{format: json}}\n")
+    assert told.startswith(f"{FIRST}:")
+    assert "tables[0].update: records in json name no schema of their own" in told
 
 
 def test_what_a_rule_does_not_say_its_sink_does(tmp_path: Path) -> None:
