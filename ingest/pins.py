@@ -287,6 +287,8 @@ NULL_KEY = "null_key"
 
 NULL_SEQUENCE = "null_sequence"
 
+DELETE_CONDITION = "delete_condition"
+
 NO_ENTITY = Verdict("no_entity", "the routing field has no value")
 
 TIMESTAMP_OVERFLOW = Verdict(
@@ -296,7 +298,7 @@ TIMESTAMP_OVERFLOW = Verdict(
 
 TABLE_LIMIT = Verdict(
     "table_limit",
-    "route.max_tables is reached, the settings allow no new table, or its entity's name is too long for one",
+    "route.max_tables is reached, the settings allow no new table, or its entity's name is too long for one, or kept for what remembers deletes",
 )
 
 KILLED_WORKER = Verdict("killed_worker", "decoding this record ends the process that decodes it")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -70,6 +70,7 @@ from distributary.ingest.lease.holding import held
 from distributary.ingest.lease.keeper import Keeper
 from distributary.ingest.pins import Decoding, WorkerRules
 from distributary.ingest.progress import Progress
+from distributary.ingest.routing.conditions import ReadCondition, conditions_in_session
 from distributary.ingest.routing.read_ahead import ReadExpression, read_in_session
 from distributary.ingest.schemas.known import SchemaBook, same_columns
 from distributary.ingest.schemas.pinned import PinsStore
@@ -206,6 +207,7 @@ def open_pipeline(
 ) -> Iterator[Pipeline]:
     """The pipeline with its lease held, by `keeper`, its identity checked, and leftovers of crashes swept."""
     expression = _expression(spark, settings.route, settings.decode)
+    conditions = conditions_in_session(spark, settings.rule_book().deletes())
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     root = open_files(settings.sink.root, settings.storage)
     checkpoint.make()
@@ -219,7 +221,7 @@ def open_pipeline(
         if not watched:
             _make_ready(spark, root, checkpoint)
         columns = settings.sink.columns
-        rules = run_rules(settings, expression)
+        rules = run_rules(settings, expression, conditions)
         retention = {LOG_RETENTION: log_retention(settings.sink.log_retention_days)}
         made_with = MadeWith(
             retention,
@@ -281,8 +283,12 @@ def _names(catalog: Catalog | None, spark: SparkSession, run: Run) -> Iterator[T
         names.close(wait=False)
 
 
-def run_rules(settings: Settings, expression: ReadExpression | None = None) -> RunRules:
-    """What the settings say of a run's batches; `expression` is what they route by, for `route.by: expression`."""
+def run_rules(
+    settings: Settings,
+    expression: ReadExpression | None = None,
+    conditions: Mapping[str, ReadCondition] | None = None,
+) -> RunRules:
+    """What the settings say of a run's batches; `expression` is what they route by, for `route.by: expression`, `conditions` are those of deletes."""
     decode, policies, book = settings.decode, settings.policies, settings.rule_book()
     workers = WorkerRules(
         decoding=Decoding(
@@ -299,7 +305,7 @@ def run_rules(settings: Settings, expression: ReadExpression | None = None) -> R
         policies=worker_policies(decode, policies),
         worker_bytes=settings.limits.worker_bytes,
         expression=expression.tree if expression else None,
-        tables=with_fits(book, decode, policies),
+        tables=replace(with_fits(book, decode, policies), conditions=conditions or {}),
     )
     changes = rules_of(decode, policies, settings.route, settings.sink, expression, book)
     return RunRules(

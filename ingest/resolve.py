@@ -17,6 +17,7 @@ from distributary.ingest.checkpoint.manifests import ManifestStore, finished_man
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.lease.holding import held
+from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.settings.rule_book import TableSpec
 from distributary.ingest.storage.contract import Files
@@ -84,10 +85,12 @@ def _parked(checkpoint: Checkpoint, root: Files, messages: Mapping[int, str]) ->
         numbers, there = _parked_batches(checkpoint, folder), _files_of(root, folder)
         for number in numbers:
             table = finished_manifest(checkpoint.log, number)[0].table(folder)
+            there |= _remembered(root, table)
             skipped = Resolutions(checkpoint).skipped(number)
             if folder not in skipped and not _is_in(root, table, number):
                 why = messages.get(number, f"it waits behind batch {numbers[0]}")
-                gone = [file.name for file in table.files if file.name not in there]
+                files = (file for part in table.parts.values() for file in part)
+                gone = [file.name for file in files if file.name not in there]
                 told = f"{why}; and file {gone[0]} is gone" if gone and gone[0] not in why else why
                 yield StuckTable(number, folder, table.rows, told)
 
@@ -131,15 +134,12 @@ def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
 def _without_files(checkpoint: Checkpoint, root: Files, waiting: Sequence[StuckTable]) -> list[StuckTable]:
     """Those of a table's batches that wait of which a file is gone."""
     folder = waiting[0].table
-    there = _files_of(root, folder)
-    found = [
-        stuck
-        for stuck in waiting
-        if any(
-            file.name not in there
-            for file in _manifest(checkpoint, stuck.batch_id, folder).table(folder).files
-        )
-    ]
+    there, found = _files_of(root, folder), list[StuckTable]()
+    for stuck in waiting:
+        table = _manifest(checkpoint, stuck.batch_id, folder).table(folder)
+        there |= _remembered(root, table)
+        if any(file.name not in there for part in table.parts.values() for file in part):
+            found.append(stuck)
     if not found:
         raise ConfigError(f"table {folder}: none of the files that wait for it is gone")
     return found
@@ -149,6 +149,11 @@ def _files_of(root: Files, folder: str) -> frozenset[str]:
     """The names of the files that wait for a table, or of what was put aside of it."""
     folders = [folder, *(one for one in root.folders() if one.startswith(_aside(folder)))]
     return frozenset(name for one in folders for name in root.names(one))
+
+
+def _remembered(root: Files, table: TableFiles) -> frozenset[str]:
+    """The names of the files in what remembers a table's deletes; of a batch that has none nobody asks."""
+    return frozenset(root.names(memory_folder(table.folder))) if table.deletes else frozenset()
 
 
 def _manifest(checkpoint: Checkpoint, number: int, folder: str) -> Manifest:

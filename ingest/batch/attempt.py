@@ -15,6 +15,7 @@ from distributary.codecs.base import load_codec
 from distributary.files import machine
 from distributary.ingest import failpoints
 from distributary.ingest.batch.decide import Attempt, Before, Decision, decide
+from distributary.ingest.batch.new_tables import memories
 from distributary.ingest.batch.objections import Objections, with_vetoes
 from distributary.ingest.batch.parking import RunsParkedTables
 from distributary.ingest.batch.passes import Settled, Settling, Workers, planned_changes
@@ -33,6 +34,7 @@ from distributary.ingest.evolution.rules import RunRules
 from distributary.ingest.evolution.vetoes import Veto, Vetoes
 from distributary.ingest.kafka.offset_spans import join_spans, spans_of
 from distributary.ingest.kafka.offsets import Offsets, stretches_within
+from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.pins import (
     FIRST_TURN,
     BatchId,
@@ -320,20 +322,23 @@ class Attempts:
         Those are all behind the newest batch: an attempt that dies leaves its number to a start.
         """
         run, log, newest = self.run, ChangeLog(self.run.checkpoint), self.run.log.so_far.last
-        if not (planned or told) and newest == batch_id - 1 and run.memory.is_first(batch_id):
+        amid = partial(failpoints.reach, failpoints.AMID_SCHEMA_CHANGE, batch_id)
+        changer = TableChanger(
+            run.tables, records.sparkSession, run.rules.changes.columns, run.log.confirm, amid
+        )
+        kept = memories(settled.pins, settled.report, settled.layouts)
+        # A parked table gets its columns with the rows, once it takes them, and so does what remembers its deletes.
+        parked = {name for folder in run.parked.folders for name in (folder, memory_folder(folder))}
+        kept = changer.lacking({name: layout for name, layout in kept.items() if name not in parked})
+        if not (planned or told or kept) and newest == batch_id - 1 and run.memory.is_first(batch_id):
             return []  # no attempt before this one had records from here on
         after = NONE if newest is None else newest
         # Written down first, so that a change is on record even if we die in the middle of making it.
         columns = [one for change in planned for one in logged_changes(change)]
         log.write(batch_id, [*columns, *(one for table in told for one in logged_settings(table))], after)
         logged = log.read(after)
-        amid = partial(failpoints.reach, failpoints.AMID_SCHEMA_CHANGE, batch_id)
-        changer = TableChanger(
-            run.tables, records.sparkSession, run.rules.changes.columns, run.log.confirm, amid
-        )
-        # A parked table gets its columns with the rows, once it takes them.
-        now = [change for change in planned if change.folder not in run.parked.folders]
-        changer.apply(now, settled.layouts, {PIPELINE_PROPERTY: run.pipeline}, told)
+        now = [change for change in planned if change.folder not in parked]
+        changer.apply(now, settled.layouts, {PIPELINE_PROPERTY: run.pipeline}, told, kept)
         return logged
 
 

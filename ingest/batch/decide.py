@@ -12,7 +12,6 @@ from importlib.metadata import PackageNotFoundError, version
 import pyarrow as pa
 
 from distributary.codecs.base import load_codec
-from distributary.errors import SumsDisagree
 from distributary.ingest.batch.passes import Settled
 from distributary.ingest.checkpoint import manifest_pins as decisions
 from distributary.ingest.checkpoint.change_log import LoggedChange
@@ -23,6 +22,7 @@ from distributary.ingest.checkpoint.manifest import (
     Counts,
     Manifest,
     Merging,
+    Remembering,
     Role,
     SpanRead,
     TableFiles,
@@ -30,7 +30,6 @@ from distributary.ingest.checkpoint.manifest import (
 from distributary.ingest.checkpoint.sums import check_sums
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
-from distributary.ingest.columns.single_values import value_path
 from distributary.ingest.evolution.change_rows import ChangeRows, Origin, made_before, planned
 from distributary.ingest.evolution.meetings import Meetings
 from distributary.ingest.evolution.rules import Rules
@@ -54,6 +53,7 @@ from distributary.ingest.tables.ledger import (
 )
 from distributary.ingest.tables.properties import Retelling
 from distributary.ingest.worker.fields_seen import by_schema
+from distributary.ingest.worker.keyed import named_by_text, rule_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,22 +132,24 @@ def decide(pipeline: str, generation: Generation, tables: TableBook, decision: D
     whole = _with_ledger(pipeline, generation, tables, manifest, decision)
     # A manifest that is there has all its files.
     tables.root.sync(
-        f"{table.folder}/{file.name}"
+        f"{folder}/{file.name}"
         for table in whole.tables
         if table.role != "batches" or whole.late_row is None
-        for file in table.files
+        for folder, files in table.parts.items()
+        for file in files
     )
     return whole
 
 
 def _event_tables(generation: Generation, tables: TableBook, decision: Decision) -> list[TableFiles]:
     files: dict[str, list[DataFile]] = defaultdict(list)
+    deletes: dict[str, list[DataFile]] = defaultdict(list)
     entities: dict[str, str] = {}
     for written in decision.settled.report.files.written:
         if written.entity is not None:
-            files[written.file.table].append(written.file)
-            entities[written.file.table] = written.entity
-    states = tables.states(files)
+            (deletes if written.remembers else files)[written.table].append(written.file)
+            entities[written.table] = written.entity
+    states = tables.states(entities)
     return [
         TableFiles(
             folder,
@@ -158,8 +160,9 @@ def _event_tables(generation: Generation, tables: TableBook, decision: Decision)
             folder not in states or states[folder].native,
             tuple(sorted(files[folder], key=lambda file: file.name)),
             _merging(decision.settled, entities[folder], folder),
+            tuple(sorted(deletes[folder], key=lambda file: file.name)),
         )
-        for folder in sorted(files)
+        for folder in sorted(entities)
     ]
 
 
@@ -168,22 +171,10 @@ def _merging(settled: Settled, entity: str, folder: str) -> Merging | None:
     upsert = settled.pins.rules.tables.upsert(entity)
     if upsert is None:
         return None
-    columns, layout = settled.pins.rules.columns, settled.layouts[folder].columns
-    decoded = settled.pins.keys is not None and settled.pins.keys.decoded
-    own = columns.key_text if decoded and columns.key_text is not None else columns.kafka_key
-    return Merging(
-        tuple(_column(layout, field) for field in upsert.keys) or (own,),
-        tuple(_column(layout, field) for field in upsert.sequence_by),
-        upsert.moved,
-        upsert.update,
-    )
-
-
-def _column(layout: pa.Schema, field: str) -> str:
-    path = value_path(layout, field)
-    if path is None:
-        raise SumsDisagree(f"field {field} names rows, or orders them, and the table has no column of it")
-    return ".".join(path)
+    pins = settled.pins
+    rule = rule_of(upsert, settled.layouts[folder], pins.rules.columns, by_text=named_by_text(pins))
+    deletes = None if upsert.deletes is None else Remembering(upsert.deletes.days)
+    return Merging(rule.keys, rule.order.sequence, upsert.moved, upsert.update, deletes)
 
 
 def _quarantine(generation: Generation, decision: Decision) -> list[TableFiles]:
@@ -217,7 +208,7 @@ def _with_ledger(
 
 def _batch_row(pipeline: str, manifest: Manifest, decision: Decision) -> BatchRow:
     counts, now = manifest.counts, datetime.now(timezone.utc)
-    files = [file for table in manifest.tables for file in table.files]
+    files = [file for table in manifest.tables for part in table.parts.values() for file in part]
     return BatchRow(
         pipeline=pipeline,
         generation=manifest.generation,
@@ -277,9 +268,9 @@ def _entities(decision: Decision) -> dict[str, str]:
     known = dict(decision.before.entities)
     folders = set(known.values())
     for written in decision.settled.report.files.written:
-        if written.entity is not None and written.file.table not in folders:
-            known[written.entity] = written.file.table
-            folders.add(written.file.table)
+        if written.entity is not None and written.table not in folders:
+            known[written.entity] = written.table
+            folders.add(written.table)
     return known
 
 

@@ -19,8 +19,10 @@ from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.kafka.offsets import offsets_to_json
-from distributary.ingest.merge.rule import MergeRule, Order, Position
+from distributary.ingest.merge.rule import Deletes, MergeRule, Order, memory_folder
+from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.settings.groups import Columns
+from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.commit import commit_tables, make_lasting
 from distributary.ingest.tables.known import TableBook
 from distributary.ingest.tables.ledger import MERGED_ROWS, late_file
@@ -36,6 +38,7 @@ from distributary.ingest.tables.transaction import (
     Transaction,
     is_in,
 )
+from distributary.ingest.worker.keyed import position_of
 
 # Another writer's entry may take the place of ours on a local file system. One whose entry was cleaned up since is not found, however often.
 _MOST_TIMES = 3
@@ -57,7 +60,7 @@ def commit_metadata(manifest: Manifest, lineage: str) -> dict[str, str]:
 def ahead(newest: Mapping[str, int | None], last: Manifest | None) -> list[str]:
     """Which tables have a batch that a log has not come to, by the newest one of each and the newest manifest of the log."""
     number = -1 if last is None else last.batch_id
-    written = set() if last is None else {table.folder for table in last.tables}
+    written = set() if last is None else {folder for table in last.tables for folder in table.parts}
     return [
         folder
         for folder, batch in newest.items()
@@ -195,7 +198,7 @@ class Finisher:
         found = {
             table.folder
             for table in manifest.tables
-            if self._native.is_overwritten(self._tables.place(table.folder))
+            if any(self._native.is_overwritten(self._tables.place(folder)) for folder in table.parts)
         }
         return bool(found) and not found <= self._resolutions.skipped(manifest.batch_id)
 
@@ -220,7 +223,7 @@ class Finisher:
         for roles in _ORDER:
             if roles == _ORDER[-1]:
                 failpoints.reach(failpoints.BEFORE_LEDGER, manifest.batch_id)
-                self._commit([one for one in done if self._native.is_overwritten(one.place)], spark)
+                self._commit([one for one in done if self._is_overwritten(one)], spark)
                 manifest = self._with_late_row(manifest, done, fresh)
             waits = frozenset() if parked is None else parked.waiting(manifest.batch_id)
             commits = [
@@ -231,6 +234,9 @@ class Finisher:
             done += self._commit_or_park(commits, spark, parked)
         if not fresh and (parked is None or not parked.waiting(manifest.batch_id)):
             self._stuck.clear(manifest.batch_id)
+
+    def _is_overwritten(self, one: TableCommit) -> bool:
+        return any(self._native.is_overwritten(part.place) for part in one.parts)
 
     def bring_in(self, manifest: Manifest, folder: str, spark: SparkSession | None, before: int) -> None:
         """Commit what waits for one of a batch's tables. Raises as `finish`."""
@@ -270,7 +276,7 @@ class Finisher:
         """
         found = [(one, self._native.merged(one)) for one in done if one.merge is not None]
         for one, counts in found:
-            staged = sum(file.rows for file in one.files)
+            staged = sum(file.rows for part in one.parts for file in part.files)
             if counts is not None and counts.staged != staged:
                 raise SumsDisagree(
                     f"table {one.place}, batch {one.batch_id}: {staged} rows were staged, and its commit tells of {counts.staged}: "
@@ -343,14 +349,25 @@ class Finisher:
             transaction=transaction,
             native=table.native,
             fresh=fresh,
-            merge=None if table.merging is None else merge_rule(table.merging, self._columns),
+            merge=self.rule_of(table),
         )
 
+    def rule_of(self, table: TableFiles) -> MergeRule | None:
+        """By which rule a batch's rows become part of a table; None where each is added."""
+        if table.merging is None:
+            return None
+        memory = self._tables.place(memory_folder(table.folder))
+        return merge_rule(table.merging, self._columns, memory, table.deletes)
 
-def merge_rule(merging: Merging, columns: Columns) -> MergeRule:
-    """The rule by which rows become part of a table with one row a key."""
-    place = Position(columns.kafka_topic, columns.kafka_partition, columns.kafka_offset, columns.kafka_ts)
-    return MergeRule(merging.keys, Order(place, merging.sequence, merging.moved), merging.update)
+
+def merge_rule(
+    merging: Merging, columns: Columns, memory: Files, deletes: Sequence[DataFile] = ()
+) -> MergeRule:
+    """The rule by which rows become part of a table with one row a key; `deletes` are the batch's, which `memory` gets."""
+    order = Order(position_of(columns), merging.sequence, merging.moved)
+    told = merging.deletes
+    found = None if told is None else Deletes(memory, deletes, days=told.days, again=told.again)
+    return MergeRule(merging.keys, order, merging.update, found)
 
 
 def _require_files(commits: Sequence[TableCommit], error: CommitImpossible, parked: ParkedTables) -> None:
@@ -358,7 +375,7 @@ def _require_files(commits: Sequence[TableCommit], error: CommitImpossible, park
     lost = [
         commit.table
         for commit in commits
-        if any(commit.place.info(file.name) is None for file in commit.files)
+        if any(part.place.info(file.name) is None for part in commit.parts for file in part.files)
     ]
     if lost and parked.parks:
         raise PipelineError(

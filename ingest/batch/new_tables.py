@@ -1,13 +1,27 @@
-"""New tables: how many there may be, which entities get one, and which have to do without."""
+"""New tables: how many there may be, which entities get one, and which have to do without; and those that remember deletes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.evolution.rules import Rules
+from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.pins import PinnedTable, Pins
+from distributary.ingest.worker.keyed import whole_layout
 from distributary.ingest.worker.report import TaskReport
+
+
+def memories(pins: Pins, total: TaskReport, layouts: Mapping[str, Layout]) -> dict[str, Layout]:
+    """The columns of what is to remember the deletes of those tables that are written to, by its folders."""
+    found: dict[str, Layout] = {}
+    for written in total.files.written:
+        upsert = None if written.entity is None else pins.rules.tables.upsert(written.entity)
+        folder = memory_folder(written.table)
+        if upsert is not None and upsert.deletes is not None and folder not in found:
+            found[folder] = whole_layout(pins, folder, written.entity, layouts[written.table])
+    return found
 
 
 class NewTables:
@@ -30,7 +44,7 @@ class NewTables:
         """Tables of entities that are written to and were not there, and their rows."""
         found: dict[str, int] = {}
         for written in total.files.written:
-            folder = written.file.table
+            folder = written.table
             if written.entity is not None and folder not in self._known and folder != self._strays:
                 found[folder] = found.get(folder, 0) + written.file.rows
         return found

@@ -81,7 +81,7 @@ class Objections:
         for written in total.files.written:
             if written.entity is None:
                 continue
-            layout, folder = wanted[written.file.table], written.file.table
+            layout, folder = wanted[written.table], written.table
             key = (layout, written.layout)
             if key not in agree:
                 agree[key] = holds(layout, written.layout)
@@ -97,9 +97,9 @@ class Objections:
     ) -> dict[str, PinnedTable]:
         """Tables that somebody else made and whose columns do not go with what was written provisionally."""
         new = {
-            written.file.table: written.entity
+            written.table: written.entity
             for written in total.files.written
-            if written.entity is not None and written.file.table not in pins.tables.known
+            if written.entity is not None and written.table not in pins.tables.known
         }
         columns = self._rules.columns
         states = self._tables.states(new)

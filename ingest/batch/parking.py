@@ -25,11 +25,12 @@ from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.commit_log.writing import Writer
 from distributary.ingest.evolution.rules import Parking
 from distributary.ingest.kafka.columns import table_schema
+from distributary.ingest.merge.rule import memory_folder, memory_schema
 from distributary.ingest.pins import PinnedTable
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.spark.error_classes import named
-from distributary.ingest.tables.change import evolve
-from distributary.ingest.tables.known import TableBook
+from distributary.ingest.tables.change import create, evolve
+from distributary.ingest.tables.known import REMEMBERS_PROPERTY, TableBook
 from distributary.values import without_logins
 
 _log = logging.getLogger(__name__)
@@ -207,5 +208,12 @@ def brought_in(
         )
         evolve(place, table_schema(columns, last.layout), spark, widen=wider)
         tables.changed(waiting.folder)
+    rule = finisher.rule_of(last)
+    if rule is not None and rule.deletes is not None:
+        # So with what remembers its deletes, which may have begun meanwhile.
+        folder = memory_folder(waiting.folder)
+        own = {REMEMBERS_PROPERTY: waiting.folder}
+        create(tables.place(folder), memory_schema(rule, table_schema(columns, last.layout)), own)
+        tables.changed(folder)
     for manifest, before in found[behind:]:
         finisher.bring_in(manifest, waiting.folder, spark, before)

@@ -264,7 +264,7 @@ def _tried(remove: Callable[[], None]) -> None:
 def planned_changes(settled: Settled, known: Mapping[str, PinnedTable]) -> list[PlannedChange]:
     """What becomes of the tables that this batch writes to; nothing where every column is there already."""
     entities = {
-        written.file.table: written.entity
+        written.table: written.entity
         for written in settled.report.files.written
         if written.entity is not None
     }

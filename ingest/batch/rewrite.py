@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
@@ -19,6 +19,7 @@ from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.commit_log.entries import Rewritten
 from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.commit_log.writing import Writer
+from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.pins import Pins, by_age
 from distributary.ingest.tables.known import TableBook
 from distributary.ingest.tables.transaction import is_in
@@ -44,9 +45,10 @@ class Rewriter:
             manifest = self._taken(manifest, entry, pins)
         skipped = Resolutions(self._checkpoint).skipped(manifest.batch_id)
         lost = {
-            table.folder: table
+            folder: table
             for table in manifest.tables
-            if table.folder not in skipped and _is_lost(self._tables, table, manifest.batch_id)
+            if table.folder not in skipped
+            for folder in _lost(self._tables, table, manifest.batch_id)
         }
         if not lost:
             return manifest
@@ -85,7 +87,7 @@ class Rewriter:
             folder: tuple(written.file for written in report.files.written if written.file.table == folder)
             for folder in lost
         }
-        wrong = {f: t.rows for f, t in lost.items() if sum(file.rows for file in found[f]) != t.rows}
+        wrong = [f for f, table in lost.items() if _rows(found[f]) != _rows(table.parts[f])]
         if wrong:
             raise SumsDisagree(
                 f"batch {manifest.batch_id}: files of {', '.join(sorted(wrong))} are gone and cannot be written again just "
@@ -103,7 +105,9 @@ def _check_schemas(manifest: Manifest, pins: Pins, lost: Mapping[str, TableFiles
         for folder, table in lost.items()
         # Whatever cannot be decoded would come to quarantine, and a key's text may be in every table.
         if keys
-        or values.intersection(values if table.role == "quarantine" else manifest.met.get(folder, values))
+        or values.intersection(
+            values if table.role == "quarantine" else manifest.met.get(table.folder, values)
+        )
     ]
     if concerned:
         names = ", ".join(dict.fromkeys(str(ref) for ref, _ in sorted(keys | values, key=by_age)))
@@ -115,18 +119,29 @@ def _check_schemas(manifest: Manifest, pins: Pins, lost: Mapping[str, TableFiles
 
 
 def _with_files(manifest: Manifest, files: RewrittenFiles) -> Manifest:
-    tables = tuple(
-        replace(table, files=files[table.folder]) if table.folder in files else table
-        for table in manifest.tables
-    )
-    return replace(manifest, tables=tables)
+    return replace(manifest, tables=tuple(table.with_parts(files) for table in manifest.tables))
 
 
-def _is_lost(tables: TableBook, table: TableFiles, batch_id: int) -> bool:
-    """Whether files are gone that the table has yet to take: Spark's writer takes rows over into files of its own."""
+def _rows(files: Iterable[DataFile]) -> int:
+    return sum(file.rows for file in files)
+
+
+def _lost(tables: TableBook, table: TableFiles, batch_id: int) -> list[str]:
+    """The folders of which files are gone that the table has yet to take: Spark's writer takes rows over into files of its own."""
     if table.role not in ("events", "quarantine"):
-        return False
-    place = tables.place(table.folder)
-    found = [place.info(file.name) for file in table.files]
-    there = [info and info.size for info in found] == [file.bytes for file in table.files]
-    return not there and not is_in(tables.newest_batch(table.folder, table.app_id), batch_id)
+        return []
+    gone = [folder for folder, files in table.parts.items() if not _are_there(tables, folder, files)]
+    if not gone or is_in(tables.newest_batch(table.folder, table.app_id), batch_id):
+        return []
+    # What remembers deletes may have them already, by the names that they had.
+    return [
+        folder
+        for folder in gone
+        if folder == table.folder or not is_in(tables.newest_batch(folder, table.app_id), batch_id)
+    ]
+
+
+def _are_there(tables: TableBook, folder: str, files: Sequence[DataFile]) -> bool:
+    place = tables.place(folder)
+    found = [place.info(file.name) for file in files]
+    return [info and info.size for info in found] == [file.bytes for file in files]

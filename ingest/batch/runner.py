@@ -25,6 +25,7 @@ from distributary.ingest.columns.safe_names import BATCHES_TABLE, RESERVED_TABLE
 from distributary.ingest.commit_log.entries import Batch, Rewritten
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.kafka.time_overflow import Reading
+from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.tables.change import PlannedChange
 
 _log = logging.getLogger(__name__)
@@ -164,6 +165,7 @@ class BatchRunner:
             return set()
         mine = {*RESERVED_TABLES, *run.owners.mine(), *(self._last.entities.values() if self._last else ())}
         run.parked.mend(self.finisher, run.generation, self._last)
+        mine |= {memory_folder(folder) for folder in mine}
         there = mine.intersection(run.root.folders()) - run.parked.folders
         return self.finisher.mend(run.generation, there, self._last, {})
 

@@ -19,11 +19,11 @@ def layouts(total: TaskReport, pins: Pins) -> dict[str, Layout]:
     for written in total.files.written:
         if written.entity is None:
             continue
-        before = touched.get(written.file.table, found.get(written.file.table, NO_COLUMNS))
+        before = touched.get(written.table, found.get(written.table, NO_COLUMNS))
         key = (before, written.layout)
         if key not in merged:
             merged[key] = grown(before, written.layout.columns, GrowthRules())
-        touched[written.file.table] = merged[key]
+        touched[written.table] = merged[key]
     return touched
 
 

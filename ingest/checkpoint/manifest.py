@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
 from distributary.ingest.checkpoint.histories import Histories
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.kafka.offsets import Offsets
+from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.settings.upserts import Moved, Update
 from distributary.registry.base import SchemaRef
@@ -55,6 +56,18 @@ class BatchPins:
 
 
 @dataclass(frozen=True, slots=True)
+class Remembering:
+    """How a table's deletes are remembered.
+
+    days   for how long, by the records' times
+    again  whether the batch's records were read before
+    """
+
+    days: float
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Merging:
     """By which of a table's columns, as dotted paths, its rows take the place of earlier ones.
 
@@ -62,12 +75,14 @@ class Merging:
     sequence  those that say which of two is newer; none: where they stand in Kafka does
     moved     what becomes of a known key in another partition then
     update    whether a row sets all columns, or those that its file says are its schema's
+    deletes   how those are remembered; None where there are none
     """
 
     keys: tuple[str, ...]
     sequence: tuple[str, ...] = ()
     moved: Moved = "stop"
     update: Update = "all"
+    deletes: Remembering | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +94,7 @@ class TableFiles:
     layout  the table's payload columns once this batch is in (for a table of ours: all its columns)
     native  whether a log entry of ours commits the files, and not Spark's writer
     merging by what its rows take the place of earlier ones; None where each is added
+    deletes  files of its rows that take a key's row away, in what remembers them
     """
 
     folder: str
@@ -88,11 +104,23 @@ class TableFiles:
     native: bool
     files: tuple[DataFile, ...] = ()
     merging: Merging | None = None
+    deletes: tuple[DataFile, ...] = ()
+
+    @property
+    def parts(self) -> dict[str, tuple[DataFile, ...]]:
+        """Its files by the folders that they are in: its own, and before it that of what remembers its deletes."""
+        before = {memory_folder(self.folder): self.deletes} if self.deletes else {}
+        return {**before, self.folder: self.files}
+
+    def with_parts(self, files: Mapping[str, tuple[DataFile, ...]]) -> TableFiles:
+        """The same with other files in those of its folders that are named."""
+        memory = files.get(memory_folder(self.folder), self.deletes) if self.deletes else ()
+        return replace(self, files=files.get(self.folder, self.files), deletes=memory)
 
     @property
     def rows(self) -> int:
         """Rows in its files."""
-        return sum(file.rows for file in self.files)
+        return sum(file.rows for files in self.parts.values() for file in files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +175,8 @@ class Manifest:
 
     def file_names(self) -> frozenset[str]:
         """The names of all its files; no two files of ours share one."""
-        return frozenset(file.name for table in self.tables for file in table.files)
+        parts = (files for table in self.tables for files in table.parts.values())
+        return frozenset(file.name for files in parts for file in files)
 
     @property
     def gaps(self) -> dict[str, dict[int, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any, get_args
 
 from distributary.ingest.checkpoint import histories
@@ -14,6 +15,7 @@ from distributary.ingest.checkpoint.manifest import (
     Counts,
     Manifest,
     Merging,
+    Remembering,
     SpanRead,
     TableFiles,
 )
@@ -24,7 +26,7 @@ from distributary.ingest.settings.upserts import Moved, Update
 from distributary.registry.base import schema_ref
 
 # Those that read `ADDED` alone would add rows that are to take the place of others; those that read up to `WHOLE` would have rows set
-# columns that their schema does not have.
+# columns that their schema does not have, and would pass over deletes.
 ADDED, WHOLE, FORMAT = 1, 2, 3
 
 # Per table's folder, files that take the place of lost ones.
@@ -78,7 +80,7 @@ def from_json(value: Mapping[str, Any]) -> Manifest:
 
 def _format(tables: Iterable[TableFiles]) -> int:
     merging = [table.merging for table in tables if table.merging is not None]
-    if any(one.update != "all" for one in merging):
+    if any(one.update != "all" or one.deletes is not None for one in merging):
         return FORMAT
     return WHOLE if merging else ADDED
 
@@ -119,12 +121,20 @@ def _table_to_json(table: TableFiles, keys: Mapping[Layout, str]) -> dict[str, A
         "native": table.native,
         "files": [_file_to_json(file) for file in table.files],
         **({} if table.merging is None else {"merging": _merging_to_json(table.merging)}),
+        **({"deletes": [_file_to_json(file) for file in table.deletes]} if table.deletes else {}),
     }
 
 
 def _merging_to_json(merging: Merging) -> dict[str, Any]:
     update = {} if merging.update == "all" else {"update": merging.update}
-    return {"keys": list(merging.keys), "sequence": list(merging.sequence), "moved": merging.moved, **update}
+    deletes = {} if merging.deletes is None else {"deletes": asdict(merging.deletes)}
+    return {
+        "keys": list(merging.keys),
+        "sequence": list(merging.sequence),
+        "moved": merging.moved,
+        **update,
+        **deletes,
+    }
 
 
 def _merging_from_json(value: Mapping[str, Any] | None) -> Merging | None:
@@ -135,7 +145,8 @@ def _merging_from_json(value: Mapping[str, Any] | None) -> Merging | None:
     update = value.get("update", "all")
     if update not in get_args(Update):
         raise ValueError(f"a table's rows are to update {update!r}")
-    return Merging(tuple(value["keys"]), tuple(value["sequence"]), value["moved"], update)
+    deletes = None if value.get("deletes") is None else Remembering(**value["deletes"])
+    return Merging(tuple(value["keys"]), tuple(value["sequence"]), value["moved"], update, deletes)
 
 
 def _table_from_json(value: dict[str, Any], layouts: Mapping[str, Layout]) -> TableFiles:
@@ -150,6 +161,7 @@ def _table_from_json(value: dict[str, Any], layouts: Mapping[str, Layout]) -> Ta
         native=value["native"],
         files=files,
         merging=_merging_from_json(value.get("merging")),
+        deletes=tuple(DataFile(*file) for file in value.get("deletes", ())),
     )
 
 

@@ -21,6 +21,7 @@ from distributary.ingest.pins import (
     WorkerRules,
     by_age,
 )
+from distributary.ingest.routing.conditions import ReadCondition
 from distributary.ingest.settings.groups import Policies
 from distributary.ingest.settings.patterns import Pattern
 from distributary.ingest.settings.rule_book import FitRules, RuleBook, TableSpec
@@ -53,6 +54,7 @@ def to_json(pins: Pins) -> dict[str, Any]:
             "policies": pins.rules.policies.model_dump(mode="json"),
             # Of most batches there is nothing to say, and a version from before has it so.
             **({"tables": _tables_to_json(pins.rules.tables)} if _decides(pins.rules.tables) else {}),
+            **_conditions_to_json(pins.rules.tables),
         },
     }
 
@@ -95,6 +97,8 @@ def _rules(decided: Mapping[str, Any], now: WorkerRules) -> WorkerRules:
     then = decided["rules"]
     decoding = replace(now.decoding, check=then["check"])
     tables = _tables_from_json(then["tables"]) if "tables" in then else _undecided(now.tables)
+    read = {text: ReadCondition.from_json(tree) for text, tree in then.get("conditions", {}).items()}
+    tables = replace(tables, conditions=read)
     return replace(now, decoding=decoding, policies=_policies(then["policies"]), tables=tables)
 
 
@@ -119,6 +123,12 @@ def _tables_to_json(book: RuleBook) -> list[Any]:
 def _upsert_to_json(upsert: Upsert | None) -> list[Any]:
     # Versions before take a rule for three things: none of theirs has more.
     return [] if upsert is None else [upsert.to_json()]
+
+
+def _conditions_to_json(book: RuleBook) -> dict[str, Any]:
+    """What deletes were told by, as workers took it."""
+    found = {text: one.to_json() for text, one in book.conditions.items() if isinstance(one, ReadCondition)}
+    return {"conditions": found} if found else {}
 
 
 def _fit_to_json(fit: FitRules | None) -> Any:

@@ -65,7 +65,7 @@ def with_rewritten(manifest: Manifest, entries: Iterable[Rewritten], log: Commit
     """The manifest with the files that entries name in the place of lost ones."""
     for entry in entries:
         files = rewritten_of(entry, log)
-        tables = (replace(table, files=files.get(table.folder, table.files)) for table in manifest.tables)
+        tables = (table.with_parts(files) for table in manifest.tables)
         manifest = replace(manifest, tables=tuple(tables))
     return manifest
 
@@ -83,7 +83,8 @@ def names_of(unsettled: Unsettled, log: CommitLog) -> frozenset[str]:
     for entry in sorted(unsettled.entries, key=lambda entry: entry.number):
         if isinstance(entry, Batch):
             names |= _names(files)
-            files = {table.folder: table.files for table in manifest_of(entry, log).tables}
+            tables = manifest_of(entry, log).tables
+            files = {folder: found for table in tables for folder, found in table.parts.items()}
         else:
             files.update(rewritten_of(entry, log))
     return frozenset(names | _names(files))

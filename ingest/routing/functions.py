@@ -272,11 +272,21 @@ def of_one_kind(arrays: Sequence[pa.Array], what: str) -> list[pa.Array]:
     ]
 
 
-def beyond(what: str) -> ConfigError:
+class ExpressionRefused(ConfigError):
+    """An expression that cannot be read, or that does not go with records' types.
+
+    why  in words, without the setting that it is of; the message is that of the routing expression
+    """
+
+    def __init__(self, why: str, told: str | None = None) -> None:
+        super().__init__(told or f"route.expression: {why}")
+        self.why = why
+
+
+def beyond(what: str) -> ExpressionRefused:
     """What an expression asks for that only Spark does."""
-    return ConfigError(
-        f"route.expression: {what}, which is not done natively; write it otherwise, or try decode.engine: spark"
-    )
+    why = f"{what}, which is not done natively; write it otherwise"
+    return ExpressionRefused(why, f"route.expression: {why}, or try decode.engine: spark")
 
 
 def _named(values: pa.Array) -> str:

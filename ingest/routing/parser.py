@@ -10,8 +10,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
-from distributary.errors import ConfigError
-from distributary.ingest.routing.functions import AT_MOST, BY_NAME, FUNCTIONS, beyond
+from distributary.ingest.routing.functions import AT_MOST, BY_NAME, FUNCTIONS, ExpressionRefused, beyond
 from distributary.ingest.routing.tree import Call, Field, Literal, Node
 
 # What Spark's parser makes of operators and of syntax of their own: the classes of its tree.
@@ -55,11 +54,12 @@ def parsed_by(parser: Any, text: str) -> Any:
     except Py4JJavaError as error:  # as it comes where no session has taught Python Spark's own errors
         kind = error.java_exception.getClass().getSimpleName()
         if kind != "ParseException":
-            raise ConfigError(
-                f"route.expression: Spark's parser ends with {kind}; write it shorter and less nested"
+            raise ExpressionRefused(
+                f"Spark's parser ends with {kind}; write it shorter and less nested"
             ) from None
         said = error.java_exception.getMessage()
-    raise ConfigError(f"route.expression is no Spark SQL expression: {said.strip().splitlines()[0]}")
+    why = f"is no Spark SQL expression: {said.strip().splitlines()[0]}"
+    raise ExpressionRefused(f"this {why}", f"route.expression {why}")
 
 
 def _require_characters(text: str) -> None:
@@ -67,9 +67,8 @@ def _require_characters(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ConfigError(
-            "route.expression cannot be given to Spark; write it in characters that UTF-8 has"
-        ) from None
+        why = "cannot be given to Spark; write it in characters that UTF-8 has"
+        raise ExpressionRefused(f"this {why}", f"route.expression {why}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,14 +175,12 @@ def _made(function: str, name: str, children: list[Any]) -> Node:
     else:
         written = []
     if not takes.arguments[0] <= len(children) <= takes.arguments[1]:
-        raise ConfigError(f"route.expression: {name} does not take {len(children)} arguments")
+        raise ExpressionRefused(f"{name} does not take {len(children)} arguments")
     if not takes.needed <= len(written) <= len(takes.options):
-        raise ConfigError(f"route.expression: {name} does not take {len(children) + len(written)} arguments")
+        raise ExpressionRefused(f"{name} does not take {len(children) + len(written)} arguments")
     options = tuple(_option(name, one, wanted) for one, wanted in zip(written, takes.options, strict=False))
     if function == "split_part" and options[1] == 0:
-        raise ConfigError(
-            "route.expression: split_part counts parts from 1, or from -1 at the end; there is no 0"
-        )
+        raise ExpressionRefused("split_part counts parts from 1, or from -1 at the end; there is no 0")
     return Call(function, tuple(map(_node, children)), options)
 
 

@@ -37,9 +37,15 @@ def read_ahead(text: str, *, native: bool) -> ReadExpression:
 
     Raises ConfigError with what a run says of an expression that cannot be read, and SetupError where there is no Java.
     """
-    with _jvm() as jvm:
-        parser = getattr(getattr(jvm.org.apache.spark.sql.catalyst.parser, "CatalystSqlParser$"), "MODULE$")
+    with parser_ahead() as parser:
         return _read(parsed_by(parser, text), native)
+
+
+@contextmanager
+def parser_ahead() -> Iterator[Any]:
+    """Spark's parser, a Java object, without Spark. Raises SetupError where there is no Java."""
+    with _jvm() as jvm:
+        yield getattr(getattr(jvm.org.apache.spark.sql.catalyst.parser, "CatalystSqlParser$"), "MODULE$")
 
 
 def read_in_session(spark: SparkSession, text: str, *, native: bool) -> ReadExpression:
@@ -79,7 +85,7 @@ def _jvm() -> Iterator[Any]:
         except Exception as error:
             if gateway_answers(gateway):
                 raise
-            raise SetupError("Java died while it read route.expression; try again") from error
+            raise SetupError("Java died while it read an expression; try again") from error
         finally:
             # It ends with its standard input, which is closed on the way out.
             gateway.close()

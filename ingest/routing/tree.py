@@ -8,8 +8,14 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from distributary.errors import ConfigError
-from distributary.ingest.routing.functions import FUNCTIONS, Kind, as_text, kind_of
+from distributary.ingest.routing.functions import (
+    FUNCTIONS,
+    ExpressionRefused,
+    Kind,
+    as_text,
+    kind_of,
+    of_kind,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +52,11 @@ def evaluate(tree: Node, rows: pa.RecordBatch) -> pa.Array:
     return as_text(_value(tree, rows), "the expression")
 
 
+def truth(tree: Node, rows: pa.RecordBatch) -> pa.BooleanArray:
+    """For which rows the expression is true; it is not where it is null. Raises ConfigError as `evaluate` does."""
+    return of_kind(_value(tree, rows), Kind.TRUTH, "the condition").fill_null(False)
+
+
 def _value(node: Node, rows: pa.RecordBatch) -> pa.Array:
     if isinstance(node, Field):
         return _field(node.path, rows)
@@ -63,9 +74,7 @@ def _field(path: tuple[str, ...], rows: pa.RecordBatch) -> pa.Array:
             return pa.nulls(rows.num_rows)
         column = pc.struct_field(column, place)
         if depth + 1 < len(path) and not pa.types.is_struct(column.type):
-            raise ConfigError(
-                f"route.expression: {'.'.join(path[: depth + 1])} is no struct, but {column.type}"
-            )
+            raise ExpressionRefused(f"{'.'.join(path[: depth + 1])} is no struct, but {column.type}")
     # Numbers of all widths are of one kind; the widest holds them all.
     return column.cast(pa.int64()) if kind_of(column) is Kind.WHOLE else column
 
@@ -75,7 +84,5 @@ def _place(name: str, names: list[str], path: tuple[str, ...]) -> int | None:
     folded = name.lower()
     found = [place for place, one in enumerate(names) if one.lower() == folded]
     if len(found) > 1:
-        raise ConfigError(
-            f"route.expression: {'.'.join(path)} could be any of {', '.join(names[p] for p in found)}"
-        )
+        raise ExpressionRefused(f"{'.'.join(path)} could be any of {', '.join(names[p] for p in found)}")
     return found[0] if found else None

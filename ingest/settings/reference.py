@@ -79,9 +79,16 @@ def _sections(group: dict[str, Any], groups: dict[str, Any], above: Keys) -> Ite
 
 def _group_in(setting: dict[str, Any], groups: dict[str, Any]) -> dict[str, Any] | None:
     """The group that a setting is, or may be."""
-    ways = [setting, *_item_of(setting), *setting.get("oneOf", ()), *setting.get("anyOf", ())]
+    ways = [setting, *_item_of(setting), *_ways_of(setting)]
     names = [way["$ref"].rpartition("/")[2] for way in ways if "$ref" in way]
     return groups[names[0]] if names else None
+
+
+def _ways_of(setting: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What a setting may be, each by itself."""
+    for way in (*setting.get("oneOf", ()), *setting.get("anyOf", ())):
+        yield way
+        yield from _ways_of(way)
 
 
 def _item_of(setting: dict[str, Any]) -> list[dict[str, Any]]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
 
 from distributary.ingest.settings.groups import Policies, Route, Sink
 from distributary.ingest.settings.patterns import Pattern
@@ -51,6 +54,14 @@ class FitRules:
     widens: bool
 
 
+class Condition(Protocol):
+    """A condition over records' fields, as workers evaluate it."""
+
+    def met(self, rows: pa.RecordBatch) -> pa.BooleanArray:
+        """For which rows it is true. Raises ConfigError where types do not go with it."""
+        ...
+
+
 @dataclass(frozen=True)
 class RuleBook:
     """The rules in their order, the first of which that fits an entity says what its table is.
@@ -58,12 +69,14 @@ class RuleBook:
     specs, patterns  what each rule says, and whom it is for
     defaults         what the table of an entity is that none fits
     fits             by the places of rules that have policies of their own, what these come to
+    conditions       those of deletes, by their texts
     """
 
     specs: tuple[TableSpec, ...] = ()
     patterns: tuple[Pattern, ...] = ()
     defaults: TableSpec = field(default_factory=TableSpec)
     fits: Mapping[int, FitRules] = field(default_factory=dict)
+    conditions: Mapping[str, Condition] = field(default_factory=dict)
     _found: dict[str, TableSpec] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
@@ -95,6 +108,19 @@ class RuleBook:
     def upsert(self, entity: str) -> Upsert | None:
         """How rows of an entity's table take the place of earlier ones; None where each is added."""
         return self.of(entity).upsert if self.upserts else None
+
+    @property
+    def remembers(self) -> bool:
+        """Whether any rule has deletes, which a table beside its table remembers."""
+        return any(spec.upsert is not None and spec.upsert.deletes is not None for spec in self.specs)
+
+    def deletes(self) -> list[tuple[str, str]]:
+        """The conditions of deletes, each behind the setting that has it."""
+        return [
+            (f"{spec.setting}.deletes", spec.upsert.deletes.when)
+            for spec in self.specs
+            if spec.upsert is not None and spec.upsert.deletes is not None
+        ]
 
     @property
     def grows(self) -> bool:

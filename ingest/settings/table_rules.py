@@ -7,11 +7,12 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
+from distributary.ingest.settings.deletes import DeleteRule, Deleting, GivenDeletes
 from distributary.ingest.settings.groups import OnChange, Policies, Route, Sink
 from distributary.ingest.settings.patterns import Pattern
 from distributary.ingest.settings.table_properties import TableProperties
 from distributary.ingest.settings.upserts import Fields, Moved, RowKeys, Update, Upsert, Written, wrong_upsert
-from distributary.values import Group, Name, Wrong
+from distributary.values import Group, Keys, Name, Wrong
 
 # What a pattern may be held against, as routes have it.
 Of: TypeAlias = Literal["entity", "topic", "record"]
@@ -97,6 +98,8 @@ class TableRule(Group):
     """What becomes of a known key that comes in another partition, or topic, for `mode: upsert` without `sequence_by`, since positions in two partitions do not tell which is later: `stop` stops the run; `timestamp` has the records' times say it, and positions only where those are equal. `stop` unless given."""
     update: Update | None = None
     """What a newer record sets of its row, for `mode: upsert`: `all` columns, so that one that its schema lacks becomes null; or `present`, those that its own schema has, so that a producer on an older schema leaves the others as they are. For records that name their schema. `all` unless given."""
+    deletes: GivenDeletes | None = None
+    """Which records take their key's row away, for `mode: upsert`: a SQL condition over the record's own fields, such as `op = 'd'`; those for which it is true are deletes. As a mapping, with what else there is to say of them."""
     properties: TableProperties = Field(default_factory=dict)
     """Properties of the Delta table by their own names, such as `delta.appendOnly`, and names of your own; each beside, or in place of, `sink.properties`. One without a value is taken away. A table that is there gets them with its next rows."""
     comment: str | None = None
@@ -110,9 +113,22 @@ class TableRule(Group):
         """How its tables' rows take the place of earlier ones; None where they do not."""
         return self.landing().upsert
 
+    def condition(self) -> tuple[Keys, str | None]:
+        """The condition of its deletes, if there is one, behind its place within the rule."""
+        if isinstance(self.deletes, DeleteRule):
+            return ("deletes", "when"), self.deletes.when
+        return ("deletes",), self.deletes
+
     def landing(self) -> Written:
         """What it says of how rows land."""
-        return Written(self.mode, self.keys, self.sequence_by, self.on_repartition, self.update)
+        return Written(
+            self.mode,
+            self.keys,
+            self.sequence_by,
+            self.on_repartition,
+            self.update,
+            Deleting.by(self.deletes),
+        )
 
     def of(self) -> tuple[Of, str]:
         """What its pattern is held against, and the pattern."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
+from distributary.ingest.settings.deletes import Deleting
 from distributary.values import Name, Wrong, WrongValues
 
 RECORD_KEY: Literal["kafka_key"] = "kafka_key"
@@ -58,12 +59,14 @@ class Upsert:
     moved        what becomes of a known key in another partition, where positions order its records: the run stops, or the
                  records' times order them from there on
     update       whether a newer record sets all columns, or those that its own schema has
+    deletes      which records take their key's row away; None: none does
     """
 
     keys: tuple[str, ...] = ()
     sequence_by: tuple[str, ...] = ()
     moved: Moved = "stop"
     update: Update = "all"
+    deletes: Deleting | None = None
 
     @property
     def by_position(self) -> bool:
@@ -84,7 +87,8 @@ class Upsert:
         """As people read it."""
         by = f", sequence_by {', '.join(self.sequence_by)}" if self.sequence_by else ""
         update = "" if self.update == "all" else f", update {self.update}"
-        return f"mode upsert, keys {', '.join(self.keys) or RECORD_KEY}{by}{update}"
+        deletes = "" if self.deletes is None else f", {self.deletes}"
+        return f"mode upsert, keys {', '.join(self.keys) or RECORD_KEY}{by}{update}{deletes}"
 
     @property
     def lasting(self) -> Upsert:
@@ -93,21 +97,28 @@ class Upsert:
 
     def to_json(self) -> dict[str, Any]:
         """What workers go by, as JSON values; all that lasts is part of it."""
-        # A version before it has each column set, and knows of nothing else.
+        # Versions before have each column set and no row deleted, and know of nothing else.
         update = {} if self.update == "all" else {"update": self.update}
-        return {"keys": list(self.keys), "sequence_by": list(self.sequence_by), **update}
+        deletes = {} if self.deletes is None else {"deletes": self.deletes.to_json()}
+        return {"keys": list(self.keys), "sequence_by": list(self.sequence_by), **update, **deletes}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Upsert:
         """What `to_json` gave. Raises KeyError or TypeError for anything else."""
-        return cls(tuple(value["keys"]), tuple(value["sequence_by"]), update=value.get("update", "all"))
+        deletes = value.get("deletes")
+        return cls(
+            tuple(value["keys"]),
+            tuple(value["sequence_by"]),
+            update=value.get("update", "all"),
+            deletes=None if deletes is None else Deleting.from_json(deletes),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
     """What a rule says of how rows land, as its file has it.
 
-    keys, sequence_by, moved, update  None where it does not say
+    keys, sequence_by, moved, update, deletes  None where it does not say
     """
 
     mode: str
@@ -115,6 +126,7 @@ class Written:
     sequence_by: tuple[str, ...] | None = None
     moved: Moved | None = None
     update: Update | None = None
+    deletes: Deleting | None = None
 
     @property
     def upsert(self) -> Upsert | None:
@@ -122,7 +134,7 @@ class Written:
         if self.mode != "upsert" or self.keys is None:
             return None
         keys = () if self.keys == RECORD_KEY else tuple(self.keys)
-        return Upsert(keys, self.sequence_by or (), self.moved or "stop", self.update or "all")
+        return Upsert(keys, self.sequence_by or (), self.moved or "stop", self.update or "all", self.deletes)
 
 
 def wrong_upsert(written: Written, properties: Mapping[str, str | None], wider: str) -> Iterator[Wrong]:
@@ -133,6 +145,7 @@ def wrong_upsert(written: Written, properties: Mapping[str, str | None], wider: 
             ("sequence_by", written.sequence_by),
             ("on_repartition", written.moved),
             ("update", written.update),
+            ("deletes", written.deletes),
         )
         for name, given in said:
             if given is not None:

@@ -24,7 +24,7 @@ from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.kafka.columns import kafka_fields, table_schema
 from distributary.ingest.log_paths import LOG
-from distributary.ingest.merge.rule import VECTORS
+from distributary.ingest.merge.rule import MEMORY_SUFFIX, VECTORS
 from distributary.ingest.pins import Coordinates
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.rule_book import TableSpec
@@ -32,7 +32,7 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables import state_by_spark as spark_tables
 from distributary.ingest.tables.handle import is_there, opened, options, told
-from distributary.ingest.tables.known import ENTITY_PROPERTY, TableBook, require_mode
+from distributary.ingest.tables.known import ENTITY_PROPERTY, REMEMBERS_PROPERTY, TableBook, require_mode
 from distributary.ingest.tables.ledger import (
     BATCHES_SCHEMA,
     CHANGES_SCHEMA,
@@ -117,10 +117,11 @@ class TableChanger:
         layouts: Mapping[str, Layout],
         properties: Mapping[str, str],
         retellings: Sequence[Retelling] = (),
+        memories: Mapping[str, Layout] | None = None,
     ) -> None:
         """Create or extend the tables planned for and those without one of Kafka's columns; our own where they are missing.
 
-        Those of which that is wanted say something else of themselves.
+        Those of which that is wanted say something else of themselves. `memories` are what remembers deletes, with all columns.
         """
         schemas = {layout: Layout(table_schema(self._columns, layout)) for layout in set(layouts.values())}
         wanted = {
@@ -130,6 +131,10 @@ class TableChanger:
                 self._tables.made_with.spec_of(change.entity),
             )
             for change in planned
+        }
+        wanted |= {
+            folder: _Wanted(layout, {**properties, REMEMBERS_PROPERTY: folder.removesuffix(MEMORY_SUFFIX)})
+            for folder, layout in (memories or {}).items()
         }
         there = self._tables.states(OWN_TABLES)
         own = {
@@ -143,6 +148,21 @@ class TableChanger:
             {change.folder for change in planned if change.widens},
         )
         self._retell(retellings)
+
+    def lacking(self, wanted: Mapping[str, Layout]) -> dict[str, Layout]:
+        """Those of these tables that are not there, or lack a column. Raises CommitImpossible for one that is an entity's."""
+        there = self._tables.states(wanted)
+        for folder, state in there.items():
+            if REMEMBERS_PROPERTY not in state.properties:
+                raise CommitImpossible(
+                    f"table {state.place} is where the deletes of table {folder.removesuffix(MEMORY_SUFFIX)} are remembered, and was made for "
+                    "something else. Move it away, or take `deletes` from the settings"
+                )
+        return {
+            folder: layout
+            for folder, layout in wanted.items()
+            if folder not in there or any(differences(there[folder].layout, layout.columns))
+        }
 
     def _retell(self, retellings: Sequence[Retelling]) -> None:
         if not retellings:

@@ -63,7 +63,8 @@ def make_lasting(
     if root.remote:
         return []
     # What delta-rs cannot open Spark has committed, and that is safe already.
-    looked_at = [one for one in commits if native.has_seen(one.place)]
+    parts = [part for one in commits for part in one.parts]
+    looked_at = [one for one in parts if native.has_seen(one.place)]
     found = {one.table: native.entry_of(one) for one in looked_at}
     paths: list[str] = []
     shared: list[str] = []
@@ -76,16 +77,18 @@ def make_lasting(
             entries += [] if one.merge is None else native.files_of(one, version)
             paths += entries
             shared += [one.table] if fellows is None else []
-            if one.table in there:
+            # What remembers deletes may have had its part before a crash, whatever its table had.
+            if one.table in there or not (one.fresh or one in commits):
                 write_again(root, entries)
                 native.forget(one.place)
     root.sync(paths)
     # Such as a compaction, whose files nobody has synced.
     root.sync_folders(shared)
-    lost = [one for one in looked_at if found[one.table] is None]
-    for one in lost:
-        native.forget(one.place)
-    return lost
+    gone = {one.table for one in looked_at if found[one.table] is None}
+    for one in looked_at:
+        if one.table in gone:
+            native.forget(one.place)
+    return [one for one in commits if not gone.isdisjoint(part.table for part in one.parts)]
 
 
 class _Worker:
@@ -96,7 +99,7 @@ class _Worker:
 
     def commit(self, one: TableCommit) -> bool:
         if one.merge is not None:
-            return self._native.commit(one)  # the writer would append its rows
+            return self._merge(one)  # the writer would append its rows
         if not one.native and not _is_spark_kept_out(one):
             return commit_by_writer(self._session(one), one)
         try:
@@ -106,6 +109,18 @@ class _Worker:
                 raise
             # Altered since its files were decided: the writer takes their rows, unless one of them does not meet what is asked now.
             return commit_by_writer(self._session(one), one)
+
+    def _merge(self, one: TableCommit) -> bool:
+        """With its deletes remembered before: a late record that they are to keep out may be of the next batch, or of another table's."""
+        *before, _ = one.parts
+        try:
+            for part in before:
+                self._native.commit(part)
+        except CommitImpossible as error:
+            # It is the table that waits, with all that is to be remembered of it.
+            error.tables = (one.table,)
+            raise
+        return self._native.commit(one)
 
     def _session(self, one: TableCommit) -> SparkSession:
         if self._spark is None:

@@ -48,6 +48,9 @@ PIPELINE_PROPERTY = "distributary.pipeline"
 # The one that says by what a table's rows take the place of earlier ones; tables to which each is added lack it.
 UPSERT_PROPERTY = "distributary.upsert"
 
+# The one that says whose deletes a table remembers, by that table's folder.
+REMEMBERS_PROPERTY = "distributary.remembers"
+
 # Within it: what of a record's own key names a row.
 _RECORD_KEY = "record_key"
 

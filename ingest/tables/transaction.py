@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from deltalake.exceptions import TableNotFoundError
 from distributary.errors import CommitImpossible, TableAhead
 from distributary.ingest.columns.differences import differences
 from distributary.ingest.merge.entry import FILES, digest
-from distributary.ingest.merge.rule import MergeRule
+from distributary.ingest.merge.rule import MergeRule, memory_folder, memory_schema
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.opening import At
@@ -73,6 +73,25 @@ class TableCommit:
     native: bool
     fresh: bool = False
     merge: MergeRule | None = None
+
+    @property
+    def parts(self) -> tuple[TableCommit, ...]:
+        """All that is committed, in this order: what remembers the deletes that are merged, if there are any, and the table."""
+        deletes = None if self.merge is None else self.merge.deletes
+        if self.merge is None or deletes is None or not deletes.files:
+            return (self,)
+        # By this no other reading goes on: what is remembered twice is one delete, and what is not merged yet is to come again.
+        told = {name: told for name, told in self.metadata.items() if name not in (GENERATION, LINEAGE)}
+        memory = TableCommit(
+            table=memory_folder(self.table),
+            place=deletes.memory,
+            files=deletes.files,
+            schema=memory_schema(self.merge, self.schema),
+            transaction=replace(self.transaction, metadata=told),
+            native=True,
+            fresh=self.fresh,
+        )
+        return memory, self
 
     @property
     def app_id(self) -> str:

@@ -13,6 +13,7 @@ from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.columns.safe_names import ENTITY_LENGTH
 from distributary.ingest.conform.conversion import Conversion, conversion_for
 from distributary.ingest.kafka.columns import with_rescued, without_rescued
+from distributary.ingest.merge.rule import MEMORY_SUFFIX
 from distributary.ingest.pins import Pins
 from distributary.ingest.settings.rule_book import FitRules
 from distributary.ingest.settings.upserts import Upsert
@@ -142,7 +143,9 @@ class EntityBook:
 
     def _admit(self, entity: str, folder: str) -> int:
         pins = self._pins
-        if folder in pins.tables.denied:
+        # What remembers the deletes of another table is called so, whatever is there by that name.
+        taken = folder.endswith(MEMORY_SUFFIX) and pins.rules.tables.remembers
+        if taken or folder in pins.tables.denied:
             return DENIED
         if folder not in pins.tables.known and folder not in pins.tables.admitted:
             if is_too_long(pins, entity):

@@ -17,12 +17,12 @@ from distributary.ingest.columns.growth import GrowthRules, grown, holds
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.conform.nested import fill
-from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.parquet.buffers import Holding, Said, TableBuffers, said_of
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.pins import Pins
 from distributary.ingest.storage.clients import sent
 from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA
+from distributary.ingest.worker.keyed import table_of, whole_layout
 from distributary.ingest.worker.report import Files, TaskReport, WrittenFile, to_batch
 
 # What a task yields where rows are gathered: rows of one table, or its report at the end. The layout is left out where it is the pinned one.
@@ -128,9 +128,9 @@ def row_of(
     pins: Pins, folder: str, entity: str | None, layout: Layout, parts: Sequence[pa.RecordBatch]
 ) -> Row:
     """A table's rows as they are shipped; `layout` are its payload columns as of now, which the rows have or lack."""
-    schema = _columns(pins, folder, layout).columns
+    schema = _columns(pins, folder, entity, layout).columns
     rows = pa.concat_batches([fill(part, schema) for part in parts])
-    known = pins.tables.known.get(folder)
+    known = pins.tables.known.get(table_of(pins, folder))
     is_known = folder == QUARANTINE_TABLE or (known is not None and known.layout == layout)
     said = parts[0].schema.metadata
     told = pa.schema([], said).serialize().to_pybytes() if said else None
@@ -194,7 +194,7 @@ class Gathered:
         self._pins, self._sent_before = pins, sent()
         self._layouts: dict[str, Layout] = {QUARANTINE_TABLE: QUARANTINE}
         self._entities: dict[str, str | None] = {}
-        self._whole: dict[Layout, Layout] = {}
+        self._whole: dict[tuple[str, Layout], Layout] = {}
         self._merged: dict[tuple[Layout, Layout], Layout] = {}
         self._together = self._buffers(lambda folder: self._columns(folder, self._layouts[folder]))
         # Tasks may have given a new table columns that do not go together: the driver has to see that, file by file.
@@ -208,11 +208,11 @@ class Gathered:
         if folder is None or rows is None:
             return
         layout = self._layout(folder, told)
+        self._entities[folder] = entity
         found = pa.ipc.read_record_batch(pa.py_buffer(rows), self._columns(folder, layout).columns)
         if said is not None:
             metadata = pa.ipc.read_schema(pa.py_buffer(said)).metadata
             found = found.replace_schema_metadata(metadata)
-        self._entities[folder] = entity
         buffers = self._buffers_for(folder, layout)
         buffers.add(folder, found)
         buffers.grew(found.nbytes)
@@ -225,7 +225,8 @@ class Gathered:
             sync_elsewhere(self._pins, buffers.files)
             for file in buffers.files:
                 columns = layout or self._layouts[file.table]
-                written.append(WrittenFile(self._entities[file.table], file, columns))
+                remembers = table_of(self._pins, file.table) != file.table
+                written.append(WrittenFile(self._entities[file.table], file, columns, remembers))
         return TaskReport(files=Files(written=written, requests=sent() - self._sent_before))
 
     def abandon(self) -> None:
@@ -236,7 +237,11 @@ class Gathered:
     def _layout(self, folder: str, told: bytes | None) -> Layout:
         if told is not None:
             return Layout.read(told)
-        return QUARANTINE if folder == QUARANTINE_TABLE else self._pins.tables.known[folder].layout
+        return (
+            QUARANTINE
+            if folder == QUARANTINE_TABLE
+            else self._pins.tables.known[table_of(self._pins, folder)].layout
+        )
 
     def _buffers_for(self, folder: str, layout: Layout) -> TableBuffers:
         # Of a new table that has no columns but Kafka's there is nothing to merge.
@@ -264,12 +269,14 @@ class Gathered:
         )
 
     def _columns(self, folder: str, layout: Layout) -> Layout:
-        key = layout if folder != QUARANTINE_TABLE else QUARANTINE
+        # Tables share a few, and each of what remembers deletes has its own.
+        shared = "" if table_of(self._pins, folder) == folder else folder
+        key = (shared, layout if folder != QUARANTINE_TABLE else QUARANTINE)
         if key not in self._whole:
-            self._whole[key] = _columns(self._pins, folder, layout)
+            self._whole[key] = _columns(self._pins, folder, self._entities.get(folder), layout)
         return self._whole[key]
 
 
-def _columns(pins: Pins, folder: str, layout: Layout) -> Layout:
+def _columns(pins: Pins, folder: str, entity: str | None, layout: Layout) -> Layout:
     """All columns of a table's file."""
-    return QUARANTINE if folder == QUARANTINE_TABLE else Layout(table_schema(pins.rules.columns, layout))
+    return QUARANTINE if folder == QUARANTINE_TABLE else whole_layout(pins, folder, entity, layout)

@@ -1,4 +1,4 @@
-"""Records of upserted tables, in a worker: which cannot take a row's place, without a key or what orders them, and what those that can set of it."""
+"""Records of tables with one row a key, in a worker: which have no place there, which are deletes, and what the others set of their row."""
 
 from __future__ import annotations
 
@@ -10,14 +10,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
+from distributary.errors import SumsDisagree
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.single_values import value_at, value_path
+from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.kafka.records import TEXT
-from distributary.ingest.merge.rule import present_metadata
-from distributary.ingest.pins import NULL_KEY, NULL_SEQUENCE
+from distributary.ingest.merge.columns import brought
+from distributary.ingest.merge.rule import (
+    MEMORY_SUFFIX,
+    MergeRule,
+    Order,
+    Position,
+    memory_schema,
+    present_metadata,
+)
+from distributary.ingest.pins import NULL_KEY, NULL_SEQUENCE, Pins
 from distributary.ingest.settings.groups import Columns
+from distributary.ingest.settings.rule_book import RuleBook
 from distributary.ingest.settings.upserts import Upsert
 
 Rejected = tuple[int, str, str]
+
+Mask = npt.NDArray[np.bool_]
 
 
 def unplaced(upsert: Upsert, rows: pa.RecordBatch, keys: pa.RecordBatch, *, by_text: bool) -> list[Rejected]:
@@ -32,6 +46,63 @@ def unplaced(upsert: Upsert, rows: pa.RecordBatch, keys: pa.RecordBatch, *, by_t
         for row in np.flatnonzero(lacking).tolist():
             found.setdefault(row, (row, reason, detail))
     return [found[row] for row in sorted(found)]
+
+
+def named_by_text(pins: Pins) -> bool:
+    """Whether a record's own key is its text, not its bytes."""
+    return pins.keys is not None and pins.keys.decoded
+
+
+def position_of(columns: Columns) -> Position:
+    """The columns that say where in Kafka a row came from."""
+    return Position(columns.kafka_topic, columns.kafka_partition, columns.kafka_offset, columns.kafka_ts)
+
+
+def rule_of(upsert: Upsert, layout: Layout, columns: Columns, *, by_text: bool) -> MergeRule:
+    """By which columns of a table with these of the payload its rows take the place of others.
+
+    Raises SumsDisagree where it has no column of a field that names rows, or orders them.
+    """
+    own = columns.key_text if by_text and columns.key_text is not None else columns.kafka_key
+    keys = tuple(_column(layout, field) for field in upsert.keys) or (own,)
+    sequence = tuple(_column(layout, field) for field in upsert.sequence_by)
+    return MergeRule(keys, Order(position_of(columns), sequence, upsert.moved), upsert.update)
+
+
+def _column(layout: Layout, field: str) -> str:
+    path = value_path(layout.columns, field)
+    if path is None:
+        raise SumsDisagree(f"field {field} names rows, or orders them, and the table has no column of it")
+    return ".".join(path)
+
+
+def table_of(pins: Pins, folder: str) -> str:
+    """The folder of the entity's table that files in a folder are for: its own, or that of what remembers its deletes."""
+    return folder.removesuffix(MEMORY_SUFFIX) if pins.rules.tables.remembers else folder
+
+
+def whole_layout(pins: Pins, folder: str, entity: str | None, layout: Layout) -> Layout:
+    """All columns of a file in this folder; `layout` are the payload's columns of the entity's table."""
+    columns = pins.rules.columns
+    whole = table_schema(columns, layout)
+    upsert = None if entity is None else pins.rules.tables.upsert(entity)
+    if upsert is None or table_of(pins, folder) == folder:
+        return Layout(whole)
+    return Layout(memory_schema(rule_of(upsert, layout, columns, by_text=named_by_text(pins)), whole))
+
+
+def remembered(rows: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
+    """Of deletes what is remembered."""
+    arrays = [brought(rows.column(one.name), one.type) for one in layout.columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=layout.columns)
+
+
+def deleted(upsert: Upsert | None, rules: RuleBook, rows: pa.RecordBatch) -> Mask | None:
+    """Which records take their key's row away, by their own fields; None where none does. Raises ConfigError."""
+    if upsert is None or upsert.deletes is None:
+        return None
+    found = _true(rules.conditions[upsert.deletes.when].met(rows))
+    return found if found.any() else None
 
 
 def saying_what_is_set(upsert: Upsert, rows: pa.RecordBatch, columns: Columns) -> pa.RecordBatch:

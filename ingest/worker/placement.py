@@ -23,7 +23,7 @@ from distributary.ingest.settings.upserts import Upsert
 from distributary.ingest.worker.child_process import pieces
 from distributary.ingest.worker.entities import DENIED, NONE, WAITING
 from distributary.ingest.worker.fields_seen import note, note_outgrown
-from distributary.ingest.worker.keyed import saying_what_is_set, unplaced
+from distributary.ingest.worker.keyed import deleted, saying_what_is_set, unplaced
 from distributary.ingest.worker.record_group import Batch
 from distributary.ingest.worker.report import Growth, Wish
 from distributary.ingest.worker.task import Task, tally
@@ -256,6 +256,12 @@ def _conform(batch: Batch, rows: Rows, decoded: _Columns, codes: Codes) -> None:
     """Rows of entities with the same columns and policies."""
     book, first = batch.task.book, int(codes[0])
     try:
+        gone = deleted(book.upsert(first), batch.pins.rules.tables, decoded.rows)
+    except ConfigError as error:
+        why = Verdict(reasons.DELETE_CONDITION, str(error))
+        _refuse(batch, rows, [why] * len(rows), [book.names[code] or None for code in codes])
+        return
+    try:
         conversion = book.conversion(batch.number, batch.reader.schema, first)
     except PolicyStopped as stop:  # for the driver to raise: it gives up the whole attempt
         rule = book.rule(first)
@@ -277,7 +283,19 @@ def _conform(batch: Batch, rows: Rows, decoded: _Columns, codes: Codes) -> None:
         places = pa.array(kept)
         written, codes = written.take(places), codes[kept]
         rescued = None if rescued is None else rescued.take(places)
+        gone = None if gone is None else gone[kept]
+    if gone is not None:
+        _remember(batch.task, written.filter(pa.array(gone)), codes[gone])
+        stays = pa.array(~gone)
+        written, codes = written.filter(stays), codes[~gone]
+        rescued = None if rescued is None else rescued.filter(stays)
     _hand_on(batch.task, written, rescued, codes)
+
+
+def _remember(task: Task, deletes: pa.RecordBatch, codes: Codes) -> None:
+    """Deletes go to what remembers those of their tables."""
+    for code in _present(codes).tolist():
+        task.remember(code, deletes.filter(pa.array(codes == code)))
 
 
 def _hand_on(task: Task, rows: pa.RecordBatch, rescued: pa.StringArray | None, codes: Codes) -> None:

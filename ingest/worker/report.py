@@ -14,6 +14,7 @@ import pyarrow as pa
 from distributary.ingest.checkpoint.histories import join_met
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.offset_spans import Spans, join_spans
+from distributary.ingest.merge.rule import MEMORY_SUFFIX
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.pins import Coordinates, RecordKey
 from distributary.ingest.worker.fields_seen import LackedFields, Outgrown, join, join_outgrown
@@ -28,11 +29,20 @@ REPORT_DDL = "report binary"
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A file, the entity it is for (None: the quarantine) and the payload columns it holds."""
+    """A file, the entity it is for (None: the quarantine) and the payload columns that its table has.
+
+    remembers  whether it is for what remembers the deletes of that table
+    """
 
     entity: str | None
     file: DataFile
     layout: Layout
+    remembers: bool = False
+
+    @property
+    def table(self) -> str:
+        """The folder of the entity's table."""
+        return self.file.table.removesuffix(MEMORY_SUFFIX) if self.remembers else self.file.table
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from distributary.codecs.base import Codec, RecordReader, load_codec, validating
 from distributary.codecs.types.masks import Rows
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
-from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.kafka.offset_spans import place_of
+from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.parquet.buffers import Chunk, TableBuffers
 from distributary.ingest.parquet.uploads import give_up
 from distributary.ingest.pins import Pins
@@ -32,6 +32,7 @@ from distributary.ingest.worker.gathering import (
     row_of,
     sync_elsewhere,
 )
+from distributary.ingest.worker.keyed import remembered, table_of, whole_layout
 from distributary.ingest.worker.quarantine import Quarantine
 from distributary.ingest.worker.report import TaskReport, WrittenFile
 
@@ -66,8 +67,8 @@ class Task:
         self._aside = AsideFiles(pins.batch.aside)
         self._readers: dict[int, RecordReader] = {}
         self._met: dict[int, set[int]] = {}
-        # With Kafka's columns, by the payload's: a thousand tables share a few.
-        self._whole: dict[Layout, Layout] = {}
+        # With Kafka's columns, by the payload's: a thousand tables share a few, and each of what remembers deletes has its own.
+        self._whole: dict[tuple[str, Layout], Layout] = {}
 
     def reader(self, number: int) -> RecordReader:
         """What decodes the pinned record type of this number."""
@@ -90,6 +91,14 @@ class Task:
         if key not in self.pins.tables.met.get(folder, ()):
             self.report.sightings.met.setdefault(key, {}).setdefault(folder, place_of(raw, row))
 
+    def remember(self, code: int, rows: pa.RecordBatch) -> None:
+        """Hold deletes for what remembers those of an entity's table."""
+        folder = memory_folder(self.book.folders[code])
+        kept = remembered(rows, self._columns_of(folder))
+        self.report.counts.rows[self.book.folders[code]] += kept.num_rows
+        self._buffers.add(folder, kept)
+        self._buffers.grew(kept.nbytes)
+
     def set_aside(self, raw: pa.RecordBatch, rows: Rows) -> None:
         """Keep these rows of `raw` as they are, until the driver has answered what they wait for."""
         if len(rows):
@@ -103,7 +112,8 @@ class Task:
         sync_elsewhere(self.pins, self._buffers.files)
         for file in self._buffers.files:
             entity, layout = self._of(file.table)
-            self.report.files.written.append(WrittenFile(entity, file, layout))
+            remembers = table_of(self.pins, file.table) != file.table
+            self.report.files.written.append(WrittenFile(entity, file, layout, remembers))
         self.report.questions.aside += self._aside.close()
         self.report.files.requests = sent() - self._sent_before
         most = self.pins.rules.decoding.max_questions
@@ -122,19 +132,21 @@ class Task:
         self._aside.abandon()
 
     def _of(self, folder: str) -> tuple[str | None, Layout]:
-        """The entity of a table's file, None for the quarantine, and its payload columns."""
+        """The entity of a table's file, None for the quarantine, and the payload columns of its table."""
         if folder == QUARANTINE_TABLE:
             return None, QUARANTINE
-        return self.book.entity_of(folder), self.book.layout_of(folder)
+        table = table_of(self.pins, folder)
+        return self.book.entity_of(table), self.book.layout_of(table)
 
     def _columns_of(self, folder: str) -> Layout:
         """All columns of this table's file as of now."""
         if folder == QUARANTINE_TABLE:
             return QUARANTINE
-        layout = self.book.layout_of(folder)
-        if layout not in self._whole:
-            self._whole[layout] = Layout(table_schema(self.pins.rules.columns, layout))
-        return self._whole[layout]
+        entity, layout = self._of(folder)
+        key = ("" if table_of(self.pins, folder) == folder else folder, layout)
+        if key not in self._whole:
+            self._whole[key] = whole_layout(self.pins, folder, entity, layout)
+        return self._whole[key]
 
 
 def codec_of(pins: Pins) -> Codec:

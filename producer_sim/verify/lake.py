@@ -18,6 +18,7 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.place import is_name
 from distributary.ingest.tables.handle import opened
+from distributary.ingest.tables.known import REMEMBERS_PROPERTY
 from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.state import table_folder
 from distributary.producer_sim.events.routes import Routed
@@ -85,7 +86,7 @@ class Lake:
         return opened(table) if has_log(table) else None
 
     def entity_tables(self) -> list[str]:
-        """The folders of all entities' tables: those whose rows say where in Kafka they come from."""
+        """The folders of all entities' tables: those whose rows say where in Kafka they come from, but for remembered deletes."""
         passing = RESERVED_TABLES | self.others.keys()
         folders = (name for name in self.root.folders() if name not in passing)
         # What a store has by another name is no table, and cannot be opened.
@@ -98,6 +99,8 @@ class Lake:
         except DeltaError:
             return True  # let reading it fail, and be reported
         if table is None:
+            return False
+        if REMEMBERS_PROPERTY in table.metadata().configuration:
             return False
         there = {part.name for part in table.schema().fields}
         return {self.columns.kafka_topic, self.columns.kafka_partition, self.columns.kafka_offset} <= there

@@ -12,6 +12,7 @@ def test_no_reason_of_the_pipeline_is_one_of_a_codecs() -> None:
         reasons.SCHEMA_CHANGE,
         reasons.NULL_KEY,
         reasons.NULL_SEQUENCE,
+        reasons.DELETE_CONDITION,
         reasons.NO_ENTITY.reason,
         reasons.TABLE_LIMIT.reason,
         reasons.KILLED_WORKER.reason,
@@ -19,7 +20,7 @@ def test_no_reason_of_the_pipeline_is_one_of_a_codecs() -> None:
         reasons.unusable_schema(1, "").reason,
         reasons.unasked_schema(1).reason,
     }
-    assert len(own) == 11
+    assert len(own) == 12
     assert not own & set(codec_reasons.SENTENCES)
 
 

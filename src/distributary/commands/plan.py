@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from distributary.commands.run import File
-from distributary.commands.settings import routing_expression
+from distributary.commands.settings import delete_conditions, routing_expression
 from distributary.errors import CheckFailed, ConfigError
 from distributary.lookup.schema_file import text_of
 from distributary.lookup.versions import reference, type_known
@@ -51,6 +51,7 @@ def plan(
         )
     settings = load(file)
     expression = routing_expression(file, settings, ", nor what changes do to it")
+    delete_conditions(file, settings)
     offer = None if schema is None else _offer(schema, subject, schema_type, references or [])
     found = plan_knowing(expression, settings, offer)
     for notice in found.notices:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from distributary.errors import ConfigError, SetupError
+from distributary.values import dotted
 
 if TYPE_CHECKING:
     from distributary.ingest.routing.read_ahead import ReadExpression
@@ -38,7 +39,27 @@ def check(
 
     settings = load(file)
     routing_expression(file, settings)
+    delete_conditions(file, settings)
     typer.echo(json.dumps(settings.effective(), indent=2) if as_json else f"{file}: {settings.name} can run")
+
+
+def delete_conditions(file: Path, settings: Settings) -> None:
+    """Read the conditions of deletes as a run does. Raises ConfigError with the line for one that cannot be read."""
+    from distributary.ingest.routing.conditions import conditions_ahead
+    from distributary.ingest.settings.yaml_file import read
+
+    for number, rule in enumerate(settings.tables):
+        keys, text = rule.condition()
+        if text is None:
+            continue
+        place = ("tables", number, *keys)
+        try:
+            conditions_ahead([(dotted(place), text)])
+        except SetupError as error:
+            typer.echo(f"{dotted(place)} is not looked at, which takes Java: {error}", err=True)
+        except ConfigError as error:
+            found = read(file, os.environ).place(place)
+            raise ConfigError(f"{file}:{found.line}:{found.column}: {error}") from None
 
 
 def routing_expression(file: Path, settings: Settings, unseen: str = "") -> ReadExpression | None:

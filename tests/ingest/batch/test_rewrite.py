@@ -17,7 +17,7 @@ from tests.ingest.queries import Query, batches, one
 from distributary.errors import CheckpointMismatch, PolicyStopped, SumsDisagree
 from distributary.ingest.batch.finish import Finisher, commit_metadata
 from distributary.ingest.batch.passes import Workers
-from distributary.ingest.batch.rewrite import Rewriter, _check_schemas, _is_lost, _with_files
+from distributary.ingest.batch.rewrite import Rewriter, _check_schemas, _lost, _with_files
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
 from distributary.ingest.checkpoint.manifest_json import rewritten_to_json
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
@@ -48,7 +48,7 @@ def part(manifest: Manifest, table: str) -> TableFiles:
 
 def lost(root: Path, manifest: Manifest) -> set[str]:
     book = table_book(root)
-    return {one.folder for one in manifest.tables if _is_lost(book, one, manifest.batch_id)}
+    return {folder for one in manifest.tables for folder in _lost(book, one, manifest.batch_id)}
 
 
 def test_while_every_file_is_there_the_manifest_is_as_it_was(tmp_path: Path, manifest: Manifest) -> None:

@@ -21,6 +21,7 @@ from distributary.ingest.checkpoint.manifest import (
     Counts,
     Manifest,
     Merging,
+    Remembering,
     Role,
     SpanRead,
     TableFiles,
@@ -159,7 +160,12 @@ def test_every_manifest_survives_its_text(value: Manifest) -> None:
 # Older programs read the oldest format that says all there is to say; what they would pass over they refuse.
 @pytest.mark.parametrize(
     ("merging", "expected"),
-    [(None, 1), (Merging(("id",)), 2), (Merging(("id",), ("at",), "timestamp", "present"), 3)],
+    [
+        (None, 1),
+        (Merging(("id",)), 2),
+        (Merging(("id",), ("at",), "timestamp", "present"), 3),
+        (Merging(("id",), deletes=Remembering(7)), 3),
+    ],
 )
 def test_a_manifest_has_the_oldest_format_that_tells_all(merging: Merging | None, expected: int) -> None:
     whole = manifest()
@@ -167,6 +173,22 @@ def test_a_manifest_has_the_oldest_format_that_tells_all(merging: Merging | None
     whole = replace(whole, tables=(replace(first, merging=merging), *others))
     assert to_json(whole)["format"] == expected
     assert through_text(whole) == whole
+
+
+def test_what_remembers_deletes_is_a_part_of_its_table() -> None:
+    whole = manifest()
+    first, *others = whole.tables
+    gone = files("silver_a__deleted", [2])
+    first = replace(first, merging=Merging(("id",), deletes=Remembering(7)), deletes=gone)
+    whole = replace(whole, tables=(first, *others))
+    assert first.folder == "silver_a"
+    assert list(first.parts) == ["silver_a__deleted", "silver_a"]
+    assert first.rows == sum(file.rows for file in first.files) + 2
+    assert gone[0].name in whole.file_names()
+    assert through_text(whole) == whole
+    again = (replace(gone[0], name="again.parquet"),)
+    assert first.with_parts({"silver_a__deleted": again}) == replace(first, deletes=again)
+    assert first.with_parts({"silver_a": again}) == replace(first, files=again)
 
 
 def test_a_layout_shared_by_many_tables_is_kept_once() -> None:

@@ -64,11 +64,15 @@ def _read(consumer: Consumer, topic: str, number: int) -> Iterator[Kept]:
 
 @dataclass
 class Keyed:
-    """Sends changes of a few players of two games, each player's to one partition, a seed a test."""
+    """Sends changes of a few players of two games, each player's to one partition, a seed a test.
+
+    deletes  which part of them says so of itself: their `op` is d, and u of the others
+    """
 
     kit: PipelineKit
     seed: int = 1
     at: int = 0
+    deletes: float = 0.0
     _random: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
@@ -109,6 +113,8 @@ class Keyed:
             body["player"] = None
         # Some are late, and some of one time.
         body["at"] = None if drawn > 0.95 else max(self.at - self._random.choice([0, 0, 0, 1, 5, 40]), 0)
+        if self.deletes:
+            body["op"] = "d" if self._random.random() < self.deletes else "u"
         return body
 
 

@@ -98,7 +98,7 @@ def test_a_java_that_dies_while_it_reads_is_told_in_a_sentence(monkeypatch: pyte
 
     monkeypatch.setattr(SparkContext, "_gateway", None)
     monkeypatch.setattr("distributary.ingest.routing.read_ahead.parsed_by", read_by_the_dying)
-    with pytest.raises(SetupError, match=r"Java died while it read route\.expression; try again"):
+    with pytest.raises(SetupError, match=r"Java died while it read an expression; try again"):
         read_ahead("lower(game)", native=True)
 
 

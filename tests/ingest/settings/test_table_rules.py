@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.ingest.settings.test_model import SMALL, problems, settings_from
 
+from distributary.ingest.settings.deletes import Deleting
 from distributary.ingest.settings.groups import Route, Sink
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.settings.patterns import Pattern
@@ -75,6 +76,21 @@ def with_rules(*rules: str) -> str:
             ["{match: a, update: present}"],
             0,
             "tables[0].update: with mode append each record is a row; leave it out",
+        ),
+        (
+            ["{match: a, deletes: gone}"],
+            0,
+            "tables[0].deletes: with mode append each record is a row; leave it out",
+        ),
+        (
+            ["{match: a, mode: upsert, keys: [a], deletes: {remember_days: 3}}"],
+            0,
+            "tables[0].deletes.when: ",
+        ),
+        (
+            ["{match: a, mode: upsert, keys: [a], deletes: {when: gone, remember_days: 0}}"],
+            0,
+            "tables[0].deletes.remember_days: write a number",
         ),
         (
             ["{match: a, mode: upsert, keys: [a], update: some}"],
@@ -141,6 +157,21 @@ def test_records_that_name_no_schema_have_no_columns_of_their_own_to_set(tmp_pat
     (told,) = problems(tmp_path, f"{with_rules(rule)}decode: {{format: json}}\n")
     assert told.startswith(f"{FIRST}:")
     assert "tables[0].update: records in json name no schema of their own" in told
+
+
+def test_deletes_are_a_condition_or_more_of_them(tmp_path: Path) -> None:
+    start = "match: a, mode: upsert, keys: [a]"
+    short, long = (
+        settings_from(tmp_path, with_rules(f"{{{start}, deletes: {given}}}"))
+        for given in ("\"op = 'd'\"", "{when: \"op = 'd'\", remember_days: 7}")
+    )
+    assert short.tables[0].upsert() == Upsert(("a",), deletes=Deleting("op = 'd'"))
+    assert long.tables[0].upsert() == Upsert(("a",), deletes=Deleting("op = 'd'", 7))
+    assert short.rule_book().deletes() == [("tables[0].deletes", "op = 'd'")]
+    for one in (short.tables[0].upsert(), long.tables[0].upsert()):
+        assert one is not None
+        assert Upsert.from_json(one.to_json()) == one
+        assert one.lasting == Upsert(("a",))
 
 
 def test_what_a_rule_does_not_say_its_sink_does(tmp_path: Path) -> None:

@@ -123,12 +123,12 @@ def test_much_of_one_table_in_one_task_is_written_there(
 def test_columns_that_do_not_go_together_are_left_for_the_driver_to_see(tmp_path: Path) -> None:
     by = pins(tmp_path, records=PINNED[:1])
     number, text = (Layout(pa.schema([("x", kind)])) for kind in (pa.int64(), pa.string()))
-    kafka = gathering._columns(by, GOLF, Layout(pa.schema([]))).columns
+    kafka = gathering._columns(by, GOLF, "golf", Layout(pa.schema([]))).columns
     chunks = []
     for layout, content in ((number, 1), (text, "a"), (number, 2)):
         nulls = {field.name: [None] for field in kafka}
         rows = pa.RecordBatch.from_pydict(
-            {**nulls, "x": [content]}, schema=gathering._columns(by, GOLF, layout).columns
+            {**nulls, "x": [content]}, schema=gathering._columns(by, GOLF, "golf", layout).columns
         )
         chunks.append(shipment([row_of(by, GOLF, "golf", layout, [rows])]))
     report = total(bytes(found["report"][0].as_py()) for found in gather(by)(iter(chunks)))

@@ -1,0 +1,77 @@
+"""Conditions of deletes: read by Spark's parser without Spark, evaluated as SQL says, and kept as JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from distributary.errors import ConfigError
+from distributary.ingest.routing.conditions import ReadCondition, conditions_ahead
+
+ROWS = pa.RecordBatch.from_pydict(
+    {
+        "op": pa.array(["d", "u", None, "D"]),
+        "gone": pa.array([True, False, None, True]),
+        "level": pa.array([1, 2, None, 4], pa.int32()),
+        "meta": pa.array([{"state": "x"}, {"state": None}, None, {"state": "y"}]),
+    }
+)
+
+CONDITIONS = {
+    "op = 'd'": [True, False, False, False],
+    "lower(op) = 'd'": [True, False, False, True],
+    "not (op = 'd')": [False, True, False, True],
+    "op <> 'd'": [False, True, False, True],
+    "gone": [True, False, False, True],
+    "gone and level > 1": [False, False, False, True],
+    "gone or level = 2": [True, True, False, True],
+    "op is null or op in ('u', 'x')": [False, True, True, False],
+    "level between 2 and 4": [False, True, False, True],
+    "meta.state is not null": [True, False, False, True],
+    "coalesce(gone, true)": [True, False, True, True],
+    # What these records' schema does not have is null.
+    "deleted = true": [False] * 4,
+    "absent is null": [True] * 4,
+}
+
+REFUSED = {
+    "op =": "this is no Spark SQL expression",
+    "op like 'd%'": "it uses Like",
+    "rand() > 0.5": "it uses the function rand",
+    "op": None,
+    "'d'": "the condition is given text where it takes a boolean",
+    "op = 'd' and 1": "and is given a whole number",
+    "level = 1.5": "literal 1.5",
+}
+
+
+def test_conditions_are_evaluated_as_sql_says_and_kept_as_json() -> None:
+    read = conditions_ahead((f"tables[{number}].deletes", text) for number, text in enumerate(CONDITIONS))
+    for text, expected in CONDITIONS.items():
+        assert read[text].met(ROWS).to_pylist() == expected, text
+        again = ReadCondition.from_json(json.loads(json.dumps(read[text].to_json())))
+        assert again == read[text]
+    assert conditions_ahead([]) == {}
+
+
+def test_what_is_not_done_is_refused_by_its_setting() -> None:
+    for text, why in REFUSED.items():
+        if why is None:
+            # Of what type a field is, records tell.
+            (read,) = conditions_ahead([("tables[0].deletes", text)]).values()
+            with pytest.raises(ConfigError, match=r"does not go with these records.*takes a boolean"):
+                read.met(ROWS)
+            continue
+        with pytest.raises(ConfigError) as caught:
+            conditions_ahead([("tables[0].deletes", text)])
+        told = str(caught.value)
+        assert told.startswith("tables[0].deletes: "), told
+        assert why in told, told
+        assert "route.expression" not in told
+
+
+def test_json_of_no_condition_is_refused() -> None:
+    with pytest.raises(ValueError, match="unknown kind"):
+        ReadCondition.from_json(["variable", 1])
