@@ -289,6 +289,9 @@ NULL_SEQUENCE = "null_sequence"
 
 DELETE_CONDITION = "delete_condition"
 
+DELETE = "delete"
+"""In the ledger: records that say of themselves that they are deletes, where the settings keep them out."""
+
 NO_ENTITY = Verdict("no_entity", "the routing field has no value")
 
 TIMESTAMP_OVERFLOW = Verdict(

@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 import pyarrow as pa
 
 from distributary.codecs.base import load_codec
+from distributary.errors import PolicyStopped
 from distributary.ingest.batch.passes import Settled
 from distributary.ingest.checkpoint import manifest_pins as decisions
 from distributary.ingest.checkpoint.change_log import LoggedChange
@@ -173,8 +174,20 @@ def _merging(settled: Settled, entity: str, folder: str) -> Merging | None:
         return None
     pins = settled.pins
     rule = rule_of(upsert, settled.layouts[folder], pins.rules.columns, by_text=named_by_text(pins))
-    deletes = None if upsert.deletes is None else Remembering(upsert.deletes.days)
+    deletes = None
+    if upsert.deletes is not None and upsert.remembers:
+        _require_mark(upsert.mark, settled.layouts[folder], folder)
+        deletes = Remembering(upsert.deletes.days, mark=upsert.mark)
     return Merging(rule.keys, rule.order.sequence, upsert.moved, upsert.update, deletes)
+
+
+def _require_mark(mark: str | None, layout: Layout, folder: str) -> None:
+    """Raises PolicyStopped where the column that is to mark deleted rows holds something else."""
+    if mark is not None and layout.columns.field(mark).type != pa.bool_():
+        raise PolicyStopped(
+            f"table {folder}: column {mark}, by which deleted rows are to be marked, is {layout.columns.field(mark).type}, not boolean; "
+            "have `deletes.mark` name another"
+        )
 
 
 def _quarantine(generation: Generation, decision: Decision) -> list[TableFiles]:

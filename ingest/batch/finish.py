@@ -366,7 +366,7 @@ def merge_rule(
     """The rule by which rows become part of a table with one row a key; `deletes` are the batch's, which `memory` gets."""
     order = Order(position_of(columns), merging.sequence, merging.moved)
     told = merging.deletes
-    found = None if told is None else Deletes(memory, deletes, days=told.days, again=told.again)
+    found = None if told is None else Deletes(memory, deletes, told.mark, told.days, told.again)
     return MergeRule(merging.keys, order, merging.update, found)
 
 

@@ -19,7 +19,7 @@ def memories(pins: Pins, total: TaskReport, layouts: Mapping[str, Layout]) -> di
     for written in total.files.written:
         upsert = None if written.entity is None else pins.rules.tables.upsert(written.entity)
         folder = memory_folder(written.table)
-        if upsert is not None and upsert.deletes is not None and folder not in found:
+        if upsert is not None and upsert.remembers and folder not in found:
             found[folder] = whole_layout(pins, folder, written.entity, layouts[written.table])
     return found
 

@@ -68,6 +68,7 @@ def _undecodable(counts: Counts) -> int:
         reasons.TABLE_LIMIT.reason,
         reasons.CONSTRAINT,
         reasons.SCHEMA_CHANGE,
+        reasons.DELETE_CONDITION,
         *get_args(Kind),
     }
     return sum(count for reason, count in counts.quarantined.items() if reason not in decoded)

@@ -61,10 +61,12 @@ class Remembering:
 
     days   for how long, by the records' times
     again  whether the batch's records were read before
+    mark   the column that becomes true where a row stays; None: it goes
     """
 
     days: float
     again: bool = False
+    mark: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,15 +112,27 @@ class RuleBook:
     @property
     def remembers(self) -> bool:
         """Whether any rule has deletes, which a table beside its table remembers."""
-        return any(spec.upsert is not None and spec.upsert.deletes is not None for spec in self.specs)
+        return any(spec.upsert is not None and spec.upsert.remembers for spec in self.specs)
 
     def deletes(self) -> list[tuple[str, str]]:
         """The conditions of deletes, each behind the setting that has it."""
+        told = [(spec.setting, spec.upsert.deletes) for spec in self.specs if spec.upsert is not None]
         return [
-            (f"{spec.setting}.deletes", spec.upsert.deletes.when)
-            for spec in self.specs
-            if spec.upsert is not None and spec.upsert.deletes is not None
+            (f"{setting}.deletes", deletes.when)
+            for setting, deletes in told
+            if deletes is not None and deletes.when is not None
         ]
+
+    def takes_tombstones(self, entity: str) -> bool:
+        """Whether records without a value take rows of an entity's table away."""
+        upsert = self.upsert(entity)
+        return upsert is not None and upsert.deletes is not None and upsert.deletes.tombstones
+
+    @property
+    def tombstones(self) -> bool:
+        """Whether they do of any table."""
+        found = (None if spec.upsert is None else spec.upsert.deletes for spec in self.specs)
+        return any(one is not None and one.tombstones for one in found)
 
     @property
     def grows(self) -> bool:

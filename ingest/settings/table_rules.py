@@ -7,11 +7,21 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
+from distributary.ingest.columns import safe_names
 from distributary.ingest.settings.deletes import DeleteRule, Deleting, GivenDeletes
-from distributary.ingest.settings.groups import OnChange, Policies, Route, Sink
+from distributary.ingest.settings.groups import Columns, OnChange, Policies, Route, Sink
 from distributary.ingest.settings.patterns import Pattern
 from distributary.ingest.settings.table_properties import TableProperties
-from distributary.ingest.settings.upserts import Fields, Moved, RowKeys, Update, Upsert, Written, wrong_upsert
+from distributary.ingest.settings.upserts import (
+    RECORD_KEY,
+    Fields,
+    Moved,
+    RowKeys,
+    Update,
+    Upsert,
+    Written,
+    wrong_upsert,
+)
 from distributary.values import Group, Keys, Name, Wrong
 
 # What a pattern may be held against, as routes have it.
@@ -119,6 +129,33 @@ class TableRule(Group):
             return ("deletes", "when"), self.deletes.when
         return ("deletes",), self.deletes
 
+    @property
+    def takes_tombstones(self) -> bool:
+        """Whether records without a value take rows away."""
+        return isinstance(self.deletes, DeleteRule) and self.deletes.tombstones == "delete"
+
+    def no_tombstones(self, route: Route) -> str:
+        """Why no row can be found, or compared, by a record without a value; empty where it can."""
+        if self.keys not in (None, RECORD_KEY):
+            return f"a record without a value has no field, so that its own key has to be its row's: write keys: {RECORD_KEY}, or leave it out"
+        if self.sequence_by:
+            return "a record without a value has no field that says how new it is: take sequence_by away, or leave it out"
+        if route.by not in ("topic", "key", "header"):
+            return f"records are routed by {route.by}, which one without a value does not have: route by topic, key or header, or leave it out"
+        return ""
+
+    def marks_another_column(self, columns: Columns) -> bool:
+        """Whether deletes are marked by a column that says something else, case aside."""
+        if not isinstance(self.deletes, DeleteRule) or self.deletes.mark is None:
+            return False
+        fields = (() if self.keys in (None, RECORD_KEY) else self.keys or (), self.sequence_by or ())
+        others = {
+            *columns.reserved(),
+            *safe_names.RESERVED_COLUMNS,
+            *(one for part in fields for one in part),
+        }
+        return safe_names.fold(self.deletes.mark) in map(safe_names.fold, others)
+
     def landing(self) -> Written:
         """What it says of how rows land."""
         return Written(
@@ -149,6 +186,13 @@ def wrong_rules(
         wider = rule.policies.wider_type or policies.wider_type
         for wrong in wrong_upsert(rule.landing(), properties, wider):
             yield place, wrong
+        if rule.takes_tombstones and (why := rule.no_tombstones(route)):
+            yield place, (("deletes", "tombstones"), why)
+        if rule.marks_another_column(sink.columns):
+            yield (
+                place,
+                (("deletes", "mark"), "another column, or Delta itself, has this name; choose another"),
+            )
         of, pattern = rule.of()[0], rule.pattern(route)
         if why := pattern.refusal():
             yield place, (("match",), f"this is no regular expression: {why}; put it right")

@@ -74,6 +74,16 @@ class Upsert:
         return not self.sequence_by and self.moved == "stop"
 
     @property
+    def remembers(self) -> bool:
+        """Whether there are deletes that a table beside remembers."""
+        return self.deletes is not None and self.deletes.remembered
+
+    @property
+    def mark(self) -> str | None:
+        """The column that says which rows are deleted, of those that stay."""
+        return None if self.deletes is None else self.deletes.mark
+
+    @property
     def fields(self) -> tuple[str, ...]:
         """All of these."""
         return (*self.keys, *self.sequence_by)

@@ -20,7 +20,7 @@ from distributary.ingest.pins import Pins, RecordKey, Verdict, numbers_of_record
 from distributary.ingest.worker.gathering import report_row, shipments
 from distributary.ingest.worker.keys import Keys, LookedAt
 from distributary.ingest.worker.per_entity import EntityDemux
-from distributary.ingest.worker.placement import decode
+from distributary.ingest.worker.placement import decode, place_tombstones
 from distributary.ingest.worker.record_group import Batch
 from distributary.ingest.worker.report import TaskReport, to_batch
 from distributary.ingest.worker.spark_rows import SparkRows
@@ -87,7 +87,7 @@ class Demultiplexer:
         rows = self._of_some_time(raw, self._not_yet_placed(raw, self._without_rejected(raw)))
         frames = self._task.codec.split(raw["value"], raw["header_id"])
         self._refuse_headless(raw, frames, rows)
-        self._drop_tombstones(frames, rows)
+        self._take_tombstones(raw, keys, rows[frames.kind[rows] == TOMBSTONE])
         rows = rows[frames.kind[rows] >= 0]
         rows = rows if keys is None else self._without_unknown_keys(raw, keys, rows)
         rows = rows if self._entities is None else self._entities.take(raw, frames, rows)
@@ -156,10 +156,16 @@ class Demultiplexer:
         places = np.array([row for row, _, _ in errors], dtype=np.int64)
         self._task.quarantine.take(raw, places, [Verdict(reason, detail) for _, reason, detail in errors])
 
-    def _drop_tombstones(self, frames: Frames, rows: Rows) -> None:
-        count = int(np.count_nonzero(frames.kind[rows] == TOMBSTONE))
-        if count:
-            self._task.report.counts.dropped[reasons.TOMBSTONE] += count
+    def _take_tombstones(self, raw: pa.RecordBatch, keys: LookedAt | None, rows: Rows) -> None:
+        """Records without a value, which are deletes where a table says so."""
+        if not len(rows):
+            return
+        if not self._pins.rules.tables.tombstones:
+            self._task.report.counts.dropped[reasons.TOMBSTONE] += len(rows)
+            return
+        place_tombstones(
+            self._task, raw, rows if keys is None else self._without_unknown_keys(raw, keys, rows)
+        )
 
     def _numbers_of(self, kinds: Sequence[RecordKey]) -> Rows:
         """Per kind of the batch: the number of the pinned record, or why there is none."""

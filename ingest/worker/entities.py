@@ -17,6 +17,7 @@ from distributary.ingest.merge.rule import MEMORY_SUFFIX
 from distributary.ingest.pins import Pins
 from distributary.ingest.settings.rule_book import FitRules
 from distributary.ingest.settings.upserts import Upsert
+from distributary.ingest.worker.keyed import with_mark
 
 # Instead of an entity's number, in the numbers that `codes` gives.
 NONE, DENIED, WAITING = -1, -2, -3
@@ -160,9 +161,9 @@ class EntityBook:
             known = self._pins.tables.known.get(folder)
             self.names.append(known.entity if known else entity)
             self.folders.append(folder)
-            self.layouts.append(known.layout if known else NO_COLUMNS)
             self._fits.append(self._pins.rules.tables.fit(self.names[-1]))
             self._upserts.append(self._pins.rules.tables.upsert(self.names[-1]))
+            self.layouts.append(with_mark(self._upserts[-1], known.layout if known else NO_COLUMNS))
             self._by_folder[folder] = len(self.names) - 1
         return self._by_folder[folder]
 

@@ -99,10 +99,25 @@ def remembered(rows: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
 
 def deleted(upsert: Upsert | None, rules: RuleBook, rows: pa.RecordBatch) -> Mask | None:
     """Which records take their key's row away, by their own fields; None where none does. Raises ConfigError."""
-    if upsert is None or upsert.deletes is None:
+    if upsert is None or upsert.deletes is None or upsert.deletes.when is None:
         return None
     found = _true(rules.conditions[upsert.deletes.when].met(rows))
     return found if found.any() else None
+
+
+def with_mark(upsert: Upsert | None, layout: Layout) -> Layout:
+    """The payload columns of a table, with that which says which rows are deleted, if they stay."""
+    mark = None if upsert is None else upsert.mark
+    if mark is None or mark in layout.names:
+        return layout
+    return Layout(layout.columns.append(pa.field(mark, pa.bool_())))
+
+
+def not_deleted(upsert: Upsert, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows, which say that they are not, unless their records say something of it themselves."""
+    if upsert.mark is None or upsert.mark in rows.schema.names:
+        return rows
+    return rows.append_column(upsert.mark, pa.repeat(pa.scalar(False), rows.num_rows))
 
 
 def saying_what_is_set(upsert: Upsert, rows: pa.RecordBatch, columns: Columns) -> pa.RecordBatch:

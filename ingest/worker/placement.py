@@ -19,11 +19,12 @@ from distributary.ingest.kafka.columns import kafka_arrays, kafka_fields
 from distributary.ingest.kafka.offset_spans import committed, place_of
 from distributary.ingest.kafka.records import TEXT
 from distributary.ingest.pins import PinnedRecord, Verdict
+from distributary.ingest.routing.routes import Records, entities
 from distributary.ingest.settings.upserts import Upsert
 from distributary.ingest.worker.child_process import pieces
 from distributary.ingest.worker.entities import DENIED, NONE, WAITING
 from distributary.ingest.worker.fields_seen import note, note_outgrown
-from distributary.ingest.worker.keyed import deleted, saying_what_is_set, unplaced
+from distributary.ingest.worker.keyed import deleted, named_by_text, not_deleted, saying_what_is_set, unplaced
 from distributary.ingest.worker.record_group import Batch
 from distributary.ingest.worker.report import Growth, Wish
 from distributary.ingest.worker.task import Task, tally
@@ -58,6 +59,35 @@ def place(batch: Batch, rows: Rows, payloads: pa.BinaryArray, decoded: Decoded) 
     for number, count in batch.counted(rows).items():
         report.counts.decoded[batch.pins.schemas.records[number].schema.id] += count
     _route(batch, rows, decoded)
+
+
+def place_tombstones(task: Task, raw: pa.RecordBatch, rows: Rows) -> None:
+    """Give records without a value their places: they are deletes of their own key where its table says so, and dropped elsewhere."""
+    pins, nothing = task.pins, pa.RecordBatch.from_arrays([], schema=pa.schema([]))
+    named = entities(pins.rules.route, Records(nothing, raw, rows, ""))
+    takes = [pins.rules.tables.takes_tombstones(name) for name in named.dictionary.to_pylist()]
+    mine = pa.array([*takes, False]).take(named.indices.fill_null(len(takes))).to_numpy(zero_copy_only=False)
+    rows, dropped = rows[mine], int((~mine).sum())
+    named = named.filter(pa.array(mine)).dictionary_decode().dictionary_encode()
+    codes = task.book.codes(named)
+    _wait_for_table(Batch(task, raw, 0), rows, named, codes)
+    # Records of an entity that gets no table are in none.
+    dropped += int((codes == DENIED).sum())
+    if dropped:
+        task.report.counts.dropped[reasons.TOMBSTONE] += dropped
+    codes = _without_committed(Batch(task, raw, 0), rows, codes)
+    texts = [TEXT] if TEXT in raw.schema.names else []
+    own = raw.select(["topic", "partition", "offset", "ts", "key", *texts]).take(pa.array(rows))
+    null = own[TEXT if named_by_text(pins) else "key"].is_null().to_numpy(zero_copy_only=False)
+    lacking = np.flatnonzero(null & (codes >= 0))
+    verdict = Verdict(reasons.NULL_KEY, "the record has no key")
+    names = [task.book.names[code] or None for code in codes[lacking]]
+    task.quarantine.take(raw, rows[lacking], [verdict] * len(lacking), None, names)
+    columns = pins.rules.columns
+    whole = kafka_arrays(columns, own, pa.nulls(len(rows), pa.int64()))
+    found = pa.RecordBatch.from_arrays(whole, names=[field.name for field in kafka_fields(columns)])
+    for code in _present(codes[(codes >= 0) & ~null]).tolist():
+        task.remember(code, found.filter(pa.array((codes == code) & ~null)))
 
 
 def _refuse(
@@ -261,6 +291,13 @@ def _conform(batch: Batch, rows: Rows, decoded: _Columns, codes: Codes) -> None:
         why = Verdict(reasons.DELETE_CONDITION, str(error))
         _refuse(batch, rows, [why] * len(rows), [book.names[code] or None for code in codes])
         return
+    upsert = book.upsert(first)
+    if gone is not None and upsert is not None and upsert.deletes is not None and upsert.deletes.ignored:
+        batch.task.report.counts.dropped[reasons.DELETE] += int(gone.sum())
+        stays = np.flatnonzero(~gone)
+        if len(stays):
+            _conform(batch, rows[stays], _some(decoded, stays), codes[stays])
+        return
     try:
         conversion = book.conversion(batch.number, batch.reader.schema, first)
     except PolicyStopped as stop:  # for the driver to raise: it gives up the whole attempt
@@ -274,9 +311,9 @@ def _conform(batch: Batch, rows: Rows, decoded: _Columns, codes: Codes) -> None:
     written = pa.RecordBatch.from_arrays(arrays, names=[*own, *conformed.rows.schema.names])
     rescued = joined(decoded.untaken, conformed.rescued)
     rejected = conformed.rejected
-    upsert = book.upsert(first)
     if upsert is not None:
         rejected = _with_unplaced(batch, rows, conformed, upsert)
+        written = not_deleted(upsert, written)
         written = saying_what_is_set(upsert, written, batch.pins.rules.columns)
     kept = _without_misfits(batch, rows, rejected, codes)
     if len(kept) < len(rows):
@@ -361,14 +398,13 @@ class _Columns:
     untaken: pa.StringArray | None
 
 
-def _some(decoded: Decoded, rows: Rows) -> _Columns:
+def _some(decoded: Decoded | _Columns, rows: Rows) -> _Columns:
     """These rows of what was decoded."""
+    untaken = decoded.untaken if isinstance(decoded, _Columns) else decoded.rescued
     if len(rows) == decoded.rows.num_rows:
-        return _Columns(decoded.rows, decoded.rescued)
+        return _Columns(decoded.rows, untaken)
     places = pa.array(rows)
-    return _Columns(
-        decoded.rows.take(places), None if decoded.rescued is None else decoded.rescued.take(places)
-    )
+    return _Columns(decoded.rows.take(places), None if untaken is None else untaken.take(places))
 
 
 def _present(codes: Codes) -> Rows:

@@ -167,6 +167,9 @@ def _rule(rule: RuleInPlan) -> dict[str, Any]:
         "keys": None if rule.upsert is None else rule.upsert.named_by,
         "sequence_by": None if rule.upsert is None else list(rule.upsert.sequence_by),
         "update": None if rule.upsert is None else rule.upsert.update,
+        "deletes": None
+        if rule.upsert is None or rule.upsert.deletes is None
+        else rule.upsert.deletes.to_json(),
         "fields_in_no_schema": list(rule.lacking),
         "changes": [
             {"tables": list(one.tables), "properties": [_property(each) for each in one.settings]}

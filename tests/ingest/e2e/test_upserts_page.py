@@ -23,7 +23,7 @@ PAGE = Path(__file__).resolve().parents[3] / "docs/how-to/current-state-from-a-k
 @pytest.mark.heavy
 def test_the_pages_settings_and_commands_do_what_it_says(kit: PipelineKit) -> None:
     text = PAGE.read_text(encoding="utf-8")
-    whole, moved, _ = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    whole, moved, *_ = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     kit.configured(route={"field": None}).configured(**yaml.safe_load(whole))
     records: list[dict[str, Any]] = [
         {"customer": {"id": 1}, "city": "Ulm", "updated_at": "2026-01-02"},
@@ -65,3 +65,46 @@ def test_the_pages_settings_and_commands_do_what_it_says(kit: PipelineKit) -> No
     answered, output = said(kit, "plan", str(kit.settings_file))
     assert answered != 0
     assert "mode upsert, keys customer.id, sequence_by updated_at" in output
+
+
+# So it is with deletes: what each of them does is in `make test`.
+@pytest.mark.heavy
+def test_the_pages_rules_of_deletes_are_taken_and_do_what_it_says(kit: PipelineKit) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    whole, _, present, deletes, *more = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    (by_key,), (rule,) = (yaml.safe_load(one)["tables"] for one in (present, deletes))
+    kit.configured(route={"field": None}).configured(**yaml.safe_load(whole))
+    for part in more:
+        own = yaml.safe_load(part)
+        base = {**by_key, "update": "all"} if "tombstones" in own["deletes"] else rule
+        kit.configured(tables=[{**base, **own}])
+        answered, output = said(kit, "settings", "check", str(kit.settings_file))
+        assert answered == 0, output
+    assert len(more) == 4
+    kit.configured(tables=[rule])
+    records: list[dict[str, Any]] = [
+        {"customer": {"id": 1}, "city": "Ulm", "updated_at": "2026-01-02", "op": "c"},
+        {"customer": {"id": 2}, "city": "Bonn", "updated_at": "2026-01-02", "op": "c"},
+        {"customer": {"id": 1}, "city": None, "updated_at": "2026-01-04", "op": "d"},
+        # It is late.
+        {"customer": {"id": 1}, "city": "Kiel", "updated_at": "2026-01-03", "op": "u"},
+        {"customer": None, "city": None, "updated_at": "2026-01-05", "op": "d"},
+    ]
+    kit.send([json.dumps(record).encode() for record in records])
+    answered, output = said(kit, "run", str(kit.settings_file), "--available-now")
+    assert answered == 0, output
+    kit.send([json.dumps(records[3]).encode()])
+    answered, output = said(kit, "run", str(kit.settings_file), "--available-now")
+    assert answered == 0, output
+    folder = kit.lake.table_of(kit.topic)
+    assert {row["customer"]["id"]: row["city"] for row in rows_of(kit, folder)} == {2: "Bonn"}
+    assert reasons(kit) == {"null_key": 1}
+    assert kit.rows(f"{folder}__deleted").num_rows == 1
+    rows = sorted(kit.rows("ledger_batches").to_pylist(), key=lambda row: row["batch_id"])
+    counted = ("rows_inserted", "rows_updated", "rows_older", "rows_duplicate", "rows_deleted")
+    assert [[row[name] for name in counted] for row in rows] == [[1, 0, 0, 2, 1], [0, 0, 1, 0, 0]]
+    answered, output = said(kit, "plan", str(kit.settings_file))
+    assert answered == 0, output
+    assert "sequence_by updated_at, deletes when op = 'd'" in output
+    answered, output = said(kit, "verify", str(kit.settings_file))
+    assert answered == 0, output

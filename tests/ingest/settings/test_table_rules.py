@@ -85,12 +85,52 @@ def with_rules(*rules: str) -> str:
         (
             ["{match: a, mode: upsert, keys: [a], deletes: {remember_days: 3}}"],
             0,
-            "tables[0].deletes.when: ",
+            "tables[0].deletes: nothing is deleted by this; write `when`, `tombstones: delete`, or both",
         ),
         (
             ["{match: a, mode: upsert, keys: [a], deletes: {when: gone, remember_days: 0}}"],
             0,
             "tables[0].deletes.remember_days: write a number",
+        ),
+        (
+            ["{match: a, mode: upsert, keys: [a], deletes: {when: gone, then: ignore, mark: gone}}"],
+            0,
+            "tables[0].deletes.mark: with then: ignore no row is deleted; leave it out",
+        ),
+        (
+            ["{match: a, mode: upsert, keys: [a], deletes: {when: gone, mark: 'a b'}}"],
+            0,
+            "tables[0].deletes.mark: Delta takes no column of this name; use letters, digits and _",
+        ),
+        (
+            ["{match: a, mode: upsert, keys: [a], deletes: {when: gone, mark: A}}"],
+            0,
+            "tables[0].deletes.mark: another column, or Delta itself, has this name; choose another",
+        ),
+        (
+            ["{match: a, mode: upsert, keys: kafka_key, deletes: {when: gone, mark: Kafka_TS}}"],
+            0,
+            "tables[0].deletes.mark: another column, or Delta itself, has this name; choose another",
+        ),
+        (
+            ["{match: a, mode: upsert, keys: kafka_key, deletes: {tombstones: delete, then: ignore}}"],
+            0,
+            "tables[0].deletes.then: it is about the records that meet `when`; write that, or leave it out",
+        ),
+        (
+            ["{match: a, mode: upsert, keys: [a], deletes: {tombstones: delete}}"],
+            0,
+            "tables[0].deletes.tombstones: a record without a value has no field",
+        ),
+        (
+            ["{match: a, mode: upsert, keys: kafka_key, sequence_by: [b], deletes: {tombstones: delete}}"],
+            0,
+            "tables[0].deletes.tombstones: a record without a value has no field that says how new it is",
+        ),
+        (
+            ["{match: a, mode: upsert, keys: kafka_key, deletes: {tombstones: delete}}"],
+            0,
+            "tables[0].deletes.tombstones: records are routed by field, which one without a value does not have",
         ),
         (
             ["{match: a, mode: upsert, keys: [a], update: some}"],
@@ -172,6 +212,20 @@ def test_deletes_are_a_condition_or_more_of_them(tmp_path: Path) -> None:
         assert one is not None
         assert Upsert.from_json(one.to_json()) == one
         assert one.lasting == Upsert(("a",))
+
+
+def test_what_deletes_do_is_told_and_kept() -> None:
+    every = (
+        (Deleting("gone"), "deletes when gone"),
+        (Deleting("gone", mark="deleted"), "deletes when gone, marked by deleted"),
+        (Deleting("gone", ignored=True), "deletes when gone (ignored)"),
+        (Deleting("gone", ignored=True, tombstones=True), "deletes when gone (ignored) and by tombstones"),
+        (Deleting(tombstones=True), "deletes by tombstones"),
+    )
+    for deletes, told in every:
+        assert str(Upsert(deletes=deletes)) == f"mode upsert, keys kafka_key, {told}"
+        assert Deleting.from_json(deletes.to_json()) == deletes
+    assert [Upsert(deletes=one).remembers for one, _ in every] == [True, True, False, True, True]
 
 
 def test_what_a_rule_does_not_say_its_sink_does(tmp_path: Path) -> None:
