@@ -17,14 +17,20 @@ from distributary.ingest.checkpoint.manifests import ManifestStore, finished_man
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.lease.holding import held
-from distributary.ingest.merge.rule import memory_folder
+from distributary.ingest.merge.rule import MergeRule, Order, memory_folder, memory_schema, position_of
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.settings.rule_book import TableSpec
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.tables.change import LOG_RETENTION, create, log_retention
-from distributary.ingest.tables.known import ENTITY_PROPERTY, PIPELINE_PROPERTY, MadeWith, folder_of_topics
+from distributary.ingest.tables.known import (
+    ENTITY_PROPERTY,
+    PIPELINE_PROPERTY,
+    REMEMBERS_PROPERTY,
+    MadeWith,
+    folder_of_topics,
+)
 from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.transaction import is_committed
 
@@ -194,6 +200,12 @@ def _recreate(
     if entity is not None:
         own, spec = {**own, ENTITY_PROPERTY: entity}, made_with.spec_of(entity)
     create(root.below(folder), schema, made_with.whole(folder, spec, own), comment=spec.comment or "")
+    merging = table.merging
+    if merging is not None and merging.deletes is not None:
+        # What it remembers stays, as long as it is there: by that no row comes back which was deleted.
+        by = MergeRule(merging.keys, Order(position_of(settings.sink.columns), merging.sequence))
+        told = {PIPELINE_PROPERTY: settings.name, REMEMBERS_PROPERTY: folder}
+        create(root.below(memory_folder(folder)), memory_schema(by, schema), told)
     if not isinstance(root, PosixFiles):
         return
     # Whoever said this before may have died when the table was aside, and its files were.

@@ -19,7 +19,7 @@ from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.kafka.offsets import offsets_to_json
-from distributary.ingest.merge.rule import Deletes, MergeRule, Order, memory_folder
+from distributary.ingest.merge.rule import Deletes, MergeRule, Order, memory_folder, position_of
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.storage.contract import Files
@@ -38,7 +38,6 @@ from distributary.ingest.tables.transaction import (
     Transaction,
     is_in,
 )
-from distributary.ingest.worker.keyed import position_of
 
 # Another writer's entry may take the place of ours on a local file system. One whose entry was cleaned up since is not found, however often.
 _MOST_TIMES = 3

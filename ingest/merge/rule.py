@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from distributary.codecs.types.walk import children
 from distributary.ingest.parquet.data_file import DataFile
+from distributary.ingest.settings.groups import Columns
 from distributary.ingest.storage.contract import Files
 
 MEMORY_SUFFIX = "__deleted"
@@ -106,6 +107,11 @@ class MergeRule:
     def read(self) -> tuple[str, ...]:
         """The columns, as dotted paths, by which rows are told apart and compared."""
         return tuple(dict.fromkeys((*self.keys, *self.order.sequence, *self.order.position.columns)))
+
+
+def position_of(columns: Columns) -> Position:
+    """The columns that say where in Kafka a row came from, by the settings' names."""
+    return Position(columns.kafka_topic, columns.kafka_partition, columns.kafka_offset, columns.kafka_ts)
 
 
 def memory_folder(table: str) -> str:

@@ -20,8 +20,8 @@ from distributary.ingest.merge.rule import (
     MEMORY_SUFFIX,
     MergeRule,
     Order,
-    Position,
     memory_schema,
+    position_of,
     present_metadata,
 )
 from distributary.ingest.pins import NULL_KEY, NULL_SEQUENCE, Pins
@@ -51,11 +51,6 @@ def unplaced(upsert: Upsert, rows: pa.RecordBatch, keys: pa.RecordBatch, *, by_t
 def named_by_text(pins: Pins) -> bool:
     """Whether a record's own key is its text, not its bytes."""
     return pins.keys is not None and pins.keys.decoded
-
-
-def position_of(columns: Columns) -> Position:
-    """The columns that say where in Kafka a row came from."""
-    return Position(columns.kafka_topic, columns.kafka_partition, columns.kafka_offset, columns.kafka_ts)
 
 
 def rule_of(upsert: Upsert, layout: Layout, columns: Columns, *, by_text: bool) -> MergeRule:

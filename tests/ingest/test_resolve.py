@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,11 +21,14 @@ from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.lease.holding import held
+from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.resolve import resolve, stuck_tables
+from distributary.ingest.routing.conditions import conditions_ahead
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.tables.known import (
     ENTITY_PROPERTY,
     PIPELINE_PROPERTY,
+    REMEMBERS_PROPERTY,
     UPSERT_PROPERTY,
     MadeWith,
     TableBook,
@@ -128,6 +132,41 @@ def test_a_table_with_one_row_a_key_is_made_anew_as_one_and_takes_what_waits(tmp
     assert tables.pinned({"golf": GOLF}).keys() == {GOLF}
     told = DeltaTable(tmp_path / "lake" / GOLF).metadata().configuration[UPSERT_PROPERTY]
     assert json.loads(told) == {"keys": ["score"], "sequence_by": [], "topics": {TOPIC: "topic"}}
+
+
+def test_what_remembers_a_tables_deletes_is_made_anew_where_it_is_gone(tmp_path: Path) -> None:
+    here, when = checkpoint(tmp_path), "score > 10"
+    rule = {"match": "golf", "mode": "upsert", "keys": ["score"], "deletes": when}
+    by = settings(tmp_path, tables=[rule])
+    book = replace(by.rule_book(), conditions=conditions_ahead([("deletes", when)]))
+    values = [value(1, game_name="golf", score=score) for score in (1, 12, 1)]
+    told = {"specs": book.specs, "patterns": book.patterns, "conditions": book.conditions}
+    batch = settled_by(by, tmp_path, numbered(values), **told)
+    manifest = decided(tmp_path, batch, {TOPIC: {0: (0, 3)}}, chosen=by)
+    keep(here, manifest)
+    assert manifest.table(GOLF).rows == 3
+    memory = tmp_path / "lake" / memory_folder(GOLF)
+    shutil.rmtree(memory / "_delta_log", ignore_errors=True)
+    made_with = MadeWith(spec_of=book.of, by_text=False)
+    tables = TableBook(str(tmp_path / "lake"), Columns(), None, made_with=made_with)
+    finisher = Finisher(Columns(), here, tables, NativeCommits(), "lineage")
+    with pytest.raises(CommitImpossible, match=memory.name) as caught:
+        finisher.finish(manifest, None)
+    # By that it is the table that waits, or is parked.
+    assert caught.value.tables == (GOLF,)
+    (waits,) = stuck_tables(by)
+    assert (waits.table, waits.rows) == (GOLF, 3)
+
+    resolve(by, GOLF, "recreate")
+    finisher.finish(manifest, None)
+    (row,) = DeltaTable(tmp_path / "lake" / BATCHES_TABLE).to_pyarrow_table().to_pylist()
+    assert (row["rows_inserted"], row["rows_duplicate"], row["rows_deleted"]) == (1, 1, 1)
+    assert DeltaTable(memory).to_pyarrow_table()["kafka_offset"].to_pylist() == [1]
+    assert DeltaTable(memory).metadata().configuration[REMEMBERS_PROPERTY] == GOLF
+    # Once more it changes nothing.
+    versions = [DeltaTable(one).version() for one in (memory, tmp_path / "lake" / GOLF)]
+    finisher.finish(manifest, None)
+    assert [DeltaTable(one).version() for one in (memory, tmp_path / "lake" / GOLF)] == versions
 
 
 def test_a_table_whose_folder_is_gone_is_made_anew(tmp_path: Path, stuck: Manifest) -> None:
