@@ -8,6 +8,7 @@ import socket
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -215,3 +216,28 @@ def test_what_a_store_quotes_of_a_request_is_not_told_and_why_it_refuses_it_is(n
     assert (
         sentence(error) == f"Generic S3 error: Server returned non-2xx status code: 400 Bad Request: {told}"
     )
+
+
+@pytest.mark.parametrize("key", ["/x", "./x", "../x", ".", ".."])
+def test_an_object_that_nobody_can_ask_for_hides_no_folder(s3_store: Store, key: str) -> None:
+    """Who puts two slashes into a URL makes one."""
+    files = s3_store.files()
+    for name in (
+        "golf/a",
+        "golf/zzzzz",
+        "golf2/_delta_log/0.json",
+        "0/a",
+        "0",
+        "quest/a",
+        "_aside/a",
+        "readme",
+    ):
+        files.put(name, b"x")
+    before = [*files.folders()]
+    bucket, _, prefix = files.url.removeprefix("s3://").partition("/")
+    connection = HTTPConnection("127.0.0.1", s3_store.port)
+    connection.request("PUT", f"/{bucket}/{prefix}/{key}", body=b"x")
+    assert connection.getresponse().status == 200
+    with pytest.raises(OSError, match="invalid path"):
+        list(files.list())
+    assert files.folders() == before == ["0", "_aside", "golf", "golf2", "quest"]
