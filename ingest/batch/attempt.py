@@ -330,6 +330,11 @@ class Attempts:
         # A parked table gets its columns with the rows, once it takes them, and so does what remembers its deletes.
         parked = {name for folder in run.parked.folders for name in (folder, memory_folder(folder))}
         kept = changer.lacking({name: layout for name, layout in kept.items() if name not in parked})
+        new = {memory_folder(change.folder) for change in planned if change.new}
+        for name in sorted(kept.keys() - run.tables.states(kept).keys() - new):
+            _log.warning(
+                "table %s is not there, and is made: no delete of before this batch is remembered", name
+            )
         if not (planned or told or kept) and newest == batch_id - 1 and run.memory.is_first(batch_id):
             return []  # no attempt before this one had records from here on
         after = NONE if newest is None else newest

@@ -209,8 +209,10 @@ def brought_in(
         evolve(place, table_schema(columns, last.layout), spark, widen=wider)
         tables.changed(waiting.folder)
     rule = finisher.rule_of(last)
-    if rule is not None and rule.deletes is not None:
-        # So with what remembers its deletes, which may have begun meanwhile.
+    parked_at = finished_manifest(waiting.log, waiting.numbers[0])[0].table(waiting.folder)
+    began_before = parked_at.merging is not None and parked_at.merging.deletes is not None
+    if rule is not None and rule.deletes is not None and not began_before:
+        # So with what remembers its deletes, which began meanwhile; one that was there and is gone knew of others.
         folder = memory_folder(waiting.folder)
         own = {REMEMBERS_PROPERTY: waiting.folder}
         create(tables.place(folder), memory_schema(rule, table_schema(columns, last.layout)), own)

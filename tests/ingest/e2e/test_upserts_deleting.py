@@ -122,3 +122,34 @@ def test_another_checkpoint_brings_no_deleted_row_back(kit: PipelineKit, start: 
     assert held(kit) == {
         key: kept.position for key, kept in expected.items() if kept.body and kept.body["op"] == "u"
     }
+
+
+# What waits does so for tables of any kind; that what remembers the deletes waits with its table is of these alone.
+@pytest.mark.heavy
+@pytest.mark.folder
+def test_deletes_of_a_parked_table_wait_with_it(kit: PipelineKit) -> None:
+    more = {
+        "policies": {"stuck_table": "park"},
+        "supervisor": {"failures": {"max": 3, "first_wait_seconds": 0}},
+    }
+    keyed = deleting(kit, **more)
+    keyed.send(40)
+    kit.run()
+    keyed.send(40)
+    killed = kit.run_apart("after_manifest:3=kill")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    memory, aside = kit.root / memory_folder("go"), kit.folder / "aside"
+    memory.rename(aside)
+    assert kit.run().parked == {"go": 1}
+    keyed.send(40)
+    assert kit.run().parked == {"go": 2}
+    for path in aside.iterdir():
+        path.rename(memory / path.name)
+    keyed.send(40)
+    assert not kit.run().parked
+    expected = newest(kit, by_time, takes)
+    assert held(kit) == {
+        key: kept.position for key, kept in expected.items() if kept.body and kept.body["op"] == "u"
+    }
+    found = verify(kit.settings).differences
+    assert not found, "\n".join(map(str, found))
