@@ -22,7 +22,10 @@ _BATCH_ROWS = 100
 # What dies between the other steps is of no kind of table.
 _POINTS = (AMID_SCHEMA_CHANGE, AMID_MERGE, BETWEEN_COMMITS)
 
-_RULE = {"mode": "upsert", "keys": ["player.id"], "sequence_by": ["at"]}
+_RULE = {"mode": "upsert", "keys": ["player.id"], "sequence_by": ["at"], "deletes": "op = 'd'"}
+
+# Of the changes.
+_DELETES = 0.2
 
 
 def upserted_at_failpoints(world: World, account: Account) -> None:
@@ -49,7 +52,7 @@ def upserted_at_any_moment(world: World, account: Account) -> None:
 
 def keyed_pipeline(world: World) -> Keyed:
     """A pipeline with such tables, and changes that nobody has read yet."""
-    keyed = Keyed(world.pipeline(), seed=world.random.randrange(1 << 30))
+    keyed = Keyed(world.pipeline(), seed=world.random.randrange(1 << 30), deletes=_DELETES)
     keyed.configured(_RULE, limits={"batch_rows": _BATCH_ROWS, "commit_threads": 1})
     keyed.send(CHANGES)
     return keyed
@@ -82,9 +85,12 @@ def _compare(kit: PipelineKit, account: Account) -> None:
     rows = [((game, row["player"]["id"]), row) for game in GAMES for row in rows_of(kit, game)]
     account.twice += sum(count - 1 for count in Counter(key for key, _ in rows).values())
     held = {key: (row["kafka_partition"], row["kafka_offset"]) for key, row in rows}
-    account.lost += sum(held.get(key) != kept.position for key, kept in expected.items())
+    stays = {key: kept for key, kept in expected.items() if kept.body is not None and kept.body["op"] != "d"}
+    account.lost += sum(held.get(key) != kept.position for key, kept in stays.items())
     if unexpected := held.keys() - expected.keys():
         account.differences.append(f"{len(unexpected)} keys that no record has, such as {min(unexpected)}")
+    if again := (held.keys() & expected.keys()) - stays.keys():
+        account.differences.append(f"{len(again)} keys that were deleted, such as {min(again)}")
 
 
 def _has_key_and_time(kept: Kept) -> bool:
