@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +12,9 @@ import pyarrow as pa
 
 from distributary.codecs.types.walk import children
 from distributary.ingest.merge.columns import DataColumns, at_once
+from distributary.ingest.merge.found import Numbers, open_together
 from distributary.ingest.storage.contract import Files
 
-# Each thread that commits may have so many.
-_MOST_OPEN = 32
-
-Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 Present = frozenset[str] | None
@@ -29,11 +26,13 @@ class Source:
     """A file that rows are made of.
 
     open     opens the file
+    size     its bytes
     present  which columns its rows set
     fixed    columns that have one value in all of its rows
     """
 
     open: Callable[[], DataColumns]
+    size: int
     present: Present
     fixed: Mapping[str, bool]
 
@@ -61,13 +60,17 @@ class Folding:
         self._chains, self._sources = chains, sources
         self._ends = np.append(chains.starts[1:], len(chains.of))
         self._places = np.arange(len(chains.of), dtype=np.int64)
-        self._opened = lru_cache(_MOST_OPEN)(lambda number: sources[number].open())
+        self._most_open, self._opened = 1, dict[int, DataColumns]()
 
     def rows(self, schema: pa.Schema) -> pa.Table:
         """A row for each chain."""
-        return pa.table(
-            [self._folded(field.name, field.type, self._chains.starts) for field in schema], schema=schema
-        )
+        sizes = [self._sources[number].size for number in np.unique(self._chains.of).tolist()]
+        with open_together(self._place, sizes) as self._most_open:
+            try:
+                found = [self._folded(field.name, field.type, self._chains.starts) for field in schema]
+            finally:
+                self._opened.clear()
+        return pa.table(found, schema=schema)
 
     def _folded(self, path: str, dtype: pa.DataType, since: Numbers) -> pa.Array:
         """The column's values; of each chain the rows from `since` on count."""
@@ -116,12 +119,23 @@ class Folding:
             number, chosen = one
             return self._of_source(number, path, dtype, self._chains.places[rows[chosen]])
 
-        parts = [pa.nulls(1, dtype), *at_once(self._place, values, mine)]
+        parts = [pa.nulls(1, dtype)]
+        for first in range(0, len(mine), self._most_open):
+            some = mine[first : first + self._most_open]
+            self._make_room({number for number, _ in some})
+            parts += at_once(self._place, values, some)
         at = np.zeros(len(rows), dtype=np.int64)
         at[np.concatenate([np.empty(0, dtype=np.int64), *(chosen for _, chosen in mine)])] = np.arange(
             1, 1 + sum(len(chosen) for _, chosen in mine)
         )
         return pa.concat_arrays(parts).take(pa.array(at))
+
+    def _make_room(self, wanted: AbstractSet[int]) -> None:
+        """Close files, the one first that was opened first, so that these can be open beside the others."""
+        for number in [one for one in self._opened if one not in wanted]:
+            if len(self._opened.keys() | wanted) <= self._most_open:
+                break
+            del self._opened[number]
 
     def _of_source(self, source: int, path: str, dtype: pa.DataType, places: Numbers) -> pa.Array:
         fixed = self._sources[source].fixed
@@ -130,7 +144,7 @@ class Folding:
         order = np.argsort(places, kind="stable")
         wanted, column = places[order], pa.schema([(path, dtype)])
         parts = [pa.nulls(0, dtype)]
-        opened = self._opened(source)
+        opened = self._opened.get(source) or self._opened.setdefault(source, self._sources[source].open())
         for number, first, count in opened.groups():
             low, high = np.searchsorted(wanted, [first, first + count])
             if low < high:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Condition
@@ -58,6 +58,22 @@ class Room:
 
 # As many tables as are committed side by side in a store would hold gigabytes.
 _ROOM = Room(2**28)
+
+
+@contextmanager
+def open_together(place: Files, sizes: Iterable[int]) -> Iterator[int]:
+    """Inside, so many files at a time, of which these are the sizes of all, may be open for as long as they are needed."""
+    if not place.remote:
+        yield _MOST_OPEN
+        return
+    count, size = 0, 0
+    # Any of them may be open together.
+    for held in sorted((min(one, _MOST_HELD) for one in sizes), reverse=True)[:_MOST_OPEN]:
+        if count and size + held > _ROOM.most // _SHARES:
+            break
+        count, size = count + 1, size + held
+    with _ROOM.taken(size):
+        yield max(count, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,7 @@ class Upsert:
     def _sources(self, there: Found, mark: str | None) -> Sequence[Source]:
         mine, rule = self._staged, self._rule
         found = [
-            Source(partial(DataColumns, self._place, file.name, file.bytes), present, {})
+            Source(partial(DataColumns, self._place, file.name, file.bytes), file.bytes, present, {})
             for file, present in zip(mine.files[: self._data], mine.present, strict=False)
         ]
         if rule.deletes is not None:
@@ -142,13 +142,14 @@ class Upsert:
             found += [
                 Source(
                     partial(DataColumns, rule.deletes.memory, file.name, file.bytes),
+                    file.bytes,
                     frozenset(rule.read),
                     fixed,
                 )
                 for file in mine.files[self._data :]
             ]
         found += [
-            Source(partial(DataColumns, self._place, file.name, file.add["size"]), None, {})
+            Source(partial(DataColumns, self._place, file.name, file.add["size"]), file.add["size"], None, {})
             for file in there.files
         ]
         return found
