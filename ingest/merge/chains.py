@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from distributary.ingest.merge.folding import Chains, Mask, Numbers
+from distributary.ingest.merge.folding import Chains, Mask
+from distributary.ingest.merge.found import Numbers
 from distributary.ingest.merge.outcome import Kind, Outcome, Rows
 from distributary.ingest.merge.ranks import Ranks
 

@@ -27,7 +27,7 @@ from distributary.ingest.tables.transaction import TableCommit
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 # The calls of so many batches, at least.
-CALLS, BATCHES, SYNCS = 220, 5, 60
+CALLS, BATCHES, SYNCS = 270, 5, 60
 
 Staged = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 
@@ -54,9 +54,9 @@ class Pipeline:
             folder = rng.choice((self.table.folder, memory_folder(self.table.folder)))
             DeltaTable(self.table.root.below(folder).url).optimize.compact()
         rows, deletes = records(rng, self.table.batch + 1)
-        parts = self.table.parts(rows, deletes)
-        self.table.root.sync([f"{part.table}/{file.name}" for part in parts for file in part.files])
-        self.decided = parts
+        decided = self.table.decided(rows, deletes)
+        self.table.root.sync([f"{part.table}/{file.name}" for part in decided.parts for file in part.files])
+        self.decided = [decided]
         for one in rows:
             self.model.take(one)
         for one in deletes:
@@ -71,10 +71,15 @@ class Pipeline:
             self.restart()
 
     def finish(self) -> None:
-        parts = self.decided
-        while parts:
-            there = [part.table for part in parts if not self.table.commits.commit(part)]
-            parts = make_lasting(self.table.root, parts, self.table.commits, there)
+        commits = self.decided
+        while commits:
+            there = [one.table for one in commits if not self.commit(one)]
+            commits = make_lasting(self.table.root, commits, self.table.commits, there)
+
+    def commit(self, decided: TableCommit) -> bool:
+        """Bring it in, what remembers its deletes first; whether its table had it not."""
+        *_, fresh = [self.table.commits.commit(part) for part in decided.parts]
+        return fresh
 
     def restart(self) -> None:
         number = self.decided[-1].batch_id if self.decided else 0

@@ -129,25 +129,21 @@ class Upserted:
 
     def parts(self, rows: Sequence[Row], deletes: Sequence[Row] = (), files: int = 1) -> list[TableCommit]:
         """The next batch, staged: what remembers its deletes, if there are any, and then the table."""
+        return list(self.decided(rows, deletes, files).parts)
+
+    def decided(self, rows: Sequence[Row], deletes: Sequence[Row] = (), files: int = 1) -> TableCommit:
+        """The next batch, staged, as a manifest has it."""
         self.batch += 1
-        rule, before = self.rule, list[TableCommit]()
+        rule = self.rule
         if (known := rule.deletes) is not None:
             staged = [self.staged(deletes, memory=True)] if deletes else []
             rule = replace(rule, deletes=replace(known, files=staged))
-            if staged:
-                told = Transaction(f"{GENERATION}/deleted", self.batch)
-                folder = memory_folder(self.folder)
-                schema = memory_schema(rule, self.schema)
-                before.append(TableCommit(folder, known.memory, staged, schema, told, native=True))
         parts: dict[Any, list[Row]] = {}
         for number, row in enumerate(rows):
             parts.setdefault((number % files, row.get(PRESENT)), []).append(row)
         found = [self.staged(part, present=present) for (_, present), part in parts.items()]
         told = Transaction(f"{GENERATION}/events", self.batch)
-        return [
-            *before,
-            TableCommit(self.folder, self.place, found, self.schema, told, native=True, merge=rule),
-        ]
+        return TableCommit(self.folder, self.place, found, self.schema, told, native=True, merge=rule)
 
     def staged(
         self, rows: Sequence[Row], *, memory: bool = False, present: Iterable[str] | None = None
