@@ -52,6 +52,9 @@ _HASHED = re.compile(rf".*_[0-9a-f]{{{_TABLE_DIGITS}}}", re.DOTALL)
 # Delta's own list, and what makes a dotted path or a quoted name ambiguous.
 _UNSAFE_IN_COLUMNS = frozenset(" ,;{}()\n\t=.`")
 
+MEMORY_SUFFIX = "__deleted"
+"""What the name of a table's folder is followed by in that of the table which remembers its deletes."""
+
 
 def table_name(template: str, entity: str, fold_case: bool) -> str:
     """The table of a routing value: a pure function of it, injective, and one plain folder name.

@@ -10,12 +10,10 @@ from typing import Literal
 import pyarrow as pa
 
 from distributary.codecs.types.walk import children
+from distributary.ingest.columns.safe_names import MEMORY_SUFFIX
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.storage.contract import Files
-
-MEMORY_SUFFIX = "__deleted"
-"""What the name of a table's folder is followed by in that of the table which remembers its deletes."""
 
 PRESENT = b"distributary.present"
 """In the footer of a staged file for `update: present`: the columns that the records' own schema has, as a JSON list of dotted paths.

@@ -126,6 +126,12 @@ class Settings(Group):
         if isinstance(named, NamedTable) and names.may_be_an_entity(self.route.table, named.table):
             why = f"an entity's table could have this name too (route.table is {self.route.table}); choose another"
             yield ("policies", "no_entity", "table"), why
+        if self.rule_book().remembers:
+            why = f"what remembers the deletes of a table is called so; choose a name that does not end in {names.MEMORY_SUFFIX}"
+            if self.route.table.endswith(names.MEMORY_SUFFIX):
+                yield ("route", "table"), why
+            if isinstance(named, NamedTable) and named.table.endswith(names.MEMORY_SUFFIX):
+                yield ("policies", "no_entity", "table"), why
         if self.catalog is not None:
             for keys, why in self.catalog.wrong_for(self.route.by, self.spark.conf):
                 yield ("catalog", *keys), why

@@ -21,10 +21,15 @@ from distributary.errors import CommitImpossible, PipelineError
 from distributary.ingest.columns.differences import Difference, differences, only_wider, storable
 from distributary.ingest.columns.growth import Change
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import (
+    BATCHES_TABLE,
+    CHANGES_TABLE,
+    MEMORY_SUFFIX,
+    QUARANTINE_TABLE,
+)
 from distributary.ingest.kafka.columns import kafka_fields, table_schema
 from distributary.ingest.log_paths import LOG
-from distributary.ingest.merge.rule import MEMORY_SUFFIX, VECTORS
+from distributary.ingest.merge.rule import VECTORS
 from distributary.ingest.pins import Coordinates
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.rule_book import TableSpec

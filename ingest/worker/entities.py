@@ -10,10 +10,9 @@ import pyarrow as pa
 
 from distributary.ingest.columns.growth import GrowthRules, grown
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
-from distributary.ingest.columns.safe_names import ENTITY_LENGTH
+from distributary.ingest.columns.safe_names import ENTITY_LENGTH, MEMORY_SUFFIX
 from distributary.ingest.conform.conversion import Conversion, conversion_for
 from distributary.ingest.kafka.columns import with_rescued, without_rescued
-from distributary.ingest.merge.rule import MEMORY_SUFFIX
 from distributary.ingest.pins import Pins
 from distributary.ingest.settings.rule_book import FitRules
 from distributary.ingest.settings.upserts import Upsert

@@ -12,12 +12,12 @@ import pyarrow.types as kinds
 
 from distributary.errors import SumsDisagree
 from distributary.ingest.columns.layout import Layout
+from distributary.ingest.columns.safe_names import MEMORY_SUFFIX
 from distributary.ingest.columns.single_values import value_at, value_path
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.kafka.records import TEXT
 from distributary.ingest.merge.columns import brought
 from distributary.ingest.merge.rule import (
-    MEMORY_SUFFIX,
     MergeRule,
     Order,
     memory_schema,

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from distributary.ingest.checkpoint.histories import join_met
 from distributary.ingest.columns.layout import Layout
+from distributary.ingest.columns.safe_names import MEMORY_SUFFIX
 from distributary.ingest.kafka.offset_spans import Spans, join_spans
-from distributary.ingest.merge.rule import MEMORY_SUFFIX
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.pins import Coordinates, RecordKey
 from distributary.ingest.worker.fields_seen import LackedFields, Outgrown, join, join_outgrown

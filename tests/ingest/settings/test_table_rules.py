@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.ingest.settings.test_model import SMALL, problems, settings_from
 
+from distributary.errors import ConfigError
 from distributary.ingest.settings.deletes import Deleting
 from distributary.ingest.settings.groups import Route, Sink
 from distributary.ingest.settings.model import Settings
@@ -19,6 +20,14 @@ from distributary.ingest.settings.patterns import Pattern
 from distributary.ingest.settings.rule_book import RuleBook, TableSpec
 from distributary.ingest.settings.table_rules import TableRule
 from distributary.ingest.settings.upserts import Upsert
+
+SOUND: dict[str, Any] = {
+    "name": "games",
+    "source": {"kafka": {"bootstrap.servers": "x:1"}, "topics": ["t"]},
+    "registry": {"url": "http://x:1"},
+    "route": {"field": "game"},
+    "sink": {"root": "./lake"},
+}
 
 FIRST = len(SMALL.splitlines()) + 2
 
@@ -214,6 +223,29 @@ def test_deletes_are_a_condition_or_more_of_them(tmp_path: Path) -> None:
         assert one.lasting == Upsert(("a",))
 
 
+@pytest.mark.parametrize(
+    ("more", "setting"),
+    [
+        ({"route": {"field": "game", "table": "{entity}__deleted"}}, "route.table"),
+        (
+            {
+                "route": {"field": "game", "table": "a_{entity}"},
+                "policies": {"no_entity": {"table": "strays__deleted"}},
+            },
+            "policies.no_entity.table",
+        ),
+    ],
+)
+def test_no_table_is_called_as_what_remembers_deletes(more: dict[str, Any], setting: str) -> None:
+    """Its rows were taken for deletes, or for records that get no table, and no start came past them."""
+    rule = {"match": "*", "mode": "upsert", "keys": ["id"]}
+    given = {**SOUND, **more}
+    assert Settings.from_dict({**given, "tables": [rule]})
+    assert Settings.from_dict({**given, "tables": [{**rule, "deletes": {"when": "gone", "then": "ignore"}}]})
+    with pytest.raises(ConfigError, match=f"{setting}: what remembers the deletes of a table is called so"):
+        Settings.from_dict({**given, "tables": [{**rule, "deletes": "gone"}]})
+
+
 def test_what_deletes_do_is_told_and_kept() -> None:
     every = (
         (Deleting("gone"), "deletes when gone"),
@@ -262,15 +294,7 @@ def test_settings_from_python_take_rules_and_give_them_back(tmp_path: Path) -> N
         {"match": "a*", "properties": {"delta.appendOnly": True, "mine": None}},
         {"match": {"entity": "b"}},
     ]
-    given: dict[str, Any] = {
-        "name": "games",
-        "source": {"kafka": {"bootstrap.servers": "x:1"}, "topics": ["t"]},
-        "registry": {"url": "http://x:1"},
-        "route": {"field": "game"},
-        "sink": {"root": "./lake"},
-        "tables": rules,
-    }
-    made = Settings.from_dict(given, tmp_path)
+    made = Settings.from_dict({**SOUND, "tables": rules}, tmp_path)
     assert [rule["match"] for rule in made.effective()["tables"]] == [
         "a*",
         {"entity": "b", "topic": None, "record": None},
