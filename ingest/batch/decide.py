@@ -54,7 +54,7 @@ from distributary.ingest.tables.ledger import (
 )
 from distributary.ingest.tables.properties import Retelling
 from distributary.ingest.worker.fields_seen import by_schema
-from distributary.ingest.worker.keyed import named_by_text, rule_of
+from distributary.ingest.worker.keyed import named_by_text, rule_of, wrong_mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +183,8 @@ def _merging(settled: Settled, entity: str, folder: str) -> Merging | None:
 
 def _require_mark(mark: str | None, layout: Layout, folder: str) -> None:
     """Raises PolicyStopped where the column that is to mark deleted rows holds something else."""
+    if wrong := wrong_mark(mark, layout):
+        raise PolicyStopped(f"table {folder}: {wrong}")
     if mark is not None and layout.columns.field(mark).type != pa.bool_():
         raise PolicyStopped(
             f"table {folder}: column {mark}, by which deleted rows are to be marked, is {layout.columns.field(mark).type}, not boolean; "

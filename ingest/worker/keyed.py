@@ -12,7 +12,7 @@ import pyarrow.types as kinds
 
 from distributary.errors import SumsDisagree
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.columns.safe_names import MEMORY_SUFFIX
+from distributary.ingest.columns.safe_names import MEMORY_SUFFIX, fold
 from distributary.ingest.columns.single_values import value_at, value_path
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.kafka.records import TEXT
@@ -103,9 +103,19 @@ def deleted(upsert: Upsert | None, rules: RuleBook, rows: pa.RecordBatch) -> Mas
 def with_mark(upsert: Upsert | None, layout: Layout) -> Layout:
     """The payload columns of a table, with that which says which rows are deleted, if they stay."""
     mark = None if upsert is None else upsert.mark
-    if mark is None or mark in layout.names:
+    if mark is None or fold(mark) in map(fold, layout.names):
         return layout
     return Layout(layout.columns.append(pa.field(mark, pa.bool_())))
+
+
+def wrong_mark(mark: str | None, layout: Layout) -> str:
+    """Why a table with these columns cannot have this one mark its deleted rows; empty where it can."""
+    if mark is None or mark in layout.names:
+        return ""
+    there = next((name for name in layout.names if fold(name) == fold(mark)), None)
+    if there is None:
+        return ""
+    return f"it has a column {there}, which engines take for {mark}, by which deleted rows are to be marked; have `deletes.mark` name another"
 
 
 def not_deleted(upsert: Upsert, rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -24,7 +24,14 @@ from distributary.ingest.settings.upserts import Upsert
 from distributary.ingest.worker.child_process import pieces
 from distributary.ingest.worker.entities import DENIED, NONE, WAITING
 from distributary.ingest.worker.fields_seen import note, note_outgrown
-from distributary.ingest.worker.keyed import deleted, named_by_text, not_deleted, saying_what_is_set, unplaced
+from distributary.ingest.worker.keyed import (
+    deleted,
+    named_by_text,
+    not_deleted,
+    saying_what_is_set,
+    unplaced,
+    wrong_mark,
+)
 from distributary.ingest.worker.record_group import Batch
 from distributary.ingest.worker.report import Growth, Wish
 from distributary.ingest.worker.task import Task, tally
@@ -297,6 +304,9 @@ def _conform(batch: Batch, rows: Rows, decoded: _Columns, codes: Codes) -> None:
         stays = np.flatnonzero(~gone)
         if len(stays):
             _conform(batch, rows[stays], _some(decoded, stays), codes[stays])
+        return
+    if upsert is not None and (wrong := wrong_mark(upsert.mark, book.layouts[first])):
+        batch.task.report.stops.append(f"table {book.folders[first]}: {wrong}")
         return
     try:
         conversion = book.conversion(batch.number, batch.reader.schema, first)

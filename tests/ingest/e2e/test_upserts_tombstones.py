@@ -12,6 +12,7 @@ from tests.ingest.e2e.keyed import GAMES, Kept, Keyed, counted, held, newest, ro
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.e2e.test_upserts_deleting import RULE, by_time, takes
 
+from distributary.errors import PolicyStopped
 from distributary.ingest.merge.rule import memory_folder
 from distributary.producer_sim.verify.comparison import verify
 
@@ -73,6 +74,22 @@ def test_a_deleted_row_stays_and_says_so(kit: PipelineKit) -> None:
         assert {row.deleted for row in found.values()} == {True, False}
         assert counted(kit)["deleted"] > 0
         assert_whole(kit)
+
+
+def test_no_column_that_a_table_has_by_another_case_marks_its_rows(kit: PipelineKit) -> None:
+    """To most engines the mark would be a second column of that name; the run ended, taking that for a defect of its own."""
+    keyed = Keyed(kit).configured({**RULE, "deletes": None})
+    keyed.send(20)
+    kit.run()
+    keyed.deletes = 0.3
+    keyed.configured({**RULE, "deletes": {"when": WHEN, "mark": "Score"}})
+    keyed.send(20)
+    with pytest.raises(PolicyStopped, match="it has a column score, which engines take for Score"):
+        kit.run()
+    assert all("Score" not in row for game in GAMES for row in rows_of(kit, game))
+    keyed.configured({**RULE, "deletes": {"when": WHEN, "mark": "gone"}})
+    kit.run()
+    assert_whole(kit)
 
 
 def test_deletes_that_are_kept_out_are_counted(kit: PipelineKit) -> None:
