@@ -119,7 +119,10 @@ class Owners:
         self._heirs: dict[Owner, Owner] = {}
 
     def claim(self, tables: Iterable[str]) -> None:
-        """Have tables that are nobody's, or this pipeline's already; each is asked about once a run. Raises TablesOfAnotherRun."""
+        """Have tables that are nobody's, or this pipeline's already; each is asked about once a run.
+
+        Raises TablesOfAnotherRun, and OSError where nobody can tell just now to whom a table's owner handed his log over.
+        """
         unasked = [table for table in tables if table not in self._mine]
         if not unasked:
             return
@@ -154,12 +157,21 @@ class Owners:
         self.claim(sorted(set(tables) - recorded))
 
     def take_over(self) -> None:
-        """Have all tables of logs that were handed over to this one, and of those that are dead."""
+        """Have all tables of logs that were handed over to this one, and of those that are dead. Raises OSError as `heir` does."""
         self.claim(
             table
             for table, owner in self.records.all().items()
-            if not self._is_me(owner) and self._follows(owner)
+            if not self._is_me(owner) and self._was_handed_over(owner)
         )
+
+    def _was_handed_over(self, owner: Owner) -> bool:
+        try:
+            return self._follows(owner)
+        except OSError:
+            if owner.pipeline == self.me.pipeline:
+                raise
+            # Another pipeline's hardly is, and is asked about again once there are rows for its table.
+            return False
 
     def _claim(self, table: str, numbers: Sequence[int]) -> str | None:
         """The path of the record that it takes; None where there is one."""
@@ -203,9 +215,10 @@ class Owners:
 
 
 def heir(owner: Owner, reach: Reach) -> Owner:
-    """Who has what an owner had, as far as logs can be reached that tell: whoever it was handed over to, or the owner himself.
+    """Who has what an owner had, as far as logs are there that tell: whoever it was handed over to, or the owner himself.
 
-    Raises NewerFormat for one that only a newer version reads.
+    Raises NewerFormat for one that only a newer version reads, and OSError for one that cannot be read just now: what it would tell is
+    not known.
     """
     met: set[str] = set()
     while owner.generation not in met:
@@ -215,7 +228,8 @@ def heir(owner: Owner, reach: Reach) -> Owner:
             newest = None if log is None else log.state().newest
         except NewerFormat:
             raise
-        except (OSError, CheckpointMismatch):
+        # Such a one tells nothing at any other time, either.
+        except (CheckpointMismatch, FileNotFoundError, PermissionError, NotADirectoryError):
             break
         if not isinstance(newest, HandedOver):
             break

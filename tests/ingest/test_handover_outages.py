@@ -13,7 +13,8 @@ from tests.ingest.test_handover import NO_SPARK, WORLD, heritage
 from distributary.errors import TablesOfAnotherRun
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.commit_log.entries import Owner
-from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.commit_log.owners import Owners, Records
+from distributary.ingest.commit_log.writing import hand_over
 from distributary.ingest.handover import Heritage
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.storage.opening import open_files
@@ -37,6 +38,29 @@ def test_a_log_in_a_folder_that_cannot_be_read_just_now_is_not_taken_for_one_tha
     file.unlink()
     aside.rename(file)
     assert heritage(tmp_path).start("from_tables", "games", (dead,), WORLD).after is not None
+
+
+def test_a_table_is_not_refused_while_nobody_can_tell_to_whom_its_owners_log_was_handed_over(
+    tmp_path: Path,
+) -> None:
+    """It may be to the one who asks: an outage amid a run is waited for, and not told of as tables of another."""
+    first = batches(tmp_path, 2)
+    checkpoint, run = first.here, first.runner.attempts.run
+    found, records = heritage(tmp_path), Records(run.root)
+    (table, owner), *_ = records.all().items()
+    heir = Owner("games", str(tmp_path / "another"), "another")
+    hand_over(checkpoint.log, heir)
+    owners = Owners(records, heir, found.log)
+    file = checkpoint.folder / "generation.json"
+    file.rename(aside := tmp_path / "aside.json")
+    os.symlink(file, file)
+    for _ in range(2):
+        with pytest.raises(OSError, match="symbolic links"):
+            owners.claim([table])
+    file.unlink()
+    aside.rename(file)
+    owners.claim([table])
+    assert owner != heir and records.of(table) == heir
 
 
 def test_a_log_in_the_tables_own_store_is_not_gone_because_that_does_not_answer(s3_store: Store) -> None:
