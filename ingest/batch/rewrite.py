@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
@@ -33,13 +33,18 @@ class Rewriter:
         self._checkpoint = Checkpoint(log.files)
 
     def restored(
-        self, manifest: Manifest, rewritten: Sequence[Rewritten], records: DataFrame, pins: Pins
+        self,
+        manifest: Manifest,
+        rewritten: Sequence[Rewritten],
+        records: DataFrame,
+        pins: Pins,
+        still_as_read: Callable[[], None],
     ) -> Manifest:
         """The manifest with files that are there; `rewritten` is what was written again before.
 
-        Raises SumsDisagree if what was written again is not the same, CheckpointMismatch if it would not be because a
-        schema that the batch was decided by cannot be used any more, PipelineError where nobody can tell whether a table
-        has the batch already.
+        `still_as_read` raises CheckpointMismatch where the records may be those of a topic that was made anew. Raises SumsDisagree if
+        what was written again is not the same, CheckpointMismatch if it would not be because a schema that the batch was decided by
+        cannot be used any more, PipelineError where nobody can tell whether a table has the batch already.
         """
         for entry in rewritten:
             manifest = self._taken(manifest, entry, pins)
@@ -55,6 +60,8 @@ class Rewriter:
         try:
             _check_schemas(manifest, pins, lost)
             found = self._write_again(manifest, records, pins, lost)
+            # Once all records were read: what a topic was when the query began says nothing of them.
+            still_as_read()
         except Exception:
             self._let_decide(manifest, lost)
             raise

@@ -232,7 +232,9 @@ class BatchRunner:
         restored = self.reading.through(
             records,
             manifest.offsets,
-            lambda readable: self.rewriter.restored(manifest, rewritten, readable, pins),
+            lambda readable: self.rewriter.restored(
+                manifest, rewritten, readable, pins, self.attempts.still_as_read
+            ),
         )
         self._finish(
             Decided(restored, batch.before, planned=(), retried=True, resumed=True), records.sparkSession

@@ -21,6 +21,7 @@ from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.batch.passes import Workers
 from distributary.ingest.batch.rewrite import Rewriter
 from distributary.ingest.batch.runner import BatchRunner, Done
+from distributary.ingest.checkpoint.generation import check_same_topics
 from distributary.ingest.checkpoint.spark_files import SparkFiles
 from distributary.ingest.kafka.offsets import Offsets, Positions
 from distributary.ingest.pins import Pins
@@ -81,6 +82,7 @@ class Query:
         self.log = begun(self.here, ends)
         self.spark = SparkFiles(root / f"spark-{place}-{self.log.start.number}")
         self.planned = 0
+        self.topics = dict(born.world.topics)
         run = Run(
             owners=owners(root, born, f"{root}/{place}"),
             checkpoint=self.here,
@@ -93,7 +95,7 @@ class Query:
         schemas = schema_book(self.here, registry())
         schemas.open([])
         self.runner = BatchRunner(
-            attempts=Attempts(run, schemas, still_as_read=lambda: None),
+            attempts=Attempts(run, schemas, still_as_read=lambda: check_same_topics(born, self.topics)),
             finisher=Finisher(chosen.sink.columns, self.here, tables, native, born.lineage),
             rewriter=Rewriter(self.here.log, self.log, tables, self.workers),
             spark=self.spark,

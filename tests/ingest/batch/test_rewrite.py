@@ -30,6 +30,10 @@ GOLF = folder("golf")
 NO_RECORDS = cast("DataFrame", None)
 
 
+def still_as_read() -> None:
+    """No topic was made anew."""
+
+
 @pytest.fixture
 def manifest(tmp_path: Path) -> Manifest:
     values = [value(1, game_name="golf"), value(1, game_name="quest"), b""]
@@ -53,7 +57,7 @@ def lost(root: Path, manifest: Manifest) -> set[str]:
 
 def test_while_every_file_is_there_the_manifest_is_as_it_was(tmp_path: Path, manifest: Manifest) -> None:
     rewriter = rewriter_of(tmp_path)
-    assert rewriter.restored(manifest, (), NO_RECORDS, pins(tmp_path)) == manifest
+    assert rewriter.restored(manifest, (), NO_RECORDS, pins(tmp_path), still_as_read) == manifest
 
 
 def test_a_file_that_is_gone_or_cut_off_is_lost(tmp_path: Path, manifest: Manifest) -> None:
@@ -93,7 +97,7 @@ def test_files_written_again_take_the_place_of_the_lost_ones_in_later_attempts_t
     assert lost(tmp_path, manifest) == {GOLF}
     keep(checkpoint(tmp_path), manifest)
     entry = begun(checkpoint(tmp_path)).rewrite(rewritten_to_json({GOLF: (moved,)}))
-    restored = rewriter_of(tmp_path).restored(manifest, [entry], NO_RECORDS, pins(tmp_path))
+    restored = rewriter_of(tmp_path).restored(manifest, [entry], NO_RECORDS, pins(tmp_path), still_as_read)
     assert [one.name for one in part(restored, GOLF).files] == [moved.name]
 
 
@@ -105,7 +109,7 @@ def test_lost_files_whose_schema_cannot_be_used_any_more_stop_the_run_before_any
     (tmp_path / "lake" / table / file.name).unlink()
     rewriter = rewriter_of(tmp_path)
     with pytest.raises(CheckpointMismatch, match=rf"files of {table} are gone.*cannot use \(11\)"):
-        rewriter.restored(manifest, (), NO_RECORDS, pins(tmp_path, records=PINNED[1:]))
+        rewriter.restored(manifest, (), NO_RECORDS, pins(tmp_path, records=PINNED[1:]), still_as_read)
 
 
 def test_a_schema_that_cannot_be_used_is_no_matter_for_tables_that_never_met_it(
@@ -143,3 +147,26 @@ def test_files_that_nothing_can_write_again_are_the_users_to_decide_about(tmp_pa
     again.resume()
     again.batch(2, one(2))
     assert (again.rows(GOLF), again.rows(BATCHES_TABLE), stuck_tables(settings(tmp_path))) == (1, 3, [])
+
+
+def test_nothing_is_written_again_from_a_topic_that_was_made_anew_since_it_was_looked_at(
+    tmp_path: Path,
+) -> None:
+    """As many records, of other things: their files took the place of those that were lost."""
+    query = batches(tmp_path, 1)
+    before = set((tmp_path / "lake" / GOLF).glob("*.parquet"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Finisher, "finish", stopped)
+        with pytest.raises(PolicyStopped):
+            query.batch(1, one(1))
+    (file,) = set((tmp_path / "lake" / GOLF).glob("*.parquet")) - before
+    file.rename(aside := tmp_path / file.name)
+    again = Query(tmp_path)
+    again.topics = dict.fromkeys(again.topics, "another-topic-of-this-name")
+    with pytest.raises(CheckpointMismatch, match="made anew"):
+        again.resume(one(1))
+    aside.rename(file)
+    once_more = Query(tmp_path)
+    once_more.resume()
+    assert once_more.rows(GOLF) == 2
+    assert stuck_tables(settings(tmp_path)) == []
