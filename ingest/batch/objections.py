@@ -12,11 +12,12 @@ from distributary.ingest.batch.policies import check_counts, check_growth
 from distributary.ingest.batch.written_layouts import granted, layouts
 from distributary.ingest.columns.growth import GrowthRules, grown, holds
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
+from distributary.ingest.columns.safe_names import MEMORY_SUFFIX
 from distributary.ingest.evolution.rules import Rules
 from distributary.ingest.evolution.vetoes import Veto, Vetoes
 from distributary.ingest.kafka.columns import payload_layout
 from distributary.ingest.pins import SCHEMA_CHANGE, PinnedTable, Pins, Verdict
-from distributary.ingest.tables.known import TableBook
+from distributary.ingest.tables.known import REMEMBERS_PROPERTY, TableBook
 from distributary.ingest.tables.state import fixed_columns
 from distributary.ingest.worker.report import TaskReport
 from distributary.ingest.worker.unrouted import told
@@ -38,7 +39,8 @@ class Objections:
         if total.stops:
             raise PolicyStopped(f"batch {pins.batch.id}: {total.stops[0]}")
         return (
-            self.new_tables.over_the_limit(total, pins)
+            self._remembering(total, pins)
+            or self.new_tables.over_the_limit(total, pins)
             or self._too_narrow(total, pins)
             or self._layouts_at_odds(total, pins)
         )
@@ -66,6 +68,16 @@ class Objections:
         growths = [one for one in total.files.growths if (one.table, one.key) not in gone]
         total.files.growths[:] = growths
         return with_vetoes(pins, found)
+
+    def _remembering(self, total: TaskReport, pins: Pins) -> Pins | None:
+        """Without tables for entities that are called as what remembers another's deletes, though no rule may have deletes any more."""
+        new = self.new_tables.written_to(total)
+        # In a store each question about a table that is not there costs a request.
+        states = self._tables.states(folder for folder in new if folder.endswith(MEMORY_SUFFIX))
+        taken = frozenset(folder for folder, one in states.items() if REMEMBERS_PROPERTY in one.properties)
+        if not taken:
+            return None
+        return replace(pins, tables=replace(pins.tables, denied=pins.tables.denied | taken))
 
     def _too_narrow(self, total: TaskReport, pins: Pins) -> Pins | None:
         """With the columns of tables as wide as records ask for."""
