@@ -11,7 +11,7 @@ import random
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from errno import EIO
 from pathlib import Path
@@ -117,10 +117,10 @@ class Disk:
     def _is_safe(self, path: Path) -> bool:
         try:
             status = path.stat()
+            named = self._names.get(str(path.parent), {}).get(path.name) == status.st_ino
+            return named and (path.is_dir() or self._safe.get(status.st_ino) == path.read_bytes())
         except FileNotFoundError:
             return True  # renamed since it was listed, by who writes aside
-        named = self._names.get(str(path.parent), {}).get(path.name) == status.st_ino
-        return named and (path.is_dir() or self._safe.get(status.st_ino) == path.read_bytes())
 
     def _counted(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def calling(*given: Any, **named: Any) -> Any:
@@ -133,8 +133,10 @@ class Disk:
         with self._lock:
             if path.is_dir():
                 self._names[str(path)] = {entry.name: entry.inode() for entry in os.scandir(path)}
-            elif path.exists() and _written(path) not in self._refused:
-                self._safe[path.stat().st_ino] = path.read_bytes()
+            elif _written(path) not in self._refused:
+                # One may be renamed since it was listed, by who writes aside.
+                with suppress(FileNotFoundError), path.open("rb") as file:
+                    self._safe[os.fstat(file.fileno()).st_ino] = file.read()
 
     def _all_synced(self) -> None:
         for root in self.roots:
