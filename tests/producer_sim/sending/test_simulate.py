@@ -234,12 +234,13 @@ def test_keys_and_headers_are_made_of_fields_and_what_routes_is_told(stack: Loca
     assert rows == as_sent
 
 
-def kafka_clients() -> int:
-    """How many clients of Kafka's C library live in this process: each has a thread of this name."""
-    found = 0
+def kafka_clients() -> set[str]:
+    """The threads of clients of Kafka's C library that live in this process: each has one of this name."""
+    found = set()
     for task in Path("/proc/self/task").iterdir():
         with suppress(OSError):  # a thread that has ended by now
-            found += (task / "comm").read_text(encoding="utf-8").strip() == "rdk:main"
+            if (task / "comm").read_text(encoding="utf-8").strip() == "rdk:main":
+                found.add(task.name)
     return found
 
 
@@ -251,6 +252,7 @@ def test_no_client_outlives_a_simulation(stack: LocalStack) -> None:
     gc.disable()
     try:
         simulate(settings(stack, versions=2), MemoryRegistry())
-        assert kafka_clients() == before
+        # One of an earlier test may take until now to end.
+        assert kafka_clients() <= before
     finally:
         gc.enable()
