@@ -133,10 +133,12 @@ class Disk:
         with self._lock:
             if path.is_dir():
                 self._names[str(path)] = {entry.name: entry.inode() for entry in os.scandir(path)}
-            elif _written(path) not in self._refused:
-                # One may be renamed since it was listed, by who writes aside.
-                with suppress(FileNotFoundError), path.open("rb") as file:
-                    self._safe[os.fstat(file.fileno()).st_ino] = file.read()
+                return
+            # One may be renamed since it was listed, by who writes aside.
+            with suppress(FileNotFoundError):
+                if _written(path) not in self._refused:
+                    with path.open("rb") as file:
+                        self._safe[os.fstat(file.fileno()).st_ino] = file.read()
 
     def _all_synced(self) -> None:
         for root in self.roots:
