@@ -170,7 +170,7 @@ def look_up(place: Files, live: LiveFiles, wanted: Wanted, but: frozenset[str] =
         for portion in _portions(groups):
             _take(place, portion, wanted, found)
 
-    for some, size in _together(names) if place.remote else _by_number(names):
+    for some, size in _together(names, remote=place.remote):
         with _ROOM.taken(size):
             look_into(some)
     return found
@@ -179,17 +179,11 @@ def look_up(place: Files, live: LiveFiles, wanted: Wanted, but: frozenset[str] =
 _Named = Sequence[tuple[str, Action]]
 
 
-def _by_number(names: _Named) -> Iterator[tuple[_Named, int]]:
-    """The files that are opened together, of which nothing is held that is not asked for."""
-    for start in range(0, len(names), _MOST_OPEN):
-        yield names[start : start + _MOST_OPEN], 0
-
-
-def _together(names: _Named) -> Iterator[tuple[_Named, int]]:
-    """The files of a store that are opened together, and what is held of them."""
+def _together(names: _Named, *, remote: bool) -> Iterator[tuple[_Named, int]]:
+    """The files that are opened together, and what is held of them: of those in a folder nothing that is not asked for."""
     waiting, size = list[tuple[str, Action]](), 0
     for one in names:
-        held = min(one[1]["size"], _MOST_HELD)
+        held = min(one[1]["size"], _MOST_HELD) if remote else 0
         if waiting and (len(waiting) == _MOST_OPEN or size + held > _ROOM.most // _SHARES):
             yield waiting, size
             waiting, size = [], 0

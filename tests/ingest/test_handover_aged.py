@@ -39,11 +39,8 @@ def test_where_the_tables_logs_tell_of_no_batch_any_more_the_ledger_does(tmp_pat
 def test_records_of_which_neither_log_nor_ledger_tell_are_not_read_again(
     tmp_path: Path, dropped: bool
 ) -> None:
-    first = batches(tmp_path, 1)
+    first = dead_before_the_ledger(tmp_path)
     dead = first.runner.attempts.run.generation.id
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(PolicyStopped):
-        patch.setattr(failpoints, "reach", before_the_ledger)
-        first.batch(1, one(1))
     aged(tmp_path, GOLF, BATCHES_TABLE)
     shutil.rmtree(first.here.folder)
     if dropped:
@@ -51,6 +48,15 @@ def test_records_of_which_neither_log_nor_ledger_tell_are_not_read_again(
     with pytest.raises(TablesOfAnotherRun, match=f"{GOLF} has batch 2, and neither its log nor the ledger"):
         heritage(tmp_path).start("from_tables", "games", [dead], WORLD)
     assert heritage(tmp_path).start("again", "games", [dead], WORLD).mode == "again"
+
+
+def dead_before_the_ledger(tmp_path: Path) -> Query:
+    """A run whose tables have its second batch, and whose ledger has not."""
+    first = batches(tmp_path, 1)
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(PolicyStopped):
+        patch.setattr(failpoints, "reach", before_the_ledger)
+        first.batch(1, one(1))
+    return first
 
 
 def before_the_ledger(point: str, _: int) -> None:
@@ -61,11 +67,8 @@ def before_the_ledger(point: str, _: int) -> None:
 def test_records_that_tables_have_of_a_batch_that_kafka_has_no_more_are_not_counted_as_lost(
     tmp_path: Path,
 ) -> None:
-    first = batches(tmp_path, 1)
+    first = dead_before_the_ledger(tmp_path)
     dead = first.runner.attempts.run.generation.id
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(PolicyStopped):
-        patch.setattr(failpoints, "reach", before_the_ledger)
-        first.batch(1, one(1))
     shutil.rmtree(first.here.folder)
     new, ends = taken_over(tmp_path, "second", "from_tables", [dead])
     assert (new.start.offsets, ends) == ({TOPIC: {0: 1}}, None)

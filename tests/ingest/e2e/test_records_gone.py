@@ -31,6 +31,15 @@ def delete_records(admin: AdminClient, topic: str, before: int) -> None:
     admin.delete_records([place])[place].result(30)
 
 
+def lose_unread(kit: PipelineKit, admin: AdminClient, unread: str) -> None:
+    """Have a run read player a, and Kafka delete the first two of those that are sent behind it."""
+    schema = registered(kit)
+    kit.send([schema.value(game="chess", player="a")])
+    kit.run()
+    kit.send([schema.value(game="chess", player=player) for player in unread])
+    delete_records(admin, kit.topic, 3)
+
+
 def players(kit: PipelineKit) -> list[str]:
     return sorted(column(kit, "chess", "player"))
 
@@ -38,11 +47,7 @@ def players(kit: PipelineKit) -> list[str]:
 def test_records_deleted_before_they_were_read_are_named_and_a_new_checkpoint_goes_on(
     kit: PipelineKit, admin: AdminClient
 ) -> None:
-    schema = registered(kit)
-    kit.send([schema.value(game="chess", player="a")])
-    kit.run()
-    kit.send([schema.value(game="chess", player=player) for player in "bcd"])
-    delete_records(admin, kit.topic, 3)
+    lose_unread(kit, admin, "bcd")
     gone = rf"Kafka has no more of {kit.topic}/0 from offset 1 to before 3"
     with pytest.raises(CheckpointMismatch, match=gone):
         kit.run()
@@ -63,11 +68,7 @@ POINTS = (
 def test_records_deleted_before_they_were_read_are_recorded_once_where_the_settings_say_so(
     kit: PipelineKit, admin: AdminClient, fail_at: Callable[..., None], dies: str | None
 ) -> None:
-    schema = registered(kit)
-    kit.send([schema.value(game="chess", player="a")])
-    kit.run()
-    kit.send([schema.value(game="chess", player=player) for player in "bcd"])
-    delete_records(admin, kit.topic, 3)
+    lose_unread(kit, admin, "bcd")
     kit.configured(source={"on_data_loss": "record"})
     lost = (Lost(kit.topic, 0, 1, 3),)
     if dies is not None:
@@ -90,11 +91,7 @@ def test_records_deleted_before_they_were_read_are_recorded_once_where_the_setti
 def test_a_new_checkpoint_that_goes_on_from_the_tables_records_what_was_lost_as_well(
     kit: PipelineKit, admin: AdminClient
 ) -> None:
-    schema = registered(kit)
-    kit.send([schema.value(game="chess", player="a")])
-    kit.run()
-    kit.send([schema.value(game="chess", player=player) for player in "bcd"])
-    delete_records(admin, kit.topic, 3)
+    lose_unread(kit, admin, "bcd")
     kit.configured(checkpoint="./other", start="from_tables", source={"on_data_loss": "record"})
     assert kit.run().lost == (Lost(kit.topic, 0, 1, 3),)
     assert players(kit) == ["a", "d"]
@@ -144,11 +141,7 @@ def test_records_that_go_while_a_loss_is_recorded_are_recorded_as_well(
     kit: PipelineKit, admin: AdminClient
 ) -> None:
     """Whoever wants losses recorded has a topic that forgets at any moment."""
-    schema = registered(kit)
-    kit.send([schema.value(game="chess", player="a")])
-    kit.run()
-    kit.send([schema.value(game="chess", player=player) for player in "bcdefg"])
-    delete_records(admin, kit.topic, 3)
+    lose_unread(kit, admin, "bcdefg")
     kit.configured(source={"on_data_loss": "record"})
     progress = Forgetful(lambda before: delete_records(admin, kit.topic, before), 5)
     assert kit.run(progress).lost == (Lost(kit.topic, 0, 1, 3), Lost(kit.topic, 0, 3, 5))
