@@ -13,16 +13,22 @@ from typing import Literal
 # How an answer gets lost: the connection breaks, or somebody in between answers in the store's place.
 Loss = Literal["cut", "500", "503", "429", "403", "400"]
 
+
+def _no(status: str) -> bytes:
+    # It says that the connection ends: a client that kept it for its next request would find it ended, now and then.
+    return f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()
+
+
 _ANSWERS = {
-    "500": b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n",
-    "503": b"HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\n\r\n",
-    "429": b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 0\r\n\r\n",
-    "403": b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n",
+    "500": _no("500 Internal Server Error"),
+    "503": _no("503 Slow Down"),
+    "429": _no("429 Too Many Requests"),
+    "403": _no("403 Forbidden"),
     # As S3 says that a token has expired.
-    "400": b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
+    "400": _no("400 Bad Request"),
 }
 
-_CONFLICT = b"HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\n\r\n"
+_CONFLICT = _no("409 Conflict")
 
 
 @dataclass(frozen=True)

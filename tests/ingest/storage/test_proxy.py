@@ -22,8 +22,9 @@ def behind(store: Store, **http: str) -> Files:
     """The files of a place in the store, reached in this way, and no other."""
     given = store.options_by(store.port).model_dump()
     given["s3"]["login"] = {"access_key_id": "anybody", "secret_access_key": "anything"}
-    # Nobody answers to this name: who passes the proxy by gets nowhere.
-    endpoint = given["s3"]["endpoint"] if "no_proxy" in http else "http://store.invalid:9"
+    # Nobody answers to this name: who passes the proxy by gets nowhere. It has no dot, as moto would take what stands
+    # before one for the name of a bucket.
+    endpoint = given["s3"]["endpoint"] if "no_proxy" in http else "http://nobody:9"
     options = {"s3": {**given["s3"], "endpoint": endpoint}, "http": {**http, "retry_seconds": 1}}
     return open_files(Place.parse(f"{store.url}/{uuid.uuid4().hex}"), StorageOptions.model_validate(options))
 
