@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from distributary.errors import CheckpointMismatch, NewerFormat
@@ -109,9 +109,8 @@ def going_on(planned: Positions, earliest: Positions, last: Positions, *, record
     So is one whose records are gone from there, unless the log `records` what is lost, and one that ends before is read from its
     end (`last`). Either was told before, as a run that meets it stops.
     """
-    passed_over = [] if records else lost(planned, earliest)
-    for sentence in (*map(str, passed_over), *gone_back(planned, last)):
-        _log.warning("%s; the new checkpoint goes on with those that are there", sentence)
+    _tell([] if records else map(str, lost(planned, earliest)))
+    tell_back(planned, last)
     reached = within(planned, last)
     ends = {
         topic: {
@@ -121,6 +120,16 @@ def going_on(planned: Positions, earliest: Positions, last: Positions, *, record
         for topic, numbers in earliest.items()
     }
     return Standing(ends=ends, left={topic: planned[topic] for topic in planned if topic not in earliest})
+
+
+def tell_back(positions: Positions, last: Positions) -> None:
+    """Say which partitions end before what a new log takes for read, or for committed."""
+    _tell(gone_back(positions, last))
+
+
+def _tell(sentences: Iterable[str]) -> None:
+    for sentence in sentences:
+        _log.warning("%s; the new checkpoint goes on with those that are there", sentence)
 
 
 def _begins(reached: int | None, earliest: int, *, records: bool) -> int:

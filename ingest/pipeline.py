@@ -31,6 +31,7 @@ from distributary.ingest.beginnings import (
     placed_within,
     require_order,
     require_order_again,
+    tell_back,
     within,
 )
 from distributary.ingest.catalog.registering import TableNames
@@ -54,7 +55,7 @@ from distributary.ingest.commit_log.writing import Writer, begin
 from distributary.ingest.evolution.rules import Parking, RunRules, rules_of, with_fits, worker_policies
 from distributary.ingest.handover import Heritage
 from distributary.ingest.kafka.cluster import KafkaCluster
-from distributary.ingest.kafka.offsets import Offsets, Positions
+from distributary.ingest.kafka.offsets import Offsets, Positions, highest
 from distributary.ingest.kafka.records import record_headers
 from distributary.ingest.kafka.source import (
     Lost,
@@ -179,11 +180,11 @@ class Pipeline:
     def start(self, process: Any, spark: SparkFiles) -> StreamingQuery:
         """The streaming query, started where the log ends; `process` is called with each batch."""
         start = self._next_offsets()
+        # Not only from where the log ends: records in the place of those that count as committed would not be brought in.
+        require_not_back(highest(start, self.run.generation.start.counted()), self.kafka.ends())
+        # Where a loss is recorded: what went since it was looked at ends the query, and is recorded before the next one.
         if self.settings.source.on_data_loss == "stop":
-            require_there(start, self.kafka.earliest_offsets(), self.kafka.ends())
-        else:
-            # What went since it was looked at ends the query, and is recorded before the next one.
-            require_not_back(start, self.kafka.ends())
+            require_there(start, self.kafka.earliest_offsets())
         records = self.topics.stream(self.settings.limits.batch_rows, start)
         trigger = self.settings.trigger
         writer = (
@@ -335,6 +336,7 @@ def _generation(
         reading = Rereading(settings.rule_book(), settings.route, world.topics)
         require_order_again(reading, heritage, tables, kafka.ends)
     ends = kafka.ends() if start.already or start.placed else {}
+    tell_back(start.counted(), ends)
     already = {table: within(known, ends) for table, known in start.already.items()}
     start = replace(start, already=already, placed=placed_within(start.placed, ends))
     return born(checkpoint, settings.name, world, start)

@@ -20,6 +20,7 @@ from distributary.ingest.kafka.cluster import UNKNOWN
 from distributary.ingest.kafka.offsets import (
     Positions,
     Stretches,
+    highest,
     positions_from_json,
     positions_to_json,
     stretches_from_json,
@@ -57,6 +58,14 @@ class Start:
     dead: tuple[str, ...] = ()
     left: Mapping[str, str] = field(default_factory=dict)
     placed: Stretches = field(default_factory=dict)
+
+    def counted(self) -> Positions:
+        """Behind which offsets, of each partition, none counts as committed by another generation."""
+        stretches = {
+            topic: {number: max(end for _, end in own) for number, own in numbers.items() if own}
+            for topic, numbers in self.placed.items()
+        }
+        return highest(*self.already.values(), stretches)
 
 
 @dataclass(frozen=True, slots=True)

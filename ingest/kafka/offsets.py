@@ -24,6 +24,17 @@ def ends(offsets: Offsets) -> Positions:
     return {topic: {number: pair[1] for number, pair in ranges.items()} for topic, ranges in offsets.items()}
 
 
+def highest(*of: Positions) -> Positions:
+    """The highest of several positions, of each partition that one of them names."""
+    found: Positions = {}
+    for positions in of:
+        for topic, numbers in positions.items():
+            mine = found.setdefault(topic, {})
+            for number, position in numbers.items():
+                mine[number] = max(position, mine.get(number, position))
+    return found
+
+
 def differences(left: Offsets, right: Offsets) -> list[str]:
     """The partitions in which two differ, in words; an empty list means that they are equal."""
     places = sorted({(topic, number) for side in (left, right) for topic in side for number in side[topic]})

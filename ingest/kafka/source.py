@@ -168,12 +168,8 @@ def require_not_back(positions: Positions, ends: Positions) -> None:
         )
 
 
-def require_there(positions: Positions, earliest: Positions, ends: Positions) -> None:
-    """Raises CheckpointMismatch where records that come next are gone, as by the topic's retention: no reader gets past that.
-
-    And where offsets went back.
-    """
-    require_not_back(positions, ends)
+def require_there(positions: Positions, earliest: Positions) -> None:
+    """Raises CheckpointMismatch where records that come next are gone, as by the topic's retention: no reader gets past that."""
     if passed := lost(positions, earliest):
         raise CheckpointMismatch(
             f"{'; '.join(map(str, passed))}: retention took these records, or somebody deleted them, and they are lost. To go on with those "

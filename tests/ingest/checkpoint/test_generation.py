@@ -78,6 +78,13 @@ def test_whose_tables_it_takes_is_kept_and_earlier_versions_say_nothing_of_it(ch
     assert read_generation(checkpoint) == replace(made, start=Start("from_tables", lineage="lineage"))
 
 
+def test_what_counts_as_committed_ends_behind_the_highest_offset_of_any_table() -> None:
+    already = {"chess": {"a": {0: 3, 1: 9}}, "go": {"a": {0: 5}}}
+    start = Start("from_tables", already=already, placed={"a": {1: [(2, 4), (6, 12)], 2: []}})
+    assert start.counted() == {"a": {0: 5, 1: 12}}
+    assert Start().counted() == {}
+
+
 def test_a_root_that_was_kept_with_two_slashes_is_that_with_one(generation: Generation) -> None:
     kept, now = ({**FINGERPRINT, "sink.root": root} for root in ("//mnt/lake", "/mnt/lake"))
     before = replace(generation, world=World("cluster-1", TOPICS, kept))

@@ -98,10 +98,8 @@ def test_a_new_checkpoint_that_goes_on_from_the_tables_records_what_was_lost_as_
     assert not verify(kit.settings).differences
 
 
-@pytest.mark.heavy
-def test_records_that_tables_have_without_their_checkpoint_are_not_lost_though_kafka_has_them_no_more(
-    kit: PipelineKit, admin: AdminClient, fail_at: Callable[..., None]
-) -> None:
+def without_its_checkpoint(kit: PipelineKit, fail_at: Callable[..., None]) -> str:
+    """Have tables hold a batch, offsets 1 and 2, that no ledger tells of and whose manifest is gone; its generation's id."""
     schema = registered(kit)
     kit.send([schema.value(game="chess", player="a")])
     kit.run()
@@ -113,12 +111,21 @@ def test_records_that_tables_have_without_their_checkpoint_are_not_lost_though_k
     generation = read_generation(kit.checkpoint)
     assert generation is not None
     kit.checkpoint.files.clear()
+    return generation.id
+
+
+@pytest.mark.heavy
+def test_records_that_tables_have_without_their_checkpoint_are_not_lost_though_kafka_has_them_no_more(
+    kit: PipelineKit, admin: AdminClient, fail_at: Callable[..., None]
+) -> None:
+    dead = without_its_checkpoint(kit, fail_at)
+    schema = registered(kit)
     kit.send([schema.value(game="chess", player=player) for player in "cd"])
     delete_records(admin, kit.topic, 4)
     kit.configured(
         checkpoint="./other",
         start="from_tables",
-        confirm_dead=[generation.id],
+        confirm_dead=[dead],
         source={"on_data_loss": "record"},
     )
     assert kit.run().lost == (Lost(kit.topic, 0, 3, 4),)
@@ -205,6 +212,38 @@ def test_offsets_that_went_back_stop_the_run_before_other_records_pass_for_read(
     kit.send([schema.value(game="chess", player="e")])
     kit.run()
     assert players(kit) == list("abce"), "the new records that were there already are told as not read"
+
+
+@pytest.mark.parametrize("records", ["stop", "record"])
+def test_offsets_that_went_back_below_what_a_new_checkpoint_counts_as_committed_stop_its_run(
+    own_broker: KafkaBroker,
+    own_kit: PipelineKit,
+    fail_at: Callable[..., None],
+    caplog: pytest.LogCaptureFixture,
+    records: str,
+) -> None:
+    kit = own_kit
+    dead = without_its_checkpoint(kit, fail_at)
+    schema = registered(kit)
+    kit.configured(
+        checkpoint="./other", start="from_tables", confirm_dead=[dead], source={"on_data_loss": records}
+    )
+    # It is born, and dies before its first batch is decided.
+    fail_at("before_manifest")
+    with pytest.raises(BudgetSpent):
+        kit.run()
+    fail_at()
+    lose_all(own_broker, kit.topic)
+    kit.send([schema.value(game="chess", player=player) for player in "xy"])
+    back = rf"Kafka has {kit.topic}/0 up to before offset 2, and it was read up to before 3: the broker lost records"
+    with pytest.raises(CheckpointMismatch, match=back):
+        kit.run()
+    kit.configured(checkpoint="./third")
+    kit.run()
+    assert f"{kit.topic}/0 up to before offset 2, and it was read up to before 3" in caplog.text
+    kit.send([schema.value(game="chess", player="z")])
+    kit.run()
+    assert players(kit) == list("abz"), "the new records that were there already are told as not read"
 
 
 def test_reading_again_into_a_table_that_positions_order_stops_where_offsets_went_back(
