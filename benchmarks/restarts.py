@@ -36,7 +36,7 @@ def measure_restarts(world: World) -> Restarts:
         name,
         folder,
         sizes.restart_batch_rows,
-        trigger={"available_now": False},
+        trigger={"available_now": False, "interval_seconds": 0},
         decode={"evolution": "restart"},
     )
     with stepped_run(world, settings) as pipeline:

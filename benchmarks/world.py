@@ -140,7 +140,7 @@ class World:
             "sink": {"root": str(folder / "lake")},
             "checkpoint": str(folder / "checkpoint"),
             "decode": {"format": self._format, "schema_location": str(self._folder / "schemas" / topic)},
-            "trigger": {"available_now": True},
+            "trigger": {"available_now": True, "interval_seconds": 0},
             "limits": {"batch_rows": batch_rows},
             **changed,
         }

@@ -185,8 +185,9 @@ class Pipeline:
         # Where a loss is recorded: what went since it was looked at ends the query, and is recorded before the next one.
         if self.settings.source.on_data_loss == "stop":
             require_there(start, self.kafka.earliest_offsets())
-        records = self.topics.stream(self.settings.limits.batch_rows, start)
         trigger = self.settings.trigger
+        waits = 0.0 if trigger.available_now else trigger.interval_seconds
+        records = self.topics.stream(self.settings.limits.batch_rows, start, waits)
         writer = (
             records.writeStream.queryName(self.settings.name)
             .foreachBatch(process)
@@ -195,7 +196,7 @@ class Pipeline:
         )
         if trigger.available_now:
             return writer.trigger(availableNow=True).start()
-        return writer.trigger(processingTime=f"{int(trigger.interval_seconds * 1000)} milliseconds").start()
+        return writer.trigger(processingTime="0 milliseconds").start()
 
 
 @contextmanager

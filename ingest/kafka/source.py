@@ -85,16 +85,22 @@ class TopicReader:
         """With headers where schemas or entities are named in them."""
         return cls(spark, pipeline, source, source.headers or route.by == "header")
 
-    def stream(self, batch_rows: int, starting_offsets: Positions) -> DataFrame:
-        """The topics as a stream, in batches of at most so many offsets.
+    def stream(self, batch_rows: int, starting_offsets: Positions, wait_seconds: float = 0.0) -> DataFrame:
+        """The topics as a stream, in batches of at most so many offsets; one of fewer waits for others for up to `wait_seconds`.
 
         `starting_offsets` counts where Spark has no files of the query yet; it names every partition (see `complete`).
         """
+        # A trigger's own interval would keep batches waiting also while a million records do.
+        waits = {
+            "minOffsetsPerTrigger": str(batch_rows),
+            "maxTriggerDelay": f"{int(wait_seconds * 1000)}ms",
+        }
         options = {
             **self._options(),
             "subscribe": ",".join(self.source.topics),
             "startingOffsets": _as_text(starting_offsets),
             "maxOffsetsPerTrigger": str(batch_rows),
+            **(waits if wait_seconds else {}),
         }
         return _read_right(self.spark.readStream.format("kafka").options(**options).load())
 

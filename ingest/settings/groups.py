@@ -201,6 +201,15 @@ class Columns(Group):
         return [(role, name) for role, name in self if name is not None]
 
 
+class Maintain(Group):
+    """Upkeep that a run does by itself, as `distributary maintain` does it."""
+
+    every_hours: Annotated[float, Field(gt=0, le=8_760)] = 24.0
+    """How long after one upkeep the next begins, whichever run that was."""
+    older_than_days: Annotated[float, Field(ge=7, le=36_500)] = 7.0
+    """Files that no version of a table has needed for so long are deleted."""
+
+
 class Sink(Group):
     """Where the tables are."""
 
@@ -214,6 +223,8 @@ class Sink(Group):
     """Properties of all entities' tables, by their own names, such as `delta.checkpointInterval`; `tables` says more of some tables. A table that is there gets them with its next rows."""
     max_rows_per_file: Annotated[int, Field(ge=1)] | None = None
     """How many rows a file of an entity's table has at most; by default as many as a batch and a worker's memory give it."""
+    maintain: Maintain | None = None
+    """Upkeep by the runs themselves, in a process of its own beside the batches: `{}` or `{every_hours: 24}`; one that ends when all is ingested does it then. By default there is none."""
     columns: Columns = Columns()
     """Names of the columns added to every row."""
 
@@ -223,8 +234,8 @@ class Trigger(Group):
 
     available_now: bool = False
     """Whether the run ends once everything that was there at its start is ingested."""
-    interval_seconds: Seconds = 0.0
-    """The least time between the starts of two batches; 0 starts each as soon as the last is done."""
+    interval_seconds: Seconds = 10.0
+    """How long records wait for others before a batch takes them, at the most; a batch that would be full (`limits.batch_rows`) waits for nothing. Each batch is a commit and a file or more for each table that gets rows, so that 0, which takes what is there as soon as the last batch is done, may make 12,000 of them an hour, and 10 makes 360."""
 
 
 class Limits(Group):

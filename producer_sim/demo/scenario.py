@@ -109,6 +109,7 @@ def write_settings(demo: Demo, stack: LocalStack) -> Path:
         "decode": {"format": "protobuf", "evolution": "restart"},
         "route": {"field": "game_name", "table": "silver_{entity}_events"},
         "sink": {"root": "./lake"},
+        "trigger": {"interval_seconds": 1},
         "limits": {"batch_rows": demo.batch_rows},
     }
     if demo.s3:

@@ -69,7 +69,7 @@ class PipelineKit:
             "registry": {"url": stack.registry_url, "unknown_id_wait_seconds": 0.1},
             "route": {"field": "game_name", "table": "silver_{entity}_events"},
             "sink": {"root": "./lake"},
-            "trigger": {"available_now": True},
+            "trigger": {"available_now": True, "interval_seconds": 0},
             "supervisor": {"failures": {"max": 0}},
             "spark": {"master": "local[2]"},
         }

@@ -1,0 +1,39 @@
+"""How long records wait for others before a batch takes them: a full batch's for nothing, and fewer for as long as the settings say."""
+
+from __future__ import annotations
+
+import pytest
+from tests.ingest.e2e.pipeline_kit import PipelineKit
+
+from distributary.ingest.progress import Silent
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+
+class Sizes(Silent):
+    """Keeps how many records each batch had."""
+
+    def __init__(self) -> None:
+        self.of: list[int] = []
+
+    def batch_done(
+        self, batch_id: int, rows: int, tables: int, seconds: float, total_known: int | None
+    ) -> None:
+        self.of.append(rows)
+
+
+def test_a_backlog_waits_for_nothing_and_what_makes_no_full_batch_does(kit: PipelineKit) -> None:
+    kit.configured(trigger={"interval_seconds": 3600}, limits={"batch_rows": 100})
+    kit.simulate(events=30)
+    sizes = Sizes()
+    with kit.running(sizes) as run:
+        # What is there when a query begins waits for nothing, either.
+        run.wait_for(30)
+        kit.simulate(events=230)
+        run.wait_for(220)
+    first, *full = sizes.of
+    # Spark rounds each partition's share down.
+    assert (first, len(full), min(full) > 90) == (30, 2, True)
+    kit.configured(trigger={"available_now": True})
+    kit.run()
+    kit.assert_clean()
