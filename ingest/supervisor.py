@@ -38,6 +38,7 @@ from distributary.ingest.spark.error_classes import named
 from distributary.ingest.spark.jvm import jvm_needed
 from distributary.ingest.storage.probe import were_away
 from distributary.ingest.tables.change import PlannedChange
+from distributary.ingest.upkeep.in_runs import UpkeepInRuns
 from distributary.values import without_logins
 
 # How often the query is looked at; an error ends the wait at once.
@@ -97,6 +98,7 @@ class Supervisor:
         self._error: BaseException | None = None
         self._restarts: list[Restart] = []
         self._lost: list[Lost] = []
+        self._upkeep = UpkeepInRuns(settings, pipeline.run.checkpoint.files)
         self._waiting: int | None = None
         self._partitions: Mapping[str, Sequence[int]] | None = None
         self._summary = Summary()
@@ -110,7 +112,9 @@ class Supervisor:
             while not self._finished():
                 continue
             self._wait_for_names()
+            self._wait_for_upkeep()
         finally:
+            self._upkeep.close()
             self._summary = replace(self._summary, seconds=time.monotonic() - began)
             self._progress.finished(self._summary)
         parked = self._pipeline.run.log.so_far.parked
@@ -123,6 +127,15 @@ class Supervisor:
         names = self._pipeline.names
         if names is not None and self._is_bounded():
             names.close(wait=not self._stop.is_set())
+
+    def _wait_for_upkeep(self) -> None:
+        if self._is_bounded():
+            self._upkeep.finish(self._stop)
+        self._tell_of_upkeep()
+
+    def _tell_of_upkeep(self) -> None:
+        for told in self._upkeep.told():
+            self._progress.waiting(told, 0.0)
 
     def _is_bounded(self) -> bool:
         return self._pipeline.settings.trigger.available_now
@@ -230,6 +243,8 @@ class Supervisor:
             while not query.awaitTermination(_LOOK_SECONDS):  # type: ignore[arg-type] # it takes fractions too
                 if self._stop.is_set() and self._no_batch_under_way():
                     query.stop()
+                elif not self._is_bounded():
+                    self._upkeep.look()
         except StreamingQueryException:
             # It arrives here without its Python type; the callback kept it.
             if self._error is None:
@@ -292,6 +307,7 @@ class Supervisor:
         self._progress.batch_done(
             done.manifest.batch_id, counts.total_read, len(counts.rows), done.seconds, self._waiting
         )
+        self._tell_of_upkeep()
         if self._pipeline.names is not None:
             self._pipeline.names.take(done.manifest.entities)
         if told := self._pipeline.run.parked.told():

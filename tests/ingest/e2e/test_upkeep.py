@@ -18,7 +18,9 @@ from tests.ingest.e2e.test_upserts import BY_FIELD, assert_current
 
 from distributary.errors import BudgetSpent
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
+from distributary.ingest.progress import Silent
 from distributary.ingest.storage.contract import Files
+from distributary.ingest.upkeep.in_runs import MARK
 from distributary.ingest.upkeep.maintain import Upkeep, Wish, maintain, time_there
 from distributary.ingest.upkeep.undecided import made_by
 
@@ -83,6 +85,47 @@ def test_tables_are_kept_up_beside_a_run(kit: PipelineKit) -> None:
     assert compacted
     kit.configured(trigger={"available_now": True})
     kept_up(kit, days=8)
+    kit.assert_clean()
+
+
+class Told(Silent):
+    """Keeps what a run tells beside its batches."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def waiting(self, reason: str, seconds: float) -> None:
+        self.said.append(reason)
+
+
+def test_a_run_keeps_its_tables_up_by_itself_when_it_is_time(kit: PipelineKit) -> None:
+    kit.configured(limits={"batch_rows": 60}, sink={"maintain": {"every_hours": 24}})
+    kit.simulate(1, corrupt=0.05)
+    told = Told()
+    kit.run(told)
+    assert [line for line in told.said if re.match(r"upkeep: \d+ files compacted into \d+, 0 deleted", line)]
+    assert all(len(kit.delta(table).file_uris()) == 1 for table in kit.versions())
+    kit.simulate(2, corrupt=0.05)
+    told = Told()
+    kit.run(told)
+    assert told.said == [], "not before a day is over"
+    kit.assert_clean()
+
+
+def test_a_run_that_goes_on_keeps_its_tables_up_beside_its_batches(kit: PipelineKit) -> None:
+    kit.configured(limits={"batch_rows": 60}, sink={"maintain": {"every_hours": 0.001}})
+    kit.simulate(1)
+    told = Told()
+    with kit.running(told) as run:
+        run.wait_for(kit.truth.records)
+        until = time.monotonic() + PATIENCE_SECONDS
+        while not kit.checkpoint.files.info(MARK):
+            assert time.monotonic() < until
+        kit.simulate(2)
+        run.wait_for(kit.truth.records)
+    assert any(line.startswith("upkeep: ") for line in told.said)
+    kit.configured(trigger={"available_now": True}, sink={"maintain": None})
+    kit.run()
     kit.assert_clean()
 
 

@@ -1,0 +1,137 @@
+"""Upkeep that a run does by itself, in a process beside it, where `sink.maintain` says so."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle  # noqa: S403 only written, for a process of our own
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from tempfile import TemporaryFile
+from typing import IO
+
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.storage.contract import Files
+
+# In the checkpoint: when a run last did it is when this was written, whichever run that was.
+MARK = "upkeep.json"
+
+_COMMAND = (sys.executable, "-m", "distributary.ingest.upkeep.process")
+
+_HOUR_SECONDS = 3600.0
+
+# How often it is looked whether it is time, and how long a process is given to end.
+_LOOK_SECONDS, _END_SECONDS = 60.0, 5.0
+
+# How often who waits for its end looks for it.
+_POLL_SECONDS = 0.05
+
+
+class UpkeepInRuns:
+    """Begins upkeep where it is time, and tells what came of it. Nothing of it raises: a run goes on without."""
+
+    def __init__(
+        self, settings: Settings, checkpoint: Files, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """For a pipeline with this checkpoint; `clock` is what it waits by."""
+        self._settings, self._checkpoint, self._clock = settings, checkpoint, clock
+        self._every_seconds = (
+            0.0 if (rule := settings.sink.maintain) is None else rule.every_hours * _HOUR_SECONDS
+        )
+        self._look_at = clock()
+        self._under_way: tuple[subprocess.Popen[bytes], IO[bytes]] | None = None
+        self._said: deque[str] = deque()
+
+    def look(self) -> None:
+        """Begin it if it is time and none is under way; take what one told that is done."""
+        if self._under_way is not None:
+            process, output = self._under_way
+            if process.poll() is None:
+                return
+            self._under_way = None
+            self._take(process.returncode, output)
+        if self._every_seconds and self._clock() >= self._look_at and self._is_time():
+            self._begin()
+
+    def finish(self, stop: threading.Event) -> None:
+        """The same, and wait until that is done, or the run is told to stop."""
+        if not stop.is_set():
+            self.look()
+        while self._under_way is not None and not stop.wait(_POLL_SECONDS):
+            self.look()
+
+    def close(self) -> None:
+        """End what is under way; what it has not done the next one does."""
+        if self._under_way is None:
+            return
+        (process, output), self._under_way = self._under_way, None
+        process.terminate()
+        try:
+            process.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        output.close()
+
+    def told(self) -> list[str]:
+        """What was done, or failed, since this was asked last, from any thread."""
+        said = list[str]()
+        with suppress(IndexError):
+            while True:
+                said.append(self._said.popleft())
+        return said
+
+    def _is_time(self) -> bool:
+        self._look_at = self._clock() + min(_LOOK_SECONDS, self._every_seconds)
+        try:
+            info = self._checkpoint.info(MARK)
+        except OSError:
+            # Whoever writes to it tells of an outage.
+            return False
+        # One that a clock which was ahead has written says nothing.
+        return info is None or not 0 <= time.time() - info.modified / 1000 < self._every_seconds
+
+    def _begin(self) -> None:
+        # However wrong the clock is, and whatever fails: not one after the other.
+        self._look_at = self._clock() + min(_HOUR_SECONDS, self._every_seconds)
+        # It finds this package where the run has found it, in an archive, too.
+        path = os.pathsep.join(filter(None, sys.path))
+        try:
+            # No pipe: nobody reads it before the end.
+            output = TemporaryFile()  # noqa: SIM115 closed when it was read
+            process = subprocess.Popen(
+                _COMMAND,
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": path},
+            )
+            self._under_way = process, output
+            assert process.stdin is not None
+            with process.stdin as into:
+                # Not among its arguments, which all of the machine may read.
+                into.write(pickle.dumps(self._settings))
+        except OSError as error:
+            self._said.append(f"upkeep could not be begun: {error}")
+
+    def _take(self, code: int, output: IO[bytes]) -> None:
+        with output:
+            output.seek(0)
+            text = output.read()
+        if code:
+            self._said.append(f"upkeep ended with {code} before it was done; `distributary maintain` says more")
+            return
+        told = json.loads(text)
+        if "failed" in told:
+            self._said.append(f"upkeep: {told['failed']}")
+            return
+        self._said.append(f"upkeep: {told['done']}")
+        try:
+            self._checkpoint.put(MARK, text)
+        except OSError as error:
+            self._said.append(f"upkeep is done, and nothing says so to the next run: {error}")

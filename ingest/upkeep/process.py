@@ -1,0 +1,49 @@
+"""Upkeep as a process of its own: it reads settings from its input, and writes what it did as JSON.
+
+A run begins it, for the memory and the processors that upkeep takes: the system gives this process what batches leave, and where it
+dies the run goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle  # noqa: S403 the run that begins this process writes what it reads
+import sys
+
+from distributary.errors import DistributaryError
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.upkeep.maintain import Upkeep, Wish, maintain
+
+# Behind whoever asks for a processor as everybody does.
+_NICENESS = 10
+
+
+def main() -> None:
+    """Keep the tables up of the pipeline whose pickled settings are the input; a failure is told in the output as well."""
+    os.nice(_NICENESS)
+    settings: Settings = pickle.load(sys.stdin.buffer)  # noqa: S301 as above
+    sys.stdout.write(json.dumps(_kept_up(settings)))
+
+
+def _kept_up(settings: Settings) -> dict[str, object]:
+    rule = settings.sink.maintain
+    try:
+        done = maintain(settings, Wish() if rule is None else Wish(older_than_days=rule.older_than_days))
+        done.check()
+    except DistributaryError as error:
+        return {"failed": str(error)}
+    return {"done": _sentence(done)}
+
+
+def _sentence(done: Upkeep) -> str:
+    compacted = sum(one.compacted for one in done.tables)
+    made = sum(one.made for one in done.tables)
+    deleted = sum(one.deleted.files for one in done.tables)
+    left = sum(1 for one in done.tables if one.left)
+    waits = f"; {left:,} were left in part (`distributary maintain` says why)" if left else ""
+    return f"{compacted:,} files compacted into {made:,}, {deleted:,} deleted in {len(done.tables):,} tables{waits}"
+
+
+if __name__ == "__main__":
+    main()

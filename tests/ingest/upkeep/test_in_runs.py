@@ -1,0 +1,154 @@
+"""When a run keeps tables up by itself, and what it tells of a process that fails, is ended or is not needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.ingest.pipelines import settings
+
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.storage.posix import PosixFiles
+from distributary.ingest.upkeep import in_runs
+from distributary.ingest.upkeep.in_runs import MARK, UpkeepInRuns
+from distributary.producer_sim.stack.ports import free_port
+
+HOUR = 3600.0
+
+DONE = "upkeep: 0 files compacted into 0, 0 deleted in 0 tables"
+
+
+class Clock:
+    """What an upkeep waits by: it stands until it is turned."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> PosixFiles:
+    (tmp_path / "checkpoint").mkdir()
+    return PosixFiles(tmp_path / "checkpoint")
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def upkeep(tmp_path: Path, checkpoint: PosixFiles, clock: Clock) -> UpkeepInRuns:
+    """That of a pipeline without a table, every six hours."""
+    return UpkeepInRuns(kept_up(tmp_path, every_hours=6), checkpoint, clock)
+
+
+def kept_up(folder: Path, **rule: Any) -> Settings:
+    """Settings that say so."""
+    (folder / "lake").mkdir(exist_ok=True)
+    return settings(folder, sink={"root": str(folder / "lake"), "maintain": rule})
+
+
+def finished(upkeep: UpkeepInRuns) -> list[str]:
+    upkeep.finish(threading.Event())
+    return upkeep.told()
+
+
+def instead(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    """Have another program run in the place of upkeep's."""
+    monkeypatch.setattr(in_runs, "_COMMAND", (sys.executable, "-c", program))
+
+
+def test_it_is_done_once_in_its_time_by_whichever_run(
+    tmp_path: Path, upkeep: UpkeepInRuns, checkpoint: PosixFiles, clock: Clock
+) -> None:
+    assert finished(upkeep) == [DONE]
+    assert json.loads(checkpoint.read(MARK)) == {"done": DONE.removeprefix("upkeep: ")}
+    clock.now += 5 * HOUR
+    assert finished(upkeep) == []
+    another = UpkeepInRuns(kept_up(tmp_path, every_hours=6), checkpoint)
+    assert finished(another) == []
+    long_ago = time.time() - 6.1 * HOUR
+    os.utime(tmp_path / "checkpoint" / MARK, (long_ago, long_ago))
+    clock.now += 2 * HOUR
+    assert finished(upkeep) == [DONE]
+
+
+def test_a_mark_of_a_clock_that_was_ahead_says_nothing_and_is_made_anew(
+    tmp_path: Path, upkeep: UpkeepInRuns, checkpoint: PosixFiles, clock: Clock
+) -> None:
+    checkpoint.put(MARK, b"{}")
+    next_year = time.time() + 365 * 24 * HOUR
+    os.utime(tmp_path / "checkpoint" / MARK, (next_year, next_year))
+    assert finished(upkeep) == [DONE]
+    assert finished(UpkeepInRuns(kept_up(tmp_path), checkpoint)) == []
+
+
+def test_without_a_rule_nothing_is_done(tmp_path: Path, checkpoint: PosixFiles) -> None:
+    assert finished(UpkeepInRuns(settings(tmp_path), checkpoint)) == []
+    assert list(checkpoint.names()) == []
+
+
+def test_what_fails_is_told_and_not_tried_again_at_once(
+    tmp_path: Path, checkpoint: PosixFiles, clock: Clock
+) -> None:
+    login = {"access_key_id": "anybody", "secret_access_key": "anything"}
+    nobody = {"endpoint": f"http://127.0.0.1:{free_port()}", "region": "us-east-1", "login": login}
+    given = settings(
+        tmp_path,
+        sink={"root": "s3://lake/games", "maintain": {}},
+        storage={"s3": nobody, "http": {"retry_seconds": 0}},
+    )
+    upkeep = UpkeepInRuns(given, checkpoint, clock)
+    (told,) = finished(upkeep)
+    assert told.startswith("upkeep: s3://lake/games")
+    assert "nothing was changed" in told
+    assert list(checkpoint.names()) == []
+    clock.now += HOUR / 2
+    assert finished(upkeep) == []
+    clock.now += HOUR
+    assert len(finished(upkeep)) == 1
+
+
+def test_a_process_that_dies_is_told(upkeep: UpkeepInRuns, monkeypatch: pytest.MonkeyPatch) -> None:
+    instead(monkeypatch, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    assert finished(upkeep) == ["upkeep ended with -9 before it was done; `distributary maintain` says more"]
+
+
+def stopped(upkeep: UpkeepInRuns) -> None:
+    """As a run does that is told to stop while it waits."""
+    stop = threading.Event()
+    stop.set()
+    upkeep.finish(stop)
+    upkeep.close()
+
+
+@pytest.mark.parametrize("end", [UpkeepInRuns.close, stopped])
+def test_a_run_that_ends_takes_it_along(
+    upkeep: UpkeepInRuns,
+    checkpoint: PosixFiles,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    end: Callable[[UpkeepInRuns], None],
+) -> None:
+    there = tmp_path / "pid"
+    instead(
+        monkeypatch, f"import os, time; open({str(there)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    )
+    upkeep.look()
+    until = time.monotonic() + 60
+    while not there.exists() or not there.read_text():
+        assert time.monotonic() < until
+    end(upkeep)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(there.read_text()), 0)
+    assert (upkeep.told(), list(checkpoint.names())) == ([], [])
