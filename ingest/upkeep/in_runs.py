@@ -123,14 +123,13 @@ class UpkeepInRuns:
         with output:
             output.seek(0)
             text = output.read()
-        if code:
+        if code or not text:
             self._said.append(f"upkeep ended with {code} before it was done; `distributary maintain` says more")
             return
         told = json.loads(text)
+        self._said.append(f"upkeep: {told['failed' if 'failed' in told else 'done']}")
         if "failed" in told:
-            self._said.append(f"upkeep: {told['failed']}")
             return
-        self._said.append(f"upkeep: {told['done']}")
         try:
             self._checkpoint.put(MARK, text)
         except OSError as error:
