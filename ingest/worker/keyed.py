@@ -48,6 +48,15 @@ def unplaced(upsert: Upsert, rows: pa.RecordBatch, keys: pa.RecordBatch, *, by_t
     return [found[row] for row in sorted(found)]
 
 
+def keyless(keys: pa.RecordBatch, *, by_text: bool) -> list[tuple[Mask, str]]:
+    """Which records have no key that names a row, with the reason; the first that holds is a record's own."""
+    found = [(_null(keys.column("key")), "the record has no key")]
+    if by_text:
+        undecoded = "the record's key names a schema by which it cannot be decoded, or is no text"
+        found.append((_null(keys.column(TEXT)), undecoded))
+    return found
+
+
 def named_by_text(pins: Pins) -> bool:
     """Whether a record's own key is its text, not its bytes."""
     return pins.keys is not None and pins.keys.decoded
@@ -146,7 +155,7 @@ def _lacking(
     upsert: Upsert, rows: pa.RecordBatch, keys: pa.RecordBatch, by_text: bool
 ) -> Iterator[tuple[npt.NDArray[np.bool_], str, str]]:
     if not upsert.keys:
-        yield _null(keys.column(TEXT if by_text else "key")), NULL_KEY, "the record has no key"
+        yield from ((lacking, NULL_KEY, why) for lacking, why in keyless(keys, by_text=by_text))
     for named, reason in ((upsert.keys, NULL_KEY), (upsert.sequence_by, NULL_SEQUENCE)):
         for field in named:
             path = value_path(rows.schema, field)

@@ -26,6 +26,7 @@ from distributary.ingest.worker.entities import DENIED, NONE, WAITING
 from distributary.ingest.worker.fields_seen import note, note_outgrown
 from distributary.ingest.worker.keyed import (
     deleted,
+    keyless,
     named_by_text,
     not_deleted,
     saying_what_is_set,
@@ -85,11 +86,12 @@ def place_tombstones(task: Task, raw: pa.RecordBatch, rows: Rows) -> None:
     codes = _without_committed(Batch(task, raw, 0), rows, codes)
     texts = [TEXT] if TEXT in raw.schema.names else []
     own = raw.select(["topic", "partition", "offset", "ts", "key", *texts]).take(pa.array(rows))
-    null = own[TEXT if named_by_text(pins) else "key"].is_null().to_numpy(zero_copy_only=False)
-    lacking = np.flatnonzero(null & (codes >= 0))
-    verdict = Verdict(reasons.NULL_KEY, "the record has no key")
-    names = [task.book.names[code] or None for code in codes[lacking]]
-    task.quarantine.take(raw, rows[lacking], [verdict] * len(lacking), None, names)
+    null = np.zeros(len(rows), np.bool_)
+    for lacks, why in keyless(own, by_text=named_by_text(pins)):
+        lacking = np.flatnonzero(lacks & ~null & (codes >= 0))
+        names = [task.book.names[code] or None for code in codes[lacking]]
+        task.quarantine.take(raw, rows[lacking], [Verdict(reasons.NULL_KEY, why)] * len(lacking), None, names)
+        null |= lacks
     columns = pins.rules.columns
     whole = kafka_arrays(columns, own, pa.nulls(len(rows), pa.int64()))
     found = pa.RecordBatch.from_arrays(whole, names=[field.name for field in kafka_fields(columns)])

@@ -54,6 +54,12 @@ def test_a_record_without_what_names_its_row_or_orders_it_has_no_place(
     assert all(detail for _, _, detail in found)
 
 
+def test_a_key_that_is_there_and_cannot_be_read_is_not_told_as_none() -> None:
+    details = {row: detail for row, _, detail in unplaced(Upsert(), ROWS, KEYS, by_text=True)}
+    assert details[1] == "the record has no key"
+    assert "cannot be decoded" in details[3]
+
+
 def test_of_a_table_with_one_row_a_key_such_records_go_to_quarantine_and_of_no_other(tmp_path: Path) -> None:
     by = pins(
         tmp_path,
