@@ -17,6 +17,7 @@ from distributary.ingest.checkpoint.manifests import ManifestStore, finished_man
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.lease.holding import held
+from distributary.ingest.lease.upkeep_lock import no_upkeep
 from distributary.ingest.merge.rule import MergeRule, Order, memory_folder, memory_schema, position_of
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.settings.rule_book import TableSpec
@@ -111,7 +112,8 @@ def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
 
     Of a parked table that is about all batches that wait for it; the next run brings them in, the oldest first. Returns what was
     decided about: the first of these batches, with the rows of all. Raises ConfigError for a table that does not wait, for one in a store
-    that is there still: no store renames a folder in one step; and where no file is gone that was to be. LeaseHeld while a run is alive.
+    that is there still: no store renames a folder in one step; and where no file is gone that was to be. LeaseHeld while a run is alive, and
+    PipelineError where a table is to be put aside while upkeep is under way.
     """
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     with held(checkpoint, settings.name):
@@ -129,11 +131,12 @@ def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
                 Resolutions(checkpoint).skip(number, table)
         else:
             manifests = [_manifest(checkpoint, number, table) for number in numbers]
-            # What came in of what waited goes aside with the table, its files with it.
-            for number in _parked_batches(checkpoint, table):
-                if number not in numbers:
-                    Resolutions(checkpoint).skip(number, table)
-            _recreate(root, settings, _made_with(settings, checkpoint), manifests, table)
+            with no_upkeep(root):
+                # What came in of what waited goes aside with the table, its files with it.
+                for number in _parked_batches(checkpoint, table):
+                    if number not in numbers:
+                        Resolutions(checkpoint).skip(number, table)
+                _recreate(root, settings, _made_with(settings, checkpoint), manifests, table)
         return replace(mine[0], rows=sum(stuck.rows for stuck in mine))
 
 

@@ -30,8 +30,8 @@ class FolderLock:
 
     def __init__(self, folder: Path, wait_seconds: float = WAIT_SECONDS) -> None:
         self._folder, self._wait_seconds = folder, wait_seconds
-        self._python = _HandleLock(folder / "python.lock", fcntl.flock)
-        self._jvm = _HandleLock(folder / "jvm.lock", fcntl.lockf)
+        self._python = HandleLock(folder / "python.lock", fcntl.flock)
+        self._jvm = HandleLock(folder / "jvm.lock", fcntl.lockf)
 
     def look(self) -> None:
         """Nothing: a lock is asked in no time."""
@@ -80,7 +80,7 @@ class FolderLock:
         self._python.release()
 
 
-class _HandleLock:
+class HandleLock:
     """A lock on a file by an open handle of this process, which no child keeps."""
 
     def __init__(self, path: Path, lock: Callable[[int, int], None]) -> None:
@@ -122,7 +122,7 @@ class _HandleLock:
             self._handle = None
 
 
-_handles: weakref.WeakSet[_HandleLock] = weakref.WeakSet()
+_handles: weakref.WeakSet[HandleLock] = weakref.WeakSet()
 
 
 def _forget_in_child() -> None:

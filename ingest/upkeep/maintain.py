@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from deltalake.exceptions import DeltaError
@@ -20,6 +21,7 @@ from distributary.ingest.columns.safe_names import (
     RESERVED_TABLES,
 )
 from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.lease.upkeep_lock import upkeep_under_way
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.progress import Bars, no_bars
 from distributary.ingest.settings.model import Settings
@@ -129,11 +131,17 @@ def maintain(
     Runs of the pipeline may go on meanwhile, others' too. Files stay that unfinished batches or parked tables wait for, and tables
     that are parked stay as they are. One table's failure keeps none of the others from its upkeep.
 
-    Raises ConfigError for a table that is not the pipeline's, and for a time that is too short.
+    Raises ConfigError for a table that is not the pipeline's, and for a time that is too short; PipelineError while `resolve` puts a table aside.
     """
     wish = wish or Wish()
     _require_long_enough(wish)
     root = open_files(settings.sink.root, settings.storage)
+    # A dry run changes nothing, not even by a lock.
+    with nullcontext() if wish.dry_run else upkeep_under_way(root):
+        return _kept_up(settings, wish, root, make_bar, clock)
+
+
+def _kept_up(settings: Settings, wish: Wish, root: Files, make_bar: Bars, clock: Clock) -> Upkeep:
     try:
         owners = Records(root).all()
         mine = sorted(table for table, owner in owners.items() if owner.pipeline == settings.name)

@@ -14,7 +14,7 @@ from tests.ingest.kafka_records import TOPIC, folder, numbered, value
 from tests.ingest.pipelines import checkpoint, keep, settings
 from tests.ingest.queries import Query, one
 
-from distributary.errors import CommitImpossible, ConfigError, LeaseHeld
+from distributary.errors import CommitImpossible, ConfigError, LeaseHeld, PipelineError
 from distributary.ingest import failpoints
 from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.checkpoint.manifest import Manifest
@@ -22,6 +22,7 @@ from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.lease.holding import held
 from distributary.ingest.merge.rule import memory_folder
+from distributary.ingest.progress import Advance
 from distributary.ingest.resolve import resolve, stuck_tables
 from distributary.ingest.routing.conditions import conditions_ahead
 from distributary.ingest.settings.groups import Columns
@@ -34,6 +35,7 @@ from distributary.ingest.tables.known import (
     TableBook,
 )
 from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.ingest.upkeep.maintain import maintain
 
 A = pa.schema([])
 GOLF, QUEST = folder("golf"), folder("quest")
@@ -108,6 +110,26 @@ def test_a_table_made_anew_is_empty_and_has_the_files_that_wait(tmp_path: Path, 
     (files,) = [one.files for one in stuck.tables if one.folder == GOLF]
     for file in files:
         assert (tmp_path / "lake" / GOLF / file.name).stat().st_size == file.bytes
+
+
+def test_no_table_is_made_anew_while_upkeep_may_commit_to_the_one_before(
+    tmp_path: Path, stuck: Manifest
+) -> None:
+    chosen = settings(tmp_path)
+    refused = list[str]()
+
+    def amid(total: int | None, title: str) -> Advance:
+        with pytest.raises(PipelineError) as error:
+            resolve(chosen, GOLF, "recreate")
+        refused.append(str(error.value))
+        return lambda done: None
+
+    maintain(chosen, make_bar=amid)
+    assert len(refused) == 1
+    assert "upkeep is under way" in refused[0]
+    assert list((tmp_path / "lake").glob(f".{GOLF}.*")) == []
+    resolve(chosen, GOLF, "recreate")
+    assert stuck_tables(chosen) != []
 
 
 def test_a_table_with_one_row_a_key_is_made_anew_as_one_and_takes_what_waits(tmp_path: Path) -> None:
