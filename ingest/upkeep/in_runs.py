@@ -21,7 +21,8 @@ from distributary.ingest.storage.contract import Files
 # In the checkpoint: when a run last did it is when this was written, whichever run that was.
 MARK = "upkeep.json"
 
-_COMMAND = (sys.executable, "-m", "distributary.ingest.upkeep.process")
+# A Python that is embedded in another program names none.
+_COMMAND = (sys.executable or "python3", "-m", "distributary.ingest.upkeep.process")
 
 _HOUR_SECONDS = 3600.0
 
@@ -123,10 +124,14 @@ class UpkeepInRuns:
         with output:
             output.seek(0)
             text = output.read()
-        if code or not text:
+        try:
+            # A library may have said something before.
+            told = json.loads(text.splitlines()[-1]) if not code else {}
+        except (IndexError, ValueError):
+            told = {}
+        if not told:
             self._said.append(f"upkeep ended with {code} before it was done; `distributary maintain` says more")
             return
-        told = json.loads(text)
         self._said.append(f"upkeep: {told['failed' if 'failed' in told else 'done']}")
         if "failed" in told:
             return

@@ -132,6 +132,21 @@ def stopped(upkeep: UpkeepInRuns) -> None:
     upkeep.close()
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ('a library\'s word\n{"done": "nothing"}', "upkeep: nothing"),
+        ("", "upkeep ended with 0 before it was done; `distributary maintain` says more"),
+        ("no JSON", "upkeep ended with 0 before it was done; `distributary maintain` says more"),
+    ],
+)
+def test_whatever_a_process_says_the_run_goes_on(
+    upkeep: UpkeepInRuns, monkeypatch: pytest.MonkeyPatch, said: str, told: str
+) -> None:
+    instead(monkeypatch, f"print({said!r}, end='')")
+    assert finished(upkeep) == [told]
+
+
 @pytest.mark.parametrize("end", [UpkeepInRuns.close, stopped])
 def test_a_run_that_ends_takes_it_along(
     upkeep: UpkeepInRuns,
