@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 from collections.abc import Mapping
@@ -18,7 +19,13 @@ from distributary.errors import SetupError
 from distributary.ingest.interruptible import answer_to
 from distributary.ingest.spark.artifacts import spark_jars
 from distributary.ingest.spark.class_archive import starting_from_archive
-from distributary.ingest.spark.configuration import laid_over, on_this_machine, retrying, settings
+from distributary.ingest.spark.configuration import (
+    REDACTED,
+    laid_over,
+    on_this_machine,
+    retrying,
+    settings,
+)
 from distributary.ingest.spark.delta import SUBMIT_WITH
 from distributary.ingest.spark.java import find_java
 from distributary.ingest.spark.jvm import is_on_class_path, require_jvm
@@ -110,7 +117,9 @@ def _start_jvm(settings: Mapping[str, str]) -> None:
     That JVM would stay for ever; one that is left alone comes up, finds that nobody holds its input any more, and ends.
     """
     if SparkContext._gateway is None:
-        conf = SparkConf().setAll(list(settings.items()))
+        # These stand in the JVM's command line, which everybody on the machine may read. The session is given all of them.
+        open_ones = [(name, value) for name, value in settings.items() if not re.search(REDACTED, name)]
+        conf = SparkConf().setAll(open_ones)
         answer_to(partial(SparkContext._ensure_initialized, conf=conf), threading.Event())
 
 

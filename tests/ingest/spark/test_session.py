@@ -169,3 +169,18 @@ def test_a_standalone_cluster_gets_the_jars_from_the_driver(cluster: str, tmp_pa
     answer = run([sys.executable, str(program), cluster], tmp_path)
     assert answer.stdout == f"{cluster}\n", answer
     assert DeltaTable(tmp_path / "table").to_pyarrow_table().num_rows == 4
+
+
+SECRETIVE = """\
+import psutil
+from distributary.ingest.spark.session import spark_session
+session = spark_session("x", "local[1]", {"spark.hadoop.fs.s3a.secret.key": "planted"})
+shown = [process.cmdline() for process in psutil.Process().children(recursive=True)]
+print(len(shown) > 0, "planted" in str(shown), session.sparkContext._jsc.hadoopConfiguration().get("fs.s3a.secret.key"))
+session.stop()
+"""
+
+
+def test_a_secret_among_the_settings_reaches_spark_and_no_list_of_processes(tmp_path: Path) -> None:
+    answer = python(SECRETIVE, tmp_path)
+    assert answer.stdout == "True False planted\n", answer
