@@ -59,7 +59,9 @@ def measure_single_records(world: World) -> SingleRecords:
     name = world.new_name("single-records")
     folder = world.new_folder(name)
     count = _FIRST_RECORDS + world.sizes.single_records
-    settings = world.settings(name, folder, world.sizes.batch_rows, trigger={"available_now": False, "interval_seconds": 0})
+    settings = world.settings(
+        name, folder, world.sizes.batch_rows, trigger={"available_now": False, "interval_seconds": 0}
+    )
     truth = world.send(world.simulation(name, games=world.sizes.games, events=1))
     arrived, stop = _Arrivals(), threading.Event()
     with (

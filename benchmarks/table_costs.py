@@ -63,7 +63,9 @@ def steps(world: World, kind: str, **changed: Any) -> Iterator[Steps]:
     topic = world.new_name(kind)
     folder = world.new_folder(topic)
     rows = 2 * world.sizes.table_events
-    settings = world.settings(topic, folder, rows, trigger={"available_now": False, "interval_seconds": 0}, **changed)
+    settings = world.settings(
+        topic, folder, rows, trigger={"available_now": False, "interval_seconds": 0}, **changed
+    )
     with stepped_run(world, settings) as pipeline:
         yield Steps(world, topic, pipeline)
         pipeline.end()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import pickle  # noqa: S403 only written, for a process of our own
+import pickle
 import subprocess
 import sys
 import threading
@@ -105,17 +105,20 @@ class UpkeepInRuns:
         try:
             # No pipe: nobody reads it before the end.
             output = TemporaryFile()  # noqa: SIM115 closed when it was read
-            process = subprocess.Popen(
-                _COMMAND,
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": path},
-            )
-            self._under_way = process, output
-            assert process.stdin is not None
-            with process.stdin as into:
-                # Not among its arguments, which all of the machine may read.
+            reading, writing = os.pipe()
+            # Not among its arguments, which all of the machine may read.
+            with os.fdopen(writing, "wb") as into:
+                try:
+                    process = subprocess.Popen(
+                        _COMMAND,
+                        stdin=reading,
+                        stdout=output,
+                        stderr=subprocess.DEVNULL,
+                        env={**os.environ, "PYTHONPATH": path},
+                    )
+                finally:
+                    os.close(reading)
+                self._under_way = process, output
                 into.write(pickle.dumps(self._settings))
         except OSError as error:
             self._said.append(f"upkeep could not be begun: {error}")
@@ -130,7 +133,9 @@ class UpkeepInRuns:
         except (IndexError, ValueError):
             told = {}
         if not told:
-            self._said.append(f"upkeep ended with {code} before it was done; `distributary maintain` says more")
+            self._said.append(
+                f"upkeep ended with {code} before it was done; `distributary maintain` says more"
+            )
             return
         self._said.append(f"upkeep: {told['failed' if 'failed' in told else 'done']}")
         if "failed" in told:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-import pickle  # noqa: S403 the run that begins this process writes what it reads
+import pickle
 import sys
 
 from distributary.errors import DistributaryError
@@ -22,7 +22,8 @@ _NICENESS = 10
 def main() -> None:
     """Keep the tables up of the pipeline whose pickled settings are the input; a failure is told in the output as well."""
     os.nice(_NICENESS)
-    settings: Settings = pickle.load(sys.stdin.buffer)  # noqa: S301 as above
+    # Written by the run that begins this process.
+    settings: Settings = pickle.load(sys.stdin.buffer)  # noqa: S301
     sys.stdout.write(json.dumps(_kept_up(settings)))
 
 
