@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
-from json.encoder import encode_basestring_ascii
+from json.encoder import encode_basestring
 from typing import Any
 
 import pyarrow as pa
@@ -84,7 +84,9 @@ def statistics(metadata: pq.FileMetaData, layout: Layout) -> str:
 @lru_cache(maxsize=256)
 def _plan(layout: Layout) -> tuple[int, Sequence[_Leaf]]:
     """How many columns the file has, and those with statistics; a thousand tables share a few layouts."""
-    leaves = [leaf for field in layout.columns for leaf in _leaves(field.type, (json.dumps(field.name),))]
+    leaves = [
+        leaf for field in layout.columns for leaf in _leaves(field.type, (encode_basestring(field.name),))
+    ]
     found = [
         _Leaf(place, path, dtype, *_bounds(dtype))
         for place, (path, dtype) in enumerate(leaves)
@@ -100,7 +102,7 @@ def _leaves(dtype: pa.DataType, path: Path | None) -> Iterator[tuple[Path | None
         return
     above = path if pat.is_struct(dtype) else None
     for child in children(dtype):
-        yield from _leaves(child.type, None if above is None else (*above, json.dumps(child.name)))
+        yield from _leaves(child.type, None if above is None else (*above, encode_basestring(child.name)))
 
 
 def _range(groups: Sequence[Any], dtype: pa.DataType) -> _Range:
@@ -177,7 +179,7 @@ def _per_millisecond(dtype: pa.DataType) -> int:
 
 def _string_low(raw: bytes, _dtype: pa.DataType) -> str | None:
     text = _decoded(raw)
-    return None if text is None else encode_basestring_ascii(text[:_PREFIX])
+    return None if text is None else encode_basestring(text[:_PREFIX])
 
 
 def _string_high(raw: bytes, _dtype: pa.DataType) -> str | None:
@@ -185,7 +187,7 @@ def _string_high(raw: bytes, _dtype: pa.DataType) -> str | None:
     if text is None or text[_PREFIX : _PREFIX + 1] == _HIGHEST:
         return None
     # Whatever follows the prefix comes before the highest of all characters.
-    return encode_basestring_ascii(text if len(text) <= _PREFIX else text[:_PREFIX] + _HIGHEST)
+    return encode_basestring(text if len(text) <= _PREFIX else text[:_PREFIX] + _HIGHEST)
 
 
 def _decoded(raw: bytes) -> str | None:

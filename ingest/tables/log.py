@@ -105,7 +105,12 @@ def tag_of(actions: Sequence[Mapping[str, Any]]) -> str:
 
 def lines_of(actions: Sequence[Mapping[str, Any]]) -> bytes:
     """An entry with these actions, as it is in the log."""
-    return "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions).encode()
+    return b"".join(map(_line, actions))
+
+
+def _line(action: Mapping[str, Any]) -> bytes:
+    # delta-rs takes a character of the planes behind the first two, such as rare Chinese ones, for another where two escapes stand for it.
+    return json.dumps(action, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
 
 
 def _digest(content: bytes) -> str:

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
@@ -179,6 +181,35 @@ def test_every_value_lies_within_the_bounds(
     for value in (row for row in rows if row is not None):
         assert low is None or spark_order(read(low)) <= spark_order(value)
         assert high is None or spark_order(value) <= spark_order(read(high))
+
+
+# The first and last of each plane that has characters, and what lies beside the surrogates.
+PLANES = [
+    "\ud7ff",
+    "\ue000",
+    "\U00010000",
+    "\U0001ffff",
+    "\U00020000",
+    "\U0002a6df",
+    "\U0003ffff",
+    "\U0010ffff",
+]
+
+
+@pytest.mark.parametrize("character", PLANES, ids=ascii)
+def test_readers_find_a_row_by_any_character(tmp_path: Path, character: str) -> None:
+    name = f"a{character}"
+    rows = pa.table({"a": [f"x{character}y"], name: [f"{character}y"]})
+    path = tmp_path / "t"
+    create(path, rows.schema, {"distributary.entity": character})
+    assert by_log(NativeCommits(), path, [written(path, rows)], rows.schema, "test", 0, {})
+    table = DeltaTable(path)
+    assert table.metadata().configuration["distributary.entity"] == character
+    (add,) = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    assert (add["min.a"], add[f"max.{name}"]) == (f"x{character}y", f"{character}y")
+    for column in ("a", name):
+        found = table.to_pyarrow_dataset().to_table(filter=ds.field(column) == rows[column][0])
+        assert found.to_pylist() == rows.to_pylist()
 
 
 def test_twenty_five_columns_cost_well_under_a_millisecond() -> None:
