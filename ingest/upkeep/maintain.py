@@ -136,12 +136,6 @@ def maintain(
     wish = wish or Wish()
     _require_long_enough(wish)
     root = open_files(settings.sink.root, settings.storage)
-    # A dry run changes nothing, not even by a lock.
-    with nullcontext() if wish.dry_run else upkeep_under_way(root):
-        return _kept_up(settings, wish, root, make_bar, clock)
-
-
-def _kept_up(settings: Settings, wish: Wish, root: Files, make_bar: Bars, clock: Clock) -> Upkeep:
     try:
         owners = Records(root).all()
         mine = sorted(table for table, owner in owners.items() if owner.pipeline == settings.name)
@@ -156,17 +150,24 @@ def _kept_up(settings: Settings, wish: Wish, root: Files, make_bar: Bars, clock:
         raise PipelineError(
             f"{error}; nothing was changed, say it again once that can be read and written"
         ) from error
+    # A dry run changes nothing, not even by a lock.
+    with upkeep_under_way(root) if tables and not wish.dry_run else nullcontext():
+        done = _each(_Round(root, wish, waits, now), tables, make_bar)
+    return Upkeep(settings.name, wish.dry_run, wish.older_than_days, tuple(done))
+
+
+def _each(round_: _Round, tables: Sequence[str], make_bar: Bars) -> list[TableUpkeep]:
     advance, done = make_bar(len(tables), "upkeep of tables"), list[TableUpkeep]()
-    with ThreadPoolExecutor(_THREADS_IN_STORES if root.remote else _THREADS) as pool:
+    with ThreadPoolExecutor(_THREADS_IN_STORES if round_.root.remote else _THREADS) as pool:
         try:
-            for found in pool.map(_Round(root, wish, waits, now).keep_up, tables):
+            for found in pool.map(round_.keep_up, tables):
                 done.append(found)
                 advance(1)
         except BaseException:
             # Whoever asks to end waits for the table under way, and not for a thousand others.
             pool.shutdown(cancel_futures=True)
             raise
-    return Upkeep(settings.name, wish.dry_run, wish.older_than_days, tuple(done))
+    return done
 
 
 def _now(root: Files, wish: Wish, clock: Clock) -> int:
