@@ -22,7 +22,10 @@ _FOLDER, _FILE = ".distributary", "upkeep.lock"
 
 @contextmanager
 def upkeep_under_way(root: Files) -> Iterator[None]:
-    """Inside, no table under the root is put aside. Raises PipelineError while one is."""
+    """Inside, no table under the root is put aside. Raises PipelineError while one is.
+
+    Where a file system has no locks nobody can put one aside either.
+    """
     with _held(root, fcntl.LOCK_SH, "a table is just being put aside there: say it again"):
         yield
 
@@ -47,7 +50,9 @@ def _held(root: Files, how: int, otherwise: str) -> Iterator[None]:
         make_folder(folder)
         mine = lock.acquire()
     except OSError as error:
-        raise PipelineError(f"{error}; nothing was changed") from error
+        if how == fcntl.LOCK_EX:
+            raise PipelineError(f"{error}; nothing was changed") from error
+        mine = True
     if not mine:
         raise PipelineError(f"{root}: {otherwise}")
     try:

@@ -118,8 +118,20 @@ def _add(file: DataFile, info: Info, vector: Vector | None) -> dict[str, Any]:
     return {**found, "stats": _wide(file.statistics, file.rows), "deletionVector": dict(vector)}
 
 
+# Two escapes that stand for one character, where no backslash before them takes that away.
+_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
+
+
+def without_pairs(statistics: str) -> str:
+    """The same without such pairs, as files have them that earlier versions wrote: delta-rs takes some of them for other characters."""
+    return _PAIR.sub(
+        lambda found: found[1] + bytes.fromhex(found[2] + found[3]).decode("utf-16-be"), statistics
+    )
+
+
 def _wide(statistics: str, rows: int) -> str:
     """Statistics of which bounds need not be values that are there any more; numbers stay as they are spelled."""
+    statistics = without_pairs(statistics)
     found = json.loads(statistics)
     if found.get("tightBounds") is False and "numRecords" in found:
         return statistics

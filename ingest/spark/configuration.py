@@ -18,7 +18,7 @@ DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 LOG_SETTINGS = Path(__file__).with_name("spark_log4j2.xml")
 
 # Spark's own expression overlooks logins of registries and JAAS strings without the word "password".
-REDACTED = r"(?i)secret|password|passwd|token|access[._-]?key|jaas|credential|user[._]info|authorization"
+REDACTED = r"(?i)secret|password|passwd|token|(?:access|account|private|encryption)[._-]?key|\.sas\.|jaas|credential|user[._]info|authorization"
 
 _TASK_ATTEMPTS = 4
 

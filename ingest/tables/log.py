@@ -110,7 +110,11 @@ def lines_of(actions: Sequence[Mapping[str, Any]]) -> bytes:
 
 def _line(action: Mapping[str, Any]) -> bytes:
     # delta-rs takes a character of the planes behind the first two, such as rare Chinese ones, for another where two escapes stand for it.
-    return json.dumps(action, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+    try:
+        return json.dumps(action, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+    except UnicodeEncodeError:
+        # Half a character, as a property in the settings may have it, can only be written by its escape.
+        return json.dumps(action, separators=(",", ":")).encode() + b"\n"
 
 
 def _digest(content: bytes) -> str:

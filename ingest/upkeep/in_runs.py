@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from tempfile import TemporaryFile
 from typing import IO
 
@@ -100,14 +100,22 @@ class UpkeepInRuns:
     def _begin(self) -> None:
         # However wrong the clock is, and whatever fails: not one after the other.
         self._look_at = self._clock() + min(_HOUR_SECONDS, self._every_seconds)
-        # It finds this package where the run has found it, in an archive, too.
-        path = os.pathsep.join(filter(None, sys.path))
         try:
+            self._under_way = self._started()
+        except (OSError, ValueError, TypeError, pickle.PicklingError) as error:
+            self._said.append(f"upkeep could not be begun: {error}")
+
+    def _started(self) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+        # Not among its arguments, which all of the machine may read.
+        told = pickle.dumps(self._settings)
+        # It finds this package where the run has found it, in an archive, too.
+        path = os.pathsep.join(one for one in sys.path if one and isinstance(one, str))
+        with ExitStack() as opened:
             # No pipe: nobody reads it before the end.
-            output = TemporaryFile()  # noqa: SIM115 closed when it was read
+            output = opened.enter_context(TemporaryFile())
             reading, writing = os.pipe()
-            # Not among its arguments, which all of the machine may read.
-            with os.fdopen(writing, "wb") as into:
+            # Where it is dead already, that is told when it is looked at.
+            with suppress(BrokenPipeError), os.fdopen(writing, "wb") as into:
                 try:
                     process = subprocess.Popen(
                         _COMMAND,
@@ -118,10 +126,10 @@ class UpkeepInRuns:
                     )
                 finally:
                     os.close(reading)
-                self._under_way = process, output
-                into.write(pickle.dumps(self._settings))
-        except OSError as error:
-            self._said.append(f"upkeep could not be begun: {error}")
+                into.write(told)
+            # Closed once it was read.
+            opened.pop_all()
+        return process, output
 
     def _take(self, code: int, output: IO[bytes]) -> None:
         with output:
@@ -137,8 +145,8 @@ class UpkeepInRuns:
                 f"upkeep ended with {code} before it was done; `distributary maintain` says more"
             )
             return
-        self._said.append(f"upkeep: {told['failed' if 'failed' in told else 'done']}")
-        if "failed" in told:
+        self._said.append(f"upkeep: {'; '.join(told.values())}")
+        if "done" not in told:
             return
         try:
             self._checkpoint.put(MARK, text)

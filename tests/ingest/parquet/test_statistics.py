@@ -24,6 +24,7 @@ from distributary.ingest.columns.layout import Layout
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
 from distributary.ingest.tables.change import create
+from distributary.ingest.tables.log import lines_of
 from distributary.ingest.tables.log_commit import NativeCommits
 
 
@@ -210,6 +211,12 @@ def test_readers_find_a_row_by_any_character(tmp_path: Path, character: str) -> 
     for column in ("a", name):
         found = table.to_pyarrow_dataset().to_table(filter=ds.field(column) == rows[column][0])
         assert found.to_pylist() == rows.to_pylist()
+
+
+def test_half_a_character_in_a_property_is_written_as_it_was() -> None:
+    assert lines_of([{"metaData": {"configuration": {"note": "a\ud800"}}}]) == (
+        b'{"metaData":{"configuration":{"note":"a\\ud800"}}}\n'
+    )
 
 
 def test_twenty_five_columns_cost_well_under_a_millisecond() -> None:

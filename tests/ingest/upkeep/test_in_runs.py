@@ -119,6 +119,28 @@ def test_what_fails_is_told_and_not_tried_again_at_once(
     assert len(finished(upkeep)) == 1
 
 
+def test_where_a_table_fails_the_others_are_not_kept_up_again_at_once(
+    upkeep: UpkeepInRuns, checkpoint: PosixFiles, monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    told = json.dumps({"done": "all but one", "failed": "one: you may not"})
+    instead(monkeypatch, f"print({told!r})")
+    assert finished(upkeep) == ["upkeep: all but one; one: you may not"]
+    clock.now += 2 * HOUR
+    assert finished(upkeep) == []
+    assert list(checkpoint.names()) == [MARK]
+
+
+def test_what_a_notebook_puts_on_its_path_ends_no_run(
+    upkeep: UpkeepInRuns, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path, tmp_path])
+    assert finished(upkeep) == [DONE]
+    monkeypatch.setattr(sys, "path", [*sys.path, "\0"])
+    another = UpkeepInRuns(kept_up(tmp_path), PosixFiles(tmp_path / "lake"))
+    (told,) = finished(another)
+    assert told.startswith("upkeep could not be begun: ")
+
+
 def test_a_process_that_dies_is_told(upkeep: UpkeepInRuns, monkeypatch: pytest.MonkeyPatch) -> None:
     instead(monkeypatch, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     assert finished(upkeep) == ["upkeep ended with -9 before it was done; `distributary maintain` says more"]
