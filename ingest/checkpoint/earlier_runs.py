@@ -24,7 +24,15 @@ from deltalake.exceptions import DeltaError
 from distributary.ingest.checkpoint.generation import Start
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.kafka.offset_spans import stretches_of
-from distributary.ingest.kafka.offsets import Offsets, Positions, ends, offsets_from_json, starts
+from distributary.ingest.kafka.offsets import (
+    Offsets,
+    Positions,
+    ends,
+    highest,
+    lowest,
+    offsets_from_json,
+    starts,
+)
 from distributary.ingest.parquet.data_file import generation_mark, owner
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.storage.contract import Files
@@ -111,13 +119,13 @@ def after_lineage(
     beyond = [commit for commit in commits if (commit.generation, commit.batch_id) not in done]
     begins = complete
     if begins is None and beyond:
-        begins = _lowest([starts(commit.offsets) for commit in beyond])
+        begins = lowest(*(starts(commit.offsets) for commit in beyond))
     already: dict[str, Positions] = {}
     placed: list[pa.Table] = []
     for commit in beyond:
         found = _records(files_at(root), commit, columns or Columns())
         if found is None:
-            already[commit.table] = _highest([already.get(commit.table, {}), ends(commit.offsets)])
+            already[commit.table] = highest(already.get(commit.table, {}), ends(commit.offsets))
         else:
             placed.append(found)
     return Start("from_tables", begins, already, lineage, placed=_stretches(placed))
@@ -132,13 +140,13 @@ def positions_had(root: At, generations: Mapping[str, str]) -> dict[str, Positio
     reached: dict[str, Positions] = {}
     for row in _ledger(files, ["generation", "offsets"]):
         read = ends(offsets_from_json(json.loads(row["offsets"])))
-        reached[row["generation"]] = _highest([reached.get(row["generation"], {}), read])
+        reached[row["generation"]] = highest(reached.get(row["generation"], {}), read)
     found: dict[str, Positions] = {}
     for folder, generation in generations.items():
         commits = list(_telling(files, folder, ()))
         mine = {generation, *(commit.generation for commit in commits)}
         own = [reached[one] for one in sorted(mine & reached.keys())]
-        found[folder] = _highest([*own, *(ends(commit.offsets) for commit in commits)])
+        found[folder] = highest(*own, *(ends(commit.offsets) for commit in commits))
     return found
 
 
@@ -232,7 +240,7 @@ def _complete_batches(
     every = _ledger(root, ["generation", "batch_id", "offsets"])
     rows = [row for row in every if row["generation"] in generations]
     reached = [ends(offsets_from_json(json.loads(row["offsets"]))) for row in rows]
-    return {(row["generation"], row["batch_id"]) for row in rows}, _highest(reached) if reached else None
+    return {(row["generation"], row["batch_id"]) for row in rows}, highest(*reached) if reached else None
 
 
 def _telling(root: Files, table: str, done: Container[tuple[str, int]]) -> Iterator[EarlierCommit]:
@@ -269,21 +277,3 @@ def _lines(files: Files, entry: str) -> list[bytes]:
     except FileNotFoundError:
         # Cleaned up since the log was listed, as an old one.
         return []
-
-
-def _highest(positions: Sequence[Positions]) -> Positions:
-    return _merged(positions, max)
-
-
-def _lowest(positions: Sequence[Positions]) -> Positions:
-    return _merged(positions, min)
-
-
-def _merged(positions: Sequence[Positions], choose: Any) -> Positions:
-    found: Positions = {}
-    for one in positions:
-        for topic, partitions in one.items():
-            kept = found.setdefault(topic, {})
-            for partition, offset in partitions.items():
-                kept[partition] = choose(kept[partition], offset) if partition in kept else offset
-    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 # The offset of the first record and the one after the last: topic -> partition -> (start, end).
 Offsets = dict[str, dict[int, tuple[int, int]]]
@@ -26,12 +26,21 @@ def ends(offsets: Offsets) -> Positions:
 
 def highest(*of: Positions) -> Positions:
     """The highest of several positions, of each partition that one of them names."""
+    return _chosen(of, max)
+
+
+def lowest(*of: Positions) -> Positions:
+    """The lowest of them."""
+    return _chosen(of, min)
+
+
+def _chosen(of: Sequence[Positions], choose: Callable[[int, int], int]) -> Positions:
     found: Positions = {}
     for positions in of:
         for topic, numbers in positions.items():
             mine = found.setdefault(topic, {})
             for number, position in numbers.items():
-                mine[number] = max(position, mine.get(number, position))
+                mine[number] = choose(position, mine.get(number, position))
     return found
 
 

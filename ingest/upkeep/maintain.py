@@ -99,6 +99,23 @@ class Upkeep:
     older_than_days: float
     tables: tuple[TableUpkeep, ...]
 
+    @property
+    def compacted(self) -> int:
+        """How many files were brought together."""
+        return sum(one.compacted for one in self.tables)
+
+    @property
+    def made(self) -> int:
+        """In how many."""
+        return sum(one.made for one in self.tables)
+
+    @property
+    def deleted(self) -> Size:
+        """What no version needed any more."""
+        return Size(
+            sum(one.deleted.files for one in self.tables), sum(one.deleted.bytes for one in self.tables)
+        )
+
     def check(self) -> None:
         """Raises PipelineError where a table's upkeep failed."""
         failed = [f"{one.table}: {one.failed}" for one in self.tables if one.failed is not None]

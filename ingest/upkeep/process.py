@@ -42,12 +42,12 @@ def _kept_up(settings: Settings) -> dict[str, str]:
 
 
 def _sentence(done: Upkeep) -> str:
-    compacted = sum(one.compacted for one in done.tables)
-    made = sum(one.made for one in done.tables)
-    deleted = sum(one.deleted.files for one in done.tables)
     left = sum(1 for one in done.tables if one.left)
     waits = f"; {left:,} were left in part (`distributary maintain` says why)" if left else ""
-    return f"{compacted:,} files compacted into {made:,}, {deleted:,} deleted in {len(done.tables):,} tables{waits}"
+    return (
+        f"{done.compacted:,} files compacted into {done.made:,}, {done.deleted.files:,} deleted in "
+        f"{len(done.tables):,} tables{waits}"
+    )
 
 
 if __name__ == "__main__":

@@ -369,9 +369,7 @@ def _with_unplaced(
     """Those that do not fit, and those that fit and cannot take a row's place."""
     texts = [TEXT] if TEXT in batch.raw.schema.names else []
     keys = _picked(batch.raw.select(["key", *texts]), rows)
-    found = unplaced(
-        upsert, conformed.rows, keys, by_text=batch.pins.keys is not None and batch.pins.keys.decoded
-    )
+    found = unplaced(upsert, conformed.rows, keys, by_text=named_by_text(batch.pins))
     misfits = {row for row, _, _ in conformed.rejected}
     return sorted([*conformed.rejected, *(one for one in found if one[0] not in misfits)])
 

@@ -23,12 +23,8 @@ def lines(upkeep: Upkeep) -> Iterator[str]:
             yield one_line(f"{table.table}: {why}")
         if table.failed is not None:
             yield one_line(f"{table.table}: failed: {table.failed}")
-    compacted = sum(table.compacted for table in upkeep.tables)
-    made = sum(table.made for table in upkeep.tables)
-    deleted = sum(table.deleted.files for table in upkeep.tables)
-    size = sum(table.deleted.bytes for table in upkeep.tables)
     yield one_line(
-        f"{upkeep.pipeline}: {_files(compacted)} {would}compacted into {made:,}, {_files(deleted)} ({_bytes(size)}) {would}deleted in "
+        f"{upkeep.pipeline}: {_files(upkeep.compacted)} {would}compacted into {upkeep.made:,}, {_sized(upkeep.deleted)} {would}deleted in "
         f"{len(upkeep.tables):,} table{'' if len(upkeep.tables) == 1 else 's'}"
     )
 

@@ -179,7 +179,7 @@ def test_a_run_that_ends_takes_it_along(
 ) -> None:
     there = tmp_path / "pid"
     instead(
-        monkeypatch, f"import os, time; open({str(there)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+        monkeypatch, f"import os, signal; open({str(there)!r}, 'w').write(str(os.getpid())); signal.pause()"
     )
     upkeep.look()
     until = time.monotonic() + 60
