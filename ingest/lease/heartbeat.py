@@ -87,24 +87,32 @@ class Heartbeat:
         return seen
 
     def _beat(self) -> None:
-        number = 0
+        number, seen = 0, time.monotonic()
         while not self._ended.wait(self._beat_seconds):
             number += 1
+            looked = time.monotonic()
             try:
-                if not self._is_mine():
+                if not self._is_mine(gone=looked - seen < MISSED * self._beat_seconds):
                     return
                 self._files.put(HOLDER, self._sign(number))
             except OSError as error:
                 _log.debug("a sign of life could not be given: %s", error)
+            else:
+                seen = looked
 
     def _sign(self, number: int) -> bytes:
         return json.dumps({**json.loads(self._said), "id": self._id, "beat": number}).encode()
 
-    def _is_mine(self) -> bool:
-        """Whether the newest sign is this process's: one that stood still for long may have been given up for dead."""
+    def _is_mine(self, *, gone: bool = False) -> bool:
+        """Whether the newest sign is this process's: one that stood still for long may have been given up for dead.
+
+        `gone` is whether that holds where there is none, too: a store may once say so of one that is there, or a user take it away.
+        """
         newest = self._newest()
+        if newest is None:
+            return gone
         with suppress(ValueError, TypeError, AttributeError):
-            return newest is not None and bool(json.loads(newest).get("id") == self._id)
+            return bool(json.loads(newest).get("id") == self._id)
         return False
 
     def _newest(self) -> bytes | None:

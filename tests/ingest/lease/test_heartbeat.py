@@ -142,6 +142,20 @@ def test_a_broken_sign_is_that_of_a_dead_one(files: Files, mine: Heartbeat) -> N
     mine.release()
 
 
+def test_a_sign_that_is_missing_once_is_given_again(files: Files, mine: Heartbeat) -> None:
+    assert mine.acquire(ME)
+    files.delete([HOLDER])
+    until = time.monotonic() + 20 * BEAT
+    while files.info(HOLDER) is None:
+        assert time.monotonic() < until
+        time.sleep(BEAT / 10)
+    assert json.loads(mine.holder())["host"] == "here"
+    with pytest.raises(LeaseHeld), held(Checkpoint(files), keeper=Heartbeat(files, BEAT)):
+        pytest.fail("two hold it")
+    mine.release()
+    assert files.info(HOLDER) is None
+
+
 def test_what_is_on_another_machine_has_a_sign_of_life_and_a_folder_its_locks(tmp_path: Path) -> None:
     assert isinstance(keeper_of(Checkpoint.at("s3://anywhere/games")), Heartbeat)
     assert isinstance(keeper_of(Checkpoint.at(tmp_path)), FolderLock)
