@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
@@ -219,28 +219,50 @@ def _pipelines(root: Files) -> dict[str, str]:
 
 
 def _ledger(root: Files, columns: list[str]) -> list[dict[str, Any]]:
+    """These columns of the ledger, as far as it has them."""
     table = root.below(BATCHES_TABLE)
     if not is_there(table):
         return []
     ledger = opened(table)
+    there = {part.name for part in ledger.schema().fields}
     rows: list[dict[str, Any]] = ledger.to_pyarrow_table(
-        columns=columns, filesystem=table_folder(ledger)
+        columns=[name for name in columns if name in there], filesystem=table_folder(ledger)
     ).to_pylist()
     return rows
 
 
-def _done(root: Files) -> set[tuple[str, int]]:
-    return {(row["generation"], row["batch_id"]) for row in _ledger(root, ["generation", "batch_id"])}
+_NUMBERS = ["generation", "batch_id", "first_batch_id"]
 
 
-def _complete_batches(
-    root: Files, generations: AbstractSet[str]
-) -> tuple[set[tuple[str, int]], Positions | None]:
+class _Done:
+    """The batches of which the ledger tells; of old ones one row tells of many."""
+
+    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        self._single: set[tuple[str, int]] = set()
+        self._many: dict[str, list[tuple[int, int]]] = {}
+        for row in rows:
+            generation, number, first = row["generation"], row["batch_id"], row.get("first_batch_id")
+            self._single.add((generation, number))
+            if first is not None:
+                self._many.setdefault(generation, []).append((first, number))
+
+    def __contains__(self, batch: object) -> bool:
+        if batch in self._single or not isinstance(batch, tuple):
+            return batch in self._single
+        generation, number = batch
+        return any(first <= number <= last for first, last in self._many.get(generation, ()))
+
+
+def _done(root: Files) -> _Done:
+    return _Done(_ledger(root, _NUMBERS))
+
+
+def _complete_batches(root: Files, generations: AbstractSet[str]) -> tuple[_Done, Positions | None]:
     """The batches that the ledger has of these generations, and how far they reach; None where it has none."""
-    every = _ledger(root, ["generation", "batch_id", "offsets"])
+    every = _ledger(root, [*_NUMBERS, "offsets"])
     rows = [row for row in every if row["generation"] in generations]
     reached = [ends(offsets_from_json(json.loads(row["offsets"]))) for row in rows]
-    return {(row["generation"], row["batch_id"]) for row in rows}, highest(*reached) if reached else None
+    return _Done(rows), highest(*reached) if reached else None
 
 
 def _telling(root: Files, table: str, done: Container[tuple[str, int]]) -> Iterator[EarlierCommit]:

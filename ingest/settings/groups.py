@@ -210,6 +210,20 @@ class Maintain(Group):
     """Files that no version of a table has needed for so long are deleted."""
 
 
+Days: TypeAlias = Annotated[float, Field(gt=0, le=36_500)]
+
+
+class Keep(Group):
+    """For how long the record is kept, by upkeep; for ever unless given."""
+
+    batches_days: Annotated[float, Field(ge=1, le=36_500)] | None = None
+    """For how long `ledger_batches` tells of each batch; older ones are one row a day there."""
+    changes_days: Days | None = None
+    """For how long `ledger_changes` tells what schemas changed."""
+    quarantine_days: Days | None = None
+    """For how long records stay in `quarantine`. The ledger goes on telling how many there were."""
+
+
 class Sink(Group):
     """Where the tables are."""
 
@@ -225,6 +239,8 @@ class Sink(Group):
     """How many rows a file of an entity's table has at most; by default as many as a batch and a worker's memory give it."""
     maintain: Maintain | None = None
     """Upkeep by the runs themselves, in a process of its own beside the batches: `{}` or `{every_hours: 24}`; one that ends when all is ingested does it then. By default there is none."""
+    keep: Keep = Keep()
+    """For how long the record is kept: `distributary maintain`, and runs with `sink.maintain`, let go what is older."""
     columns: Columns = Columns()
     """Names of the columns added to every row."""
 

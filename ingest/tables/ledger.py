@@ -50,10 +50,12 @@ BATCHES_SCHEMA = pa.schema(
         ("rows_deleted", pa.int64()),
         ("rows_older", pa.int64()),
         ("rows_duplicate", pa.int64()),
+        ("first_batch_id", pa.int64()),
+        ("rows_purged", pa.int64()),
     ]
 )
 
-"""One row a batch; `rows_by_reason`, `offsets`, `gaps`, `schema_ids` and `unknown_fields` are JSON text."""
+"""One row a batch, and of old ones one a day where `sink.keep` says so; `rows_by_reason`, `offsets`, `gaps`, `schema_ids` and `unknown_fields` are JSON text."""
 
 CHANGES_SCHEMA = pa.schema(
     [
@@ -119,6 +121,8 @@ class BatchRow:
     requests        to the object store that the tables are in: its workers', and the driver's since the row before; None elsewhere
     rows_inserted, rows_updated, rows_deleted, rows_older, rows_duplicate  what became of the rows of tables with one row a key; None where
                     no rule asks for them, or a commit that would say so is not in its table, or not in its log any more
+    first_batch_id, rows_purged  what upkeep writes of old batches: the first of those that the row stands for, and how many rows in quarantine
+                    were deleted as too old
     """
 
     pipeline: str
@@ -147,6 +151,8 @@ class BatchRow:
     rows_deleted: int | None = None
     rows_older: int | None = None
     rows_duplicate: int | None = None
+    first_batch_id: int | None = None
+    rows_purged: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,13 +27,13 @@ _SIZE = re.compile(r"(\d+)([kmgt]?)b?", re.IGNORECASE)
 _FACTORS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 # How often a compaction is begun anew because a batch changed what it read.
-_ATTEMPTS = 4
+ATTEMPTS = 4
 
 # One large file after the other: each takes some three times its size in memory. What is sorted goes to a disk beyond this.
 _TASKS, _MEMORY_BYTES = 1, 512 * 2**20
 
 # Its entry alone: checkpoints and cleaning up are the pipeline's, which syncs the one before it does the other.
-_NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def compact(place: Files, *, dry_run: bool = False) -> Compaction:
     """
     handle = opened(place)
     before = Size.of(_sizes(handle))
-    for _ in range(_ATTEMPTS):
+    for _ in range(ATTEMPTS):
         state, sizes = state_of(handle, place), _sizes(handle)
         target = target_bytes(state.properties)
         planned = packed(sizes, target)
@@ -100,7 +100,7 @@ def compact(place: Files, *, dry_run: bool = False) -> Compaction:
                 target_size=target,
                 max_concurrent_tasks=_TASKS,
                 max_spill_size=_MEMORY_BYTES,
-                post_commithook_properties=_NO_HOOKS,
+                post_commithook_properties=NO_HOOKS,
             )
         except CommitFailedError:
             # Of what a rival took away, or marked rows of, a copy was made. That copy is in no version.
@@ -110,12 +110,12 @@ def compact(place: Files, *, dry_run: bool = False) -> Compaction:
             # What it says may quote a value of a row.
             why = f"delta-rs cannot rewrite its rows ({type(error).__name__}); Spark's OPTIMIZE may"
             return Compaction(before, Size.of(sizes), left=why)
-        _sync(place, range(version + 1, handle.version() + 1))
+        sync(place, range(version + 1, handle.version() + 1), "OPTIMIZE")
         return Compaction(before, Size.of(_sizes(handle)), told["numFilesRemoved"], told["numFilesAdded"])
     return Compaction(
         before,
         Size.of(_sizes(handle)),
-        left=f"{_ATTEMPTS} times a batch changed files while they were brought together; the next time will do",
+        left=f"{ATTEMPTS} times a batch changed files while they were brought together; the next time will do",
     )
 
 
@@ -148,12 +148,12 @@ def _sizes(handle: DeltaTable) -> list[int]:
     return sizes
 
 
-def _sync(place: Files, versions: Iterable[int]) -> None:
+def sync(place: Files, versions: Iterable[int], operation: str) -> None:
     """Have new versions of others' making survive a loss of power: nothing that they replace may go before."""
     if place.remote:
         return
     for version in versions:
         actions = entry(place, version)
-        if any(action.get("commitInfo", {}).get("operation") == "OPTIMIZE" for action in actions):
+        if any(action.get("commitInfo", {}).get("operation") == operation for action in actions):
             added = [unquote(action["add"]["path"]) for action in actions if "add" in action]
             place.sync([*added, entry_path(version)])

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from deltalake.exceptions import DeltaError
 
@@ -32,6 +32,7 @@ from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import has_log
 from distributary.ingest.upkeep.compaction import Compaction, Size, compact, said
 from distributary.ingest.upkeep.leftovers import DAYS, RETENTION, Bound, Leftovers, delete, leftovers
+from distributary.ingest.upkeep.record import Pipeline, RecordUpkeep, keep_record
 from distributary.ingest.upkeep.undecided import Undecided, undecided
 
 # Where a file is put and taken away again, to ask what the time is.
@@ -92,12 +93,14 @@ class Upkeep:
     dry_run          whether nothing was changed
     older_than_days  how long files stayed, at the least, that no version needs any more
     tables           in order
+    record           what was let go of ledger and quarantine
     """
 
     pipeline: str
     dry_run: bool
     older_than_days: float
     tables: tuple[TableUpkeep, ...]
+    record: RecordUpkeep = field(default_factory=RecordUpkeep)
 
     @property
     def compacted(self) -> int:
@@ -117,8 +120,13 @@ class Upkeep:
         )
 
     def check(self) -> None:
-        """Raises PipelineError where a table's upkeep failed."""
+        """Raises PipelineError where a table's upkeep failed, or the record's."""
         failed = [f"{one.table}: {one.failed}" for one in self.tables if one.failed is not None]
+        if self.record.failed is not None:
+            raise PipelineError(
+                f"what is old could not be let go, as `sink.keep` says: {'; '.join([self.record.failed, *failed])}. Nothing is lost, say it again once "
+                "that is mended"
+            )
         if failed:
             raise PipelineError(
                 f"upkeep failed for {len(failed)} of {len(self.tables)} tables; nothing is lost, say it again once that is mended: "
@@ -169,8 +177,13 @@ def maintain(
         ) from error
     # A dry run changes nothing, not even by a lock.
     with upkeep_under_way(root) if tables and not wish.dry_run else nullcontext():
+        record = RecordUpkeep()
+        if RESERVED_TABLES.intersection(tables):
+            parked = {table: waits.parked[table] for table in mine if table in waits.parked}
+            its = Pipeline(settings.name, replace(waits, parked=parked))
+            record = keep_record(root, its, settings.sink.keep, now, dry_run=wish.dry_run)
         done = _each(_Round(root, wish, waits, now), tables, make_bar)
-    return Upkeep(settings.name, wish.dry_run, wish.older_than_days, tuple(done))
+    return Upkeep(settings.name, wish.dry_run, wish.older_than_days, tuple(done), record)
 
 
 def _each(round_: _Round, tables: Sequence[str], make_bar: Bars) -> list[TableUpkeep]:

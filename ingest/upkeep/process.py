@@ -42,11 +42,14 @@ def _kept_up(settings: Settings) -> dict[str, str]:
 
 
 def _sentence(done: Upkeep) -> str:
-    left = sum(1 for one in done.tables if one.left)
+    left = sum(1 for one in done.tables if one.left) + bool(done.record.left)
     waits = f"; {left:,} were left in part (`distributary maintain` says why)" if left else ""
+    record = done.record
+    old = record.batches + record.changes + record.quarantined
+    let_go = f", {old:,} rows of an old record let go" if old else ""
     return (
         f"{done.compacted:,} files compacted into {done.made:,}, {done.deleted.files:,} deleted in "
-        f"{len(done.tables):,} tables{waits}"
+        f"{len(done.tables):,} tables{let_go}{waits}"
     )
 
 

@@ -25,13 +25,17 @@ _CHANGE = ("table", "schema_id", "old_schema_id", "kind", "column", "before", "a
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """How many rows a batch had, and where they went; the ledger's columns are called so after `rows_`."""
+    """How many rows a batch had, and where they went; the ledger's columns are called so after `rows_`.
+
+    purged  those of quarantine that may be gone by now
+    """
 
     read: int
     tables: int
     quarantined: int
     dropped: int
     already: int
+    purged: int = 0
 
     @property
     def placed(self) -> int:
@@ -47,7 +51,7 @@ class Batch:
     """A batch as the ledger tells it; `ranges` are the offsets it covers, `gaps` those of them without a record.
 
     `changes_again` counts what the ledger of changes tells of it more often than once, `merged` the rows of tables with one row a key; None where
-    nobody says.
+    nobody says. Of old batches one may stand for others before it, from `first_id` on.
     """
 
     generation: str
@@ -57,9 +61,11 @@ class Batch:
     gaps: int
     changes_again: int = 0
     merged: int | None = None
+    first_id: int | None = None
 
     def __str__(self) -> str:
-        return f"batch {self.batch_id} of generation {self.generation}"
+        number = str(self.batch_id) if self.first_id is None else f"{self.first_id} to {self.batch_id}"
+        return f"batch {number} of generation {self.generation}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +88,15 @@ def read_ledger(lake: Lake) -> list[Batch] | None:
         return None
     there = {part.name for part in table.schema().fields}
     # Ledgers of earlier versions lack these columns.
-    merged = [name for name in MERGED_ROWS if name in there]
-    wanted = ["pipeline", "generation", "batch_id", *SUMS.values(), "offsets", "gaps", *merged]
+    later = [*SUMS.values(), *MERGED_ROWS, "first_batch_id"]
+    wanted = [
+        "pipeline",
+        "generation",
+        "batch_id",
+        "offsets",
+        "gaps",
+        *(name for name in later if name in there),
+    ]
     others = generations_of_others(lake)
     every = (row for batch in batches(table, wanted) for row in batch.to_pylist())
     rows = [row for row in every if row["generation"] not in others]
@@ -92,19 +105,26 @@ def read_ledger(lake: Lake) -> list[Batch] | None:
         Batch(
             generation=row["generation"],
             batch_id=row["batch_id"],
-            rows=Rows(**{name: row[column] for name, column in SUMS.items()}),
+            rows=Rows(**{name: row.get(column) or 0 for name, column in SUMS.items()}),
             ranges={
                 (topic, int(number)): (start, end)
                 for topic, partitions in json.loads(row["offsets"]).items()
                 for number, (start, end) in partitions.items()
             },
             gaps=sum(sum(found.values()) for found in json.loads(row["gaps"] or "{}").values()),
-            changes_again=again[row["generation"], row["batch_id"]],
+            changes_again=sum(again[row["generation"], number] for number in _numbers(row)),
             merged=_merged(row),
+            first_id=row.get("first_batch_id"),
         )
         for row in rows
     ]
     return sorted(found, key=lambda batch: (batch.generation, batch.batch_id))
+
+
+def _numbers(row: Mapping[str, Any]) -> range:
+    """The numbers of the batches that a row of the ledger stands for."""
+    first = row.get("first_batch_id")
+    return range(row["batch_id"] if first is None else first, row["batch_id"] + 1)
 
 
 def _merged(row: Mapping[str, Any]) -> int | None:
@@ -200,14 +220,16 @@ def _check_rows(batch: Batch, held: Held) -> Iterator[Difference]:
     said = rows.tables + rows.quarantined + rows.already
     if batch.merged or (batch.merged is None and held.merged.partitions()):
         yield from _check_merged(batch, in_tables, in_merged)
-    elif rows.already and in_tables + in_quarantine != said:
+    elif rows.already and not said - rows.purged <= in_tables + in_quarantine <= said:
         detail = f"its offsets have {in_tables + in_quarantine:,} rows, the ledger says {said:,}"
         yield Difference("ledger_rows", str(batch), detail)
     elif not rows.already and in_tables != rows.tables:
         detail = f"its offsets have {in_tables:,} rows in the tables, the ledger says {rows.tables:,}"
         yield Difference("ledger_rows", str(batch), detail)
-    quarantined = held.quarantined[batch.generation, batch.batch_id]
-    if quarantined != rows.quarantined:
+    first = batch.batch_id if batch.first_id is None else batch.first_id
+    numbers = range(first, batch.batch_id + 1)
+    quarantined = sum(held.quarantined[batch.generation, number] for number in numbers)
+    if not rows.quarantined - rows.purged <= quarantined <= rows.quarantined:
         detail = f"{quarantined:,} rows in quarantine are its own, the ledger says {rows.quarantined:,}"
         yield Difference("ledger_rows", str(batch), detail)
 

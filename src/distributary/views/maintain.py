@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from distributary.ingest.upkeep.compaction import Size
     from distributary.ingest.upkeep.maintain import TableUpkeep, Upkeep
+    from distributary.ingest.upkeep.record import RecordUpkeep
 
 
 def lines(upkeep: Upkeep) -> Iterator[str]:
@@ -23,10 +24,29 @@ def lines(upkeep: Upkeep) -> Iterator[str]:
             yield one_line(f"{table.table}: {why}")
         if table.failed is not None:
             yield one_line(f"{table.table}: failed: {table.failed}")
+    yield from _record(upkeep.record, would)
     yield one_line(
         f"{upkeep.pipeline}: {_files(upkeep.compacted)} {would}compacted into {upkeep.made:,}, {_sized(upkeep.deleted)} {would}deleted in "
         f"{len(upkeep.tables):,} table{'' if len(upkeep.tables) == 1 else 's'}"
     )
+
+
+def _record(record: RecordUpkeep, would: str) -> Iterator[str]:
+    done = [
+        f"{count:,} {what}"
+        for count, what in (
+            (record.batches, f"rows fewer {would}tell of old batches"),
+            (record.changes, f"old changes {would}deleted"),
+            (record.quarantined, f"old records {would}deleted from quarantine"),
+        )
+        if count
+    ]
+    if done:
+        yield one_line(f"the record: {', '.join(done)}")
+    for why in record.left:
+        yield one_line(f"the record: {why}")
+    if record.failed is not None:
+        yield one_line(f"the record: failed: {record.failed}")
 
 
 def _done(table: TableUpkeep, would: str) -> str:

@@ -23,6 +23,7 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.upkeep.in_runs import MARK
 from distributary.ingest.upkeep.maintain import Upkeep, Wish, maintain, time_there
 from distributary.ingest.upkeep.undecided import made_by
+from distributary.producer_sim.verify.comparison import verify
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -156,6 +157,32 @@ def test_tables_with_one_row_a_key_are_kept_up_between_batches_and_beside_them(k
     keyed.send(30)
     kit.run()
     assert_current(kit, BY_FIELD)
+
+
+def test_an_old_record_goes_and_a_new_checkpoint_goes_on_by_what_is_left(kit: PipelineKit) -> None:
+    days = {"batches_days": 30, "changes_days": 30, "quarantine_days": 30}
+    kit.configured(limits={"batch_rows": 60}, sink={"keep": days})
+    kit.simulate(1, corrupt=0.05)
+    kit.run()
+    before = len(kit.rows(BATCHES_TABLE))
+    kept_up(kit, days=100)
+    whole = verify(kit.settings)
+    assert not whole.differences, "\n".join(map(str, whole.differences))
+    rows = sorted(kit.rows(BATCHES_TABLE).to_pylist(), key=lambda row: int(row["batch_id"]))
+    assert (len(rows), rows[0]["first_batch_id"] is not None) == (3, True)
+    assert before > 3
+    assert rows[0]["rows_purged"] == rows[0]["rows_quarantined"] > 0
+    young = {row["batch_id"] for row in rows[1:]}
+    assert set(kit.rows("quarantine")["batch_id"].to_pylist()) <= young
+    kit.simulate(2, corrupt=0.05)
+    kit.run()
+    kit.configured(start="from_tables", checkpoint=str(kit.settings.checkpoint) + "-new")
+    kit.simulate(3, corrupt=0.05)
+    kit.run()
+    kept_up(kit, days=200)
+    whole = verify(kit.settings)
+    assert not whole.differences, "\n".join(map(str, whole.differences))
+    assert sum(row["rows_read"] for row in kit.rows(BATCHES_TABLE).to_pylist()) == kit.truth.records
 
 
 def test_upkeep_that_is_killed_leaves_nothing_wrong(kit: PipelineKit) -> None:

@@ -1,0 +1,249 @@
+"""What is old in the record goes, as `sink.keep` says: batches of the ledger become one row a day, changes and quarantined records are deleted.
+
+The ledger comes first: it says how many rows of a batch may be gone from quarantine before any is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
+from pyarrow import dataset
+
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.parquet.data_file import generation_mark
+from distributary.ingest.settings.groups import Keep
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.tables.handle import opened
+from distributary.ingest.tables.log import has_log
+from distributary.ingest.tables.state import state_of, table_folder
+from distributary.ingest.upkeep import ledger_days
+from distributary.ingest.upkeep.compaction import ATTEMPTS, NO_HOOKS, said, sync
+from distributary.ingest.upkeep.ledger_days import Bounds, Row, Span
+from distributary.ingest.upkeep.undecided import Undecided
+
+# A start may come back to the newest batch of a generation, and to the one before it.
+_NEWEST = 2
+
+# How many rows of the ledger are changed by one commit, about.
+_ROWS_AT_ONCE = 20_000
+
+_ID = re.compile(r"[0-9A-Za-z_-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordUpkeep:
+    """What became of the record, or would.
+
+    batches      rows of the ledger for which another one stands now
+    changes      rows of the ledger of changes that were deleted
+    quarantined  rows of the quarantine that were
+    left         what was not done, and why
+    failed       why something that should have been done was not; None where all went well
+    """
+
+    batches: int = 0
+    changes: int = 0
+    quarantined: int = 0
+    left: tuple[str, ...] = ()
+    failed: str | None = None
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether there is nothing to tell."""
+        return self == RecordUpkeep()
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Whose record it is.
+
+    name   the pipeline's
+    waits  what is undecided yet
+    """
+
+    name: str
+    waits: Undecided
+
+
+def keep_record(root: Files, mine: Pipeline, keep: Keep, now: int, *, dry_run: bool = False) -> RecordUpkeep:
+    """Let go what is older than a pipeline's settings say; `now` is in milliseconds since the epoch.
+
+    Of each generation the newest batches stay as they are, and all that is not settled. Nothing raises: what fails is told.
+    """
+    if not any(days is not None for _, days in keep) or not has_log(root.below(BATCHES_TABLE)):
+        return RecordUpkeep()
+    if mine.waits.parked:
+        tables = ", ".join(sorted(mine.waits.parked))
+        return RecordUpkeep(left=(f"the record stays as it is while batches wait for {tables}",))
+    round_ = _Round(root, mine, keep, datetime.fromtimestamp(now / 1000, timezone.utc), dry_run)
+    done = RecordUpkeep()
+    try:
+        for generation, rows in sorted(_generations(root, mine.name).items()):
+            done = round_.kept(done, generation, rows)
+    except (DeltaError, OSError, ValueError, KeyError, pa.ArrowException) as error:
+        done = replace(done, failed=said(error))
+    return done
+
+
+def _generations(root: Files, pipeline: str) -> Mapping[str, Sequence[Row]]:
+    """What there is to know, at first, of each generation's rows in the ledger, in their order."""
+    handle = opened(root.below(BATCHES_TABLE))
+    there = [name for name in ledger_days.LIGHT if name in handle.schema().to_arrow().names]
+    of_pipeline = dataset.field("pipeline") == pipeline
+    rows = _rows(handle, of_pipeline, ["generation", *there])
+    found: dict[str, list[Row]] = {}
+    for row in sorted(rows, key=_number):
+        found.setdefault(row["generation"], []).append(row)
+    return found
+
+
+def _rows(
+    handle: DeltaTable, where: dataset.Expression, columns: list[str] | None = None
+) -> list[dict[str, Any]]:
+    table = handle.to_pyarrow_dataset(filesystem=table_folder(handle)).to_table(columns=columns, filter=where)
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """One round over a pipeline's record, at a time."""
+
+    root: Files
+    mine: Pipeline
+    keep: Keep
+    now: datetime
+    dry_run: bool
+
+    def kept(self, done: RecordUpkeep, generation: str, rows: Sequence[Row]) -> RecordUpkeep:
+        """What was done, with what was to one generation's rows."""
+        if why := self._why_not(generation, rows):
+            return _left(done, f"batches of generation {generation} stay as they are: {why}")
+        settled = self.mine.waits.settled.get(generation_mark(generation))
+        old = [row for row in rows[:-_NEWEST] if settled is None or row["batch_id"] <= settled]
+        batches = _Batches(generation, old, ledger_days.ages([row["ended_at"] for row in old], self.now))
+        bounds = Bounds.of(self.now, self.keep.batches_days, self.keep.quarantine_days)
+        told = len(done.left)
+        for span in ledger_days.spans(old, batches.ended, bounds, _ROWS_AT_ONCE):
+            done = self._shorten(done, batches.within(span), bounds)
+        # Nobody may miss a record of which the ledger does not say yet that it may be gone.
+        days = self.keep.quarantine_days if len(done.left) == told else None
+        quarantined = self._delete(QUARANTINE_TABLE, batches, days)
+        changes = self._delete(CHANGES_TABLE, batches, self.keep.changes_days)
+        return replace(done, changes=done.changes + changes, quarantined=done.quarantined + quarantined)
+
+    def _why_not(self, generation: str, rows: Sequence[Row]) -> str:
+        """Why nothing is done about a generation; empty where there is no reason."""
+        if why := self.mine.waits.unreached.get(generation_mark(generation)):
+            return why
+        if len({row["batch_id"] for row in rows}) < len(rows) or not _ID.fullmatch(generation):
+            return "the ledger tells of some twice (`distributary verify`)"
+        if "rows_purged" not in rows[0]:
+            return f"{BATCHES_TABLE} gets columns for it with the next batch"
+        return ""
+
+    def _shorten(self, done: RecordUpkeep, batches: _Batches, bounds: Bounds) -> RecordUpkeep:
+        """Have fewer rows stand for some batches, in one commit, and say what may be gone from quarantine."""
+        place, numbers = self.root.below(BATCHES_TABLE), batches.numbers
+        for _ in range(ATTEMPTS):
+            handle = opened(place)
+            if not (state := state_of(handle, place)).native:
+                why = f"{BATCHES_TABLE}: only Spark's writer may rewrite its rows ({state.why_not})"
+                return _left(done, why)
+            rows = sorted(_rows(handle, batches.where), key=_number)
+            if [_number(row) for row in rows] != numbers:
+                return _left(done, f"{BATCHES_TABLE}: another upkeep changes it; the next time will do")
+            short = ledger_days.shortened(rows, batches.ended, bounds)
+            if self.dry_run or short == rows or _put_in_place(place, handle, batches.condition, short):
+                return replace(done, batches=done.batches + len(rows) - len(short))
+        return _left(done, f"{BATCHES_TABLE}: {ATTEMPTS} times others changed it; the next time will do")
+
+    def _delete(self, table: str, batches: _Batches, days: float | None) -> int:
+        """How many rows of a table were deleted, as too old, or would be."""
+        place, before = self.root.below(table), Bounds.of(self.now, None, days).purged
+        old = [] if before is None else [at < before for at in batches.ended]
+        # They ended in their order.
+        through = batches.numbers[sum(old) - 1] if any(old) else None
+        if through is None or not has_log(place):
+            return 0
+        for attempt in range(ATTEMPTS):
+            handle = opened(place)
+            mine = (dataset.field("generation") == batches.generation) & (
+                dataset.field("batch_id") <= through
+            )
+            found = handle.to_pyarrow_dataset(filesystem=table_folder(handle)).count_rows(filter=mine)
+            if self.dry_run or not found:
+                return int(found)
+            version = handle.version()
+            try:
+                handle.delete(
+                    f"generation = '{batches.generation}' AND batch_id <= {through}",
+                    post_commithook_properties=NO_HOOKS,
+                )
+            except CommitFailedError:
+                if attempt + 1 == ATTEMPTS:
+                    raise
+                continue
+            sync(place, range(version + 1, handle.version() + 1), "DELETE")
+            return int(found)
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Batches:
+    """Rows of one generation that follow each other, and when each ended at the latest."""
+
+    generation: str
+    rows: Sequence[Row]
+    ended: Sequence[datetime]
+
+    def within(self, span: Span) -> _Batches:
+        """Some of them."""
+        return _Batches(self.generation, self.rows[span.start : span.end], self.ended[span.start : span.end])
+
+    @property
+    def numbers(self) -> list[int]:
+        """The batches' own."""
+        return [_number(row) for row in self.rows]
+
+    @property
+    def where(self) -> dataset.Expression:
+        """The rows of a ledger that are these."""
+        number = dataset.field("batch_id")
+        mine = dataset.field("generation") == self.generation
+        return mine & (number >= self.numbers[0]) & (number <= self.numbers[-1])
+
+    @property
+    def condition(self) -> str:
+        """The same in SQL."""
+        first, last = self.numbers[0], self.numbers[-1]
+        return f"generation = '{self.generation}' AND batch_id >= {first} AND batch_id <= {last}"
+
+
+def _put_in_place(place: Files, handle: DeltaTable, condition: str, rows: Sequence[Row]) -> bool:
+    """Whether these rows are where those were that meet the condition: not so where somebody else was first."""
+    version = handle.version()
+    table = pa.Table.from_pylist(list(rows), pa.schema(handle.schema().to_arrow()))
+    try:
+        write_deltalake(
+            handle, table, mode="overwrite", predicate=condition, post_commithook_properties=NO_HOOKS
+        )
+    except CommitFailedError:
+        return False
+    sync(place, range(version + 1, handle.version() + 1), "WRITE")
+    return True
+
+
+def _number(row: Row) -> int:
+    return int(row["batch_id"])
+
+
+def _left(done: RecordUpkeep, why: str) -> RecordUpkeep:
+    return replace(done, left=(*done.left, why))
