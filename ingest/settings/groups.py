@@ -179,6 +179,8 @@ class Columns(Group):
     """The id of the schema it was decoded with."""
     key_text: Name | None = None
     """The record's key as text, where `decode.key` is not `bytes`; then `kafka_key_text` by default."""
+    kafka_date: Name | None = None
+    """The day of the record's timestamp in Kafka, in UTC, for `tables[].partition_by`. There is none unless it is given a name."""
     rescued: Name = "_rescued_data"
     """JSON text of the values that its table has no place for."""
 
