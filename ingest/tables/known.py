@@ -152,7 +152,8 @@ def require_mode(
 def require_partitions(state: TableState, spec: TableSpec, day: str | None) -> None:
     """Raises CommitImpossible where a table that is there is partitioned otherwise than the settings say; `day` is the column of the day in Kafka."""
     wanted = spec.partition_by
-    if not wanted or set(partition_columns(wanted, state.layout, day)) == set(state.partitions):
+    columns = partition_columns(wanted, state.layout, day)
+    if not wanted or (len(columns) == len(wanted) and set(columns) == set(state.partitions)):
         return
     have = f"partitioned by {', '.join(state.partitions)}" if state.partitions else "not partitioned"
     raise CommitImpossible(
