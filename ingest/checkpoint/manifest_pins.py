@@ -195,6 +195,7 @@ def _schemas(decided: Mapping[str, Any], known: PinnedSchemas) -> PinnedSchemas:
 def _tables(manifest: Manifest) -> PinnedTables:
     decided = manifest.pins.decisions
     entities = {folder: entity for entity, folder in manifest.entities.items()}
+    written = {table.folder for table in manifest.tables}
     return PinnedTables(
         known={
             table.folder: PinnedTable(
@@ -211,8 +212,8 @@ def _tables(manifest: Manifest) -> PinnedTables:
         grow=decided["grow"],
         # The columns are as wide as they became: what did not fit was rescued.
         widen=False,
-        admitted=frozenset(),
-        # Every table that is not known is denied as it is.
+        # Of which no record came, or none stayed. Every other table that is not known is denied as it is.
+        admitted=frozenset({*entities, *decided.get("admitted", ())} - written),
         denied=frozenset(),
         new_tables=0,
     )
