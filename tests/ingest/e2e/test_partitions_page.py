@@ -22,10 +22,11 @@ PAGE = Path(__file__).resolve().parents[3] / "docs/how-to/partitions.md"
 def test_the_pages_settings_and_commands_do_what_it_says(kit: PipelineKit) -> None:
     text = PAGE.read_text(encoding="utf-8")
     (shown,) = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    (told,) = re.findall(r"^```\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    (told,) = re.findall(r"^```\n(tables\[0\].*?)^```$", text, re.MULTILINE | re.DOTALL)
     kit.configured(route={"field": None}).configured(**yaml.safe_load(shown))
     countries = ["de", "fr", "", None, "__HIVE_DEFAULT_PARTITION__"]
     kit.send([json.dumps({"country": country, "n": n}).encode() for n, country in enumerate(countries)])
+    assert kit.settings_file.name == "games.yaml"
     for line in re.findall(r"^    distributary (.*)$", text, re.MULTILINE):
         command = line.partition("#")[0].split()
         answered, output = said(kit, *command, *(["--available-now"] if command[0] == "run" else []))

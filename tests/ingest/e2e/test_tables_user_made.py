@@ -20,7 +20,7 @@ MADE = {
     "mapped": f"{COLUMNS} USING delta TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
     "tracked": f"{COLUMNS} USING delta TBLPROPERTIES ('delta.enableRowTracking' = 'true')",
     "parted": f"{COLUMNS} USING delta PARTITIONED BY (level)",
-    "timed": "(game string, player string, level int, at timestamp) USING delta PARTITIONED BY (at)",
+    "timed": "(game string, player string, level int, kafka_ts timestamp) USING delta PARTITIONED BY (kafka_ts)",
     "checked": f"{COLUMNS} USING delta",
     "required": "(game string, player string NOT NULL, level int) USING delta",
     "computed": "(game string, player string, level int, twice int GENERATED ALWAYS AS (level * 2)) USING delta",
