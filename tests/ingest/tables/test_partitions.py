@@ -43,6 +43,7 @@ from distributary.ingest.tables.known import (
     require_partitions,
 )
 from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.ingest.tables.rows import offenders
 from distributary.ingest.tables.state import TableState, fixed_columns, read_state
 from distributary.ingest.tables.transaction import GENERATION
 from distributary.ingest.upkeep.compaction import compact
@@ -328,3 +329,7 @@ def test_a_condition_that_came_later_is_asked_of_all_values(
     spark.sql(f"ALTER TABLE delta.`{tmp_path / 't'}` ADD CONSTRAINT some CHECK (i > 0 OR s LIKE 'a b%')")
     assert commit_tables(spark, [replace(one, native=False)], 1, native=commits) == {"t": True}
     assert read(DeltaTable(tmp_path / "t")) == expected(ROWS[:2])
+    found = offenders(
+        spark, written(tmp_path / "t", ROWS, ("i", "s")), state_of(tmp_path / "t"), ("s", "tiny", "n")
+    )
+    assert sorted(one.offset for one in found) == [2, 3, 4]
