@@ -153,8 +153,16 @@ def rows_for_table(
     `generated` is given each generated column, and makes of it what becomes of a failure.
     """
     frame = files_frame(spark, state.place, files, schema)
+    made = {*state.conditions.identity, *state.conditions.generated}
+    # Of all that rows may lack the writer asks for these alone.
+    lacking = [name for name in state.partitions if name not in made.union(schema.names)]
     return frame.select(
-        [_column(state, field, generated) for field in schema if field.name not in state.conditions.identity]
+        *(
+            _column(state, field, generated)
+            for field in schema
+            if field.name not in state.conditions.identity
+        ),
+        *(_absent(state, state.layout.field(name)) for name in lacking),
     )
 
 
