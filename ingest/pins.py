@@ -80,11 +80,15 @@ def numbers_of_records(records: Sequence[PinnedRecord]) -> dict[RecordKey, int]:
 
 @dataclass(frozen=True, slots=True)
 class PinnedTable:
-    """A table that is there already: the entity it belongs to, its payload columns, and those of a type that must stay."""
+    """A table that is there already: the entity it belongs to, its payload columns, and those of a type that must stay.
+
+    partitions  all its columns that its files are told apart by; none where Spark's writer does that
+    """
 
     entity: str
     layout: Layout
     fixed: frozenset[str] = frozenset()
+    partitions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +292,8 @@ NULL_KEY = "null_key"
 NULL_SEQUENCE = "null_sequence"
 
 DELETE_CONDITION = "delete_condition"
+
+PARTITION = "partition"
 
 DELETE = "delete"
 """In the ledger: records that say of themselves that they are deletes, where the settings keep them out."""

@@ -112,7 +112,8 @@ def plan_knowing(expression: ReadExpression | None, settings: Settings, offer: O
         known, refused = _known(settings, codec, book)
         tables = Planner(codec, candidates, rules, known).plan()
         schemas = [] if settings.route.by == "record" else list(candidates.columns())
-    got = rules_in_plan(by_rule, known.tables, book.states(known.tables), schemas)
+    states, day = book.states(known.tables), settings.sink.columns.kafka_date
+    got = rules_in_plan(by_rule, known.tables, states, schemas, day)
     return Plan(settings.name, settings.sink.root, told, tables, refused, got)
 
 

@@ -15,6 +15,7 @@ from distributary.ingest.checkpoint.generation import read_generation
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
 from distributary.ingest.checkpoint.manifests import ManifestStore, finished_manifest
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
+from distributary.ingest.columns.partitions import partition_columns
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.lease.holding import held
 from distributary.ingest.lease.upkeep_lock import no_upkeep
@@ -202,7 +203,13 @@ def _recreate(
     own, spec = {PIPELINE_PROPERTY: settings.name}, TableSpec()
     if entity is not None:
         own, spec = {**own, ENTITY_PROPERTY: entity}, made_with.spec_of(entity)
-    create(root.below(folder), schema, made_with.whole(folder, spec, own), comment=spec.comment or "")
+    create(
+        root.below(folder),
+        schema,
+        made_with.whole(folder, spec, own),
+        comment=spec.comment or "",
+        partitions=_partitions(settings, spec, table),
+    )
     merging = table.merging
     if merging is not None and merging.deletes is not None:
         # What it remembers stays, as long as it is there: by that no row comes back which was deleted.
@@ -215,6 +222,12 @@ def _recreate(
     asides = [one for one in root.folders() if one.startswith(_aside(folder))]
     for file in (file for one in manifests for file in one.table(folder).files):
         any(root.rename(f"{aside}/{file.name}", f"{folder}/{file.name}") for aside in asides)
+
+
+def _partitions(settings: Settings, spec: TableSpec, table: TableFiles) -> tuple[str, ...]:
+    """What a table made anew is partitioned by: what the settings say, or else as what waits for it."""
+    by = partition_columns(spec.partition_by, table.layout.columns, settings.sink.columns.kafka_date)
+    return by if by and len(by) == len(spec.partition_by) else table.partitions
 
 
 def _aside(folder: str) -> str:

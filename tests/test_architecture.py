@@ -33,7 +33,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
         "session",
         "routing",
         "pins merge",
-        "tables commit_log",
+        "tables commit_log partitioned",
         "checkpoint",
         "lease",
         "schemas resolve table_versions upkeep",

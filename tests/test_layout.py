@@ -34,6 +34,7 @@ MAY_HAVE_MORE: Mapping[str, str] = {
     "ingest/checkpoint/manifest.py Manifest": _FILE,
     "ingest/evolution/verdicts.py TableVerdict": _PUBLIC,
     "ingest/progress.py Summary": _PUBLIC,
+    "ingest/settings/groups.py Columns": _YAML,
     "ingest/settings/groups.py Decode": _YAML,
     "ingest/settings/groups.py Policies": _YAML,
     "ingest/settings/table_rules.py TablePolicies": _YAML,

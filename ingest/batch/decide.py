@@ -304,8 +304,15 @@ def _pins(generation: Generation, decision: Decision) -> BatchPins:
             for pinned in pins.schemas.records
         },
         settings=hashlib.sha256(repr(sorted(told.items())).encode()).hexdigest(),
-        decisions=decisions.to_json(pins),
+        decisions={**decisions.to_json(pins), **_admitted(decision)},
     )
+
+
+def _admitted(decision: Decision) -> dict[str, list[str]]:
+    """The tables that there may be, and are not, since all their records went to quarantine: to be refused for the same reason again."""
+    met = decision.settled.report.sightings.met.values()
+    found = {folder for folders in met for folder in folders} - set(_entities(decision).values())
+    return {"admitted": sorted(found)} if found else {}
 
 
 def code_version() -> str:

@@ -9,9 +9,9 @@ from distributary.codecs.base import load_codec
 from distributary.errors import PolicyStopped
 from distributary.ingest.batch.new_tables import NewTables
 from distributary.ingest.batch.policies import check_counts, check_growth
-from distributary.ingest.batch.written_layouts import granted, layouts
+from distributary.ingest.batch.written_layouts import as_new, granted, layouts
 from distributary.ingest.columns.growth import GrowthRules, grown, holds
-from distributary.ingest.columns.layout import NO_COLUMNS, Layout
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import MEMORY_SUFFIX
 from distributary.ingest.evolution.rules import Rules
 from distributary.ingest.evolution.vetoes import Veto, Vetoes
@@ -83,7 +83,7 @@ class Objections:
         """With the columns of tables as wide as records ask for."""
         if not total.files.wishes:
             return None
-        wide = granted(total.files.wishes, pins.tables.known, layouts(total, pins))
+        wide = granted(total.files.wishes, pins.tables.known, layouts(total, pins), pins.rules)
         return replace(pins, tables=replace(pins.tables, known=wide))
 
     def _layouts_at_odds(self, total: TaskReport, pins: Pins) -> Pins | None:
@@ -98,8 +98,11 @@ class Objections:
             if key not in agree:
                 agree[key] = holds(layout, written.layout)
             if not agree[key]:
-                was = pins.tables.known.get(folder, PinnedTable(written.entity, NO_COLUMNS))
-                fixed.setdefault(folder, replace(was, layout=layout))
+                was = pins.tables.known.get(folder)
+                pinned = (
+                    as_new(written.entity, layout, pins.rules) if was is None else replace(was, layout=layout)
+                )
+                fixed.setdefault(folder, pinned)
         if not fixed:
             return None
         return replace(pins, tables=replace(pins.tables, known={**pins.tables.known, **fixed}))
@@ -117,7 +120,12 @@ class Objections:
         states = self._tables.states(new)
         there = {folder: payload_layout(columns, state.layout) for folder, state in states.items()}
         return {
-            folder: PinnedTable(new[folder], layout, fixed_columns(states[folder]))
+            folder: PinnedTable(
+                new[folder],
+                layout,
+                fixed_columns(states[folder]),
+                states[folder].native_partitions,
+            )
             for folder, layout in there.items()
             if not holds(grown(layout, wanted[folder].columns, GrowthRules()), wanted[folder])
         }

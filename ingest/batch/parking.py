@@ -137,8 +137,9 @@ class RunsParkedTables:
         self._pinned = {key: found for key, found in self._pinned.items() if key in parked.items()}
         for key in parked.items():
             if key not in self._pinned:
-                layout = finished_manifest(self.checkpoint.log, key[1])[0].table(key[0]).layout
-                self._pinned[key] = PinnedTable(names[key[0]], layout)
+                last = finished_manifest(self.checkpoint.log, key[1])[0].table(key[0])
+                fixed = frozenset(last.partitions)
+                self._pinned[key] = PinnedTable(names[key[0]], last.layout, fixed, last.partitions)
         return {folder: found for (folder, _), found in self._pinned.items()}
 
     def bring_in(self, finisher: Finisher, columns: Columns) -> None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from distributary.ingest.columns.growth import GrowthRules, grown
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
-from distributary.ingest.pins import PinnedTable, Pins, by_age
+from distributary.ingest.columns.partitions import partition_columns
+from distributary.ingest.pins import PinnedTable, Pins, WorkerRules, by_age
 from distributary.ingest.worker.report import TaskReport, Wish
 
 
@@ -27,8 +28,18 @@ def layouts(total: TaskReport, pins: Pins) -> dict[str, Layout]:
     return touched
 
 
+def as_new(entity: str, layout: Layout, rules: WorkerRules) -> PinnedTable:
+    """A table that is not there yet, with these columns of the payload."""
+    named, day = rules.tables.of(entity).partition_by, rules.columns.kafka_date
+    partitions = partition_columns(named, layout.columns, day)
+    return PinnedTable(entity, layout, frozenset(partitions), partitions)
+
+
 def granted(
-    wishes: Sequence[Wish], tables: Mapping[str, PinnedTable], written: Mapping[str, Layout]
+    wishes: Sequence[Wish],
+    tables: Mapping[str, PinnedTable],
+    written: Mapping[str, Layout],
+    rules: WorkerRules,
 ) -> dict[str, PinnedTable]:
     """The tables with columns as wide as wished for; the oldest schema's wish counts where two do not go together.
 
@@ -37,10 +48,10 @@ def granted(
     found = dict(tables)
     merged: dict[tuple[Layout, Layout, frozenset[str]], Layout] = {}
     for wish in sorted(wishes, key=lambda wish: (wish.table, by_age(wish.key))):
-        was = found.get(wish.table) or PinnedTable(wish.entity, written.get(wish.table, NO_COLUMNS))
+        was = found.get(wish.table) or as_new(wish.entity, written.get(wish.table, NO_COLUMNS), rules)
         key = (was.layout, wish.layout, was.fixed)
         if key not in merged:
-            rules = GrowthRules(widens=True, fixed=was.fixed)
-            merged[key] = grown(was.layout, wish.layout.columns, rules)
+            wider = GrowthRules(widens=True, fixed=was.fixed)
+            merged[key] = grown(was.layout, wish.layout.columns, wider)
         found[wish.table] = replace(was, layout=merged[key])
     return found

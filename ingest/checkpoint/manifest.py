@@ -11,7 +11,7 @@ from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.merge.rule import memory_folder
-from distributary.ingest.parquet.data_file import DataFile
+from distributary.ingest.parquet.data_file import DataFile, partitions_of
 from distributary.ingest.settings.upserts import Moved, Update
 from distributary.registry.base import SchemaRef
 
@@ -118,6 +118,11 @@ class TableFiles:
         """The same with other files in those of its folders that are named."""
         memory = files.get(memory_folder(self.folder), self.deletes) if self.deletes else ()
         return replace(self, files=files.get(self.folder, self.files), deletes=memory)
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """The columns that its files are told apart by."""
+        return partitions_of(self.files)
 
     @property
     def rows(self) -> int:

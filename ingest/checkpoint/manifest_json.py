@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, get_args
 
@@ -26,8 +26,8 @@ from distributary.ingest.settings.upserts import Moved, Update
 from distributary.registry.base import schema_ref
 
 # Those that read `ADDED` alone would add rows that are to take the place of others; those that read up to `WHOLE` would have rows set
-# columns that their schema does not have, and would pass over deletes.
-ADDED, WHOLE, FORMAT = 1, 2, 3
+# columns that their schema does not have, and would pass over deletes. Those that read up to `DELETED` would put files into no partition.
+ADDED, WHOLE, DELETED, FORMAT = 1, 2, 3, 4
 
 # Per table's folder, files that take the place of lost ones.
 RewrittenFiles = Mapping[str, tuple[DataFile, ...]]
@@ -78,10 +78,12 @@ def from_json(value: Mapping[str, Any]) -> Manifest:
     )
 
 
-def _format(tables: Iterable[TableFiles]) -> int:
+def _format(tables: Sequence[TableFiles]) -> int:
+    if any(table.partitions for table in tables):
+        return FORMAT
     merging = [table.merging for table in tables if table.merging is not None]
     if any(one.update != "all" or one.deletes is not None for one in merging):
-        return FORMAT
+        return DELETED
     return WHOLE if merging else ADDED
 
 
@@ -105,11 +107,19 @@ def rewritten_to_json(files: RewrittenFiles) -> dict[str, Any]:
 
 def rewritten_from_json(value: Mapping[str, Any]) -> RewrittenFiles:
     """What `rewritten_to_json` gave. Raises ValueError, KeyError or TypeError for anything else."""
-    return {folder: tuple(DataFile(*file) for file in files) for folder, files in value.items()}
+    return {folder: tuple(map(_file_from_json, files)) for folder, files in value.items()}
 
 
 def _file_to_json(file: DataFile) -> list[Any]:
-    return [file.table, file.name, file.rows, file.bytes, file.statistics]
+    # Of a table that is whole there is nothing to say, and a version from before has it so.
+    partition = [[list(one) for one in file.partition]] if file.partition else []
+    return [file.table, file.name, file.rows, file.bytes, file.statistics, *partition]
+
+
+def _file_from_json(value: Sequence[Any]) -> DataFile:
+    table, name, rows, size, statistics, *more = value
+    (partition,) = more or ((),)
+    return DataFile(table, name, rows, size, statistics, tuple((of, told) for of, told in partition))
 
 
 def _table_to_json(table: TableFiles, keys: Mapping[Layout, str]) -> dict[str, Any]:
@@ -152,7 +162,7 @@ def _merging_from_json(value: Mapping[str, Any] | None) -> Merging | None:
 def _table_from_json(value: dict[str, Any], layouts: Mapping[str, Layout]) -> TableFiles:
     if value["role"] not in ROLES:
         raise ValueError(f"it has a table of the unknown role {value['role']!r}")
-    files = tuple(DataFile(*file) for file in value["files"])
+    files = tuple(map(_file_from_json, value["files"]))
     return TableFiles(
         folder=value["folder"],
         role=value["role"],
@@ -161,7 +171,7 @@ def _table_from_json(value: dict[str, Any], layouts: Mapping[str, Layout]) -> Ta
         native=value["native"],
         files=files,
         merging=_merging_from_json(value.get("merging")),
-        deletes=tuple(DataFile(*file) for file in value.get("deletes", ())),
+        deletes=tuple(map(_file_from_json, value.get("deletes", ()))),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -55,6 +55,7 @@ def to_json(pins: Pins) -> dict[str, Any]:
             # Of most batches there is nothing to say, and a version from before has it so.
             **({"tables": _tables_to_json(pins.rules.tables)} if _decides(pins.rules.tables) else {}),
             **_conditions_to_json(pins.rules.tables),
+            **_partitions_to_json(pins.rules.tables),
         },
     }
 
@@ -98,7 +99,7 @@ def _rules(decided: Mapping[str, Any], now: WorkerRules) -> WorkerRules:
     decoding = replace(now.decoding, check=then["check"])
     tables = _tables_from_json(then["tables"]) if "tables" in then else _undecided(now.tables)
     read = {text: ReadCondition.from_json(tree) for text, tree in then.get("conditions", {}).items()}
-    tables = replace(tables, conditions=read)
+    tables = replace(_with_partitions(tables, then.get("partitions")), conditions=read)
     return replace(now, decoding=decoding, policies=_policies(then["policies"]), tables=tables)
 
 
@@ -109,7 +110,7 @@ def _policies(then: Mapping[str, Any]) -> Policies:
 
 def _decides(book: RuleBook) -> bool:
     """Whether rules of tables have a say in where a record goes."""
-    return bool(book.fits) or book.upserts
+    return bool(book.fits) or book.upserts or book.partitions
 
 
 def _tables_to_json(book: RuleBook) -> list[Any]:
@@ -129,6 +130,17 @@ def _conditions_to_json(book: RuleBook) -> dict[str, Any]:
     """What deletes were told by, as workers took it."""
     found = {text: one.to_json() for text, one in book.conditions.items() if isinstance(one, ReadCondition)}
     return {"conditions": found} if found else {}
+
+
+def _partitions_to_json(book: RuleBook) -> dict[str, Any]:
+    """What each rule's tables are in partitions by: a record that lacks it has no place there."""
+    return {"partitions": [list(spec.partition_by) for spec in book.specs]} if book.partitions else {}
+
+
+def _with_partitions(book: RuleBook, told: Sequence[Sequence[str]] | None) -> RuleBook:
+    each = told or [()] * len(book.specs)
+    specs = (replace(spec, partition_by=tuple(by)) for spec, by in zip(book.specs, each, strict=True))
+    return replace(book, specs=tuple(specs))
 
 
 def _fit_to_json(fit: FitRules | None) -> Any:
@@ -183,9 +195,12 @@ def _schemas(decided: Mapping[str, Any], known: PinnedSchemas) -> PinnedSchemas:
 def _tables(manifest: Manifest) -> PinnedTables:
     decided = manifest.pins.decisions
     entities = {folder: entity for entity, folder in manifest.entities.items()}
+    written = {table.folder for table in manifest.tables}
     return PinnedTables(
         known={
-            table.folder: PinnedTable(entities.get(table.folder, table.folder), table.layout)
+            table.folder: PinnedTable(
+                entities.get(table.folder, table.folder), table.layout, partitions=table.partitions
+            )
             for table in manifest.tables
             if table.role == "events"
         },
@@ -197,8 +212,8 @@ def _tables(manifest: Manifest) -> PinnedTables:
         grow=decided["grow"],
         # The columns are as wide as they became: what did not fit was rescued.
         widen=False,
-        admitted=frozenset(),
-        # Every table that is not known is denied as it is.
+        # Of which no record came, or none stayed. Every other table that is not known is denied as it is.
+        admitted=frozenset({*entities, *decided.get("admitted", ())} - written),
         denied=frozenset(),
         new_tables=0,
     )

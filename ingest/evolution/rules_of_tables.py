@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from distributary.ingest.columns.partitions import column_of, takes
 from distributary.ingest.columns.single_values import value_path
 from distributary.ingest.pins import PinnedTable
 from distributary.ingest.settings.rule_book import RuleBook
@@ -37,7 +38,8 @@ class RuleInPlan:
     earlier   those that it fits, too, and that a rule before it is for
     changes   what becomes of those that have something otherwise
     upsert    how their rows take the place of earlier ones; None where each is added
-    lacking   fields that this takes and that neither a schema nor a table has: all records would go to quarantine
+    lacking   fields that this, or a partition, takes and that neither a schema nor a table has: all records would go to quarantine
+    partition_by  fields that their files are told apart by
     """
 
     place: int | None
@@ -47,6 +49,7 @@ class RuleInPlan:
     changes: tuple[TableSettings, ...] = ()
     upsert: Upsert | None = None
     lacking: tuple[str, ...] = ()
+    partition_by: tuple[str, ...] = ()
 
 
 def rules_in_plan(
@@ -54,8 +57,12 @@ def rules_in_plan(
     tables: Mapping[str, PinnedTable],
     states: Mapping[str, TableState],
     schemas: Sequence[pa.Schema] = (),
+    day: str | None = None,
 ) -> tuple[RuleInPlan, ...]:
-    """Every rule in its order, `sink` last, with the tables that it is for; `schemas` have the columns of records that may come."""
+    """Every rule in its order, `sink` last, with the tables that it is for; `schemas` have the columns of records that may come.
+
+    day  the column of the day in Kafka, if there is one
+    """
     place_of = {folder: book.of(table.entity).place for folder, table in sorted(tables.items())}
     found = []
     for spec in (*book.specs, book.defaults):
@@ -73,8 +80,13 @@ def rules_in_plan(
             if folder in states and (settings := differing(states[folder], spec)):
                 grouped.setdefault(settings, []).append(folder)
         changes = tuple(TableSettings(tuple(folders), settings) for settings, folders in grouped.items())
-        lacking = _lacking(spec.upsert, [*schemas, *(tables[folder].layout.columns for folder in mine)])
-        found.append(RuleInPlan(spec.place, spec.match, mine, earlier, changes, spec.upsert, lacking))
+        known = [*schemas, *(tables[folder].layout.columns for folder in mine)]
+        lacking = (*_lacking(spec.upsert, known), *_no_partition(spec.partition_by, known, day))
+        found.append(
+            RuleInPlan(
+                spec.place, spec.match, mine, earlier, changes, spec.upsert, lacking, spec.partition_by
+            )
+        )
     return tuple(found)
 
 
@@ -85,3 +97,17 @@ def _lacking(upsert: Upsert | None, schemas: Sequence[pa.Schema]) -> tuple[str, 
     return tuple(
         field for field in upsert.fields if all(value_path(columns, field) is None for columns in schemas)
     )
+
+
+def _no_partition(names: Sequence[str], schemas: Sequence[pa.Schema], day: str | None) -> tuple[str, ...]:
+    """Those that no table can be partitioned by, as they are in no schema, or of no type that may be in any."""
+    return tuple(
+        name
+        for name in names
+        if name != day and schemas and not any(_is_plain(columns, name) for columns in schemas)
+    )
+
+
+def _is_plain(columns: pa.Schema, name: str) -> bool:
+    column = column_of(name, columns, None)
+    return column is not None and takes(columns.field(column).type)

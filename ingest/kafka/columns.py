@@ -13,8 +13,9 @@ from distributary.ingest.settings.groups import Columns
 
 
 def kafka_fields(columns: Columns) -> list[pa.Field]:
-    """Topic, partition, offset, timestamp, key and schema id, by the names the settings give them; the key's text if wanted."""
+    """Topic, partition, offset, timestamp, key and schema id, by the names the settings give them; the key's text and the day if wanted."""
     text = [] if columns.key_text is None else [pa.field(columns.key_text, pa.string())]
+    day = [] if columns.kafka_date is None else [pa.field(columns.kafka_date, pa.date32())]
     return [
         pa.field(columns.kafka_topic, pa.string()),
         pa.field(columns.kafka_partition, pa.int32()),
@@ -23,13 +24,15 @@ def kafka_fields(columns: Columns) -> list[pa.Field]:
         pa.field(columns.kafka_key, pa.binary()),
         pa.field(columns.schema_id, pa.int64()),
         *text,
+        *day,
     ]
 
 
 def kafka_arrays(columns: Columns, raw: pa.RecordBatch, schema_ids: pa.Int64Array) -> list[pa.Array]:
     """The same columns of these records; `schema_ids` are those of their schemas."""
     text = [] if columns.key_text is None else [raw[TEXT]]
-    return [*(raw[name] for name in ("topic", "partition", "offset", "ts", "key")), schema_ids, *text]
+    day = [] if columns.kafka_date is None else [raw["ts"].cast(pa.date32())]
+    return [*(raw[name] for name in ("topic", "partition", "offset", "ts", "key")), schema_ids, *text, *day]
 
 
 def table_schema(columns: Columns, layout: Layout) -> pa.Schema:

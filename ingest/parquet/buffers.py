@@ -5,6 +5,7 @@ forgets it. A table's file stays open for its next row group while tables are fe
 another machine small files go as they are, by other threads, and large ones as streams.
 Rows of many entities are collected into chunks before they are split by table, and columns whose values repeat get a dictionary.
 What the schema of rows says in its metadata, their file says in its footer; rows of which something else is said go in another file.
+Of a table in partitions each has files of its own. Its rows are held together, and told apart when they are written.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ import pyarrow.parquet as pq
 from distributary.codecs.types.walk import children, held
 from distributary.ingest import failpoints
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
+from distributary.ingest.columns.partitions import PartitionValues
 from distributary.ingest.conform.nested import fill
 from distributary.ingest.parquet.data_file import DataFile, file_name
+from distributary.ingest.parquet.split import split
 from distributary.ingest.parquet.statistics import statistics
 from distributary.ingest.parquet.uploads import Uploads, give_up
 from distributary.ingest.storage.opening import At, files_at
@@ -52,7 +55,8 @@ def said_of(rows: pa.RecordBatch) -> Said:
     return tuple(sorted((rows.schema.metadata or {}).items()))
 
 
-_Key = tuple[str, Said]
+# Rows of a table in partitions are of none as long as they are held together.
+_Key = tuple[str, Said, PartitionValues]
 
 
 @dataclass
@@ -81,16 +85,21 @@ class TableBuffers:
         limit_bytes: int,
         layout_of: Callable[[str], Layout],
         most_rows_of: Callable[[str], int | None] = lambda _: None,
+        partitions_of: Callable[[str], tuple[str, ...]] = lambda _: (),
     ) -> None:
-        """`layout_of` answers which columns a table's file has if it is written now, Kafka's among them; they only ever grow.
+        """`layout_of` answers which columns a table's rows have if they are written now, Kafka's among them; they only ever grow.
 
-        most_rows_of  how many rows a file of a table has at most
+        most_rows_of   how many rows a file of a table has at most
+        partitions_of  the columns that a table is in partitions by, by then
         """
         self._root, self._generation, self._batch_id = files_at(root), generation, batch_id
         self._limit, self._uploads = limit_bytes, Uploads(self._root)
         self._most_open = MOST_OPEN_STREAMS if self._root.remote else MOST_OPEN_FILES
         self._in_memory = _IN_MEMORY_BYTES if self._root.remote else _SMALL_BYTES
         self._layout_of, self._most_rows_of = layout_of, most_rows_of
+        self._partitions_of = partitions_of
+        # Of tables in partitions the columns that their files have.
+        self._rest: dict[tuple[Layout, tuple[str, ...]], Layout] = {}
         self._held: dict[_Key, _Held] = {}
         self._dictionaries: dict[Layout, list[str]] = {}
         self._bytes = 0
@@ -98,7 +107,7 @@ class TableBuffers:
 
     def add(self, table: str, rows: pa.RecordBatch) -> None:
         """Hold these rows for a table; their schema may be any part of what the table will have."""
-        self._held.setdefault((table, said_of(rows)), _Held()).parts.append(rows)
+        self._held.setdefault((table, said_of(rows), ()), _Held()).parts.append(rows)
 
     def grew(self, added_bytes: int) -> None:
         """Note that memory grew by this much, and write everything out if it is over the limit."""
@@ -108,6 +117,7 @@ class TableBuffers:
 
     def close(self) -> None:
         """Write what is left and finish all files. Raises the OSError of one that cannot be put where it belongs."""
+        self._tell_apart()
         for key in list(self._held):
             self._write(key, last=True)
             self._finish(key)
@@ -121,6 +131,7 @@ class TableBuffers:
                 give_up(one.writer, one.into)
 
     def _spill(self) -> None:
+        self._tell_apart()
         many = len(self._held) > self._most_open
         for key in list(self._held):
             self._write(key, last=many)
@@ -128,11 +139,31 @@ class TableBuffers:
                 self._finish(key)
         self._bytes = 0
 
+    def _tell_apart(self) -> None:
+        """Rows of tables in partitions become those of their partitions, one table after the other: each is held twice meanwhile."""
+        for key in [key for key in self._held if not key[2] and self._partitions_of(key[0])]:
+            table, said, _ = key
+            schema = self._layout_of(table).columns
+            rows = pa.concat_batches([fill(part, schema) for part in self._held.pop(key).parts])
+            for values, piece in split(rows, self._partitions_of(table)):
+                self._held.setdefault((table, said, values), _Held()).parts.append(piece)
+
+    def _columns_of(self, table: str, values: PartitionValues) -> Layout:
+        """The columns that a file has."""
+        layout = self._layout_of(table)
+        if not values:
+            return layout
+        by = tuple(name for name, _ in values)
+        if (layout, by) not in self._rest:
+            rest = [column for column in layout.columns if column.name not in by]
+            self._rest[layout, by] = Layout(pa.schema(rest))
+        return self._rest[layout, by]
+
     def _write(self, key: _Key, *, last: bool) -> None:
         table, held = key[0], self._held[key]
         if not held.parts:
             return
-        layout = self._layout_of(table)
+        layout = self._columns_of(table, key[2])
         if held.writer is not None and held.layout != layout:
             self._finish(key)
             held = self._held[key] = _Held(held.parts)
@@ -156,7 +187,7 @@ class TableBuffers:
                 return
 
     def _opened(self, key: _Key, held: _Held, rows: pa.Table, last: bool) -> pq.ParquetWriter:
-        table, said = key
+        table, said, _ = key
         held.name = file_name(self._generation, self._batch_id)
         held.writer = pq.ParquetWriter(
             self._into(table, held, in_memory=last and rows.nbytes <= self._in_memory),
@@ -184,12 +215,14 @@ class TableBuffers:
         return held.into.sink
 
     def _finish(self, key: _Key) -> None:
-        table, held = key[0], self._held.pop(key)
+        table, held, values = key[0], self._held.pop(key), key[2]
         if held.writer is None:
             return
         held.writer.close()
         stats = statistics(held.writer.writer.metadata, held.layout)
-        self.files.append(DataFile(table, held.name, held.rows, self._handed_over(table, held), stats))
+        self.files.append(
+            DataFile(table, held.name, held.rows, self._handed_over(table, held), stats, values)
+        )
 
     def _handed_over(self, table: str, held: _Held) -> int:
         """How many bytes the file has, which is now on its way."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from distributary.ingest.columns.partitions import PartitionValues
 
 _NAME = re.compile(r"(?P<generation>[0-9a-f]{8})-(?P<batch>\d{10,})-[0-9a-f]{32}\.parquet")
 
@@ -20,6 +23,7 @@ class DataFile:
     rows        number of rows
     bytes       size of the file, checked again before it is committed
     statistics  Delta's per-file statistics as JSON (numRecords, minValues, maxValues, nullCount)
+    partition   the values that all its rows have in the columns that its table is in partitions by, which it has not
     """
 
     table: str
@@ -27,6 +31,12 @@ class DataFile:
     rows: int
     bytes: int
     statistics: str
+    partition: PartitionValues = ()
+
+
+def partitions_of(files: Iterable[DataFile]) -> tuple[str, ...]:
+    """The columns that files of one table, of one batch, are told apart by."""
+    return next((tuple(name for name, _ in file.partition) for file in files), ())
 
 
 def file_name(generation: str, batch_id: int) -> str:

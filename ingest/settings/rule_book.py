@@ -25,6 +25,7 @@ class TableSpec:
     most_rows   in a file; None for any number
     policies    that are its own, by name
     upsert      how its rows take the place of earlier ones; None where each is added
+    partition_by  fields, or the day in Kafka by its column's name, that its files are told apart by
     """
 
     place: int | None = None
@@ -34,6 +35,7 @@ class TableSpec:
     most_rows: int | None = None
     policies: Mapping[str, str] = field(default_factory=dict)
     upsert: Upsert | None = None
+    partition_by: tuple[str, ...] = ()
 
     @property
     def setting(self) -> str:
@@ -123,6 +125,11 @@ class RuleBook:
             if deletes is not None and deletes.when is not None
         ]
 
+    @property
+    def partitions(self) -> bool:
+        """Whether any rule has tables in partitions."""
+        return any(spec.partition_by for spec in self.specs)
+
     def takes_tombstones(self, entity: str) -> bool:
         """Whether records without a value take rows of an entity's table away."""
         upsert = self.upsert(entity)
@@ -157,4 +164,5 @@ def _spec(place: int, rule: TableRule, sink: Sink) -> TableSpec:
         most_rows=sink.max_rows_per_file if rule.max_rows_per_file is None else rule.max_rows_per_file,
         policies=rule.policies.given(),
         upsert=rule.upsert(),
+        partition_by=rule.partition_by or (),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from distributary.ingest.columns import safe_names
 from distributary.ingest.settings.deletes import DeleteRule, Deleting, GivenDeletes
@@ -22,7 +22,7 @@ from distributary.ingest.settings.upserts import (
     Written,
     wrong_upsert,
 )
-from distributary.values import Group, Keys, Name, Wrong
+from distributary.values import Group, Keys, Name, Wrong, WrongValues
 
 # What a pattern may be held against, as routes have it.
 Of: TypeAlias = Literal["entity", "topic", "record"]
@@ -93,6 +93,22 @@ def _known_mode(mode: Any) -> Any:
     return mode
 
 
+# As many as anybody makes folders in each other.
+_MOST_PARTITIONED_BY = 8
+
+
+def _distinct(names: tuple[str, ...]) -> tuple[str, ...]:
+    twice = [((n,), "written twice; keep one") for n, name in enumerate(names) if name in names[:n]]
+    if twice:
+        raise WrongValues(*twice)
+    return names
+
+
+PartitionBy: TypeAlias = Annotated[
+    tuple[Name, ...], Field(min_length=1, max_length=_MOST_PARTITIONED_BY), AfterValidator(_distinct)
+]
+
+
 class TableRule(Group):
     """What the tables of some entities are; what it does not say, `sink` does."""
 
@@ -110,6 +126,8 @@ class TableRule(Group):
     """What a newer record sets of its row, for `mode: upsert`: `all` columns, so that one that its schema lacks becomes null; or `present`, those that its own schema has, so that a producer on an older schema leaves the others as they are. For records that name their schema. `all` unless given."""
     deletes: GivenDeletes | None = None
     """Which records take their key's row away, for `mode: upsert`: a SQL condition over the record's own fields, such as `op = 'd'`; those for which it is true are deletes. As a mapping, with what else there is to say of them."""
+    partition_by: PartitionBy | None = None
+    """Fields, such as `[country, day]`, whose values have files of their own in the table, so that who asks for some of them reads no others: strings, integers, booleans and dates that are not nested, or `sink.columns.kafka_date`. For `mode: append`. A record whose schema lacks such a field goes to quarantine. It says how a table is made, and stays."""
     properties: TableProperties = Field(default_factory=dict)
     """Properties of the Delta table by their own names, such as `delta.appendOnly`, and names of your own; each beside, or in place of, `sink.properties`. One without a value is taken away. A table that is there gets them with its next rows."""
     comment: str | None = None
@@ -186,6 +204,8 @@ def wrong_rules(
         wider = rule.policies.wider_type or policies.wider_type
         for wrong in wrong_upsert(rule.landing(), properties, wider):
             yield place, wrong
+        for wrong in _wrong_partitions(rule, sink.columns):
+            yield place, wrong
         if rule.takes_tombstones and (why := rule.no_tombstones(route)):
             yield place, (("deletes", "tombstones"), why)
         if rule.marks_another_column(sink.columns):
@@ -209,6 +229,34 @@ def wrong_rules(
         if earlier is not None:
             yield place, (("match",), _hidden(*earlier, pattern))
         sound.append((place, pattern))
+
+
+def _wrong_partitions(rule: TableRule, columns: Columns) -> Iterator[Wrong]:
+    """What no table can be partitioned by, as far as the settings alone tell."""
+    if rule.partition_by and rule.mode == "upsert":
+        why = "a newer record of a key may belong to another partition, so tables with one row a key have none; leave it out"
+        yield ("partition_by",), why
+        return
+    for place, name in enumerate(rule.partition_by or ()):
+        if why := _why_not(name, columns):
+            yield ("partition_by", place), why
+
+
+def _why_not(name: str, columns: Columns) -> str:
+    if name == columns.kafka_date:
+        return ""
+    day = (
+        "give sink.columns.kafka_date a name, such as kafka_date, and write that"
+        if columns.kafka_date is None
+        else f"write {columns.kafka_date}"
+    )
+    if name in columns.reserved() or name == "kafka_date":
+        return f"of Kafka's columns only the day can be meant; {day}"
+    if "(" in name:
+        return f"an expression is none of a record's fields; for the day in Kafka {day}"
+    if "." in name:
+        return "it is nested, and no table is partitioned by what is in a struct; name a field that is not nested"
+    return ""
 
 
 def _hidden(place: int, earlier: Pattern, pattern: Pattern) -> str:

@@ -21,6 +21,7 @@ from distributary.errors import CommitImpossible, PipelineError
 from distributary.ingest.columns.differences import Difference, differences, only_wider, storable
 from distributary.ingest.columns.growth import Change
 from distributary.ingest.columns.layout import Layout
+from distributary.ingest.columns.partitions import partition_columns
 from distributary.ingest.columns.safe_names import (
     BATCHES_TABLE,
     CHANGES_TABLE,
@@ -37,7 +38,13 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables import state_by_spark as spark_tables
 from distributary.ingest.tables.handle import is_there, opened, options, told
-from distributary.ingest.tables.known import ENTITY_PROPERTY, REMEMBERS_PROPERTY, TableBook, require_mode
+from distributary.ingest.tables.known import (
+    ENTITY_PROPERTY,
+    REMEMBERS_PROPERTY,
+    TableBook,
+    require_mode,
+    require_partitions,
+)
 from distributary.ingest.tables.ledger import (
     BATCHES_SCHEMA,
     CHANGES_SCHEMA,
@@ -72,11 +79,13 @@ class _Wanted:
     layout      all columns that it must have
     properties  those of one that is made anew, beside what the settings say of it
     spec        what they say; None where they say nothing of it, or it is known for right
+    partitions  the columns that one which is made anew is partitioned by
     """
 
     layout: Layout
     properties: Mapping[str, str] = field(default_factory=dict)
     spec: TableSpec | None = None
+    partitions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +138,17 @@ class TableChanger:
         Those of which that is wanted say something else of themselves. `memories` are what remembers deletes, with all columns.
         """
         schemas = {layout: Layout(table_schema(self._columns, layout)) for layout in set(layouts.values())}
+        specs = {change.folder: self._tables.made_with.spec_of(change.entity) for change in planned}
         wanted = {
             change.folder: _Wanted(
                 schemas[layouts[change.folder]],
                 {**properties, ENTITY_PROPERTY: change.entity},
-                self._tables.made_with.spec_of(change.entity),
+                specs[change.folder],
+                partition_columns(
+                    specs[change.folder].partition_by,
+                    layouts[change.folder].columns,
+                    self._columns.kafka_date,
+                ),
             )
             for change in planned
         }
@@ -198,7 +213,7 @@ class TableChanger:
         there = self._tables.states(wanted)
         self._require_modes(wanted, there)
         # By all their columns and by what else makes their protocol, which several tables share.
-        made: dict[tuple[Layout, frozenset[str]], TableState] = {}
+        made: dict[tuple[Layout, frozenset[str], tuple[str, ...]], TableState] = {}
         lacking = [
             folder
             for folder, one in wanted.items()
@@ -214,9 +229,14 @@ class TableChanger:
             schema, spec = one.layout.columns, one.spec or TableSpec()
             if folder not in there:
                 own = self._tables.made_with.whole(folder, spec, one.properties)
-                like = (one.layout, features_of(spec))
+                like = (one.layout, features_of(spec), one.partitions)
                 state = create(
-                    self._tables.place(folder), schema, own, made.get(like), comment=spec.comment or ""
+                    self._tables.place(folder),
+                    schema,
+                    own,
+                    made.get(like),
+                    comment=spec.comment or "",
+                    partitions=one.partitions,
                 )
                 if state is not None:
                     made[like] = state
@@ -236,6 +256,7 @@ class TableChanger:
         for folder, state in there.items():
             if (spec := wanted[folder].spec) is not None:
                 require_mode(state, spec, made_with.topics_of(folder), by_text=made_with.by_text)
+                require_partitions(state, spec, self._columns.kafka_date)
 
     @contextmanager
     def _made_safe(self, folders: Sequence[str]) -> Iterator[None]:
@@ -268,17 +289,18 @@ _CREATED_WITH = {"delta.checkpointInterval": "25", LOG_RETENTION: log_retention(
 _ATTEMPTS = 20
 
 
-def create(
+def create(  # noqa: PLR0913 - what a table is made with has no part in common
     table: At,
     schema: pa.Schema,
     properties: Mapping[str, str | None],
     like: TableState | None = None,
     *,
     comment: str = "",
+    partitions: Sequence[str] = (),
 ) -> TableState | None:
-    """A table with these columns, all nullable, and this configuration; one that is there gets the columns it lacks.
+    """A table with these columns, all nullable, partitioned by some, and this configuration; one that is there gets the columns it lacks.
 
-    `like` is a table just made with the same columns and protocol: a copy of its beginning costs a fraction. Gives the new table's
+    `like` is a table just made with the same columns, partitions and protocol: a copy of its beginning costs a fraction. Gives the new table's
     state, None for one that was there. Raises BadSchema where Delta cannot store the schema, CommitImpossible where
     the table there contradicts it.
     """
@@ -287,7 +309,7 @@ def create(
     configuration = {name: value for name, value in wanted.items() if value is not None}
     if not is_there(place):
         made = (
-            _created(place, schema, configuration, comment)
+            _created(place, schema, configuration, comment, partitions)
             if like is None
             else _copied(place, like, configuration, comment)
         )
@@ -298,11 +320,16 @@ def create(
 
 
 def _created(
-    place: Files, schema: pa.Schema, configuration: Mapping[str, str], comment: str
+    place: Files,
+    schema: pa.Schema,
+    configuration: Mapping[str, str],
+    comment: str,
+    partitions: Sequence[str],
 ) -> TableState | None:
     if configuration.get(VECTORS) == "true":
         place.make_folder(LOG)
-        first = first_actions(DeltaSchema.from_arrow(storable(schema)).to_json(), configuration, comment)
+        columns = DeltaSchema.from_arrow(storable(schema)).to_json()
+        first = first_actions(columns, configuration, comment, partitions)
         return state_of(opened(place), place) if put_entry(place, 0, first) else None
     try:
         with told(place):
@@ -310,6 +337,7 @@ def _created(
                 place.url,
                 storable(schema),
                 storage_options=options(place),
+                partition_by=list(partitions),
                 configuration=configuration,
                 description=comment or None,
                 # Keys of ours are unknown to Delta, which refuses them unless told otherwise.

@@ -1,7 +1,7 @@
 """Whether delta-rs may append to a Delta table as it is, and which conditions the table puts on its rows.
 
 `create_write_transaction` looks at no data: what it would let through although Spark would not is refused here
-(column mapping, constraints, NOT NULL, generated columns, partitions, and every feature not known to be harmless).
+(column mapping, constraints, NOT NULL, generated columns, partitions by other than plain values, and every feature not known to be harmless).
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ _HARMLESS_FEATURES = frozenset(
     {"appendOnly", "changeDataFeed", "deletionVectors", "timestampNtz", "v2Checkpoint"}
     | {"invariants", "checkConstraints", "generatedColumns", "columnMapping"}
 )
+
+# Of which values are written in a log as `ingest/columns/partitions.py` does.
+_IN_PARTITIONS = ("string", "byte", "short", "integer", "long", "boolean", "date")
 
 CONSTRAINT = "delta.constraints."
 
@@ -70,8 +73,10 @@ def why_not_native(table: Definition) -> str:
 
 
 def _reasons(table: Definition) -> Iterator[str]:
-    if table.partition_columns:
-        yield f"partitioned by {', '.join(table.partition_columns)}"
+    types = {field["name"]: field["type"] for field in table.fields}
+    for name in table.partition_columns:
+        if types.get(name) not in _IN_PARTITIONS:
+            yield f"partitioned by {name}, which is {types.get(name)}"
     if table.configuration.get("delta.columnMapping.mode", "none") != "none":
         yield "column mapping"
     for name in sorted(_constraints(table)):

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from distributary.errors import CommitImpossible, PipelineError
 from distributary.ingest.columns.layout import Layout
+from distributary.ingest.columns.partitions import partition_columns
 from distributary.ingest.kafka.client import topic_id
 from distributary.ingest.kafka.cluster import UNKNOWN
 from distributary.ingest.kafka.columns import payload_layout
@@ -123,6 +124,11 @@ def require_mode(
             "brought to. Write it as it was; or move the table away, or have route.table name another, and read the topics once more "
             "with a new checkpoint and `start: again`"
         )
+    if state.partitions:
+        raise CommitImpossible(
+            f"table {state.place} is partitioned by {', '.join(state.partitions)}, and {spec.setting} says {_mode(wanted)}: a newer record of "
+            "a key may belong to another partition. Move the table away, or have route.table name another"
+        )
     if not state.native:
         raise CommitImpossible(
             f"table {state.place} takes rows by Spark's writer alone ({state.why_not}), which appends them, and {spec.setting} says "
@@ -141,6 +147,20 @@ def require_mode(
             "be taken for older ones than the table has. Move the table away, or have route.table name another; or write sequence_by for that "
             "one, or on_repartition: timestamp for this one"
         )
+
+
+def require_partitions(state: TableState, spec: TableSpec, day: str | None) -> None:
+    """Raises CommitImpossible where a table that is there is partitioned otherwise than the settings say; `day` is the column of the day in Kafka."""
+    wanted = spec.partition_by
+    columns = partition_columns(wanted, state.layout, day)
+    if not wanted or (len(columns) == len(wanted) and set(columns) == set(state.partitions)):
+        return
+    have = f"partitioned by {', '.join(state.partitions)}" if state.partitions else "not partitioned"
+    raise CommitImpossible(
+        f"table {state.place} is {have}, and {spec.setting}.partition_by says {', '.join(wanted)}, which a table is given when it is made. "
+        "Take partition_by away to go on with it as it is; or move the table away, or have route.table name another, and read the topics once "
+        "more with a new checkpoint and `start: again`"
+    )
 
 
 def with_topics(state: TableState, spec: TableSpec, topics: Mapping[str, str]) -> TableSpec:
@@ -261,12 +281,13 @@ class TableBook:
         made_with = self.made_with
         topics = made_with.topics_of(state.place.url.rpartition("/")[2])
         require_mode(state, made_with.spec_of(entity), topics, by_text=made_with.by_text)
+        require_partitions(state, made_with.spec_of(entity), self.columns.kafka_date)
         if not state.native:
             path_for_spark(state.place, state.why_not)
             if self._spark is not None:
                 require_delta(self._spark, state.place, state.why_not)
         layout = self._shared(payload_layout(self.columns, state.layout))
-        return PinnedTable(entity, layout, fixed_columns(state))
+        return PinnedTable(entity, layout, fixed_columns(state), state.native_partitions)
 
     def readable(self, entities: Mapping[str, str]) -> tuple[dict[str, PinnedTable], dict[str, str]]:
         """The same without Spark: the tables that delta-rs can open, and why it cannot open the others."""

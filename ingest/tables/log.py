@@ -238,7 +238,9 @@ def _is_transaction(action: Mapping[str, Any] | None, app_id: str, number: int) 
     return action is not None and (action["appId"], action["version"]) == (app_id, number)
 
 
-def first_actions(schema: str, configuration: Mapping[str, str], comment: str = "") -> list[dict[str, Any]]:
+def first_actions(
+    schema: str, configuration: Mapping[str, str], comment: str = "", partitions: Sequence[str] = ()
+) -> list[dict[str, Any]]:
     """The first entry of a table with these columns, as Delta's JSON has them, whose rows may be marked as gone.
 
     delta-rs would have readers need what such a table does not.
@@ -260,7 +262,7 @@ def first_actions(schema: str, configuration: Mapping[str, str], comment: str = 
                 "id": str(uuid.uuid4()),
                 "format": {"provider": "parquet", "options": {}},
                 "schemaString": schema,
-                "partitionColumns": [],
+                "partitionColumns": list(partitions),
                 "createdTime": now,
                 "configuration": dict(configuration),
                 **({"description": comment} if comment else {}),
@@ -298,7 +300,7 @@ def append_actions(
     info = {
         "timestamp": now,
         "operation": "WRITE",
-        "operationParameters": {"mode": "Append", "partitionBy": "[]"},
+        "operationParameters": {"mode": "Append", "partitionBy": json.dumps(_partitions(files))},
         "operationMetrics": {
             "numFiles": str(len(files)),
             "numOutputRows": str(rows),
@@ -317,10 +319,14 @@ def append_actions(
     ]
 
 
+def _partitions(files: Sequence[tuple[DataFile, Info]]) -> list[str]:
+    return [name for name, _ in files[0][0].partition] if files else []
+
+
 def _add(file: DataFile, info: Info) -> dict[str, Any]:
     return {
         "path": quote(file.name),
-        "partitionValues": {},
+        "partitionValues": dict(file.partition),
         "size": file.bytes,
         "modificationTime": info.modified,
         "dataChange": True,

@@ -325,7 +325,8 @@ def _look_at(place: Files, app_id: str | None) -> _Seen:
 
 
 def _fits(state: TableState, one: TableCommit) -> bool:
-    return state.native and not any(differences(state.layout, one.schema))
+    same = set(state.partitions) == set(one.partitions)
+    return state.native and same and not any(differences(state.layout, one.schema))
 
 
 def _require_fit(state: TableState, one: TableCommit) -> None:
@@ -334,6 +335,11 @@ def _require_fit(state: TableState, one: TableCommit) -> None:
         raise one.impossible(f"rows cannot be replaced in it ({state.why_not})")
     if not state.native:
         raise one.takes_no_files(state.why_not)
+    if set(state.partitions) != set(one.partitions):
+        by = ", ".join(state.partitions) or "nothing"
+        raise one.takes_no_files(
+            f"it is partitioned by {by}, and they by {', '.join(one.partitions) or 'nothing'}"
+        )
     one.require_columns(state.layout)
 
 

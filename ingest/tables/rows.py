@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as sql
 
 from distributary.ingest.columns.differences import retyped
-from distributary.ingest.parquet.data_file import DataFile
+from distributary.ingest.parquet.data_file import DataFile, partitions_of
 from distributary.ingest.spark.error_classes import named, refused_row
 from distributary.ingest.spark.java_objects import frame_of, tried
 from distributary.ingest.storage.contract import Files
@@ -114,6 +114,7 @@ def _if_failed(number: int, check: str) -> Column:
 def _whole_rows(spark: SparkSession, state: TableState, files: Sequence[DataFile]) -> DataFrame:
     """The files' rows with every column of the table, NULL where the files have none or its expression fails."""
     schemas = [_schema_of(state.place, file) for file in files]
+    schemas.append(pa.schema([state.layout.field(name) for name in partitions_of(files)]))
     schema = pa.unify_schemas(schemas, promote_options="permissive")
     frame = rows_for_table(spark, state, files, schema, tried)
     return frame.select(
@@ -152,16 +153,37 @@ def rows_for_table(
     `generated` is given each generated column, and makes of it what becomes of a failure.
     """
     frame = files_frame(spark, state.place, files, schema)
+    made = {*state.conditions.identity, *state.conditions.generated}
+    # Of all that rows may lack the writer asks for these alone.
+    lacking = [name for name in state.partitions if name not in made.union(schema.names)]
     return frame.select(
-        [_column(state, field, generated) for field in schema if field.name not in state.conditions.identity]
+        *(
+            _column(state, field, generated)
+            for field in schema
+            if field.name not in state.conditions.identity
+        ),
+        *(_absent(state, state.layout.field(name)) for name in lacking),
     )
 
 
 def files_frame(spark: SparkSession, table: Files, files: Sequence[DataFile], schema: pa.Schema) -> DataFrame:
-    """The files' rows as they are. Raises CommitImpossible as `path_for_spark` does."""
-    folder = pattern_of(path_for_spark(table))
+    """The files' rows, with the columns that files are told apart by. Raises CommitImpossible as `path_for_spark` does."""
+    folder, by = pattern_of(path_for_spark(table)), partitions_of(files)
     paths = [f"{folder}/{file.name}" for file in files]
-    return reader(spark).schema(spark_schema(schema)).parquet(*paths)
+    own = pa.schema([field for field in schema if field.name not in by])
+    frame = reader(spark).schema(spark_schema(own)).parquet(*paths)
+    if not by:
+        return frame
+    told = [_told(files, place, schema.field(name)) for place, name in enumerate(by)]
+    return frame.select("*", *told).select([quoted(field.name) for field in schema])
+
+
+def _told(files: Sequence[DataFile], place: int, field: pa.Field) -> Column:
+    """A column that each file has one value in, which the batch says."""
+    each = (sql.lit(text).cast("string") for file in files for text in (file.name, file.partition[place][1]))
+    return (
+        sql.create_map(*each)[sql.col("_metadata.file_name")].cast(_spark_type(field.type)).alias(field.name)
+    )
 
 
 def _column(state: TableState, field: pa.Field, generated: Callable[[Column], Column]) -> Column:

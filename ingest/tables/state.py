@@ -45,6 +45,7 @@ class TableState:
     conditions  what the table puts on its rows
     properties  the table's configuration, such as `distributary.entity`
     comment     what it says of itself
+    partitions  the columns that its files are told apart by
     """
 
     place: Files
@@ -54,11 +55,17 @@ class TableState:
     conditions: RowConditions
     properties: Mapping[str, str]
     comment: str = ""
+    partitions: tuple[str, ...] = ()
 
     @property
     def native(self) -> bool:
         """Whether delta-rs may append to it."""
         return not self.why_not
+
+    @property
+    def native_partitions(self) -> tuple[str, ...]:
+        """The columns that its files are told apart by before they become part of it; none where Spark's writer does that."""
+        return self.partitions if self.native else ()
 
 
 def read_state(table: At, spark: SparkSession | None = None) -> TableState | None:
@@ -104,6 +111,7 @@ def _state(place: Files, version: int, definition: Definition, why_not: str) -> 
         conditions=native_conditions.row_conditions(definition),
         properties=dict(definition.configuration),
         comment=definition.comment,
+        partitions=tuple(definition.partition_columns),
     )
 
 
@@ -132,7 +140,7 @@ _ICEBERG = ("delta.enableIcebergCompatV1", "delta.enableIcebergCompatV2")
 
 
 def fixed_columns(state: TableState) -> frozenset[str]:
-    """Top-level columns that must keep their types: those that constraints and generated columns name, and generated ones.
+    """Top-level columns that must keep their types: those that constraints and generated columns name, generated ones, and those of partitions.
 
     By the words of the expressions, so that rather one too many is fixed than one too few.
     """
@@ -140,7 +148,7 @@ def fixed_columns(state: TableState) -> frozenset[str]:
         return frozenset(state.layout.names)
     words = {word for expression in _expressions(state) for word in words_of(expression)}
     named = {name for name in state.layout.names if words and words_of(name) <= words}
-    return frozenset({*named, *state.conditions.generated, *state.conditions.identity})
+    return frozenset({*named, *state.conditions.generated, *state.conditions.identity, *state.partitions})
 
 
 def _expressions(state: TableState) -> Iterator[str]:

@@ -16,7 +16,7 @@ from distributary.errors import CommitImpossible, TableAhead
 from distributary.ingest.columns.differences import differences
 from distributary.ingest.merge.entry import FILES, digest
 from distributary.ingest.merge.rule import MergeRule, memory_folder, memory_schema
-from distributary.ingest.parquet.data_file import DataFile
+from distributary.ingest.parquet.data_file import DataFile, partitions_of
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.opening import At
 from distributary.ingest.tables.handle import opened
@@ -92,6 +92,11 @@ class TableCommit:
             fresh=self.fresh,
         )
         return memory, self
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """The columns that its files are told apart by."""
+        return partitions_of(self.files)
 
     @property
     def app_id(self) -> str:

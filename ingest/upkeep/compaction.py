@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -81,11 +82,11 @@ def compact(place: Files, *, dry_run: bool = False) -> Compaction:
     refuses to sync.
     """
     handle = opened(place)
-    before = Size.of(_sizes(handle))
+    before = Size.of(_all(_sizes(handle)))
     for _ in range(ATTEMPTS):
-        state, sizes = state_of(handle, place), _sizes(handle)
-        target = target_bytes(state.properties)
-        planned = packed(sizes, target)
+        state, parts = state_of(handle, place), _sizes(handle)
+        sizes, target = _all(parts), target_bytes(state.properties)
+        planned = [one for part in parts for one in packed(part, target)]
         if not planned:
             return Compaction(before, Size.of(sizes))
         if not state.native:
@@ -111,10 +112,12 @@ def compact(place: Files, *, dry_run: bool = False) -> Compaction:
             why = f"delta-rs cannot rewrite its rows ({type(error).__name__}); Spark's OPTIMIZE may"
             return Compaction(before, Size.of(sizes), left=why)
         sync(place, range(version + 1, handle.version() + 1), "OPTIMIZE")
-        return Compaction(before, Size.of(_sizes(handle)), told["numFilesRemoved"], told["numFilesAdded"])
+        return Compaction(
+            before, Size.of(_all(_sizes(handle))), told["numFilesRemoved"], told["numFilesAdded"]
+        )
     return Compaction(
         before,
-        Size.of(_sizes(handle)),
+        Size.of(_all(_sizes(handle))),
         left=f"{ATTEMPTS} times a batch changed files while they were brought together; the next time will do",
     )
 
@@ -143,9 +146,18 @@ def said(error: Exception) -> str:
     return without_logins(str(error)).strip().partition("\n")[0]
 
 
-def _sizes(handle: DeltaTable) -> list[int]:
-    sizes: list[int] = pa.table(handle.get_add_actions())["size_bytes"].to_pylist()
-    return sizes
+def _sizes(handle: DeltaTable) -> list[list[int]]:
+    """The sizes of the files of each partition; of a table that is whole all are of one."""
+    files = pa.table(handle.get_add_actions(flatten=True))
+    by = [files[f"partition.{name}"].to_pylist() for name in handle.metadata().partition_columns]
+    found: dict[tuple[Any, ...], list[int]] = {}
+    for place, size in enumerate(files["size_bytes"].to_pylist()):
+        found.setdefault(tuple(values[place] for values in by), []).append(size)
+    return list(found.values())
+
+
+def _all(parts: Iterable[Sequence[int]]) -> list[int]:
+    return [size for part in parts for size in part]
 
 
 def sync(place: Files, versions: Iterable[int], operation: str) -> None:

@@ -1,13 +1,13 @@
 """Files in a table's folder that no version of it needs which is to stay readable, and that nobody will name any more.
 
 delta-rs' own clean-up forgets what a checkpoint of the log no longer has, and asked for all it deletes deletion vectors in force. So the
-folder is listed here, and what may be needed is taken away from that.
+folder is listed here, and what may be needed is taken away from that. Others put the files of a partition into a folder of its own.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from distributary.ingest.merge import live_files
@@ -89,31 +89,49 @@ class Bound:
         return cls(now, now - int(kept * 1000), now - int(min(own, DAYS * _DAY_SECONDS) * 1000))
 
 
-def leftovers(place: Files, bound: Bound, undecided: Undecided, *, is_shared: bool = False) -> Leftovers:
+def leftovers(
+    place: Files,
+    bound: Bound,
+    undecided: Undecided,
+    *,
+    is_shared: bool = False,
+    partitions: Sequence[str] = (),
+) -> Leftovers:
     """What is to go from the folder of a table.
 
     undecided  what logs said before this is asked
     is_shared  whether pipelines write to it that own no table, so that nobody tells where their logs are
+    partitions  the columns that it is partitioned by
 
     Raises OSError where the place does not answer; FileNotFoundError where the table's log does not lead to its newest version.
     """
     # Before the log is read: what comes into the table meanwhile is not listed, or is named.
-    listed = list(place.list())
+    listed = list(_listed(place, len(partitions)))
     keep = _named(place, bound, undecided)
     found, held, why = list[Info](), 0, ""
     for info in listed:
         if not _is_old_leftover(info, keep, bound):
             continue
-        unknown = is_shared and info.name not in keep.expired and undecided.is_unknown(info.name)
+        unknown = is_shared and info.path not in keep.expired and undecided.is_unknown(info.name)
         if not (unknown or undecided.holds(info.name)):
             found.append(info)
         elif unknown:
             held, why = held + 1, _UNKNOWN
         elif told := undecided.why_unreached(info.name):
             held, why = held + 1, told
-    there = {info.name for info in listed} - {info.name for info in found}
+    there = {info.path for info in listed} - {info.path for info in found}
     found += [info for info in listed if _are_sums_of_nothing(info, there, bound)]
     return Leftovers(found, held, why)
+
+
+def _listed(place: Files, depth: int, folder: str = "") -> Iterator[Info]:
+    """The files in a table's folder, and in those that are called as a value of a column is, as deep as there are columns."""
+    yield from place.list(folder)
+    if not depth:
+        return
+    for name in place.folders(folder):
+        if "=" in name:
+            yield from _listed(place, depth - 1, f"{folder}/{name}".lstrip("/"))
 
 
 def delete(place: Files, gone: Leftovers) -> None:
@@ -142,9 +160,9 @@ def _named(place: Files, bound: Bound, undecided: Undecided) -> Named:
 
 def _is_old_leftover(info: Info, keep: Named, bound: Bound) -> bool:
     name = info.name
-    if name in keep.kept:
+    if info.path in keep.kept:
         return False
-    if name in keep.expired:
+    if info.path in keep.expired:
         return info.modified < bound.since
     is_of_a_table = made_by(name) is not None or _OF_OTHERS.fullmatch(name) is not None
     return is_of_a_table and info.modified < min(bound.since, bound.now - _LEAST_MILLISECONDS)
@@ -152,6 +170,8 @@ def _is_old_leftover(info: Info, keep: Named, bound: Bound) -> bool:
 
 def _are_sums_of_nothing(info: Info, there: set[str], bound: Bound) -> bool:
     found = _SUMS.fullmatch(info.name)
-    if found is None or found["of"] in there or info.modified >= bound.since:
+    if found is None or info.modified >= bound.since:
+        return False
+    if info.path.removesuffix(info.name) + found["of"] in there:
         return False
     return made_by(found["of"]) is not None or _OF_OTHERS.fullmatch(found["of"]) is not None

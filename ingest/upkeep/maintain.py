@@ -279,17 +279,12 @@ class _Round:
         self, place: Files, partitioned_by: Sequence[str], properties: Mapping[str, str]
     ) -> tuple[Leftovers, list[str]]:
         """What is to go from a table's folder, and what is not looked at, with the reason."""
-        if partitioned_by:
-            by = ", ".join(partitioned_by)
-            return Leftovers(), [
-                f"not cleaned up: its files are in folders by {by}; Spark's VACUUM looks there"
-            ]
         bound = Bound.of(properties, self.wish.older_than_days, self.now)
         if bound is None:
             told = f"{RETENTION}, {properties[RETENTION]!r},"
             return Leftovers(), [f"not cleaned up: its {told} is no time that is understood here"]
         shared = place.url.rpartition("/")[2] in RESERVED_TABLES
-        gone = leftovers(place, bound, self.waits, is_shared=shared)
+        gone = leftovers(place, bound, self.waits, is_shared=shared, partitions=partitioned_by)
         return gone, [
             f"files that stay though they are old: {gone.held:,}, as {gone.why}"
         ] if gone.held else []

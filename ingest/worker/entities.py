@@ -13,6 +13,7 @@ from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.columns.safe_names import ENTITY_LENGTH, MEMORY_SUFFIX
 from distributary.ingest.conform.conversion import Conversion, conversion_for
 from distributary.ingest.kafka.columns import with_rescued, without_rescued
+from distributary.ingest.partitioned import PartitionedBy, partitioned_by
 from distributary.ingest.pins import Pins
 from distributary.ingest.settings.rule_book import FitRules
 from distributary.ingest.settings.upserts import Upsert
@@ -38,6 +39,7 @@ class EntityBook:
         self.layouts: list[Layout] = []
         self._fits: list[FitRules | None] = []
         self._upserts: list[Upsert | None] = []
+        self._partitions: list[PartitionedBy] = []
         self._by_folder: dict[str, int] = {}
         self._grown: dict[tuple[Layout, int, tuple[int, ...] | None, bool], Layout] = {}
         self._wider: dict[tuple[Layout, int, tuple[int, ...] | None, frozenset[str]], Layout] = {}
@@ -82,7 +84,8 @@ class EntityBook:
         if not (self._pins.tables.widen if fit is None else fit.widens):
             return None
         known, layout = self._pins.tables.known.get(self.folders[code]), self.layouts[code]
-        fixed = frozenset[str]() if known is None else known.fixed
+        by = self._partitions[code].columns(layout)
+        fixed = frozenset(by) if known is None else known.fixed.union(by)
         key = (layout, record, places, fixed)
         if key not in self._wider:
             held = without_rescued(self._pins.rules.columns, layout)
@@ -101,6 +104,10 @@ class EntityBook:
     def upsert(self, code: int) -> Upsert | None:
         """How rows of an entity's table take the place of earlier ones; None where each is added."""
         return self._upserts[code]
+
+    def partitions(self, code: int) -> PartitionedBy:
+        """What an entity's table is partitioned by."""
+        return self._partitions[code]
 
     def conversion(self, record: int, columns: pa.Schema, code: int) -> Conversion:
         """How a record type's columns become those of an entity's layout, which it shares with those of the same rule."""
@@ -162,6 +169,7 @@ class EntityBook:
             self.folders.append(folder)
             self._fits.append(self._pins.rules.tables.fit(self.names[-1]))
             self._upserts.append(self._pins.rules.tables.upsert(self.names[-1]))
+            self._partitions.append(partitioned_by(self._pins, folder, self.names[-1]))
             self.layouts.append(with_mark(self._upserts[-1], known.layout if known else NO_COLUMNS))
             self._by_folder[folder] = len(self.names) - 1
         return self._by_folder[folder]

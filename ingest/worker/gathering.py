@@ -19,6 +19,7 @@ from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.conform.nested import fill
 from distributary.ingest.parquet.buffers import Holding, Said, TableBuffers, said_of
 from distributary.ingest.parquet.data_file import DataFile
+from distributary.ingest.partitioned import partitions_of
 from distributary.ingest.pins import Pins
 from distributary.ingest.storage.clients import sent
 from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA
@@ -266,6 +267,7 @@ class Gathered:
             rules.worker_bytes,
             layout_of,
             lambda folder: most_rows(self._pins, self._entities[folder]),
+            lambda folder: partitions_of(self._pins, folder, self._entities[folder], layout_of(folder)),
         )
 
     def _columns(self, folder: str, layout: Layout) -> Layout:

@@ -18,6 +18,7 @@ from distributary.ingest.conform.rescued_text import joined
 from distributary.ingest.kafka.columns import kafka_arrays, kafka_fields
 from distributary.ingest.kafka.offset_spans import committed, place_of
 from distributary.ingest.kafka.records import TEXT
+from distributary.ingest.partitioned import in_no_partition, with_others
 from distributary.ingest.pins import PinnedRecord, Verdict
 from distributary.ingest.routing.routes import Records, entities
 from distributary.ingest.settings.upserts import Upsert
@@ -172,7 +173,7 @@ def _route(batch: Batch, rows: Rows, decoded: Decoded) -> None:
     codes = _without_vetoed(batch, rows, _without_committed(batch, rows, codes))
     live = np.flatnonzero(codes >= 0)
     if len(live):
-        brought = _brought(batch.pinned, decoded.rows, codes)
+        brought = _with_partitions(batch, decoded.rows, _brought(batch.pinned, decoded.rows, codes))
         _meet(batch, brought.keys(), rows, codes)
         _grow(batch, rows, codes, brought)
         _by_layout(batch, rows, decoded, codes, live)
@@ -252,6 +253,18 @@ def _brought(
     return {code: tuple(places) for code, places in found.items()}
 
 
+def _with_partitions(
+    batch: Batch, decoded: pa.RecordBatch, brought: Mapping[int, tuple[int, ...] | None]
+) -> Mapping[int, tuple[int, ...] | None]:
+    """The same, with those that tables are partitioned by: they are made with them, if no record has a value yet."""
+    if not batch.pins.rules.tables.partitions:
+        return brought
+    return {
+        code: None if places is None else batch.task.book.partitions(code).with_fields(decoded.schema, places)
+        for code, places in brought.items()
+    }
+
+
 def _meet(batch: Batch, present: Collection[int], rows: Rows, codes: Codes) -> None:
     """Note which entities' tables meet a record type for the first time, and with which record."""
     task = batch.task
@@ -282,7 +295,7 @@ def _by_layout(batch: Batch, rows: Rows, decoded: Decoded, codes: Codes, live: R
     """Entities with the same columns and policies go on together; in most batches that is all of them."""
     book = batch.task.book
     kinds = {
-        int(code): (book.layouts[code], book.rule(code), book.upsert(code))
+        int(code): (book.layouts[code], book.rule(code), book.upsert(code), book.partitions(code))
         for code in _present(codes[live]).tolist()
     }
     for kind in dict.fromkeys(kinds.values()):
@@ -327,6 +340,9 @@ def _conform(batch: Batch, rows: Rows, decoded: _Columns, codes: Codes) -> None:
         rejected = _with_unplaced(batch, rows, conformed, upsert)
         written = not_deleted(upsert, written)
         written = saying_what_is_set(upsert, written, batch.pins.rules.columns)
+    partitioned = book.partitions(first)
+    if partitioned:
+        rejected = with_others(rejected, in_no_partition(partitioned, book.layouts[first], written))
     kept = _without_misfits(batch, rows, rejected, codes)
     if len(kept) < len(rows):
         places = pa.array(kept)
@@ -370,8 +386,7 @@ def _with_unplaced(
     texts = [TEXT] if TEXT in batch.raw.schema.names else []
     keys = _picked(batch.raw.select(["key", *texts]), rows)
     found = unplaced(upsert, conformed.rows, keys, by_text=named_by_text(batch.pins))
-    misfits = {row for row, _, _ in conformed.rejected}
-    return sorted([*conformed.rejected, *(one for one in found if one[0] not in misfits)])
+    return with_others(conformed.rejected, found)
 
 
 def _without_misfits(

@@ -18,6 +18,7 @@ from distributary.ingest.kafka.offset_spans import place_of
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.parquet.buffers import Chunk, TableBuffers
 from distributary.ingest.parquet.uploads import give_up
+from distributary.ingest.partitioned import partitions_of
 from distributary.ingest.pins import Pins
 from distributary.ingest.storage.clients import sent
 from distributary.ingest.storage.opening import At, files_at
@@ -59,6 +60,7 @@ class Task:
             pins.rules.worker_bytes,
             self._columns_of,
             lambda folder: most_rows(pins, self._of(folder)[0]),
+            lambda folder: partitions_of(pins, folder, *self._of(folder)),
         )
         self._shipping = Shipping(own, pins.rules.worker_bytes) if ships else None
         self._buffers: Buffers = self._shipping or own

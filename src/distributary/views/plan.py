@@ -76,7 +76,10 @@ class View:
         if tables.unread:
             parts.append(f"{_count(len(tables.unread), 'table')} could not be looked at")
         lacking = [rule for rule in self.plan.rules if rule.lacking]
-        parts += [f"no schema has what tables[{rule.place}] is to tell rows apart by" for rule in lacking]
+        parts += [
+            f"no schema has what tables[{rule.place}] is to {'be partitioned' if rule.partition_by else 'tell rows apart'} by"
+            for rule in lacking
+        ]
         if torn:
             levels = ", ".join(f"{name} ({accepted[name].level or 'level unknown'})" for name in torn)
             parts.append(f"the registry accepts {levels}, the tables cannot take it as it is")
@@ -170,6 +173,7 @@ def _rule(rule: RuleInPlan) -> dict[str, Any]:
         "deletes": None
         if rule.upsert is None or rule.upsert.deletes is None
         else rule.upsert.deletes.to_json(),
+        "partition_by": list(rule.partition_by),
         "fields_in_no_schema": list(rule.lacking),
         "changes": [
             {"tables": list(one.tables), "properties": [_property(each) for each in one.settings]}
@@ -189,8 +193,15 @@ def _rule_lines(rule: RuleInPlan) -> Iterator[str]:
     yield f"{name}: {there}{beside}"
     if rule.upsert is not None:
         yield f"    mode               {one_line(str(rule.upsert).removeprefix('mode '))}"
+    if rule.partition_by:
+        yield f"    partition_by       {one_line(', '.join(rule.partition_by))}"
     for field in rule.lacking:
-        yield f"  ! mode               no schema has field {one_line(field)} with one value a record: all records go to quarantine"
+        what, wanted = (
+            ("partition_by", "as a string, integer, boolean or date")
+            if rule.partition_by
+            else ("mode", "with one value a record")
+        )
+        yield f"  ! {what:<19}no schema has field {one_line(field)} {wanted}: all records go to quarantine"
     for one in rule.changes:
         whose = "" if one.tables == rule.tables else f"{_named(one.tables)}: "
         for setting in one.settings:

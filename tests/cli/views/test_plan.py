@@ -99,6 +99,25 @@ def test_a_plan_without_rules_tells_of_none() -> None:
     assert "sink" not in told.text()
 
 
+def test_a_rule_of_tables_in_partitions_tells_by_what_and_what_no_schema_has() -> None:
+    rules = (
+        RuleInPlan(0, "g*", ("golf",), lacking=("score",), partition_by=("day", "score")),
+        RuleInPlan(None, "", ()),
+    )
+    told = View(Plan("games", Place.parse("/lake"), (), TablePlan((), (), {}), (), rules))
+    assert told.text().splitlines()[-4:] == [
+        "tables[0] (g*): 1 table (golf)",
+        "    partition_by       day, score",
+        "  ! partition_by       no schema has field score as a string, integer, boolean or date: all records go to quarantine",
+        "sink: none of the tables that are there",
+    ]
+    first, sink = told.as_dict()["rules"]
+    assert (first["partition_by"], first["fields_in_no_schema"]) == (["day", "score"], ["score"])
+    assert sink["partition_by"] == []
+    assert told.plan.open
+    assert told.verdict() == "no schema has what tables[0] is to be partitioned by"
+
+
 def test_a_rule_of_tables_with_one_row_a_key_tells_its_keys_and_those_that_no_schema_has() -> None:
     rules = (
         RuleInPlan(0, "g*", ("golf",), upsert=Upsert(("id", "line.no"), ("at",)), lacking=("line.no",)),

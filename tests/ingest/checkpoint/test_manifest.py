@@ -26,7 +26,12 @@ from distributary.ingest.checkpoint.manifest import (
     SpanRead,
     TableFiles,
 )
-from distributary.ingest.checkpoint.manifest_json import from_json, rewritten_to_json, to_json
+from distributary.ingest.checkpoint.manifest_json import (
+    from_json,
+    rewritten_from_json,
+    rewritten_to_json,
+    to_json,
+)
 from distributary.ingest.checkpoint.manifests import ManifestStore, names_of
 from distributary.ingest.checkpoint.sums import check_sums
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
@@ -97,7 +102,8 @@ spans = st.one_of(
         lambda t: SpanRead(t[1], t[0], t[0] + t[1] - 1)
     ),
 )
-data_files = st.builds(DataFile, name, name, count, count, st.text(max_size=30))
+partitions = st.lists(st.tuples(name, st.none() | name), max_size=2).map(tuple)
+data_files = st.builds(DataFile, name, name, count, count, st.text(max_size=30), partitions)
 layouts = st.sampled_from([LAYOUT, OTHER_LAYOUT, Layout(pa.schema(LAYOUT.columns)), NO_COLUMNS])
 tables = st.builds(
     TableFiles,
@@ -173,6 +179,21 @@ def test_a_manifest_has_the_oldest_format_that_tells_all(merging: Merging | None
     whole = replace(whole, tables=(replace(first, merging=merging), *others))
     assert to_json(whole)["format"] == expected
     assert through_text(whole) == whole
+
+
+def test_files_in_partitions_take_a_format_of_their_own() -> None:
+    whole = manifest()
+    first, *others = whole.tables
+    values = (("day", "2026-01-02"), ("land", None))
+    parted = replace(first, files=tuple(replace(file, partition=values) for file in first.files))
+    assert (first.partitions, parted.partitions) == ((), ("day", "land"))
+    again = replace(whole, tables=(parted, *others))
+    assert to_json(again)["format"] == 4
+    assert through_text(again) == again
+    written = json.loads(json.dumps(rewritten_to_json({"t": parted.files})))
+    assert rewritten_from_json(written) == {"t": parted.files}
+    # Of a table that is whole a file is what it was to versions before.
+    assert all(len(file) == 5 for file in to_json(whole)["tables"][0]["files"])
 
 
 def test_what_remembers_deletes_is_a_part_of_its_table() -> None:

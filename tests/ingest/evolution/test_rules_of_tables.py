@@ -45,6 +45,19 @@ def test_tables_of_a_rule_that_differ_alike_are_told_together(tmp_path: Path) ->
     )
 
 
+def test_a_field_that_no_table_can_be_partitioned_by_is_told_of_its_rule(tmp_path: Path) -> None:
+    chosen = settings(tmp_path)
+    rules = [TableRule(match="*", partition_by=("a", "old", "day", "gone", "score"))]
+    book = RuleBook.by(rules, chosen.route, chosen.sink)
+    tables = {"golf": PinnedTable("golf", Layout(pa.schema([("old", pa.bool_())])))}
+    schemas = [A, pa.schema([("score", pa.float64())])]
+    first, sink = rules_in_plan(book, tables, {}, schemas, "day")
+    assert first.partition_by == ("a", "old", "day", "gone", "score")
+    assert first.lacking == ("gone", "score")
+    assert (sink.partition_by, sink.lacking) == ((), ())
+    assert rules_in_plan(book, {}, {}, [], "day")[0].lacking == ()
+
+
 def test_a_field_that_neither_a_schema_nor_a_table_has_is_told_of_the_rule_that_tells_rows_apart_by_it(
     tmp_path: Path,
 ) -> None:

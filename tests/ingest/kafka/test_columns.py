@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from datetime import date
+
 import pyarrow as pa
 
 from distributary.ingest.columns.growth import GrowthRules, changes, grown
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.columns import (
+    kafka_arrays,
     kafka_fields,
     payload_layout,
     table_schema,
@@ -47,3 +50,25 @@ def test_the_column_of_rescued_values_is_no_field_s_and_tables_are_not_told_so()
     whole = table_schema(OTHER_NAMES, both)
     assert whole.field("r").metadata is None
     assert payload_layout(OTHER_NAMES, whole) == both
+
+
+def test_the_day_in_kafka_is_that_of_utc_and_there_only_where_it_has_a_name() -> None:
+    day = 86_400_000_000
+    columns = Columns(kafka_date="day")
+    times = pa.array([-1, 0, day - 1, day], pa.timestamp("us", "UTC"))
+    ids = pa.nulls(4, pa.int64())
+    others: dict[str, list[object]] = {
+        "topic": ["t"] * 4,
+        "partition": [0] * 4,
+        "offset": [0, 1, 2, 3],
+        "key": [None] * 4,
+    }
+    raw = pa.RecordBatch.from_pydict({**others, "ts": times})
+    found = dict(
+        zip([one.name for one in kafka_fields(columns)], kafka_arrays(columns, raw, ids), strict=True)
+    )
+    first, second = date(1970, 1, 1), date(1970, 1, 2)
+    assert found["day"].to_pylist() == [date(1969, 12, 31), first, first, second]
+    assert "day" not in [one.name for one in kafka_fields(Columns())]
+    assert len(kafka_arrays(Columns(), raw, ids)) == len(kafka_fields(Columns()))
+    assert payload_layout(columns, table_schema(columns, LAYOUT)) == LAYOUT

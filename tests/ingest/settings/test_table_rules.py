@@ -163,6 +163,29 @@ def with_rules(*rules: str) -> str:
             0,
             "tables[0].policies.wider_type: a table with one row a key keeps its columns' types",
         ),
+        (
+            ["{match: a, mode: upsert, keys: [id], partition_by: [day]}"],
+            0,
+            "tables[0].partition_by: a newer record of a key may belong to another partition",
+        ),
+        (
+            ["{match: a, partition_by: [land, point.x]}"],
+            0,
+            "tables[0].partition_by[1]: it is nested, and no table is partitioned by what is in a struct",
+        ),
+        (
+            ["{match: a, partition_by: [kafka_ts]}"],
+            0,
+            "tables[0].partition_by[0]: of Kafka's columns only the day can be meant; give sink.columns.kafka_date a name",
+        ),
+        (
+            ["{match: a, partition_by: [date(kafka_ts)]}"],
+            0,
+            "tables[0].partition_by[0]: an expression is none of a record's fields; for the day in Kafka give",
+        ),
+        (["{match: a, partition_by: [kafka_date]}"], 0, "give sink.columns.kafka_date a name"),
+        (["{match: a, partition_by: [land, land]}"], 0, "tables[0].partition_by[1]: written twice; keep one"),
+        (["{match: a, partition_by: []}"], 0, "tables[0].partition_by: write at least 1 of them"),
         (["{comment: x}"], 0, "tables[0].match: this setting is missing; write it"),
         (["{match: ''}"], 0, "tables[0].match: it is empty"),
         (["{match: 7}"], 0, "tables[0].match: it must be a text; put it in quotes"),
@@ -337,3 +360,18 @@ def test_an_entity_is_held_against_the_rules_once(monkeypatch: pytest.MonkeyPatc
     for _ in range(1000):
         book.of("b")
     assert asked == ["b", "b"]
+
+
+def test_a_rule_says_what_its_tables_are_partitioned_by() -> None:
+    by_day = {**SOUND, "sink": {"root": "./lake", "columns": {"kafka_date": "day"}}}
+    rules = [{"match": "a", "partition_by": ["land", "day"]}, {"match": "b"}]
+    made = Settings.from_dict({**by_day, "tables": rules})
+    book = made.rule_book()
+    assert [book.of(entity).partition_by for entity in "abc"] == [("land", "day"), (), ()]
+    assert book.partitions
+    assert not Settings.from_dict(SOUND).rule_book().partitions
+    # The day goes by the name that it was given.
+    with pytest.raises(ConfigError, match="of Kafka's columns only the day can be meant; write day"):
+        Settings.from_dict({**by_day, "tables": [{"match": "a", "partition_by": ["kafka_date"]}]})
+    with pytest.raises(ConfigError, match="has this name"):
+        Settings.from_dict({**SOUND, "sink": {"root": "x", "columns": {"kafka_date": "kafka_ts"}}})

@@ -50,7 +50,10 @@ KINDS = {
         f"({COLUMNS}) USING delta TBLPROPERTIES ('delta.columnMapping.mode'='name')",
         "column mapping",
     ),
-    "partitioned": (f"({COLUMNS}) USING delta PARTITIONED BY (b)", "partitioned by b"),
+    "partitioned": (
+        f"({COLUMNS}, n double) USING delta PARTITIONED BY (n)",
+        "partitioned by n, which is double",
+    ),
     "not_null": (
         f"({COLUMNS}, n string) USING delta".replace("a bigint", "a bigint NOT NULL"),
         "NOT NULL in column a",

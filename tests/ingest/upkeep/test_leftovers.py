@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.ingest.merge.test_upsert import row
@@ -23,7 +24,7 @@ from distributary.ingest.parquet.data_file import file_name, generation_mark, me
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.storage.posix import PosixFiles, temporary_files
-from distributary.ingest.tables.handle import opened
+from distributary.ingest.tables.handle import opened, options
 from distributary.ingest.tables.mending import mend
 from distributary.ingest.upkeep.compaction import compact
 from distributary.ingest.upkeep.leftovers import Bound, delete, leftovers
@@ -358,3 +359,17 @@ def test_each_version_within_the_time_stays_readable_and_nothing_else_does(
         gone(place, Bound(at[last] + DAY, at[last] + DAY // 2, at[last]))
         assert set(place.names()) == needed(place)
         assert at_version(place, last) == rows[-1]
+
+
+def test_files_in_folders_of_partitions_are_listed_wherever_the_table_is(root: Files) -> None:
+    place = root.below("parted")
+    for number in range(2):
+        rows = pa.table({"land": ["a/b=% ", "日本", None], "x": [number] * 3})
+        write_deltalake(place.url, rows, mode="append", partition_by=["land"], storage_options=options(place))
+    assert compact(place).compacted == 6
+    found = leftovers(place, bound(place, later=8), NOBODY, partitions=["land"])
+    assert len(found.files) == 6
+    delete(place, found)
+    assert not leftovers(place, bound(place, later=8), NOBODY, partitions=["land"]).files
+    kept = opened(place).to_pyarrow_table().sort_by([("land", "ascending"), ("x", "ascending")])
+    assert kept.to_pydict() == {"land": ["a/b=% "] * 2 + ["日本"] * 2 + [None] * 2, "x": [0, 1] * 3}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -232,16 +233,28 @@ def test_a_table_that_delta_rs_cannot_open_is_left_with_the_reason(
     assert done.tables[-1].after.files == 1
 
 
-def test_a_partitioned_table_is_not_cleaned_up(tmp_path: Path) -> None:
+def test_files_in_the_folders_of_partitions_are_cleaned_up_too(tmp_path: Path) -> None:
     given = settings(tmp_path)
     place = tmp_path / "lake" / "made_by_hand"
     for number in range(2):
-        write_deltalake(place, pa.table({"day": [1], "x": [number]}), mode="append", partition_by=["day"])
+        rows = pa.table({"day": ["a/b=%", None], "land": ["x", "é"], "x": [number] * 2})
+        write_deltalake(place, rows, mode="append", partition_by=["day", "land"])
     own(files_at(tmp_path / "lake"), given, "made_by_hand")
-    DeltaTable(place).optimize.compact()
-    (done,) = maintain(given, clock=later(100)).tables
-    assert done.left == ("not cleaned up: its files are in folders by day; Spark's VACUUM looks there",)
-    assert len(list((place / "day=1").glob("*.parquet"))) == 3
+    (done,) = maintain(given).tables
+    assert (done.compacted, done.made, done.deleted.files, done.left) == (4, 2, 0, ())
+    stray = next(place.glob("day=*/land=*")) / f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
+    stray.write_bytes(b"of nobody")
+    # What is called otherwise, or lies deeper than there are columns, may be anybody's.
+    (place / "apart").mkdir()
+    others = [place / "apart" / stray.name, stray.parent / "x=1" / stray.name]
+    for other in others:
+        other.parent.mkdir(exist_ok=True)
+        other.write_bytes(b"of nobody")
+    (done,) = maintain(given, EIGHT_DAYS, clock=later(9)).tables
+    assert (done.deleted.files, done.left, done.failed) == (5, (), None)
+    assert not stray.exists() and all(other.exists() for other in others)
+    assert sorted(DeltaTable(place).to_pyarrow_table()["x"].to_pylist()) == [0, 0, 1, 1]
+    assert len(DeltaTable(place).file_uris()) == 2
 
 
 def test_one_tables_failure_keeps_none_of_the_others_from_its_upkeep(
