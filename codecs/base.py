@@ -44,6 +44,29 @@ CODECS: Mapping[SchemaType, str] = {"PROTOBUF": "protobuf", "AVRO": "avro", "JSO
 # What records are taken to name that name no schema: the newest version of the one that was inferred for them.
 INFERRED = Unregistered.INFERRED
 
+
+@dataclass(frozen=True, slots=True)
+class Enveloped:
+    """A codec whose records stand in an envelope that says what became of each: what is inside of it becomes the row.
+
+    format    the codec that decodes them, by name
+    envelope  what they stand in, by name
+    keep      of what the envelope says: what becomes columns beside the row's
+    truncate  what becomes of a record that says that a table was emptied: it is a failure, which goes to `quarantine` or is to
+              `stop` the run, or is left out (`ignore`)
+    """
+
+    format: str
+    envelope: str
+    keep: tuple[str, ...] = ()
+    truncate: Literal["quarantine", "ignore", "stop"] = "quarantine"
+
+
+CodecName: TypeAlias = str | Enveloped
+"""What a codec is loaded by."""
+
+ENVELOPES: Mapping[str, str] = {"debezium": "distributary.codecs.envelope.codec:DebeziumCodec"}
+
 RecordPath = tuple[int, ...]
 """Which record type inside one schema a payload is: Protobuf's message index, () where a schema has only one."""
 
@@ -78,10 +101,26 @@ class UnknownField:
 
 
 @dataclass(frozen=True, slots=True)
+class Around:
+    """What the envelopes say that records stand in.
+
+    beside    per row what is known of it and is no column of its table: routes and conditions may name it
+    left_out  by reason the payloads that are no rows, and no failures either, such as a producer's signs of life
+    """
+
+    beside: pa.RecordBatch
+    left_out: Mapping[str, npt.NDArray[np.int64]]
+
+    def some(self, rows: pa.Array) -> Around:
+        """The same of these rows alone."""
+        return replace(self, beside=self.beside.take(rows))
+
+
+@dataclass(frozen=True, slots=True)
 class Decoded:
     """What became of a batch of payloads: `rows.num_rows == len(source)`, `source[i]` is the payload of row i.
 
-    Every payload given is either in `source` or in `failures`, exactly once, and `source` ascends.
+    Every payload given is in `source`, in `failures` or in `around.left_out`, exactly once, and `source` ascends.
 
     rescued  per row the JSON text of what no column took, such as `{"level":"high"}`; null where all was taken.
              None where the format cannot hold anything that its schema does not tell
@@ -89,6 +128,7 @@ class Decoded:
     misfits  of the payloads that have a value which its column does not take, so that it is in `rescued`, the first such field
     unknown  what a sample of the payloads has and neither a column nor `rescued` holds: their producer is ahead of the
              schema that it names. Empty where the format cannot tell
+    around   what the envelopes say that the payloads are; None where they are none
     """
 
     rows: pa.RecordBatch
@@ -98,6 +138,12 @@ class Decoded:
     beyond: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     unknown: Sequence[UnknownField] = ()
     misfits: Mapping[int, str] = field(default_factory=dict)
+    around: Around | None = None
+
+    @property
+    def beside(self) -> pa.RecordBatch | None:
+        """Per row what is known of it and is no column of its table; None where there is nothing."""
+        return None if self.around is None else self.around.beside
 
     def without(self, payloads: npt.NDArray[np.int64]) -> Decoded:
         """The same without the rows of these payloads, which are numbered as they were given."""
@@ -105,8 +151,14 @@ class Decoded:
         places = pa.array(kept)
         rescued = None if self.rescued is None else self.rescued.take(places)
         beyond = self.beyond[~np.isin(self.beyond, payloads)]
+        around = None if self.around is None else self.around.some(places)
         return replace(
-            self, rows=self.rows.take(places), source=self.source[kept], rescued=rescued, beyond=beyond
+            self,
+            rows=self.rows.take(places),
+            source=self.source[kept],
+            rescued=rescued,
+            beyond=beyond,
+            around=around,
         )
 
 
@@ -262,8 +314,12 @@ class Codec(ABC):
         return self
 
 
-def load_codec(name: str) -> Codec:
-    """The codec called `name`: built in, or from a package's `distributary.codecs` entry points."""
+def load_codec(name: CodecName) -> Codec:
+    """The codec called `name`: built in, or from a package's `distributary.codecs` entry points; or one in an envelope."""
+    if isinstance(name, Enveloped):
+        module, _, attribute = ENVELOPES[name.envelope].partition(":")
+        made: Codec = getattr(import_module(module), attribute)(load_codec(name.format), name)
+        return made
     # What the packages of an environment bring takes long to read, and never stands before what is built in.
     known = BUILT_IN if name in BUILT_IN else {**_brought_by_packages(), **BUILT_IN}
     if name not in known:

@@ -35,6 +35,12 @@ TOO_LARGE: Final = "too_large"
 
 INVALID: Final = "invalid"
 
+NO_ENVELOPE: Final = "no_envelope"
+
+NO_ROW: Final = "no_row"
+
+TRUNCATE: Final = "truncate"
+
 SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
     {
         NO_HEADER: "the value is empty: it has no schema header",
@@ -50,5 +56,8 @@ SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         TOO_MANY_ITEMS: "an array has far more items, which take no byte, than any table should hold",
         TOO_LARGE: "the record's lists have so many items, nearly all of them empty, that its columns take more than 256 MiB",
         INVALID: "the record can be decoded, but does not meet all of its JSON Schema",
+        NO_ENVELOPE: "the record is no envelope with `op` and `source`, or the row in it is no record, or has a field that is called as a column made of the envelope",
+        NO_ROW: "its envelope tells of a change, and has no row as it was afterwards (`after`)",
+        TRUNCATE: "its envelope says that a table was emptied, which says nothing of any single row",
     }
 )

@@ -177,7 +177,7 @@ class _Look:
         )
 
     def _changes(self, before: Schema | None, after: Schema) -> Changes:
-        return changes_between(before, after, load_codec(self.settings.decode.format))
+        return changes_between(before, after, load_codec(self.settings.decode.codec))
 
     def _hinted(self, kept: Mapping[str | None, Schema]) -> dict[str | None, Schema]:
         """The same with the types that the settings' hints give; empty where there are no hints."""

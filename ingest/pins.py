@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from distributary.codecs.base import INFERRED, RecordPath
+from distributary.codecs.base import INFERRED, CodecName, RecordPath
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.offsets import Stretches
 from distributary.ingest.routing.tree import Node
@@ -148,7 +148,7 @@ class Decoding:
     max_questions  how many unknown record types a task asks for at most
     """
 
-    codec: str
+    codec: CodecName
     engine: str = "arrow"
     check: str = "types"
     by_entity: bool = False

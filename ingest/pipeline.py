@@ -131,7 +131,7 @@ class Pipeline:
     def _values(self, progress: Progress, stop: threading.Event) -> SchemaBook:
         """The schemas of values: every version of the subjects that are watched, and what was met before."""
         chosen, decode = self.settings, self.settings.decode
-        codec = load_codec(decode.format)
+        codec = load_codec(decode.codec)
         if decode.check == "schema":
             codec = validating(codec)
         store, wait = PinsStore(self.run.checkpoint, same_columns(codec)), RegistryWait(progress, stop)
@@ -294,7 +294,7 @@ def run_rules(
     decode, policies, book = settings.decode, settings.policies, settings.rule_book()
     workers = WorkerRules(
         decoding=Decoding(
-            codec=decode.format,
+            codec=decode.codec,
             engine=decode.engine,
             check=decode.check,
             by_entity=decode.schema_per == "entity",

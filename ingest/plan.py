@@ -97,10 +97,10 @@ def plan_knowing(expression: ReadExpression | None, settings: Settings, offer: O
             *value_subjects(settings.source, settings.registry, settings.decode),
             *_inferred_subjects(settings),
         ]
-        candidates = Candidates(load_codec(settings.decode.format), registry, subjects, candidate)
+        candidates = Candidates(load_codec(settings.decode.codec), registry, subjects, candidate)
         told = watched_subjects(candidates, catalogue)
         # Told the types of the newest ones: a codec for every format splits records by them.
-        codec = load_codec(settings.decode.format).knowing(
+        codec = load_codec(settings.decode.codec).knowing(
             {one.ref: one.schema.type for one in candidates.newest}
         )
         # Older versions are asked for when a table's records are of a type that the newest is not.
@@ -131,7 +131,7 @@ def _expression(settings: Settings) -> tuple[ReadExpression | None, tuple[str, .
 @contextmanager
 def _sources(settings: Settings) -> Iterator[tuple[SchemaRegistry, Catalogue | None]]:
     """The settings' registry, the location of their inferred schema, or both; neither is written to."""
-    codec = load_codec(settings.decode.format)
+    codec = load_codec(settings.decode.codec)
     if not codec.registered:
         yield location_of(settings.name, settings.decode, settings.storage), None
         return

@@ -96,7 +96,7 @@ def schemas_of(
     Where no record names its schema, a location that is empty gets its first version, inferred from what the topics hold
     now. `tell` is told when the registry's answers come from its cache.
     """
-    codec = load_codec(settings.decode.format)
+    codec = load_codec(settings.decode.codec)
     if codec.registered:
         with ConfluentRegistry(settings.registry) as registry:
             known = _kept(registry, settings, tell)

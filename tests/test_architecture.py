@@ -51,7 +51,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
         "base",
         "broken_payloads changes_between",
         "avro json protobuf",
-        "jsonschema mixed notebook syntax",
+        "jsonschema mixed notebook syntax envelope",
     ),
     "codecs/avro": (
         "types",

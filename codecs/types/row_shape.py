@@ -90,3 +90,12 @@ def _both(first: pa.DataType, second: pa.DataType) -> pa.DataType:
     if pa.types.is_map(first) and pa.types.is_map(second) and first.key_type.equals(second.key_type):
         return pa.map_(first.key_type, _both(first.item_type, second.item_type))
     return first if fits(second, first) else second
+
+
+def with_beside(rows: pa.RecordBatch, beside: pa.RecordBatch | None) -> pa.RecordBatch:
+    """The rows with other columns behind their own, which are called otherwise; the rows themselves where there are none."""
+    if beside is None:
+        return rows
+    return pa.RecordBatch.from_arrays(
+        [*rows.columns, *beside.columns], schema=pa.schema([*rows.schema, *beside.schema])
+    )

@@ -274,7 +274,7 @@ class Attempts:
     def _vetoes(self, before: Before) -> list[Veto]:
         """Of what tables did not take in this run, that which they do not take now, either."""
         rules, records = self.run.rules, self.schemas.records
-        vetoes = Vetoes(load_codec(rules.decode.format), records, rules.changes, before.known)
+        vetoes = Vetoes(load_codec(rules.decode.codec), records, rules.changes, before.known)
         known = {one.key for one in records}
         there = {key: folders for key, folders in self.run.memory.vetoed.items() if key in known}
         return [one for one in vetoes.of(there, before.met) if not one.stops]

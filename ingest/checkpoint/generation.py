@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from typing import Any, Literal, get_args
 
+from distributary.codecs.envelope.options import envelope_of
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import GENERATION, Checkpoint
@@ -87,6 +88,7 @@ class World:
 
 def fingerprint(source: Source, route: Route, decode: Decode, sink: Sink) -> dict[str, Any]:
     """What may not change on a living checkpoint, as plain JSON values by dotted name."""
+    envelope = envelope_of(decode.envelope)
     routed = {f"route.{key}": value for key, value in route if key != "max_tables"}
     if route.expression is None:
         del routed["route.expression"]
@@ -98,6 +100,7 @@ def fingerprint(source: Source, route: Route, decode: Decode, sink: Sink) -> dic
         **{f"sink.columns.{role}": name for role, name in sink.columns.given()},
         # Settings that came later are kept only where they say something, for checkpoints from before.
         **({} if decode.key == "bytes" else {"decode.key": decode.key}),
+        **({} if envelope is None else {"decode.envelope": envelope.kind}),
     }
 
 

@@ -172,7 +172,7 @@ def rules_of(  # noqa: PLR0913, PLR0917 - one value each of what it is made of
         route=route,
         growth=growth_rules(decode, policies, sink.columns),
         said=_said(decode, policies),
-        any_format=load_codec(decode.format).takes_any_format,
+        any_format=load_codec(decode.codec).takes_any_format,
         expression=expression,
     )
     own = {} if book is None else _own(plain, decode, policies, book)

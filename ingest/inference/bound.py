@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 from pyspark.accumulators import Accumulator
 
-from distributary.codecs.base import load_codec, surveying
+from distributary.codecs.base import CodecName, load_codec, surveying
 from distributary.codecs.types.fields import Path, fields_in, held_in, part
 from distributary.codecs.types.fit import is_list
 from distributary.codecs.types.spark_struct import arrow_schema
@@ -59,7 +59,7 @@ def check_bound(found: Iterable[Looked], max_fields: int) -> None:
         raise ConfigError(_sentence(sorted(crowded, key=lambda one: -one.fields), max_fields))
 
 
-def bounded(format_: str, known: Schema, max_fields: int, cut_short: Accumulator[int]) -> _Run:
+def bounded(format_: CodecName, known: Schema, max_fields: int, cut_short: Accumulator[int]) -> _Run:
     """What hands records to Spark's reader until there are too many fields, of which it then tells the accumulator."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from distributary.codecs.base import Codec, GrowingReader, growing_reader, load_codec, picking
+from distributary.codecs.base import Codec, CodecName, GrowingReader, growing_reader, load_codec, picking
 from distributary.codecs.types.fields import fields_in
 from distributary.codecs.wire.record_headers import last_header
 from distributary.ingest.inference.bound import Looked, check_bound, enough
@@ -55,17 +55,17 @@ def infer_entities(
     Raises ConfigError where the records of one have more fields than decode.max_fields.
     """
     known = replace(_NOTHING, text=hints_of(decode.schema_hints).json())
-    run = _inferring(decode.format, route, known, enough(decode.max_fields))
+    run = _inferring(decode.codec, route, known, enough(decode.max_fields))
 
     def look(records: DataFrame) -> list[Row]:
         # A task for each of the many parts of a shuffle would be a Python worker each, mostly for nothing.
-        latest = _latest(decode.format, route, records).coalesce(topics.spark.sparkContext.defaultParallelism)
+        latest = _latest(decode.codec, route, records).coalesce(topics.spark.sparkContext.defaultParallelism)
         return latest.mapInArrow(run, _FOUND_DDL).collect()
 
     rows = look_at_records(topics, decode, kafka, look, sample)
     found = _by_name(route, [(row.entity, row.text, row.records, row.cut_short) for row in rows])
     most = sorted(found.values(), key=lambda one: (-one.records, one.entity))[: route.max_tables]
-    codec = load_codec(decode.format)
+    codec = load_codec(decode.codec)
     most.sort(key=lambda one: one.entity)
     schemas = {one.entity: _schema(one, codec, decode.schema_hints) for one in most}
     check_bound([Looked(schemas[one.entity], one.cut_short, one.entity) for one in most], decode.max_fields)
@@ -107,7 +107,7 @@ def _schema(found: _Found, codec: Codec, hints: str | None) -> Schema:
     return replace(_NOTHING, text=text, entity=found.name)
 
 
-def _with_entity(format_: str, route: Route, records: DataFrame) -> DataFrame:
+def _with_entity(format_: CodecName, route: Route, records: DataFrame) -> DataFrame:
     """The records with the column `entity`, without those that have none."""
     columns = ["topic", "key", "timestamp", "offset", "value"]
     if route.by == "field":
@@ -120,7 +120,7 @@ def _with_entity(format_: str, route: Route, records: DataFrame) -> DataFrame:
     return frame.where("entity <> ''")
 
 
-def _picking(format_: str, route: Route) -> _Run:
+def _picking(format_: CodecName, route: Route) -> _Run:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         picked = picking(load_codec(format_))
         for batch in batches:
@@ -136,7 +136,7 @@ def _reading(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batch.set_column(place, pa.field("entity", pa.string()), as_text(_binary(batch["entity"])))
 
 
-def _latest(format_: str, route: Route, records: DataFrame) -> DataFrame:
+def _latest(format_: CodecName, route: Route, records: DataFrame) -> DataFrame:
     # Told apart before their entities are found, so that each record is looked into once.
     keyed = _with_entity(format_, route, records.where("key IS NOT NULL")).groupBy("topic", "key", "entity")
     newest = keyed.agg(F.max_by("value", F.struct("timestamp", "offset")).alias("value"))
@@ -173,7 +173,7 @@ def _fields(codec: Codec, text: str) -> int:
     return fields_in(codec.reader(replace(_NOTHING, text=text), ()).schema)
 
 
-def _inferring(format_: str, route: Route, known: Schema, most: int) -> _Run:
+def _inferring(format_: CodecName, route: Route, known: Schema, most: int) -> _Run:
     """`known` has the fields whose types are settled; of an entity's records no more than `most` fields are of interest."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -95,7 +95,7 @@ def _sampled(offsets: Offsets, sample: int | None) -> Offsets:
 
 def _without_registered(topics: TopicReader, decode: Decode, records: DataFrame) -> DataFrame:
     growing = growing_of(decode)
-    if not load_codec(decode.format).registered:
+    if not load_codec(decode.codec).registered:
         return records
     inferred = growing.names_no_schema(F.col("value"))
     if topics.source.headers:
@@ -114,7 +114,7 @@ def _texts(decode: Decode, values: DataFrame, hints: StructType, cut_short: Accu
     if growing_of(decode).survey is None:
         return values.select(F.col("value").cast("string"))
     known = Schema(0, "STRUCT", hints.json())
-    run = bounded(decode.format, known, decode.max_fields, cut_short)
+    run = bounded(decode.codec, known, decode.max_fields, cut_short)
     return values.mapInArrow(run, "value string")
 
 

@@ -35,7 +35,7 @@ from distributary.registry.base import Schema, SchemaRef, SubjectVersion
 
 def growing_of(decode: Decode) -> Growing:
     """What the codec does with records of an inferred schema. Raises ConfigError for one whose schemas are all registered."""
-    growing = load_codec(decode.format).capabilities.growing
+    growing = load_codec(decode.codec).capabilities.growing
     if growing is None:
         raise ConfigError(
             f"records in {decode.format} name their schema in a registry; there is nothing to infer"

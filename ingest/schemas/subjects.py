@@ -8,7 +8,7 @@ from distributary.ingest.settings.groups import Decode, Registry, Source
 
 def value_subjects(source: Source, registry: Registry, decode: Decode) -> tuple[str, ...]:
     """The registry's subjects to watch: those given, or `<topic>-value` of each topic; none where no record names its schema."""
-    if not load_codec(decode.format).registered:
+    if not load_codec(decode.codec).registered:
         return ()
     return registry.subjects or tuple(f"{topic}-value" for topic in source.topics)
 
@@ -20,4 +20,4 @@ def key_subjects(source: Source) -> tuple[str, ...]:
 
 def inferred_subject(pipeline: str, decode: Decode) -> str | None:
     """What the versions of a pipeline's inferred schema are called by; None where there is none. No topic makes such a subject."""
-    return None if load_codec(decode.format).capabilities.growing is None else f"inferred:{pipeline}"
+    return None if load_codec(decode.codec).capabilities.growing is None else f"inferred:{pipeline}"

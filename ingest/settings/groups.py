@@ -7,7 +7,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator
 
-from distributary.codecs.base import load_codec
+from distributary.codecs.base import CodecName, load_codec
+from distributary.codecs.envelope.options import GivenEnvelope, codec_name
 from distributary.errors import UnknownCodec
 from distributary.ingest.columns import safe_names as names
 from distributary.ingest.settings.passed_on_options import ClientOptions
@@ -90,6 +91,8 @@ class Decode(Group):
 
     format: Name = "protobuf"
     """The codec: a built-in one, or one that an installed package offers."""
+    envelope: GivenEnvelope | None = None
+    """What the records stand in that says what became of each: `debezium`, whose change is unwrapped, so that the row's own fields are the columns; as a mapping, with what else there is to say of it. By default they stand in nothing. With it `route.field` is `__source_table`, the table at the source, unless given, and rules with `mode: upsert` have `sequence_by` and `deletes` by what the envelope says, where they do not say it."""
     evolution: Literal["auto", "restart", "inline", "fail", "ignore"] = "auto"
     """What a schema that changes a table does: `auto` restarts for one that somebody registered and goes on for one that was inferred, which grows with records; `restart` gives the attempt up and starts the query again with the new schema; `inline` goes on with it in the same batch; `fail` stops; `ignore` leaves the tables as they are and rescues new values."""
     schema_location: OptionalPlace = None
@@ -106,6 +109,11 @@ class Decode(Group):
     """What becomes of a record's key beside the column of its bytes: `bytes`, nothing more; `text`, a column of its text; `auto`, the same, where a key that names a schema of the registry is decoded by it first: a single value as it is written, a record as JSON. A key that cannot be decoded has no text; its record lands all the same."""
     engine: Literal["arrow", "spark"] = "arrow"
     """What decodes: `arrow` is the native decoder in the workers; `spark` takes the values from Spark's own functions (`from_avro`, `from_json`, `from_protobuf`) for each record that the native decoder has found whole, which is slower, and has Spark evaluate `route.expression`, whatever it uses."""
+
+    @property
+    def codec(self) -> CodecName:
+        """What decodes records, envelope and all."""
+        return codec_name(self.format, self.envelope)
 
     @field_validator("format")
     @classmethod

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from distributary.codecs.base import Codec, load_codec
+from distributary.codecs.envelope.options import DELETES, TABLE, Envelope
+from distributary.codecs.envelope.said import POSITION
 from distributary.ingest.columns import safe_names as names
 from distributary.ingest.settings.catalog import Catalog
 from distributary.ingest.settings.check import add_problems, refuse_literal_secrets
@@ -58,6 +60,46 @@ def _with_key_text(given: Mapping[str, Any], decode: object) -> Mapping[str, Any
     return {**given, "sink": {**sink, "columns": {**columns, "key_text": KEY_TEXT}}}
 
 
+def _with_envelope(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings with what an envelope says where they do not: the routing field, and what is newer and what a delete in upserts."""
+    decode = given.get("decode")
+    envelope = decode.get("envelope") if isinstance(decode, Mapping) else None
+    if envelope is None:
+        return given
+    by_source = not isinstance(envelope, Mapping | Envelope) or _order_of(envelope) == "source"
+    route, tables = given.get("route"), given.get("tables")
+    filled = dict(given)
+    if (
+        (route is None or isinstance(route, Mapping))
+        and (route or {}).get("by", "field") == "field"
+        and (route or {}).get("field") is None
+    ):
+        filled["route"] = {**(route or {}), "field": TABLE}
+    if isinstance(tables, list | tuple):
+        filled["tables"] = [
+            _told_by_envelope(rule, by_source) if isinstance(rule, Mapping) else rule for rule in tables
+        ]
+    return filled
+
+
+def _order_of(envelope: Mapping[str, Any] | Envelope) -> Any:
+    return envelope.order if isinstance(envelope, Envelope) else envelope.get("order", "source")
+
+
+def _told_by_envelope(rule: Mapping[str, Any], by_source: bool) -> Mapping[str, Any]:
+    if rule.get("mode") != "upsert":
+        return rule
+    filled = dict(rule)
+    if by_source and rule.get("sequence_by") is None:
+        filled["sequence_by"] = [POSITION]
+    deletes = rule.get("deletes")
+    if deletes is None:
+        filled["deletes"] = DELETES
+    elif isinstance(deletes, Mapping) and deletes.get("when") is None:
+        filled["deletes"] = {**deletes, "when": DELETES}
+    return filled
+
+
 class Settings(Group):
     """Everything one pipeline is told. Relative paths are relative to the settings file's folder."""
 
@@ -103,6 +145,7 @@ class Settings(Group):
     def _default_folders(cls, given: Any) -> Any:
         if not isinstance(given, Mapping):
             return given
+        given = _with_envelope(given)
         name, decode = given.get("name"), given.get("decode") or {}
         if given.get("checkpoint") is None:
             given = {**given, "checkpoint": f"checkpoints/{name}"}
@@ -118,7 +161,7 @@ class Settings(Group):
         if self.sink.columns.key_text is not None and self.decode.key == "bytes":
             why = "decode.key is bytes, so there is no such column; leave it out"
             yield ("sink", "columns", "key_text"), why
-        yield from _wrong_for(self, load_codec(self.decode.format))
+        yield from _wrong_for(self, load_codec(self.decode.codec))
         if self.checkpoint.overlaps(self.sink.root):
             why = "checkpoint and sink.root lie in each other; give each a folder of its own"
             yield ("checkpoint",), why
@@ -138,7 +181,7 @@ class Settings(Group):
         for place, (keys, why) in wrong_rules(self.tables, self.route, self.sink, self.policies):
             yield ("tables", place, *keys), why
         for place, rule in enumerate(self.tables):
-            if rule.update == "present" and not load_codec(self.decode.format).registered:
+            if rule.update == "present" and not load_codec(self.decode.codec).registered:
                 why = f"records in {self.decode.format} name no schema of their own, so that none has fewer columns than another"
                 yield ("tables", place, "update"), f"{why}; leave it out"
 
@@ -212,6 +255,9 @@ def _wrong_for(settings: Settings, codec: Codec) -> Iterator[Wrong]:
     if decode.check == "schema" and codec.capabilities.validating is None:
         why = f"schemas of format {decode.format} say nothing of records that decoding does not check anyway"
         yield ("decode", "check"), f"{why}; leave it out"
+    if decode.envelope is not None and decode.engine == "spark":
+        why = "Spark's functions know nothing of an envelope; write engine: arrow, or leave it out"
+        yield ("decode", "engine"), why
     if decode.schema_per == "entity" and (why := _no_schema_an_entity(settings, codec)):
         yield ("decode", "schema_per"), f"{why}: write schema_per: topic, or leave it out"
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
+from distributary.codecs.types.row_shape import with_beside
 from distributary.errors import SumsDisagree
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import MEMORY_SUFFIX, fold
@@ -101,11 +102,16 @@ def remembered(rows: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=layout.columns)
 
 
-def deleted(upsert: Upsert | None, rules: RuleBook, rows: pa.RecordBatch) -> Mask | None:
-    """Which records take their key's row away, by their own fields; None where none does. Raises ConfigError."""
+def deleted(
+    upsert: Upsert | None, rules: RuleBook, rows: pa.RecordBatch, beside: pa.RecordBatch | None = None
+) -> Mask | None:
+    """Which records take their key's row away, by their own fields and what is known beside them; None where none does.
+
+    Raises ConfigError.
+    """
     if upsert is None or upsert.deletes is None or upsert.deletes.when is None:
         return None
-    found = _true(rules.conditions[upsert.deletes.when].met(rows))
+    found = _true(rules.conditions[upsert.deletes.when].met(with_beside(rows, beside)))
     return found if found.any() else None
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
 
-from distributary.codecs.base import Decoded, growing_reader
+from distributary.codecs.base import Decoded, Enveloped, Failure, growing_reader
+from distributary.codecs.reasons import TRUNCATE
 from distributary.codecs.types.fields import fields_in
 from distributary.codecs.types.masks import Codes, Rows
 from distributary.errors import ConfigError, PolicyStopped
@@ -61,6 +63,9 @@ def place(batch: Batch, rows: Rows, payloads: pa.BinaryArray, decoded: Decoded) 
     verdicts = [Verdict(failure.reason, failure.detail) for failure in decoded.failures]
     _refuse(batch, rows[failed], verdicts)
     report = batch.task.report
+    report.stops += _stops(batch, rows[failed], decoded.failures)
+    if decoded.around is not None:
+        report.counts.dropped.update({why: len(some) for why, some in decoded.around.left_out.items()})
     lacking = (batch.pinned.schema.id, batch.reader.name)
     note(report.sightings.unknown, lacking, decoded.unknown, batch.raw, rows)
     decoded = _without_growth(batch, rows, payloads, decoded)
@@ -106,6 +111,20 @@ def _refuse(
     """`names` are the entities, where those are known."""
     refs = [batch.pinned_of(row).key[0] for row in rows.tolist()]
     batch.task.quarantine.take(batch.raw, rows, verdicts, refs, names)
+
+
+def _stops(batch: Batch, rows: Rows, failures: Sequence[Failure]) -> list[str]:
+    """Why the settings have the run stop, if they do, because of these failures, which are these rows'."""
+    codec = batch.pins.rules.decoding.codec
+    if not failures or not isinstance(codec, Enveloped) or codec.truncate != "stop":
+        return []
+    found = (row for row, one in zip(rows.tolist(), failures, strict=True) if one.reason == TRUNCATE)
+    what = "says that its table was emptied, and decode.envelope.truncate is `stop`"
+    remedy = "Empty it here by hand where that is meant; write quarantine or ignore to leave it as it is"
+    return [
+        f"the record at {'/'.join(map(str, place_of(batch.raw, row)))} {what}. {remedy}"
+        for row in islice(found, 1)
+    ]
 
 
 def _survived(batch: Batch, rows: Rows, payloads: pa.BinaryArray) -> Sequence[Rows]:
@@ -308,7 +327,7 @@ def _conform(batch: Batch, rows: Rows, decoded: _Columns, codes: Codes) -> None:
     """Rows of entities with the same columns and policies."""
     book, first = batch.task.book, int(codes[0])
     try:
-        gone = deleted(book.upsert(first), batch.pins.rules.tables, decoded.rows)
+        gone = deleted(book.upsert(first), batch.pins.rules.tables, decoded.rows, decoded.beside)
     except ConfigError as error:
         why = Verdict(reasons.DELETE_CONDITION, str(error))
         _refuse(batch, rows, [why] * len(rows), [book.names[code] or None for code in codes])
@@ -417,19 +436,21 @@ def _picked(batch: pa.RecordBatch, rows: Rows) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """Records as columns, and what no column took of them."""
+    """Records as columns, what no column took of them, and what is known of them beside."""
 
     rows: pa.RecordBatch
     untaken: pa.StringArray | None
+    beside: pa.RecordBatch | None = None
 
 
 def _some(decoded: Decoded | _Columns, rows: Rows) -> _Columns:
     """These rows of what was decoded."""
     untaken = decoded.untaken if isinstance(decoded, _Columns) else decoded.rescued
     if len(rows) == decoded.rows.num_rows:
-        return _Columns(decoded.rows, untaken)
+        return _Columns(decoded.rows, untaken, decoded.beside)
     places = pa.array(rows)
-    return _Columns(decoded.rows.take(places), None if untaken is None else untaken.take(places))
+    beside = None if decoded.beside is None else decoded.beside.take(places)
+    return _Columns(decoded.rows.take(places), None if untaken is None else untaken.take(places), beside)
 
 
 def _present(codes: Codes) -> Rows:

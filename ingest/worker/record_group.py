@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from distributary.codecs.base import Decoded, RecordReader
 from distributary.codecs.types.masks import Rows
+from distributary.codecs.types.row_shape import with_beside
 from distributary.ingest.pins import PinnedRecord, Pins
 from distributary.ingest.routing.routes import Records, entities
 from distributary.ingest.worker.spark_rows import SparkRows
@@ -110,7 +111,7 @@ class Batch:
         """The rows' entities. Raises ConfigError."""
         if self.own is not None:
             return self.own.entities.some(rows)
-        records = Records(decoded.rows, self.raw, rows, self.reader.name)
+        records = Records(with_beside(decoded.rows, decoded.beside), self.raw, rows, self.reader.name)
         return entities(self.pins.rules.route, records, self.pins.rules.expression)
 
     def schema_ids(self, rows: Rows) -> pa.Int64Array:

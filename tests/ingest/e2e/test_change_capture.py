@@ -1,0 +1,168 @@
+"""Changes as Debezium sends them, on the real broker: the tables are what the database is, whatever became of the runs."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from tests.debezium import Change, Database
+from tests.ingest.e2e.handmade import reasons
+from tests.ingest.e2e.keyed import counted, rows_of
+from tests.ingest.e2e.pipeline_kit import PipelineKit
+
+from distributary.producer_sim.verify.comparison import verify
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+TABLES = ("customers", "orders")
+
+
+def capturing(kit: PipelineKit, rule: dict[str, Any] | None = None, **more: Any) -> PipelineKit:
+    """The pipeline for changes, with one rule for all tables."""
+    given = {"match": "*", "mode": "upsert", "keys": "kafka_key"} if rule is None else rule
+    decode = {"format": "json", "envelope": "debezium", "evolution": "inline", **more.pop("decode", {})}
+    return kit.configured(decode=decode, route={"field": None, "table": "{entity}"}, tables=[given], **more)
+
+
+def send(kit: PipelineKit, changes: Iterable[Change]) -> None:
+    for change in changes:
+        kit.send([change.json], key=change.key_bytes, partition=change.row % 2)
+
+
+def changed(database: Database, seed: int, count: int = 30) -> list[Change]:
+    """So many changes of a few rows, of both tables."""
+    chosen, found = random.Random(seed), list[Change]()
+    for _ in range(count):
+        table = chosen.choice(TABLES)
+        rows, drawn = database.tables.setdefault(table, {}), chosen.random()
+        id_ = chosen.randrange(8)
+        if id_ not in rows or drawn < 0.5:
+            found += database.put(table, id_, name=chosen.choice("abcde"), score=chosen.randrange(100))
+        elif drawn < 0.8:
+            found += database.delete(table, id_)
+        else:
+            # It may not take a key that is there.
+            found += database.move(table, id_, chosen.randrange(100, 200))
+    return found
+
+
+def held(kit: PipelineKit, table: str) -> dict[int, dict[str, Any]]:
+    """The rows as the database would have them."""
+    rows = rows_of(kit, table)
+    found = {row["id"]: {name: row[name] for name in ("id", "name", "score")} for row in rows}
+    assert len(found) == len(rows), "a key has two rows"
+    return found
+
+
+def assert_current(kit: PipelineKit, database: Database) -> None:
+    for table in TABLES:
+        assert held(kit, table) == database.tables[table]
+    found = verify(kit.settings).differences
+    assert not found, "\n".join(map(str, found))
+
+
+def test_tables_are_what_the_database_is_however_the_stream_is_cut(kit: PipelineKit) -> None:
+    database = Database()
+    capturing(kit, limits={"batch_rows": 25})
+    first = changed(database, 1)
+    send(kit, first)
+    kit.run()
+    assert_current(kit, database)
+    snapshot = [change for table in TABLES for change in database.snapshot(table)]
+    second = changed(database, 2)
+    send(kit, [*snapshot, *second])
+    kit.run()
+    assert_current(kit, database)
+    # A connector that starts over sends what it is not sure of once more.
+    send(kit, second)
+    kit.run()
+    assert_current(kit, database)
+    every = [*first, *snapshot, *second, *second]
+    told = counted(kit)
+    assert told["read"] == len(every)
+    assert told["dropped"] == sum(change.value is None for change in every)
+    assert told["quarantined"] == 0
+    assert min(told["updated"], told["deleted"], told["inserted"], told["older"]) > 0
+
+
+def test_records_that_are_no_rows_are_counted_and_those_that_cannot_be_are_kept(kit: PipelineKit) -> None:
+    database = Database()
+    capturing(kit)
+    (change,) = database.put("customers", 1, name="a", score=1)
+    assert change.value is not None
+    others: list[dict[str, Any]] = [
+        {"ts_ms": 1_700_000_000_000},
+        {"status": "BEGIN", "id": "571", "ts_ms": 1, "event_count": None, "data_collections": None},
+        {"source": change.value["source"], "ddl": "ALTER TABLE customers", "tableChanges": []},
+        {**change.value, "op": "m", "after": None, "message": {"prefix": "p", "content": "YQ=="}},
+        {**change.value, "op": "t", "after": None},
+        {**change.value, "op": "u", "after": None},
+        {"id": 1, "name": "it stands in no envelope"},
+    ]
+    send(kit, [change])
+    kit.send([json.dumps(one).encode() for one in others])
+    kit.run()
+    assert held(kit, "customers") == database.tables["customers"]
+    (row,) = kit.rows("ledger_batches").to_pylist()
+    left_out = {"heartbeat": 1, "transaction": 1, "schema_record": 1, "message": 1}
+    refused = {"truncate": 1, "no_row": 1, "no_envelope": 1}
+    assert json.loads(row["rows_by_reason"]) == {**left_out, **refused}
+    assert reasons(kit) == refused
+
+
+POINTS = ("after_manifest", "amid_merge", "between_commits", "before_ledger")
+
+
+def test_errors_at_each_step_bring_each_change_once(kit: PipelineKit, fail_at: Callable[..., None]) -> None:
+    database = Database()
+    capturing(kit, supervisor={"failures": {"max": len(POINTS), "first_wait_seconds": 0}})
+    send(kit, changed(database, 3))
+    kit.run()
+    send(kit, changed(database, 4))
+    fail_at(*(f"{point}:3" for point in POINTS))
+    assert kit.run().summary.failures > 0
+    assert_current(kit, database)
+
+
+def test_a_killed_run_is_brought_to_its_end(kit: PipelineKit) -> None:
+    database = Database()
+    capturing(kit, {"match": "*", "mode": "upsert", "keys": ["id"]}, limits={"commit_threads": 1})
+    send(kit, changed(database, 5))
+    kit.run()
+    send(kit, changed(database, 6))
+    killed = kit.run_apart("amid_merge:3=kill")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    kit.run()
+    assert_current(kit, database)
+
+
+def test_a_column_that_is_added_at_the_source_is_added_here(kit: PipelineKit) -> None:
+    database = Database()
+    capturing(kit)
+    send(kit, database.put("customers", 1, name="a", score=1))
+    kit.run()
+    send(kit, database.put("customers", 2, name="b", score=2, city="Ulm"))
+    kit.run()
+    assert {row["id"]: row["city"] for row in rows_of(kit, "customers")} == {1: None, 2: "Ulm"}
+    columns = set(rows_of(kit, "customers")[0])
+    assert {"id", "name", "score", "city", "__op", "__source_position"} <= columns
+    assert not columns & {"before", "after", "source", "op", "__source_table"}
+
+
+def test_each_change_is_a_row_of_a_table_that_is_appended_to(kit: PipelineKit) -> None:
+    database = Database(full=True)
+    keep = ["op", "before", "source_ts", "source_table"]
+    capturing(kit, {"match": "*", "mode": "append"}, decode={"envelope": {"kind": "debezium", "keep": keep}})
+    send(kit, database.put("customers", 1, name="a", score=1))
+    send(kit, database.put("customers", 1, name="b", score=1))
+    send(kit, database.delete("customers", 1))
+    kit.run()
+    rows = sorted(rows_of(kit, "customers"), key=lambda row: row["__source_position"])
+    assert [row["__op"] for row in rows] == ["c", "u", "d"]
+    assert [row["name"] for row in rows] == ["a", "b", "b"]
+    assert [row["__before"] and json.loads(row["__before"])["name"] for row in rows] == [None, "a", "b"]
+    assert {row["__source_table"] for row in rows} == {"customers"}
