@@ -33,7 +33,9 @@ def _nullable(type_: Any) -> list[Any]:
 
 def _avro(source: Row, columns: Mapping[str, str]) -> str:
     fields = [
-        {"name": name, "type": type_} if name == "id" else {"name": name, "type": _nullable(type_)}
+        {"name": name, "type": type_}
+        if name == "id"
+        else {"name": name, "type": _nullable(type_), "default": None}
         for name, type_ in columns.items()
     ]
     value = {"type": "record", "name": "Value", "fields": fields}
@@ -61,7 +63,13 @@ def _jsonschema(source: Row, columns: Mapping[str, str]) -> str:
         name: {"type": _JSON[type_]} if name == "id" else nullable({"type": _JSON[type_]})
         for name, type_ in columns.items()
     }
-    value = {"type": "object", "title": "server.shop.customers.Value", "properties": rows}
+    # Closed, so that a registry takes another field for a compatible change.
+    value = {
+        "type": "object",
+        "title": "server.shop.customers.Value",
+        "properties": rows,
+        "additionalProperties": False,
+    }
     told = {name: nullable({"type": _JSON[_type_of(one)]}) for name, one in source.items()}
     envelope = {
         "type": "object",
