@@ -69,12 +69,8 @@ def _with_envelope(given: Mapping[str, Any]) -> Mapping[str, Any]:
     by_source = not isinstance(envelope, Mapping | Envelope) or _order_of(envelope) == "source"
     route, tables = given.get("route"), given.get("tables")
     filled = dict(given)
-    if (
-        (route is None or isinstance(route, Mapping))
-        and (route or {}).get("by", "field") == "field"
-        and (route or {}).get("field") is None
-    ):
-        filled["route"] = {**(route or {}), "field": TABLE}
+    if isinstance(route, Mapping) and route.get("by", "field") == "field" and route.get("field") is None:
+        filled["route"] = {**route, "field": TABLE}
     if isinstance(tables, list | tuple):
         filled["tables"] = [
             _told_by_envelope(rule, by_source) if isinstance(rule, Mapping) else rule for rule in tables
