@@ -22,3 +22,8 @@ def is_valid(values: pa.Array) -> Mask:
         return np.ones(len(values), dtype=np.bool_)
     valid: Mask = values.is_valid().to_numpy(zero_copy_only=False)
     return valid
+
+
+def present(codes: Codes) -> Rows:
+    """The distinct codes, ascending; they are small numbers, so that counting them beats sorting or hashing."""
+    return np.flatnonzero(np.bincount(codes))

@@ -12,7 +12,7 @@ import pyarrow as pa
 from distributary.codecs.base import Decoded, Enveloped, Failure, growing_reader
 from distributary.codecs.reasons import TRUNCATE
 from distributary.codecs.types.fields import fields_in
-from distributary.codecs.types.masks import Codes, Rows
+from distributary.codecs.types.masks import Codes, Rows, present
 from distributary.errors import ConfigError, PolicyStopped
 from distributary.ingest import pins as reasons
 from distributary.ingest.conform.conversion import Conformed
@@ -21,7 +21,7 @@ from distributary.ingest.kafka.columns import kafka_arrays, kafka_fields
 from distributary.ingest.kafka.offset_spans import committed, place_of
 from distributary.ingest.kafka.records import TEXT
 from distributary.ingest.partitioned import in_no_partition, with_others
-from distributary.ingest.pins import PinnedRecord, Verdict
+from distributary.ingest.pins import Verdict
 from distributary.ingest.routing.routes import Records, entities
 from distributary.ingest.settings.upserts import Upsert
 from distributary.ingest.worker.child_process import pieces
@@ -36,7 +36,7 @@ from distributary.ingest.worker.keyed import (
     unplaced,
     wrong_mark,
 )
-from distributary.ingest.worker.record_group import Batch
+from distributary.ingest.worker.record_group import Batch, brought_columns
 from distributary.ingest.worker.report import Growth, Wish
 from distributary.ingest.worker.task import Task, tally
 from distributary.ingest.worker.unrouted import note_unrouted
@@ -101,7 +101,7 @@ def place_tombstones(task: Task, raw: pa.RecordBatch, rows: Rows) -> None:
     columns = pins.rules.columns
     whole = kafka_arrays(columns, own, pa.nulls(len(rows), pa.int64()))
     found = pa.RecordBatch.from_arrays(whole, names=[field.name for field in kafka_fields(columns)])
-    for code in _present(codes[(codes >= 0) & ~null]).tolist():
+    for code in present(codes[(codes >= 0) & ~null]).tolist():
         task.remember(code, found.filter(pa.array((codes == code) & ~null)))
 
 
@@ -192,7 +192,7 @@ def _route(batch: Batch, rows: Rows, decoded: Decoded) -> None:
     codes = _without_vetoed(batch, rows, _without_committed(batch, rows, codes))
     live = np.flatnonzero(codes >= 0)
     if len(live):
-        brought = _with_partitions(batch, decoded.rows, _brought(batch.pinned, decoded.rows, codes))
+        brought = _with_partitions(batch, decoded.rows, brought_columns(batch.pinned, decoded.rows, codes))
         _meet(batch, brought.keys(), rows, codes)
         _grow(batch, rows, codes, brought)
         _by_layout(batch, rows, decoded, codes, live)
@@ -227,7 +227,7 @@ def _without_committed(batch: Batch, rows: Rows, codes: Codes) -> Codes:
     if not already:
         return codes
     codes = codes.copy()
-    for code in _present(codes[codes >= 0]):
+    for code in present(codes[codes >= 0]):
         mine = np.flatnonzero(codes == code)
         done = mine[committed(batch.raw, rows[mine], already.get(batch.task.book.folders[code], {}))]
         batch.task.report.counts.already += len(done)
@@ -241,7 +241,7 @@ def _without_vetoed(batch: Batch, rows: Rows, codes: Codes) -> Codes:
     if not vetoed:
         return codes
     codes = codes.copy()
-    for code in _present(codes[codes >= 0]).tolist():
+    for code in present(codes[codes >= 0]).tolist():
         mine = np.flatnonzero(codes == code)
         # Of one entity all are of one record type here.
         key = batch.pinned_of(int(rows[mine[0]])).key
@@ -250,26 +250,6 @@ def _without_vetoed(batch: Batch, rows: Rows, codes: Codes) -> Codes:
             _refuse(batch, rows[mine], [verdict] * len(mine), [book.names[code] or None] * len(mine))
             codes[mine] = NONE
     return codes
-
-
-def _brought(
-    pinned: PinnedRecord, decoded: pa.RecordBatch, codes: Codes
-) -> Mapping[int, tuple[int, ...] | None]:
-    """Per entity the columns its records bring: all (None) that their schema has, if they name one that they were
-    written with; of an inferred one, which is everybody's, those that have a value.
-    """
-    present = _present(codes[codes >= 0]).tolist()
-    if not pinned.schema.inferred:
-        return dict.fromkeys(present)
-    if len(present) == 1 and codes.min() >= 0:
-        held = [place for place, column in enumerate(decoded.columns) if column.null_count < len(column)]
-        return {present[0]: tuple(held)}
-    found: dict[int, list[int]] = {code: [] for code in present}
-    for place, column in enumerate(decoded.columns):
-        there = codes[column.is_valid().to_numpy(zero_copy_only=False)]
-        for code in _present(there[there >= 0]).tolist():
-            found[code].append(place)
-    return {code: tuple(places) for code, places in found.items()}
 
 
 def _with_partitions(
@@ -315,7 +295,7 @@ def _by_layout(batch: Batch, rows: Rows, decoded: Decoded, codes: Codes, live: R
     book = batch.task.book
     kinds = {
         int(code): (book.layouts[code], book.rule(code), book.upsert(code), book.partitions(code))
-        for code in _present(codes[live]).tolist()
+        for code in present(codes[live]).tolist()
     }
     for kind in dict.fromkeys(kinds.values()):
         alike = [code for code, its in kinds.items() if its == kind]
@@ -378,7 +358,7 @@ def _conform(batch: Batch, rows: Rows, decoded: _Columns, codes: Codes) -> None:
 
 def _remember(task: Task, deletes: pa.RecordBatch, codes: Codes) -> None:
     """Deletes go to what remembers those of their tables."""
-    for code in _present(codes).tolist():
+    for code in present(codes).tolist():
         task.remember(code, deletes.filter(pa.array(codes == code)))
 
 
@@ -390,7 +370,7 @@ def _hand_on(task: Task, rows: pa.RecordBatch, rescued: pa.StringArray | None, c
     if rescued is None:
         task.chunk.add(rows, codes)
         return
-    concerned = _present(codes[rescued.is_valid().to_numpy(zero_copy_only=False)])
+    concerned = present(codes[rescued.is_valid().to_numpy(zero_copy_only=False)])
     task.book.rescue(concerned.tolist())
     theirs = np.isin(codes, concerned)
     wider = rows.append_column(pa.field(task.pins.rules.columns.rescued, pa.string()), rescued)
@@ -451,8 +431,3 @@ def _some(decoded: Decoded | _Columns, rows: Rows) -> _Columns:
     places = pa.array(rows)
     beside = None if decoded.beside is None else decoded.beside.take(places)
     return _Columns(decoded.rows.take(places), None if untaken is None else untaken.take(places), beside)
-
-
-def _present(codes: Codes) -> Rows:
-    """The distinct codes, ascending; they are small numbers, so that counting them beats sorting or hashing."""
-    return np.flatnonzero(np.bincount(codes))

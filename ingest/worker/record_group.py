@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from distributary.codecs.base import Decoded, RecordReader
-from distributary.codecs.types.masks import Rows
+from distributary.codecs.types.masks import Codes, Rows, present
 from distributary.codecs.types.row_shape import with_beside
 from distributary.ingest.pins import PinnedRecord, Pins
 from distributary.ingest.routing.routes import Records, entities
@@ -133,3 +133,23 @@ class Batch:
             return np.zeros(len(rows), np.bool_)
         found: npt.NDArray[np.bool_] = self.own.entities.codes[rows] < 0
         return found
+
+
+def brought_columns(
+    pinned: PinnedRecord, decoded: pa.RecordBatch, codes: Codes
+) -> Mapping[int, tuple[int, ...] | None]:
+    """Per entity the columns its records bring: all (None) that their schema has, if they name one that they were
+    written with; of an inferred one, which is everybody's, those that have a value.
+    """
+    met = present(codes[codes >= 0]).tolist()
+    if not pinned.schema.inferred:
+        return dict.fromkeys(met)
+    if len(met) == 1 and codes.min() >= 0:
+        held = [place for place, column in enumerate(decoded.columns) if column.null_count < len(column)]
+        return {met[0]: tuple(held)}
+    found: dict[int, list[int]] = {code: [] for code in met}
+    for place, column in enumerate(decoded.columns):
+        there = codes[column.is_valid().to_numpy(zero_copy_only=False)]
+        for code in present(there[there >= 0]).tolist():
+            found[code].append(place)
+    return {code: tuple(places) for code, places in found.items()}
