@@ -171,11 +171,17 @@ def test_a_standalone_cluster_gets_the_jars_from_the_driver(cluster: str, tmp_pa
     assert DeltaTable(tmp_path / "table").to_pyarrow_table().num_rows == 4
 
 
+# A process of Spark's that has just ended has no command line any more.
 SECRETIVE = """\
 import psutil
 from distributary.ingest.spark.session import spark_session
 session = spark_session("x", "local[1]", {"spark.hadoop.fs.s3a.secret.key": "planted"})
-shown = [process.cmdline() for process in psutil.Process().children(recursive=True)]
+shown = []
+for process in psutil.Process().children(recursive=True):
+    try:
+        shown.append(process.cmdline())
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        continue
 print(len(shown) > 0, "planted" in str(shown), session.sparkContext._jsc.hadoopConfiguration().get("fs.s3a.secret.key"))
 session.stop()
 """
