@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from distributary.codecs.base import load_codec
-from distributary.errors import PolicyStopped
+from distributary.errors import CommitImpossible, PolicyStopped
 from distributary.ingest.batch.new_tables import NewTables
 from distributary.ingest.batch.policies import check_counts, check_growth
 from distributary.ingest.batch.written_layouts import as_new, granted, layouts
@@ -72,12 +72,26 @@ class Objections:
     def _remembering(self, total: TaskReport, pins: Pins) -> Pins | None:
         """Without tables for entities that are called as what remembers another's deletes, though no rule may have deletes any more."""
         new = self.new_tables.written_to(total)
+        self._require_no_memory(total)
         # In a store each question about a table that is not there costs a request.
         states = self._tables.states(folder for folder in new if folder.endswith(MEMORY_SUFFIX))
         taken = frozenset(folder for folder, one in states.items() if REMEMBERS_PROPERTY in one.properties)
         if not taken:
             return None
         return replace(pins, tables=replace(pins.tables, denied=pins.tables.denied | taken))
+
+    def _require_no_memory(self, total: TaskReport) -> None:
+        """Records without an entity have a table by name, which another pipeline over the same root may have for deletes: they were taken for such."""
+        strays = self._rules.policies.no_entity
+        if isinstance(strays, str) or not strays.table.endswith(MEMORY_SUFFIX):
+            return
+        written = {one.table for one in total.files.written if not one.remembers} & {strays.table}
+        for state in self._tables.states(written).values():
+            if told := state.properties.get(REMEMBERS_PROPERTY):
+                raise CommitImpossible(
+                    f"table {state.place} is where the deletes of table {told} are remembered, and `policies.no_entity.table` names it. Choose "
+                    "another name there"
+                )
 
     def _too_narrow(self, total: TaskReport, pins: Pins) -> Pins | None:
         """With the columns of tables as wide as records ask for."""

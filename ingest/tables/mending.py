@@ -69,6 +69,9 @@ _REWRITTEN: Mapping[str, str] = {
 }
 
 # With so many letters Parquet files begin and end: others where they are encrypted.
+# A path is encoded as in a URI, so that only what names a scheme has a colon there. Spark has one slash behind it: `file:/lake/...`.
+_ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
+
 _MAGIC = 4
 
 # Of Hadoop's files of sums: a head, and four bytes for so many of the file.
@@ -338,9 +341,9 @@ def _are_there(table: Files, actions: Sequence[Mapping[str, Any]], removed: set[
 
 
 def _is_there(table: Files, add: Mapping[str, Any]) -> bool:
-    name = unquote(add["path"])
-    if "://" in name or name.startswith("/"):
+    if _ABSOLUTE.match(add["path"]):
         return True  # another table's, which this one is a shallow clone of
+    name = unquote(add["path"])
     _without_wrong_sums(table, name)
     info = table.info(name)
     if info is None or info.size != add["size"]:

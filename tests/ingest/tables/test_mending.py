@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 from tests.ingest.commits import by_log
 from tests.ingest.tables.test_log_commit import SCHEMA, written
 
@@ -411,3 +412,18 @@ def test_a_log_to_which_nothing_happened_is_not_listed(table: Path, monkeypatch:
     assert mended(table, BATCHES) == []
     assert listed
     assert values(table) == [0, 1, 2, 3]
+
+
+@pytest.mark.spark
+def test_files_that_a_shallow_clone_has_elsewhere_are_not_missed(spark: SparkSession, tmp_path: Path) -> None:
+    origin, clone = tmp_path / "origin ä", tmp_path / "clone"
+    spark.range(20).write.format("delta").save(str(origin))
+    spark.sql(f"CREATE TABLE delta.`{clone}` SHALLOW CLONE delta.`{origin}`")
+    spark.range(20, 25).write.format("delta").mode("append").save(str(clone))
+    spark.sql(f"DELETE FROM delta.`{clone}` WHERE id = 3")  # noqa: S608 - the path of a test
+    entry_of_all = [json.loads(line) for line in (clone / entry_path(0)).read_text().splitlines()]
+    elsewhere = [action["add"]["path"] for action in entry_of_all if "add" in action]
+    assert elsewhere and all(path.startswith("file:/") and path[6] != "/" for path in elsewhere)
+    assert mend(files_at(clone), lambda after, committed: False) == []
+    spark.catalog.clearCache()
+    assert spark.read.format("delta").load(str(clone)).count() == 24
