@@ -179,24 +179,32 @@ def clean_up(committed: Committed) -> int:
 
     By the rules of https://github.com/delta-io/delta/blob/master/PROTOCOL.md#metadata-cleanup: all before the newest
     checkpoint that is not newer than the newest commit which is older than the table's `delta.logRetentionDuration`. What the time is
-    the version says that was just committed: a clock that is wrong takes nothing away.
+    the version says that was just committed, or the one before it where that is older: a clock that is wrong for one of them takes nothing
+    away, and behind a time without commits the next of them cleans up.
     """
     place, properties = committed.place, committed.properties
     kept = retention_seconds(properties)
     if kept is None or properties.get("delta.enableExpiredLogCleanup", "true").lower() != "true":
         return 0
-    newest = place.info(entry_path(committed.version))
+    newest = _time_of(place, committed.version)
     if newest is None:
         return 0
-    before = newest.modified - max(kept, _LEAST_SECONDS) * 1000
+    before = newest - max(kept, _LEAST_SECONDS) * 1000
     bound, old = 0, list[tuple[int, str]]()
-    for version, kind, info in _older(_named(place), before, newest.modified):
+    for version, kind, info in _older(_named(place), before, newest):
         old.append((version, info.path))
         if kind == "checkpoint.parquet" and (place.remote or is_whole(place, info.path)):
             bound = version
     garbage = [path for version, path in old if version < bound]
     place.delete(garbage)
     return len(garbage)
+
+
+def _time_of(place: Files, version: int) -> int | None:
+    """When a version was committed, or the one before it where that is less; None where it is not there. By one request."""
+    wanted = (entry_path(version - 1), entry_path(version))
+    found = {info.path: info.modified for info in place.list(LOG, after=f"{version - 1:020d}")}
+    return None if wanted[1] not in found else min(found[path] for path in wanted if path in found)
 
 
 def _older(

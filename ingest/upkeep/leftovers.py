@@ -66,12 +66,10 @@ class Bound:
 
     now         what the time is there
     since       files that a version needed which was the newest one at this time, or later, stay
-    remembered  from when on checkpoints of the table's log keep what was taken away, also those from before it asked for longer than Delta's own
     """
 
     now: int
     since: int
-    remembered: int
 
     @classmethod
     def of(cls, properties: Mapping[str, str], older_than_days: float, now: int) -> Bound | None:
@@ -86,7 +84,7 @@ class Bound:
             return None
         wished = older_than_days * _DAY_SECONDS
         kept = wished if told is None else max(wished, own)
-        return cls(now, now - int(kept * 1000), now - int(min(own, DAYS * _DAY_SECONDS) * 1000))
+        return cls(now, now - int(kept * 1000))
 
 
 def leftovers(
@@ -151,7 +149,7 @@ def _named(place: Files, bound: Bound, undecided: Undecided) -> Named:
             break
         try:
             live = live_files.read(place, version)
-            return named(place, live, bound.since, bound.remembered, undecided.is_of)
+            return named(place, live, bound.since, undecided.is_of)
         except FileNotFoundError:
             if attempt + 1 == _ATTEMPTS:
                 raise

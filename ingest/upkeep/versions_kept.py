@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
@@ -11,6 +14,12 @@ from distributary.ingest.merge import live_files
 from distributary.ingest.merge.live_files import Action, LiveFiles
 from distributary.ingest.merge.vectors import file_of
 from distributary.ingest.storage.contract import Files
+
+_ENTRY = re.compile(r"(\d{20})\.json")
+
+# In a store each read waits for an answer.
+_THREADS = 16
+_AT_ONCE = 1000
 
 
 @dataclass(slots=True)
@@ -25,13 +34,10 @@ class Named:
     expired: set[str] = field(default_factory=set)
 
 
-def named(
-    place: Files, live: LiveFiles, since: int, remembered: int, is_undecided: Callable[[Action], bool]
-) -> Named:
+def named(place: Files, live: LiveFiles, since: int, is_undecided: Callable[[Action], bool]) -> Named:
     """What the log of a table names at its newest version, which is read, and at those that were the newest one since a time.
 
     since       milliseconds since the epoch, by the clock of the table's place
-    remembered  since when a checkpoint of the log keeps what was taken away, by the table's own word
     is_undecided  whether the batch of a `txn` action may come to nothing yet: a start undoes it where the power took files
                   that it brought, and what it or anybody behind it took away is in force again then
 
@@ -57,9 +63,8 @@ def named(
         for remove in _removes(actions):
             told = since if undecided else max(remove.get("deletionTimestamp") or since, at)
             _sort(found, remove, told, since)
-    if since < remembered:
-        for remove in _before(place, base, since):
-            found.kept |= _files(remove)
+    for remove in _before(place, base, since):
+        found.kept |= _files(remove)
     found.expired -= found.kept
     return found
 
@@ -69,16 +74,30 @@ def _sort(found: Named, remove: Action, at: int, since: int) -> None:
 
 
 def _before(place: Files, base: int, since: int) -> Iterator[Action]:
-    """What entries took away that a checkpoint may not remember, from that backwards, as far as they are there and young enough."""
-    for version in range(base, -1, -1):
-        info = place.info(f"{LOG}/{version:020d}.json")
-        if info is None or info.modified < since:
-            return
-        try:
-            yield from _removes(live_files.entry(place, version))
-        except FileNotFoundError:
-            # Cleaned up just now, as too old to be read.
-            return
+    """What young entries took away that are in a checkpoint.
+
+    It may not remember them: what a table asks for when one is written is no more than it has asked for at some time.
+    """
+    young = [
+        info.path
+        for info in place.list(LOG)
+        if info.modified >= since and (found := _ENTRY.fullmatch(info.name)) and int(found[1]) <= base
+    ]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        # Some at a time: there may be one for each batch of days.
+        for first in range(0, len(young), _AT_ONCE):
+            for actions in pool.map(lambda path: _taken_away(place, path), young[first : first + _AT_ONCE]):
+                yield from actions
+
+
+def _taken_away(place: Files, path: str) -> list[Action]:
+    try:
+        entry = place.read(path)
+    except FileNotFoundError:
+        # Cleaned up just now, as too old to be read.
+        return []
+    # Nearly all do nothing but append.
+    return _removes(json.loads(line) for line in entry.splitlines()) if b'"remove"' in entry else []
 
 
 def _removes(actions: Iterable[Action]) -> list[Action]:

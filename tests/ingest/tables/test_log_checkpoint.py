@@ -249,6 +249,15 @@ def test_a_clock_that_is_wrong_takes_nothing_away(aged: tuple[Files, Path]) -> N
     assert cleaned(table, {"delta.logRetentionDuration": "interval 61 hours"}) == 0
 
 
+def test_a_clock_that_is_ahead_for_the_newest_commit_takes_nothing_away_that_is_young(
+    aged: tuple[Files, Path],
+) -> None:
+    table, log = aged
+    os.utime(log / f"{60:020d}.json", (NOW + 90 * DAY,) * 2)
+    assert cleaned(table, {"delta.logRetentionDuration": "interval 61 hours"}) == 0
+    assert readable(table) == list(range(61))
+
+
 @pytest.mark.parametrize("ahead", [range(20, 24), range(44, 46), range(58, 61)])
 def test_a_clock_that_went_ahead_for_a_while_lets_no_log_grow_for_ever(
     aged: tuple[Files, Path], ahead: range

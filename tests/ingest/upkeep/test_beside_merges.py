@@ -29,7 +29,7 @@ def upkeep(table: Upserted) -> int:
     compact(place)
     now = time_there(table.root)
     # Not even what went a moment ago is young.
-    found = leftovers(place, Bound(now + DAY, now + DAY // 2, now), undecided)
+    found = leftovers(place, Bound(now + DAY, now + DAY // 2), undecided)
     delete(place, found)
     return len(found.files)
 

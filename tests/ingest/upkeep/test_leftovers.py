@@ -150,13 +150,13 @@ def test_what_a_checkpoint_alone_tells_of_is_kept_as_long(table: Upserted) -> No
 
 def test_a_table_may_ask_for_longer_and_for_no_less_than_is_wished(table: Upserted) -> None:
     place = table.place
-    assert bound(place).since == bound(place).remembered == now(place) - 7 * DAY
+    assert bound(place).since == now(place) - 7 * DAY
     opened(place).alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 30 days"})
     at = bound(place, later=29.9)
     assert (at.since, gone(place, at)) == (at.now - 30 * DAY, set())
     opened(place).alter.set_table_properties({"delta.deletedFileRetentionDuration": "1 days"})
     at = bound(place)
-    assert (at.since, at.remembered) == (at.now - 7 * DAY, at.now - DAY)
+    assert at.since == at.now - 7 * DAY
     assert Bound.of({"delta.deletedFileRetentionDuration": "for ever"}, 7, 0) is None
 
 
@@ -171,8 +171,8 @@ def test_entries_tell_what_a_checkpoint_has_forgotten(table: Upserted) -> None:
     pq.write_table(kept, into)
     place.put(path, into.getvalue())
     at = now(place)
-    assert gone(place, Bound(at, at - DAY, at - DAY // 2)) == set()
-    assert gone(place, Bound(at + 2 * DAY, at + DAY, at + DAY)) != set()
+    assert gone(place, Bound(at, at - DAY)) == set()
+    assert gone(place, Bound(at + 2 * DAY, at + DAY)) != set()
 
 
 def test_a_table_that_asks_for_longer_by_now_keeps_what_checkpoints_have_forgotten(table: Upserted) -> None:
@@ -191,6 +191,23 @@ def test_a_table_that_asks_for_longer_by_now_keeps_what_checkpoints_have_forgott
     assert gone(place, bound(place, later=29.9)) == set()
     assert {version: at_version(place, version) for version in there} == there
     assert gone(place, bound(place, later=30.1)) != set()
+
+
+@pytest.mark.parametrize("by_now", ["interval 1 hours", "interval 7 days"])
+def test_a_table_that_asked_for_less_for_a_while_keeps_what_checkpoints_forgot_then(
+    table: Upserted, by_now: str
+) -> None:
+    place = table.place
+    compact(place)
+    for asked in ("interval 0 days", by_now):
+        opened(place).alter.set_table_properties({"delta.deletedFileRetentionDuration": asked})
+        opened(place).create_checkpoint()
+    for name in place.names():
+        os.utime(Path(place.url) / name, (0, 0))
+    there = {version: at_version(place, version) for version in range(1, newest(place) + 1)}
+    assert gone(place, bound(place, later=6.9)) == set()
+    assert {version: at_version(place, version) for version in there} == there
+    assert gone(place, bound(place, later=7.1)) != set()
 
 
 def test_leftovers_of_killed_attempts_go_and_files_of_others_stay(table: Upserted) -> None:
@@ -353,10 +370,10 @@ def test_each_version_within_the_time_stays_readable_and_nothing_else_does(
         at = [info.modified for info in entries if info is not None]
         # Each entry's file is written some milliseconds after what its removes say.
         since = at[1 + int(share * (last - 1))]
-        gone(place, Bound(since + DAY, since, since))
+        gone(place, Bound(since + DAY, since))
         first = max(version for version in range(1, last + 1) if at[version] <= since)
         assert [at_version(place, version) for version in range(first, last + 1)] == rows[first - 1 :]
-        gone(place, Bound(at[last] + DAY, at[last] + DAY // 2, at[last]))
+        gone(place, Bound(at[last] + DAY, at[last] + DAY // 2))
         assert set(place.names()) == needed(place)
         assert at_version(place, last) == rows[-1]
 
