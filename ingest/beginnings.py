@@ -80,7 +80,9 @@ def require_order_again(
     }
     if not found:
         return
-    had, ends = positions_had(tables.root, {folder: owned[folder].generation for folder in found}), last()
+    ever = heritage.records.ever()
+    lives = {folder: {owner.generation for owner in ever[folder]} for folder in found}
+    had, ends = positions_had(tables.root, lives), last()
     for folder, (spec, topics) in found.items():
         # What is decided comes into the table yet.
         for positions in (had[folder], _ends(heritage.log(owned[folder]))):

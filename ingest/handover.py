@@ -6,6 +6,7 @@ docs/adr/0015-the-log-of-a-pipeline.md, rules 9 and 10. Each step may be repeate
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -28,6 +29,7 @@ from distributary.ingest.checkpoint.earlier_runs import (
     after_lineage,
     earlier_commits,
     newest_in_ledger,
+    topics_read,
     untold,
     without_owners,
 )
@@ -103,7 +105,7 @@ class Heritage:
         owned = self.records.all()
         tables = sorted(table for table, owner in owned.items() if owner.pipeline == pipeline)
         if not tables:
-            return self._without_owners(mode, pipeline, owned, confirmed)
+            return self._without_owners(mode, pipeline, owned, confirmed, world)
         self._require_wanted(mode, tables)
         found = list(self._earlier(pipeline, owned))
         lost = [one for one in found if one.lost]
@@ -122,10 +124,10 @@ class Heritage:
                 self._finish(one.checkpoint)
         if mode == "again":
             return Start(mode, dead=dead)
-        lineages = {one.owner.generation: one.owner.lineage or one.owner.generation for one in lost}
+        lineages = {one.owner.lineage or one.owner.generation for one in lost}
         commits = earlier_commits(self._tables.root)
         self._require_told({table: owned[table].generation for table in tables}, commits)
-        return replace(self._by_commits(set(lineages.values()), commits, lineages), dead=dead)
+        return replace(self._by_commits(pipeline, lineages, commits, world), dead=dead)
 
     def complete(self, generation: Generation, owners: Owners) -> Positions | None:
         """Take over what the new checkpoint's start says, before its log begins: where that begins, None where the settings say."""
@@ -200,13 +202,21 @@ class Heritage:
         return False
 
     def _without_owners(
-        self, mode: StartMode, pipeline: str, owned: Mapping[str, Owner], confirmed: Collection[str]
+        self,
+        mode: StartMode,
+        pipeline: str,
+        owned: Mapping[str, Owner],
+        confirmed: Collection[str],
+        world: World,
     ) -> Start:
         """The same for tables from before they had owners, which only their commits and the ledger tell of."""
         root = self._tables.root
         known = {name for owner in owned.values() for name in (owner.generation, owner.lineage)}
         commits = without_owners(root, earlier_commits(root, owned), pipeline, known)
         if not commits:
+            if mode != "again" and (read := topics_read(root, pipeline, known)):
+                self._require_wanted(mode, [BATCHES_TABLE])
+                raise self._told_of_no_more(read)
             return Start("again" if mode == "again" else "resume")
         self._require_wanted(mode, sorted({commit.table for commit in commits}))
         newest = newest_in_ledger(commits)
@@ -216,15 +226,13 @@ class Heritage:
         if mode == "again":
             return Start(mode, dead=tuple(sorted(dead)))
         lineages = {commit.lineage for commit in commits} if newest is None else {newest.lineage}
-        return replace(self._by_commits(lineages, commits), dead=tuple(sorted(dead)))
+        start = self._by_commits(pipeline, lineages, commits, world)
+        return replace(start, dead=tuple(sorted(dead)))
 
     def _by_commits(
-        self,
-        lineages: Collection[str],
-        commits: Sequence[EarlierCommit],
-        generations: Mapping[str, str] | None = None,
+        self, pipeline: str, lineages: Collection[str], commits: Sequence[EarlierCommit], world: World
     ) -> Start:
-        """Where to go on from what one of these lineages has read; of these `generations` the lineage is known, whether a commit tells it or not."""
+        """Where to go on from what one of these lineages has read."""
         mine = [commit for commit in commits if commit.lineage in lineages]
         newest = newest_in_ledger(mine)
         if newest is None and len(lineages) > 1:
@@ -233,8 +241,30 @@ class Heritage:
                 "nobody can tell where to go on: move the tables away, or set `start: again`"
             )
         lineage = next(iter(lineages)) if newest is None else newest.lineage
-        known = {generation for generation, of in (generations or {}).items() if of == lineage}
-        return after_lineage(self._tables.root, mine, lineage, self._tables.columns, known)
+        known = self._lineages(commits)
+        generations = {generation for generation, of in known.items() if of == lineage}
+        start = after_lineage(self._tables.root, mine, lineage, self._tables.columns, generations)
+        # A topic that the lineage read may be told of by batches alone whose lineage nobody knows any more.
+        if new := world.topics.keys() - (start.offsets or {}).keys():
+            read = topics_read(self._tables.root, pipeline, known.keys() | {lineage, *known.values()})
+            if doubled := {generation: topics & new for generation, topics in read.items() if topics & new}:
+                raise self._told_of_no_more(doubled)
+        return start
+
+    def _lineages(self, commits: Iterable[EarlierCommit]) -> dict[str, str]:
+        """The lineage of each generation of which a table's record tells, whoever has the table now, or a commit."""
+        ever = [owner for owners in self.records.ever().values() for owner in owners]
+        # Records from before there were lineages say nothing of them.
+        told = {owner.generation: owner.lineage for owner in ever if owner.lineage}
+        return {**told, **{commit.generation: commit.lineage for commit in commits}}
+
+    def _told_of_no_more(self, read: Mapping[str, AbstractSet[str]]) -> TablesOfAnotherRun:
+        topics = sorted({topic for them in read.values() for topic in them})
+        return TablesOfAnotherRun(
+            f"{self._tables.root}/{BATCHES_TABLE} has batches of generation {', '.join(sorted(read))}, and nothing tells any more whether "
+            f"their reading is the one to go on with, so {', '.join(topics)} might be read again: restore the newest checkpoint, or what was "
+            "deleted in the hidden folder .distributary of the tables; or set `start: again` to ingest everything once more"
+        )
 
     def _require_told(self, generations: Mapping[str, str], commits: Sequence[EarlierCommit]) -> None:
         """Raises TablesOfAnotherRun where nobody can tell any more which records a table's newest batch of its generation had."""

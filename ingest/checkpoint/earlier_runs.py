@@ -110,11 +110,12 @@ def after_lineage(
     """Where a checkpoint starts that goes on with a reading of the topics of which tables alone can tell.
 
     A record that any table has of a batch which is not in all of them is left out everywhere, whatever would become of it now. `columns`
-    are those by which tables say which records they have, `generations` some of the lineage, of which the ledger tells when no log does any more.
+    are those by which tables say which records they have, `generations` those of the lineage that are known, of which the ledger tells when no log
+    does any more; the first of them has its name.
     """
     commits = [commit for commit in commits if commit.lineage == lineage]
     done, complete = _complete_batches(
-        files_at(root), {*generations, *(commit.generation for commit in commits)}
+        files_at(root), {lineage, *generations, *(commit.generation for commit in commits)}
     )
     beyond = [commit for commit in commits if (commit.generation, commit.batch_id) not in done]
     begins = complete
@@ -131,10 +132,19 @@ def after_lineage(
     return Start("from_tables", begins, already, lineage, placed=_stretches(placed))
 
 
-def positions_had(root: At, generations: Mapping[str, str]) -> dict[str, Positions]:
-    """How far the topics were read of which tables may have rows: by their folders, each with the generation that had it last.
+def topics_read(root: At, pipeline: str, known: AbstractSet[str]) -> dict[str, set[str]]:
+    """The topics of which the ledger has batches of a pipeline, by their generations, but for those that are known."""
+    found: dict[str, set[str]] = {}
+    for row in _ledger(files_at(root), ["pipeline", "generation", "offsets"]):
+        if row["pipeline"] == pipeline and row["generation"] not in known:
+            found.setdefault(row["generation"], set()).update(json.loads(row["offsets"]))
+    return found
 
-    As the ledger says, and the commits of the tables themselves, which tell of earlier generations, too.
+
+def positions_had(root: At, generations: Mapping[str, AbstractSet[str]]) -> dict[str, Positions]:
+    """How far the topics were read of which tables may have rows: by their folders, each with the generations that have or had it.
+
+    As the ledger says, and the commits of the tables themselves, which tell of generations from before tables had owners, too.
     """
     files = files_at(root)
     reached: dict[str, Positions] = {}
@@ -142,9 +152,9 @@ def positions_had(root: At, generations: Mapping[str, str]) -> dict[str, Positio
         read = ends(offsets_from_json(json.loads(row["offsets"])))
         reached[row["generation"]] = highest(reached.get(row["generation"], {}), read)
     found: dict[str, Positions] = {}
-    for folder, generation in generations.items():
+    for folder, of in generations.items():
         commits = list(_telling(files, folder, ()))
-        mine = {generation, *(commit.generation for commit in commits)}
+        mine = {*of, *(commit.generation for commit in commits)}
         own = [reached[one] for one in sorted(mine & reached.keys())]
         found[folder] = highest(*own, *(ends(commit.offsets) for commit in commits))
     return found

@@ -61,6 +61,17 @@ class Records:
             found = zip(tables, pool.map(self.newest, tables, tables.values()), strict=True)
         return {table: owner for table, (_, owner) in found if owner is not None}
 
+    def ever(self) -> dict[str, list[Owner]]:
+        """All owners that each table has and had, as far as their records can be read."""
+        tables = self.tables()
+        asked = [(table, number) for table, numbers in tables.items() for number in numbers]
+        with ThreadPoolExecutor(max(1, min(self.threads, len(asked)))) as pool:
+            told = pool.map(lambda one: self._told(_path(*one)), asked)
+        found: dict[str, list[Owner]] = {table: [] for table in tables}
+        for (table, _), owner in zip(asked, told, strict=True):
+            found[table] += [] if owner is None else [owner]
+        return found
+
     def pipelines(self) -> dict[str, str]:
         """The name of each one's pipeline."""
         return {table: owner.pipeline for table, owner in self.all().items()}
@@ -101,6 +112,13 @@ class Records:
             raise CheckpointMismatch(
                 f"{where} was cut off or edited ({error}). Restore it, as it says whose the table is"
             ) from error
+
+    def _told(self, path: str) -> Owner | None:
+        try:
+            return self._read(path)[1]
+        except CheckpointMismatch:
+            # Who has the table now is asked elsewhere, and refused.
+            return None
 
     def _is_whole(self, data: bytes) -> bool:
         """Whether a loss of power did not empty a record or cut it off, as it may in a folder."""

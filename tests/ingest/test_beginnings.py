@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from tests.ingest.kafka_records import TOPIC
 from tests.ingest.merge.upserted import make
 from tests.ingest.pipelines import checkpoint, settings, table_book
@@ -17,6 +18,7 @@ from tests.ingest.test_handover import WORLD, heritage
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.beginnings import Rereading, going_on, require_order, require_order_again
 from distributary.ingest.checkpoint.generation import born
+from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.commit_log.entries import Owner, Process, Standing
 from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.commit_log.reading import entry_path
@@ -24,6 +26,7 @@ from distributary.ingest.commit_log.writing import begin
 from distributary.ingest.settings.upserts import Upsert
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.known import ENTITY_PROPERTY, UPSERT_PROPERTY
+from distributary.ingest.tables.ledger import BATCHES_SCHEMA
 
 
 def test_of_records_that_are_gone_before_they_were_read_a_new_log_reads_the_rest_and_says_so(
@@ -93,3 +96,21 @@ def test_topics_are_not_read_again_into_a_table_of_which_a_log_read_more_than_th
     reading = Rereading(chosen.rule_book(), chosen.route, WORLD.topics)
     with pytest.raises(CheckpointMismatch, match="table golf has") if refused else nullcontext():
         require_order_again(reading, heritage(tmp_path), table_book(tmp_path), lambda: {TOPIC: {0: end}})
+
+
+def test_a_table_is_asked_of_all_generations_that_had_it(tmp_path: Path) -> None:
+    """The first of them read further than the one that has it since somebody said `start: again`; no commit tells of it any more."""
+    rule = {"match": "*", "mode": "upsert", "keys": ["id"]}
+    chosen = settings(tmp_path, route={"table": "{entity}"}, tables=[rule])
+    root = files_at(tmp_path / "lake")
+    told = {ENTITY_PROPERTY: "golf", UPSERT_PROPERTY: json.dumps(Upsert(("id",)).to_json())}
+    make(root.below("golf"), pa.schema([("id", pa.int64())]), told)
+    for number, (generation, end) in enumerate([("old", 5), ("new", 2)]):
+        assert Records(root).put("golf", number, Owner("games", str(tmp_path / "gone"), generation))
+        offsets = json.dumps({TOPIC: {"0": [0, end]}})
+        row = {"pipeline": "games", "generation": generation, "batch_id": 1, "offsets": offsets}
+        rows = pa.Table.from_pylist([row], BATCHES_SCHEMA)
+        write_deltalake(tmp_path / "lake" / BATCHES_TABLE, rows, mode="append")
+    reading = Rereading(chosen.rule_book(), chosen.route, WORLD.topics)
+    with pytest.raises(CheckpointMismatch, match="table golf has"):
+        require_order_again(reading, heritage(tmp_path), table_book(tmp_path), lambda: {TOPIC: {0: 4}})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from tests.ingest.test_handover import INLINE, WORLD, heritage, taken_over
 
 from distributary.errors import PolicyStopped, TablesOfAnotherRun
 from distributary.ingest import failpoints
-from distributary.ingest.columns.safe_names import BATCHES_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE
+from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.storage.opening import files_at
 
 
 def aged(root: Path, *tables: str) -> None:
@@ -48,6 +51,69 @@ def test_records_of_which_neither_log_nor_ledger_tell_are_not_read_again(
     with pytest.raises(TablesOfAnotherRun, match=f"{GOLF} has batch 2, and neither its log nor the ledger"):
         heritage(tmp_path).start("from_tables", "games", [dead], WORLD)
     assert heritage(tmp_path).start("again", "games", [dead], WORLD).mode == "again"
+
+
+def aged_in_the_second_life(tmp_path: Path) -> tuple[str, str]:
+    """Tables that a second checkpoint took over, and that tell of none by now; both generations, and no log is left."""
+    first = batches(tmp_path, 2)
+    new, _ = taken_over(tmp_path, "second", "from_tables")
+    aged(tmp_path, GOLF, BATCHES_TABLE, CHANGES_TABLE)
+    shutil.rmtree(tmp_path / "second")
+    shutil.rmtree(first.here.folder)
+    return first.runner.attempts.run.generation.id, new.id
+
+
+def test_what_a_generation_before_the_lost_one_read_is_not_read_again(tmp_path: Path) -> None:
+    old, dead = aged_in_the_second_life(tmp_path)
+    start = heritage(tmp_path).start("from_tables", "games", [dead], WORLD)
+    assert (start.offsets, start.lineage) == ({TOPIC: {0: 2}}, old)
+
+
+def test_a_topic_that_only_a_life_in_between_read_is_gone_on_with(tmp_path: Path) -> None:
+    """The first generation of the lineage is known by its name, those in between by the older records of tables."""
+    batches(tmp_path, 1)
+    for place in ("second", "third"):
+        taken_over(tmp_path, place, "from_tables")
+        query = Query(tmp_path, place, {TOPIC: {0: 1}}, decode=INLINE)
+        query.resume()
+        if place == "second":
+            query.batch(1, one(1))
+            query.log.close()
+    aged(tmp_path, GOLF, BATCHES_TABLE, CHANGES_TABLE)
+    dead = [owner.generation for owner in Records(files_at(tmp_path / "lake")).all().values()]
+    for place in ("checkpoint", "second", "third"):
+        shutil.rmtree(tmp_path / place)
+    assert heritage(tmp_path).start("from_tables", "games", dead, WORLD).offsets == {TOPIC: {0: 2}}
+
+
+@pytest.mark.parametrize("records", ["older ones", "all"])
+def test_batches_whose_reading_nothing_tells_of_any_more_are_not_read_again(
+    tmp_path: Path, records: str
+) -> None:
+    old, dead = aged_in_the_second_life(tmp_path)
+    owners = tmp_path / "lake" / ".distributary/owners"
+    if records == "all":
+        shutil.rmtree(owners)
+    else:
+        (newest,) = Records(files_at(tmp_path / "lake")).all().values()
+        shutil.rmtree(owners)
+        # As an earlier version says it, which knew nothing of lineages.
+        Records(files_at(tmp_path / "lake")).put(GOLF, 0, replace(newest, lineage=""))
+    with pytest.raises(TablesOfAnotherRun, match=rf"ledger_batches has batches of generation {old}.*{TOPIC}"):
+        heritage(tmp_path).start("from_tables", "games", [dead], WORLD)
+    assert heritage(tmp_path).start("again", "games", [dead], WORLD).mode == "again"
+    with pytest.raises(TablesOfAnotherRun, match="were filled from another checkpoint"):
+        heritage(tmp_path).start("resume", "games", [dead], WORLD)
+
+
+def test_what_was_read_before_somebody_said_again_holds_up_nothing(tmp_path: Path) -> None:
+    first = batches(tmp_path, 2)
+    new, _ = taken_over(tmp_path, "second", "again")
+    aged(tmp_path, GOLF, BATCHES_TABLE, CHANGES_TABLE)
+    shutil.rmtree(tmp_path / "second")
+    shutil.rmtree(first.here.folder)
+    start = heritage(tmp_path).start("from_tables", "games", [new.id], WORLD)
+    assert (start.offsets, start.lineage) == (None, new.id)
 
 
 def dead_before_the_ledger(tmp_path: Path) -> Query:
