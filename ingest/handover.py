@@ -21,7 +21,7 @@ from distributary.errors import (
     TablesOfAnotherRun,
 )
 from distributary.ingest.batch.finish import Finisher, ahead
-from distributary.ingest.batch.parking import Waiting, brought_in
+from distributary.ingest.batch.parking import StayParked, Waiting, brought_in
 from distributary.ingest.batch.sweep import sweep
 from distributary.ingest.batch.waiting_records import forget_waiting, place_aside
 from distributary.ingest.checkpoint.earlier_runs import (
@@ -56,6 +56,7 @@ from distributary.ingest.settings.groups import Columns
 from distributary.ingest.storage.place import Place
 from distributary.ingest.tables.known import TableBook
 from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.ingest.tables.transaction import is_in
 
 _UNREACHED = "its log cannot be reached from here"
 
@@ -174,6 +175,8 @@ class Heritage:
             return Earlier(owner, None, lost=str(error))
         if self._is_older(checkpoint, generation, reached):
             return Earlier(owner, None, lost="its log is older than the tables, as if put back from a copy")
+        if _lack_batches(finisher, checkpoint, state.so_far, reached):
+            return Earlier(owner, None, lost="its tables are older than the log, as if put back from a copy")
         return Earlier(owner, checkpoint, ended=isinstance(state.newest, HandedOver))
 
     def _mend(
@@ -322,7 +325,7 @@ class Heritage:
                 if batch is None:
                     raise log.missing(so_far.last)
                 manifest = _with_rewritten(manifest_of(batch, log), log, so_far)
-                finisher.finish(manifest, self._spark, batch.before, parked=_StayParked(so_far))
+                finisher.finish(manifest, self._spark, batch.before, parked=StayParked(so_far))
             self._bring_in(log, so_far, finisher, _columns(generation))
         except CommitImpossible as error:
             # They wait there, where the settings of the new checkpoint do not lead whoever decides.
@@ -392,18 +395,15 @@ class Heritage:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _StayParked:
-    """What is parked in a log that is handed over; nothing is parked there any more."""
-
-    so_far: Standing
-    parks: bool = False
-
-    def waiting(self, batch_id: int) -> frozenset[str]:
-        return self.so_far.waiting(batch_id)
-
-    def park(self, batch_id: int, error: CommitImpossible) -> bool:
+def _lack_batches(
+    finisher: Finisher, checkpoint: Checkpoint, so_far: Standing | None, reached: Mapping[str, int | None]
+) -> bool:
+    """Whether tables lack a batch that a log says was in all of them: behind its end what they had would be missing."""
+    last = None if so_far is None or so_far.last is None else checkpoint.log.newest_batch(so_far.last)
+    if last is None or not finisher.is_behind(last, reached[BATCHES_TABLE]):
         return False
+    # The ledger alone may have been dropped.
+    return reached[BATCHES_TABLE] is not None or not any(is_in(one, last.before) for one in reached.values())
 
 
 def _after_log(mode: StartMode, earlier: Earlier, dead: tuple[str, ...], world: World) -> Start:

@@ -17,6 +17,7 @@ from distributary.ingest.checkpoint.generation import Generation, app_of
 from distributary.ingest.checkpoint.manifest import Manifest, Merging, TableFiles, role_of
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
+from distributary.ingest.commit_log.entries import Batch
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.kafka.offsets import offsets_to_json
 from distributary.ingest.merge.rule import Deletes, MergeRule, Order, memory_folder, position_of
@@ -121,6 +122,13 @@ class Finisher:
     def may_lack(self, batch_id: int) -> bool:
         """Whether the user decided that the ledger goes without this batch's row."""
         return BATCHES_TABLE in self._resolutions.skipped(batch_id)
+
+    def is_behind(self, last: Batch, reached: int | None) -> bool:
+        """Whether the ledger, which has batches up to `reached`, lacks the one before the newest: that was in all its tables."""
+        before = last.so_far.last
+        if before is None or (reached is not None and reached >= before):
+            return False
+        return not (self.may_lack(before) or self.may_lack(last.number))
 
     def others(self, manifest: Manifest, number: int, waits: Collection[str] = ()) -> list[bool]:
         """Whether each of a batch's tables has batch `number`, but for the ledger and those that are to go without the former.

@@ -21,6 +21,7 @@ from distributary.ingest.checkpoint.generation import Generation
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifests import finished_manifest
 from distributary.ingest.columns.widening import widenings
+from distributary.ingest.commit_log.entries import Standing
 from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.commit_log.writing import Writer
 from distributary.ingest.evolution.rules import Parking
@@ -220,3 +221,19 @@ def brought_in(
         tables.changed(folder)
     for manifest, before in found[behind:]:
         finisher.bring_in(manifest, waiting.folder, spark, before)
+
+
+@dataclass(frozen=True, slots=True)
+class StayParked:
+    """What is parked in a log that is handed over; nothing is parked there any more."""
+
+    so_far: Standing
+    parks: bool = False
+
+    def waiting(self, batch_id: int) -> frozenset[str]:
+        """The folders of the tables for which a batch's files wait."""
+        return self.so_far.waiting(batch_id)
+
+    def park(self, batch_id: int, error: CommitImpossible) -> bool:
+        """Never: what a table cannot take is told."""
+        return False

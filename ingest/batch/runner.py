@@ -184,9 +184,7 @@ class BatchRunner:
     def _require_not_behind(self, last: Batch, reached: int | None) -> None:
         """Every batch but the newest is in all its tables, or the next one would not have been decided."""
         before = last.so_far.last
-        if before is None or (reached is not None and reached >= before):
-            return
-        if self.finisher.may_lack(before) or self.finisher.may_lack(last.number):
+        if before is None or not self.finisher.is_behind(last, reached):
             return
         if reached is None and self._is_in_others(before, last):
             return  # the ledger was dropped

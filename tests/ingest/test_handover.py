@@ -266,6 +266,29 @@ def test_a_log_that_is_older_than_the_tables_is_not_gone_on_from(tmp_path: Path)
     assert (start.offsets, start.dead) == ({TOPIC: {0: 2}}, (old,))
 
 
+def test_tables_that_are_older_than_the_log_are_gone_on_from_where_they_end(tmp_path: Path) -> None:
+    """The log has read what they lack: behind its end their records were lost."""
+    first = batches(tmp_path, 1)
+    shutil.copytree(tmp_path / "lake", tmp_path / "copy")
+    for begin in (1, 2):
+        first.batch(begin, one(begin))
+    shutil.rmtree(tmp_path / "lake")
+    shutil.copytree(tmp_path / "copy", tmp_path / "lake")
+    old = generation(tmp_path).id
+    for mode in ("from_tables", "again"):
+        with pytest.raises(TablesOfAnotherRun, match=r"older than the log.*confirm_dead"):
+            heritage(tmp_path).start(mode, "games", (), WORLD)
+    start = heritage(tmp_path).start("from_tables", "games", [old], WORLD)
+    assert (start.offsets, start.dead) == ({TOPIC: {0: 1}}, (old,))
+
+
+def test_a_ledger_that_was_dropped_makes_no_tables_older_than_the_log(tmp_path: Path) -> None:
+    batches(tmp_path, 3)
+    shutil.rmtree(tmp_path / "lake" / BATCHES_TABLE)
+    start = heritage(tmp_path).start("from_tables", "games", (), WORLD)
+    assert (start.after and start.after.generation, start.dead) == (generation(tmp_path).id, ())
+
+
 def test_the_lineage_is_that_of_the_tables_owner_whatever_the_clock_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
