@@ -44,6 +44,9 @@ from distributary.values import without_logins
 # How often the query is looked at; an error ends the wait at once.
 _LOOK_SECONDS = 0.5
 
+# What keeps a clock right moves it by less at a time.
+_SET_BACK_SECONDS = 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Restart:
@@ -82,6 +85,25 @@ class Outcome:
     lost: tuple[Lost, ...] = ()
 
 
+class _ClockSetBack(Exception):
+    """The machine's clock was set back, and the query that measured by it has ended."""
+
+
+class WallClock:
+    """The machine's clock, held against one that only goes on."""
+
+    def __init__(
+        self, now: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._now, self._steady = now, steady
+        self._ahead = now() - steady()
+
+    def was_set_back(self) -> bool:
+        """Whether it was set back since it was asked last, by more than what it is slowed down by as it is kept right."""
+        before, self._ahead = self._ahead, self._now() - self._steady()
+        return before - self._ahead > _SET_BACK_SECONDS
+
+
 class Supervisor:
     """One run of one pipeline, through as many queries as it takes."""
 
@@ -94,7 +116,7 @@ class Supervisor:
         self._evolutions = Spending(settings.supervisor.evolutions)
         self._met: tuple[tuple[str, ...], float] | None = None
         self._attempt_began = 0.0
-        self._lock, self._busy = threading.Lock(), False
+        self._lock, self._busy, self._held = threading.Lock(), False, False
         self._error: BaseException | None = None
         self._restarts: list[Restart] = []
         self._lost: list[Lost] = []
@@ -149,6 +171,9 @@ class Supervisor:
             return True
         except Stopped:
             return True
+        except _ClockSetBack:
+            self._progress.waiting("the machine's clock was set back, so reading begins anew", 0.0)
+            wait = 0.0
         except RestartToEvolve as evolved:
             self._met = (evolved.changes, self._attempt_began)
             self._summary = replace(self._summary, evolutions=self._summary.evolutions + 1)
@@ -216,6 +241,7 @@ class Supervisor:
 
     def _query_once(self) -> None:
         self._error = self._partitions = None
+        self._held = False
         with scratch_folder() as spark:
             runner = self._pipeline.batch_runner(
                 spark, self._progress, self._stop, self._batch_began, self._batch_done
@@ -239,11 +265,16 @@ class Supervisor:
         """Until the query ends."""
         self._progress.reading()
         self._has_read = True
+        clock, set_back = WallClock(), False
         try:
             while not query.awaitTermination(_LOOK_SECONDS):  # type: ignore[arg-type] # it takes fractions too
                 if self._stop.is_set() and self._no_batch_under_way():
                     query.stop()
                 elif not self._is_bounded():
+                    # By it Spark tells how long records that fill no batch have waited: they would for as long as it was set back.
+                    set_back = clock.was_set_back() or set_back
+                    if set_back and self._hold_batches():
+                        query.stop()
                     self._upkeep.look()
         except StreamingQueryException:
             # It arrives here without its Python type; the callback kept it.
@@ -253,6 +284,8 @@ class Supervisor:
             _stop_quietly(query)
         if self._error is not None:
             raise self._error
+        if self._held and not self._stop.is_set():
+            raise _ClockSetBack
 
     def _guarded(self, runner: BatchRunner) -> object:
         def process(records: DataFrame, batch_id: int) -> None:
@@ -271,6 +304,8 @@ class Supervisor:
         with self._lock:
             if self._stop.is_set():
                 raise Stopped
+            if self._held:
+                raise _ClockSetBack
             self._busy = True
         try:
             yield
@@ -281,6 +316,12 @@ class Supervisor:
         """Once the run is told to stop, no batch begins any more; so this stays true."""
         with self._lock:
             return not self._busy
+
+    def _hold_batches(self) -> bool:
+        """Have no batch begin any more, unless one is under way; whether none is."""
+        with self._lock:
+            self._held = not self._busy
+            return self._held
 
     def _batch_began(self, batch_id: int) -> None:
         self._attempt_began = time.time()

@@ -9,7 +9,7 @@ from distributary.errors import CommitImpossible, DistributaryError
 from distributary.ingest.batch.runner import Done
 from distributary.ingest.columns.growth import Change
 from distributary.ingest.settings.groups import Evolutions, Failures
-from distributary.ingest.supervisor import Restart, Spending, _changes_in_place, sentence
+from distributary.ingest.supervisor import Restart, Spending, WallClock, _changes_in_place, sentence
 from distributary.ingest.tables.change import PlannedChange
 from distributary.values import MASK
 
@@ -86,3 +86,14 @@ def test_only_tables_that_were_there_are_told_to_have_changed(tmp_path: Path) ->
         "table wide has wider d",
         "table both gets a, b.c; has wider d",
     ]
+
+
+def test_a_clock_that_is_set_back_is_told_once_and_one_that_is_late_or_ahead_is_not() -> None:
+    wall, steady = [1000.0], [5.0]
+    clock = WallClock(lambda: wall[0], lambda: steady[0])
+    told = []
+    for by in (0.0, 0.5, 0.1, 3600.0, -3600.0, 0.5, -0.4):
+        wall[0] += by
+        steady[0] += 0.5
+        told.append(clock.was_set_back())
+    assert told == [False, False, False, False, True, False, False]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
+from distributary.ingest import supervisor
 from distributary.ingest.progress import Silent
+from distributary.ingest.supervisor import WallClock
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -36,4 +40,20 @@ def test_a_backlog_waits_for_nothing_and_what_makes_no_full_batch_does(kit: Pipe
     assert (first, len(full), min(full) > 90) == (30, 2, True)
     kit.configured(trigger={"available_now": True})
     kit.run()
+    kit.assert_clean()
+
+
+def test_a_clock_that_is_set_back_has_no_record_wait_until_it_is_where_it_was(
+    kit: PipelineKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark would: it takes how long records have waited from the clock."""
+    back = [0.0]
+    monkeypatch.setattr(supervisor, "WallClock", lambda: WallClock(lambda: time.time() - back[0]))
+    kit.configured(trigger={"interval_seconds": 3600})
+    kit.simulate(events=30)
+    with kit.running() as run:
+        run.wait_for(30)
+        kit.simulate(events=60)
+        back[0] = 86_400.0
+        run.wait_for(90)
     kit.assert_clean()
