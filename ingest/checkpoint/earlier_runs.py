@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import json
 import logging
+from array import array
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -50,6 +53,8 @@ _PLACE_SCHEMA = pa.schema(zip(_PLACE, (pa.string(), pa.int32(), pa.int64()), str
 
 # Long enough to reach back over maintenance to the last commit of ours.
 _COMMITS_LOOKED_AT = 1000
+
+_ROWS_AT_ONCE = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,51 +233,69 @@ def _pipelines(root: Files) -> dict[str, str]:
     return {row["generation"]: row["pipeline"] for row in rows}
 
 
-def _ledger(root: Files, columns: list[str]) -> list[dict[str, Any]]:
-    """These columns of the ledger, as far as it has them."""
+def _ledger(root: Files, columns: list[str]) -> Iterator[dict[str, Any]]:
+    """These columns of the ledger, as far as it has them: row by row, as there may be one for each batch of years."""
     table = root.below(BATCHES_TABLE)
     if not is_there(table):
-        return []
+        return
     ledger = opened(table)
     there = {part.name for part in ledger.schema().fields}
-    rows: list[dict[str, Any]] = ledger.to_pyarrow_table(
-        columns=[name for name in columns if name in there], filesystem=table_folder(ledger)
-    ).to_pylist()
-    return rows
+    batches = ledger.to_pyarrow_dataset(filesystem=table_folder(ledger)).to_batches(
+        columns=[name for name in columns if name in there],
+        batch_size=_ROWS_AT_ONCE,
+        batch_readahead=1,
+        fragment_readahead=1,
+    )
+    for batch in batches:
+        yield from batch.to_pylist()
 
 
 _NUMBERS = ["generation", "batch_id", "first_batch_id"]
 
 
-class _Done:
-    """The batches of which the ledger tells; of old ones one row tells of many."""
+class Done:
+    """The batches of which rows of the ledger tell; of old ones one row tells of many."""
 
     def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        self._single: set[tuple[str, int]] = set()
-        self._many: dict[str, list[tuple[int, int]]] = {}
+        told: dict[str, array[int]] = {}
         for row in rows:
-            generation, number, first = row["generation"], row["batch_id"], row.get("first_batch_id")
-            self._single.add((generation, number))
-            if first is not None:
-                self._many.setdefault(generation, []).append((first, number))
+            number, first = row["batch_id"], row.get("first_batch_id")
+            told.setdefault(row["generation"], array("q")).extend(
+                (number if first is None else first, number)
+            )
+        # By generation, ascending; none touches another.
+        self._stretches = {
+            generation: _joined(np.array(them).reshape(-1, 2)) for generation, them in told.items()
+        }
 
     def __contains__(self, batch: object) -> bool:
-        if batch in self._single or not isinstance(batch, tuple):
-            return batch in self._single
-        generation, number = batch
-        return any(first <= number <= last for first, last in self._many.get(generation, ()))
+        if not isinstance(batch, tuple) or batch[0] not in self._stretches:
+            return False
+        stretches = self._stretches[batch[0]]
+        place = int(np.searchsorted(stretches[:, 0], batch[1], side="right")) - 1
+        return place >= 0 and bool(batch[1] <= stretches[place, 1])
 
 
-def _done(root: Files) -> _Done:
-    return _Done(_ledger(root, _NUMBERS))
+def _joined(pairs: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Stretches from a first to a last number, with those that touch as one."""
+    pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
+    reached = np.maximum.accumulate(pairs[:, 1])
+    begins = np.flatnonzero(np.concatenate([[True], pairs[1:, 0] > reached[:-1] + 1]))
+    return np.stack([pairs[begins, 0], np.maximum.reduceat(pairs[:, 1], begins)], axis=1)
 
 
-def _complete_batches(root: Files, generations: AbstractSet[str]) -> tuple[_Done, Positions | None]:
+def _done(root: Files) -> Done:
+    return Done(_ledger(root, _NUMBERS))
+
+
+def _complete_batches(root: Files, generations: AbstractSet[str]) -> tuple[Done, Positions | None]:
     """The batches that the ledger has of these generations, and how far they reach; None where it has none."""
-    every = _ledger(root, [*_NUMBERS, "offsets"])
-    rows = [row for row in every if row["generation"] in generations]
-    reached = [ends(offsets_from_json(json.loads(row["offsets"]))) for row in rows]
-    return _Done(rows), highest(*reached) if reached else None
+    done = Done(row for row in _ledger(root, _NUMBERS) if row["generation"] in generations)
+    reached: Positions | None = None
+    for row in _ledger(root, ["generation", "offsets"]):
+        if row["generation"] in generations:
+            reached = highest(reached or {}, ends(offsets_from_json(json.loads(row["offsets"]))))
+    return done, reached
 
 
 def _telling(root: Files, table: str, done: Container[tuple[str, int]]) -> Iterator[EarlierCommit]:

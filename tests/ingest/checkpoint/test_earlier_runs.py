@@ -16,6 +16,7 @@ from tests.ingest.commits import by_log
 from tests.ingest.foreign import ODD_ABOVE, ODD_BESIDE, foreign_entries
 
 from distributary.ingest.checkpoint.earlier_runs import (
+    Done,
     after_lineage,
     earlier_commits,
     newest_in_ledger,
@@ -276,3 +277,22 @@ def test_a_file_that_is_gone_is_guessed_about_and_one_that_cannot_be_read_just_n
     file.symlink_to(file)
     with pytest.raises(OSError, match="symbolic links"):
         after_lineage(tmp_path, commits, "l")
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("ab"), st.integers(-3, 30), st.one_of(st.none(), st.integers(0, 9))),
+        max_size=20,
+    )
+)
+def test_a_batch_is_in_the_ledger_by_a_row_of_its_own_or_by_one_that_tells_of_many(
+    told: list[tuple[str, int, int | None]],
+) -> None:
+    rows = [
+        {"generation": of, "batch_id": last, "first_batch_id": None if more is None else last - more}
+        for of, last, more in told
+    ]
+    done = Done(rows)
+    model = {(of, number) for of, last, more in told for number in range(last - (more or 0), last + 1)}
+    assert {(of, number) for of in "abc" for number in range(-15, 35) if (of, number) in done} == model
