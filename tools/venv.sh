@@ -35,6 +35,8 @@ explain_pip() {
 
 install_locked() {
     say "Installing the locked dependencies into $venv (a few minutes the first time) ..."
+    # Who interrupted the making of the folder left it without pip.
+    "$venv/bin/python" -m pip --version >/dev/null 2>&1 || "$venv/bin/python" -m ensurepip >"$log" 2>&1 || explain_pip
     "$venv/bin/python" -m pip install --require-hashes --requirement "$lock" >"$log" 2>&1 || explain_pip
 }
 
