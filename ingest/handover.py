@@ -28,6 +28,7 @@ from distributary.ingest.checkpoint.earlier_runs import (
     EarlierCommit,
     after_lineage,
     earlier_commits,
+    in_quarantine,
     newest_in_ledger,
     topics_read,
     untold,
@@ -125,10 +126,11 @@ class Heritage:
                 self._finish(one.checkpoint)
         if mode == "again":
             return Start(mode, dead=dead)
-        lineages = {one.owner.lineage or one.owner.generation for one in lost}
+        lineages = {one.owner.generation: one.owner.lineage or one.owner.generation for one in lost}
         commits = earlier_commits(self._tables.root)
         self._require_told({table: owned[table].generation for table in tables}, commits)
-        return replace(self._by_commits(pipeline, lineages, commits, world), dead=dead)
+        commits += in_quarantine(self._tables, commits, lineages)
+        return replace(self._by_commits(pipeline, set(lineages.values()), commits, world), dead=dead)
 
     def complete(self, generation: Generation, owners: Owners) -> Positions | None:
         """Take over what the new checkpoint's start says, before its log begins: where that begins, None where the settings say."""

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 
-from distributary.ingest.checkpoint.generation import Start
+from distributary.ingest.checkpoint.generation import Start, app_of
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.kafka.offset_spans import stretches_of
 from distributary.ingest.kafka.offsets import (
@@ -41,6 +41,7 @@ from distributary.ingest.settings.groups import Columns
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables.handle import is_there, opened
+from distributary.ingest.tables.known import TableBook
 from distributary.ingest.tables.log import commit_of, tables_under
 from distributary.ingest.tables.state import table_folder
 from distributary.ingest.tables.transaction import BATCH, GENERATION, LINEAGE, OFFSETS, told_by
@@ -85,6 +86,27 @@ def untold(root: At, commits: Sequence[EarlierCommit], newest: Mapping[str, tupl
     done = _done(files_at(root))
     told = {(commit.table, commit.generation, commit.batch_id) for commit in commits}
     return [table for table, batch in newest.items() if batch not in done and (table, *batch) not in told]
+
+
+def in_quarantine(
+    tables: TableBook, commits: Sequence[EarlierCommit], lineages: Mapping[str, str]
+) -> list[EarlierCommit]:
+    """The newest batches of these generations, each with its lineage, in the quarantine, of which neither the ledger nor these commits tell.
+
+    Others under the root commit there, too, and may have done so a thousand times since. Raises PipelineError where nobody can tell.
+    """
+    if not is_there(tables.place(QUARANTINE_TABLE)):
+        return []
+    found = [
+        EarlierCommit(QUARANTINE_TABLE, generation, lineage, newest, {}, 0)
+        for generation, lineage in lineages.items()
+        if (newest := tables.newest_batch(QUARANTINE_TABLE, app_of(generation, QUARANTINE_TABLE))) is not None
+    ]
+    return [
+        one
+        for one in found
+        if untold(tables.root, commits, {QUARANTINE_TABLE: (one.generation, one.batch_id)})
+    ]
 
 
 def without_owners(
@@ -184,6 +206,8 @@ def _records(root: Files, commit: EarlierCommit, columns: Columns) -> pa.Table |
             mine = (name for name in found[1] if _is_of(name, commit))
             parts = [_columns_of(table.read(name), names) for name in sorted(mine)]
             return pa.concat_tables([_PLACE_SCHEMA.empty_table(), *parts])
+        if quarantine:
+            return _in_quarantine(table, commit)
     # Any other error, as of a store that does not answer, says nothing of what is there: the start is to be tried again.
     except (FileNotFoundError, pa.ArrowException) as error:
         why = str(error)
@@ -195,6 +219,15 @@ def _records(root: Files, commit: EarlierCommit, columns: Columns) -> pa.Table |
         *(commit.table, commit.batch_id, why),
     )
     return None
+
+
+def _in_quarantine(table: Files, commit: EarlierCommit) -> pa.Table:
+    """The places of the records that are there of a batch: these rows say themselves whose they are."""
+    rows = opened(table)
+    names = [f"kafka_{part}" for part in _PLACE]
+    mine = (pc.field("generation") == commit.generation) & (pc.field("batch_id") == commit.batch_id)
+    found = rows.to_pyarrow_dataset(filesystem=table_folder(rows)).to_table(columns=names, filter=mine)
+    return found.rename_columns(_PLACE).cast(_PLACE_SCHEMA)
 
 
 def _is_of(name: str, commit: EarlierCommit) -> bool:

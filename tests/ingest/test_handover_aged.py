@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
-from tests.ingest.kafka_records import TOPIC
+from tests.ingest.kafka_records import TOPIC, Sent
 from tests.ingest.queries import GOLF, Query, batches, one
 from tests.ingest.test_handover import INLINE, WORLD, heritage, taken_over
 
 from distributary.errors import PolicyStopped, TablesOfAnotherRun
 from distributary.ingest import failpoints
-from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE
+from distributary.ingest.checkpoint import earlier_runs
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.storage.opening import files_at
 
@@ -123,6 +124,27 @@ def dead_before_the_ledger(tmp_path: Path) -> Query:
         patch.setattr(failpoints, "reach", before_the_ledger)
         first.batch(1, one(1))
     return first
+
+
+@pytest.mark.parametrize("others", [0, 3])
+def test_records_in_quarantine_are_not_there_twice_however_often_others_wrote_there_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    """Pipelines share it, so that its log's newest commits may all be others'."""
+    first = batches(tmp_path, 1)
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(PolicyStopped):
+        patch.setattr(failpoints, "reach", before_the_ledger)
+        first.batch(1, [*one(1), Sent(b"none", 2)])
+    quarantine = DeltaTable(tmp_path / "lake" / QUARANTINE_TABLE)
+    for _ in range(others):
+        quarantine.create_write_transaction([], "append", quarantine.schema())
+    monkeypatch.setattr(earlier_runs, "_COMMITS_LOOKED_AT", 2)
+    if others:
+        aged(tmp_path, QUARANTINE_TABLE)
+    dead = first.runner.attempts.run.generation.id
+    shutil.rmtree(first.here.folder)
+    start = heritage(tmp_path).start("from_tables", "games", [dead], WORLD)
+    assert (start.offsets, start.placed) == ({TOPIC: {0: 1}}, {TOPIC: {0: [(1, 3)]}})
 
 
 def before_the_ledger(point: str, _: int) -> None:
