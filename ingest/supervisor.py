@@ -240,8 +240,7 @@ class Supervisor:
         return sentence(error, self._pipeline.settings.source.kafka)
 
     def _query_once(self) -> None:
-        self._error = self._partitions = None
-        self._held = False
+        self._error, self._partitions, self._held = None, None, False
         with scratch_folder() as spark:
             runner = self._pipeline.batch_runner(
                 spark, self._progress, self._stop, self._batch_began, self._batch_done

@@ -49,6 +49,8 @@ class ColumnsReader(RecordReader):
         rows = [*self._values(decoded.rows, told.rows, own), *arrays(own, self._keep)]
         refused = [replace(one, row=int(decoded.source[one.row])) for one in told.failures]
         kept = decoded.source[told.rows]
+        # Of most batches there is none to look for.
+        mine = set(kept.tolist()) if decoded.misfits else set()
         others = {reason: decoded.source[some] for reason, some in told.left_out.items() if len(some)}
         return replace(
             decoded,
@@ -57,7 +59,7 @@ class ColumnsReader(RecordReader):
             failures=sorted([*decoded.failures, *refused], key=lambda one: one.row),
             rescued=None if decoded.rescued is None else decoded.rescued.take(pa.array(told.rows)),
             beyond=decoded.beyond[np.isin(decoded.beyond, kept)],
-            misfits={row: path for row, path in decoded.misfits.items() if row in set(kept.tolist())},
+            misfits={row: path for row, path in decoded.misfits.items() if row in mine},
             around=Around(beside(own, self._keep), others),
         )
 

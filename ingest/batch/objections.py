@@ -38,6 +38,7 @@ class Objections:
             return vetoed
         if total.stops:
             raise PolicyStopped(f"batch {pins.batch.id}: {total.stops[0]}")
+        self._require_no_memory(total)
         return (
             self._remembering(total, pins)
             or self.new_tables.over_the_limit(total, pins)
@@ -72,7 +73,6 @@ class Objections:
     def _remembering(self, total: TaskReport, pins: Pins) -> Pins | None:
         """Without tables for entities that are called as what remembers another's deletes, though no rule may have deletes any more."""
         new = self.new_tables.written_to(total)
-        self._require_no_memory(total)
         # In a store each question about a table that is not there costs a request.
         states = self._tables.states(folder for folder in new if folder.endswith(MEMORY_SUFFIX))
         taken = frozenset(folder for folder, one in states.items() if REMEMBERS_PROPERTY in one.properties)
@@ -87,9 +87,9 @@ class Objections:
             return
         written = {one.table for one in total.files.written if not one.remembers} & {strays.table}
         for state in self._tables.states(written).values():
-            if told := state.properties.get(REMEMBERS_PROPERTY):
+            if table := state.properties.get(REMEMBERS_PROPERTY):
                 raise CommitImpossible(
-                    f"table {state.place} is where the deletes of table {told} are remembered, and `policies.no_entity.table` names it. Choose "
+                    f"table {state.place} is where the deletes of table {table} are remembered, and `policies.no_entity.table` names it. Choose "
                     "another name there"
                 )
 

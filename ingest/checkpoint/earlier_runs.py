@@ -42,6 +42,7 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables.handle import is_there, opened
 from distributary.ingest.tables.known import TableBook
+from distributary.ingest.tables.ledger import batches_of
 from distributary.ingest.tables.log import commit_of, tables_under
 from distributary.ingest.tables.state import table_folder
 from distributary.ingest.tables.transaction import BATCH, GENERATION, LINEAGE, OFFSETS, told_by
@@ -83,9 +84,8 @@ def earlier_commits(root: At, passing: Container[str] = ()) -> list[EarlierCommi
 
 def untold(root: At, commits: Sequence[EarlierCommit], newest: Mapping[str, tuple[str, int]]) -> list[str]:
     """The tables of whose newest batch, by generation and number, neither the ledger nor these commits tell which records it had."""
-    done = _done(files_at(root))
-    told = {(commit.table, commit.generation, commit.batch_id) for commit in commits}
-    return [table for table, batch in newest.items() if batch not in done and (table, *batch) not in told]
+    batches = ((table, *batch) for table, batch in newest.items())
+    return [table for table, _, _ in _untold(root, commits, batches)]
 
 
 def in_quarantine(
@@ -97,16 +97,24 @@ def in_quarantine(
     """
     if not is_there(tables.place(QUARANTINE_TABLE)):
         return []
-    found = [
-        EarlierCommit(QUARANTINE_TABLE, generation, lineage, newest, {}, 0)
-        for generation, lineage in lineages.items()
+    batches = [
+        (QUARANTINE_TABLE, generation, newest)
+        for generation in lineages
         if (newest := tables.newest_batch(QUARANTINE_TABLE, app_of(generation, QUARANTINE_TABLE))) is not None
     ]
     return [
-        one
-        for one in found
-        if untold(tables.root, commits, {QUARANTINE_TABLE: (one.generation, one.batch_id)})
+        EarlierCommit(table, generation, lineages[generation], number, {}, 0)
+        for table, generation, number in _untold(tables.root, commits, batches)
     ]
+
+
+def _untold(
+    root: At, commits: Sequence[EarlierCommit], batches: Iterable[tuple[str, str, int]]
+) -> list[tuple[str, str, int]]:
+    """Those of these batches, each by table, generation and number, of which neither the ledger nor these commits tell."""
+    done = _done(files_at(root))
+    told = {(commit.table, commit.generation, commit.batch_id) for commit in commits}
+    return [one for one in batches if one[1:] not in done and one not in told]
 
 
 def without_owners(
@@ -174,10 +182,7 @@ def positions_had(root: At, generations: Mapping[str, AbstractSet[str]]) -> dict
     As the ledger says, and the commits of the tables themselves, which tell of generations from before tables had owners, too.
     """
     files = files_at(root)
-    reached: dict[str, Positions] = {}
-    for row in _ledger(files, ["generation", "offsets"]):
-        read = ends(offsets_from_json(json.loads(row["offsets"])))
-        reached[row["generation"]] = highest(reached.get(row["generation"], {}), read)
+    reached = _reached(_ledger(files, _READ))
     found: dict[str, Positions] = {}
     for folder, of in generations.items():
         commits = list(_telling(files, folder, ()))
@@ -207,7 +212,7 @@ def _records(root: Files, commit: EarlierCommit, columns: Columns) -> pa.Table |
             parts = [_columns_of(table.read(name), names) for name in sorted(mine)]
             return pa.concat_tables([_PLACE_SCHEMA.empty_table(), *parts])
         if quarantine:
-            return _in_quarantine(table, commit)
+            return _in_quarantine(table, commit, names)
     # Any other error, as of a store that does not answer, says nothing of what is there: the start is to be tried again.
     except (FileNotFoundError, pa.ArrowException) as error:
         why = str(error)
@@ -221,13 +226,13 @@ def _records(root: Files, commit: EarlierCommit, columns: Columns) -> pa.Table |
     return None
 
 
-def _in_quarantine(table: Files, commit: EarlierCommit) -> pa.Table:
+def _in_quarantine(table: Files, commit: EarlierCommit, names: list[str]) -> pa.Table:
     """The places of the records that are there of a batch: these rows say themselves whose they are."""
     rows = opened(table)
-    names = [f"kafka_{part}" for part in _PLACE]
     mine = (pc.field("generation") == commit.generation) & (pc.field("batch_id") == commit.batch_id)
-    found = rows.to_pyarrow_dataset(filesystem=table_folder(rows)).to_table(columns=names, filter=mine)
-    return found.rename_columns(_PLACE).cast(_PLACE_SCHEMA)
+    return _places(
+        rows.to_pyarrow_dataset(filesystem=table_folder(rows)).to_table(columns=names, filter=mine)
+    )
 
 
 def _is_of(name: str, commit: EarlierCommit) -> bool:
@@ -239,7 +244,10 @@ def _is_of(name: str, commit: EarlierCommit) -> bool:
 
 def _columns_of(data: bytes, names: list[str]) -> pa.Table:
     """The columns of a file that say where records stand, as `_PLACE_SCHEMA` calls them. Raises ArrowException where it has none."""
-    found = pq.read_table(pa.BufferReader(data), columns=names).select(names)
+    return _places(pq.read_table(pa.BufferReader(data), columns=names).select(names))
+
+
+def _places(found: pa.Table) -> pa.Table:
     return found.rename_columns(_PLACE).cast(_PLACE_SCHEMA)
 
 
@@ -285,6 +293,8 @@ def _ledger(root: Files, columns: list[str]) -> Iterator[dict[str, Any]]:
 
 _NUMBERS = ["generation", "batch_id", "first_batch_id"]
 
+_READ = ["generation", "offsets"]
+
 
 class Done:
     """The batches of which rows of the ledger tell; of old ones one row tells of many."""
@@ -292,10 +302,8 @@ class Done:
     def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
         told: dict[str, array[int]] = {}
         for row in rows:
-            number, first = row["batch_id"], row.get("first_batch_id")
-            told.setdefault(row["generation"], array("q")).extend(
-                (number if first is None else first, number)
-            )
+            numbers = batches_of(row["batch_id"], row.get("first_batch_id"))
+            told.setdefault(row["generation"], array("q")).extend((numbers[0], numbers[-1]))
         # By generation, ascending; none touches another.
         self._stretches = {
             generation: _joined(np.array(them).reshape(-1, 2)) for generation, them in told.items()
@@ -324,11 +332,17 @@ def _done(root: Files) -> Done:
 def _complete_batches(root: Files, generations: AbstractSet[str]) -> tuple[Done, Positions | None]:
     """The batches that the ledger has of these generations, and how far they reach; None where it has none."""
     done = Done(row for row in _ledger(root, _NUMBERS) if row["generation"] in generations)
-    reached: Positions | None = None
-    for row in _ledger(root, ["generation", "offsets"]):
-        if row["generation"] in generations:
-            reached = highest(reached or {}, ends(offsets_from_json(json.loads(row["offsets"]))))
-    return done, reached
+    reached = _reached(row for row in _ledger(root, _READ) if row["generation"] in generations)
+    return done, highest(*reached.values()) if reached else None
+
+
+def _reached(rows: Iterable[Mapping[str, Any]]) -> dict[str, Positions]:
+    """How far each generation has read, as these rows of the ledger say."""
+    found: dict[str, Positions] = {}
+    for row in rows:
+        read = ends(offsets_from_json(json.loads(row["offsets"])))
+        found[row["generation"]] = highest(found.get(row["generation"], {}), read)
+    return found
 
 
 def _telling(root: Files, table: str, done: Container[tuple[str, int]]) -> Iterator[EarlierCommit]:

@@ -255,3 +255,8 @@ def _encoded(rows: list[dict[str, Any]], schema: pa.Schema) -> tuple[pa.Buffer, 
     with pq.ParquetWriter(memory, schema, compression="zstd") as writer:
         writer.write_table(pa.Table.from_pylist(rows, schema))
     return memory.getvalue(), statistics(writer.writer.metadata, Layout(schema))
+
+
+def batches_of(last: int, first: int | None) -> range:
+    """The numbers of the batches that a row of the ledger stands for, by its `batch_id` and its `first_batch_id`."""
+    return range(last if first is None else first, last + 1)

@@ -22,15 +22,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distributary.errors import CheckpointMismatch
-from distributary.ingest.log_paths import LOG, entry_path
+from distributary.ingest.log_paths import LOG, entry_path, entry_version
 from distributary.ingest.merge.vectors import file_of
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.tables.log import ENGINE, entry, is_whole, write_again
 
 _log = logging.getLogger(__name__)
-
-_ENTRY = re.compile(r"(\d{20})\.json")
 
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.(?:.+\.)?(?:parquet|json)")
 
@@ -68,10 +66,10 @@ _REWRITTEN: Mapping[str, str] = {
     ),
 }
 
-# With so many letters Parquet files begin and end: others where they are encrypted.
 # A path is encoded as in a URI, so that only what names a scheme has a colon there. Spark has one slash behind it: `file:/lake/...`.
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
 
+# With so many letters Parquet files begin and end: others where they are encrypted.
 _MAGIC = 4
 
 # Of Hadoop's files of sums: a head, and four bytes for so many of the file.
@@ -144,7 +142,7 @@ def _is_damaged(table: Files, names: Sequence[str], synced: Synced) -> bool:
 
 
 def _versions(names: Sequence[str]) -> set[int]:
-    return {int(found[1]) for found in map(_ENTRY.fullmatch, names) if found}
+    return {version for name in names if (version := entry_version(name)) is not None}
 
 
 def _mended(table: Files, synced: Synced) -> list[int]:

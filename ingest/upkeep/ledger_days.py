@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
-from distributary.ingest.tables.ledger import MERGED_ROWS
+from distributary.ingest.tables.ledger import MERGED_ROWS, batches_of
 
 # A row of the ledger, by its columns.
 Row = Mapping[str, Any]
@@ -75,8 +75,7 @@ def shortened(rows: Sequence[Row], ended: Sequence[datetime], bounds: Bounds) ->
 
 def first_id(row: Row) -> int:
     """The number of the first batch that a row stands for."""
-    first = row.get("first_batch_id")
-    return int(row["batch_id"] if first is None else first)
+    return batches_of(row["batch_id"], row.get("first_batch_id"))[0]
 
 
 def _marked(row: Row, ended: datetime, purged: datetime | None) -> Row:

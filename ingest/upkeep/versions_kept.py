@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from distributary.ingest.log_paths import LOG, entry_path
+from distributary.ingest.log_paths import LOG, entry_path, entry_version
 from distributary.ingest.merge import live_files
 from distributary.ingest.merge.live_files import Action, LiveFiles
 from distributary.ingest.merge.vectors import file_of
 from distributary.ingest.storage.contract import Files
-
-_ENTRY = re.compile(r"(\d{20})\.json")
 
 # In a store each read waits for an answer.
 _THREADS = 16
@@ -81,7 +78,7 @@ def _before(place: Files, base: int, since: int) -> Iterator[Action]:
     young = [
         info.path
         for info in place.list(LOG)
-        if info.modified >= since and (found := _ENTRY.fullmatch(info.name)) and int(found[1]) <= base
+        if info.modified >= since and (version := entry_version(info.name)) is not None and version <= base
     ]
     with ThreadPoolExecutor(_THREADS) as pool:
         # Some at a time: there may be one for each batch of days.

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE
-from distributary.ingest.tables.ledger import MERGED_ROWS
+from distributary.ingest.tables.ledger import MERGED_ROWS, batches_of
 from distributary.producer_sim.truth.sent import joined
 from distributary.producer_sim.verify.coverage import Coverage, Partition
 from distributary.producer_sim.verify.lake import Lake, batches
@@ -112,19 +112,16 @@ def read_ledger(lake: Lake) -> list[Batch] | None:
                 for number, (start, end) in partitions.items()
             },
             gaps=sum(sum(found.values()) for found in json.loads(row["gaps"] or "{}").values()),
-            changes_again=sum(again[row["generation"], number] for number in _numbers(row)),
+            changes_again=sum(
+                again[row["generation"], number]
+                for number in batches_of(row["batch_id"], row.get("first_batch_id"))
+            ),
             merged=_merged(row),
             first_id=row.get("first_batch_id"),
         )
         for row in rows
     ]
     return sorted(found, key=lambda batch: (batch.generation, batch.batch_id))
-
-
-def _numbers(row: Mapping[str, Any]) -> range:
-    """The numbers of the batches that a row of the ledger stands for."""
-    first = row.get("first_batch_id")
-    return range(row["batch_id"] if first is None else first, row["batch_id"] + 1)
 
 
 def _merged(row: Mapping[str, Any]) -> int | None:
@@ -226,8 +223,7 @@ def _check_rows(batch: Batch, held: Held) -> Iterator[Difference]:
     elif not rows.already and in_tables != rows.tables:
         detail = f"its offsets have {in_tables:,} rows in the tables, the ledger says {rows.tables:,}"
         yield Difference("ledger_rows", str(batch), detail)
-    first = batch.batch_id if batch.first_id is None else batch.first_id
-    numbers = range(first, batch.batch_id + 1)
+    numbers = batches_of(batch.batch_id, batch.first_id)
     quarantined = sum(held.quarantined[batch.generation, number] for number in numbers)
     if not rows.quarantined - rows.purged <= quarantined <= rows.quarantined:
         detail = f"{quarantined:,} rows in quarantine are its own, the ledger says {rows.quarantined:,}"

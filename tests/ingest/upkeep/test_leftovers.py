@@ -175,6 +175,17 @@ def test_entries_tell_what_a_checkpoint_has_forgotten(table: Upserted) -> None:
     assert gone(place, Bound(at + 2 * DAY, at + DAY)) != set()
 
 
+def assert_all_versions_stay(place: Files, days: float) -> None:
+    """For so long, and not for longer."""
+    # Written long before they were taken away.
+    for name in place.names():
+        os.utime(Path(place.url) / name, (0, 0))
+    there = {version: at_version(place, version) for version in range(1, newest(place) + 1)}
+    assert gone(place, bound(place, later=days - 0.1)) == set()
+    assert {version: at_version(place, version) for version in there} == there
+    assert gone(place, bound(place, later=days + 0.1)) != set()
+
+
 def test_a_table_that_asks_for_longer_by_now_keeps_what_checkpoints_have_forgotten(table: Upserted) -> None:
     place = table.place
     compact(place)
@@ -184,13 +195,7 @@ def test_a_table_that_asks_for_longer_by_now_keeps_what_checkpoints_have_forgott
         live_files.in_checkpoint(place, live_files.checkpoint_of(place, newest(place))[1][0], "remove")
     )
     opened(place).alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 30 days"})
-    # Written long before they were taken away.
-    for name in place.names():
-        os.utime(Path(place.url) / name, (0, 0))
-    there = {version: at_version(place, version) for version in range(1, newest(place) + 1)}
-    assert gone(place, bound(place, later=29.9)) == set()
-    assert {version: at_version(place, version) for version in there} == there
-    assert gone(place, bound(place, later=30.1)) != set()
+    assert_all_versions_stay(place, days=30)
 
 
 @pytest.mark.parametrize("by_now", ["interval 1 hours", "interval 7 days"])
@@ -202,12 +207,7 @@ def test_a_table_that_asked_for_less_for_a_while_keeps_what_checkpoints_forgot_t
     for asked in ("interval 0 days", by_now):
         opened(place).alter.set_table_properties({"delta.deletedFileRetentionDuration": asked})
         opened(place).create_checkpoint()
-    for name in place.names():
-        os.utime(Path(place.url) / name, (0, 0))
-    there = {version: at_version(place, version) for version in range(1, newest(place) + 1)}
-    assert gone(place, bound(place, later=6.9)) == set()
-    assert {version: at_version(place, version) for version in there} == there
-    assert gone(place, bound(place, later=7.1)) != set()
+    assert_all_versions_stay(place, days=7)
 
 
 def test_leftovers_of_killed_attempts_go_and_files_of_others_stay(table: Upserted) -> None:
