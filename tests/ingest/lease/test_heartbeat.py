@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import wait
 from pathlib import Path
 
@@ -38,6 +40,13 @@ heartbeat.release()
 """
 
 ME = b'{"pid": 1, "host": "here", "since": "now", "pipeline": ""}'
+
+
+@pytest.fixture(autouse=True)
+def no_sign_is_given_any_more() -> Iterator[None]:
+    """Who gave signs on after his test would meet the faults of the next ones."""
+    yield
+    assert "lease" not in {thread.name for thread in threading.enumerate()}
 
 
 @pytest.fixture
@@ -132,8 +141,10 @@ def test_who_came_to_life_since_he_was_looked_for_keeps_others_out(files: Files,
     with other(files) as dead:
         dead.kill()
     mine.look()
-    assert Heartbeat(files, BEAT).acquire(ME)
+    alive = Heartbeat(files, BEAT)
+    assert alive.acquire(ME)
     assert not mine.acquire(ME)
+    alive.release()
 
 
 def test_a_broken_sign_is_that_of_a_dead_one(files: Files, mine: Heartbeat) -> None:
