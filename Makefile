@@ -28,7 +28,7 @@ COMPILE := uv pip compile --universal --python-version 3.10 --generate-hashes --
 export PYTHON OTHER OTHER_SPARK
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo drill test test-heavy test-python test-spark test-other test-compat test-stores test-cluster test-s3 test-s3-part lint types format bench bench-codecs bench-storage stack-up stack-down build lock changelog clean
+.PHONY: help setup demo drill test test-heavy test-python test-spark test-other test-compat test-stores test-cluster test-s3 test-s3-part lint types format bench bench-codecs bench-storage bench-tables stack-up stack-down build lock changelog clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,6 +94,9 @@ bench-codecs: setup ## Measure the decoders of all formats, and JSON and Avro pi
 
 bench-storage: setup $(S3) ## Measure tables in a store that speaks S3, near and far, beside a folder, and write benchmarks/results/storage.json
 	$(BIN)/python benchmarks/bench_storage.py $(ARGS)
+
+bench-tables: setup ## Measure tables with one row a key, partitions and upkeep beside what is written by hand, and write benchmarks/results/tables.json
+	$(BIN)/python benchmarks/bench_tables.py $(ARGS)
 
 stack-up: setup $(WITH_S3) ## Start the local Kafka broker and schema registry (ARGS="--s3": and a store)
 	$(BIN)/distributary stack up $(ARGS)

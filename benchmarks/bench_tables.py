@@ -1,0 +1,149 @@
+"""Tables with one row a key, tables in partitions, and upkeep: how fast, beside what is written by hand.
+
+python benchmarks/bench_tables.py --help; README.md says what is measured and how it is kept fair.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+# Run as a file, Python looks for modules beside it: let it look where `benchmarks` itself is.
+sys.path[0:1] = [str(Path(__file__).resolve().parent.parent)]
+
+from benchmarks.bounds import Bound, broken
+from benchmarks.machine import machine, versions
+from benchmarks.output import screen, write
+from benchmarks.sizes import FULL, SMOKE
+from benchmarks.tables.amounts import FULL_TABLES, SMOKE_TABLES, TableSizes
+from benchmarks.tables.partitions import Partitioned, measure_partitioned
+from benchmarks.tables.upkeep import Upkeep, measure_upkeep
+from benchmarks.tables.upserts import Upserts, measure_upserts
+from benchmarks.watching import Watch, watching
+from benchmarks.world import DRIVER_MEMORY, World, open_world
+
+from distributary.errors import CheckFailed, ConfigError, DistributaryError
+from distributary.views.terminal import console
+
+RESULTS = Path(__file__).resolve().parent / "results" / "tables.json"
+
+PARTS = ("upserts", "partitioned", "upkeep")
+
+BOUNDS = (
+    Bound("upsert_by_hand", "times the seconds of a MERGE by hand, the worse of two spreads", 0.7),
+    Bound("upsert_tables", "times the seconds of ten MERGEs by hand", 0.5),
+    Bound("partitioned", "times the seconds of tables without partitions", 1.5),
+    Bound("upkeep", "of the rows/s without upkeep", 0.8, at_least=True),
+    Bound("upkeep_files", "files a table after a thousand batches with upkeep", 500),
+    Bound("upkeep_open", "times the seconds to open a table of one batch", 2),
+)
+
+
+def main(
+    only: Annotated[str, typer.Option(metavar="NAMES", help=f"Of {', '.join(PARTS)}: only these.")] = "",
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="Tiny sizes: shows that it runs, measures nothing.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Where the JSON goes (results/tables.json; nowhere with --smoke or --only)."),
+    ] = None,
+) -> None:
+    """Measure, print, write the JSON; exit code 3 where a figure of the full size is not good enough."""
+    try:
+        names = _names(only)
+        with watching() as watch:
+            document = _measured(smoke, names, watch)
+        screen().print(_verdicts(document["ratios"]))
+        write(document, output or (None if smoke or only else RESULTS))
+        if not smoke and (failures := broken(document["ratios"], BOUNDS)):
+            raise CheckFailed("; ".join(failures))
+    except DistributaryError as error:
+        console().print(f"bench: {error}", soft_wrap=True)
+        raise typer.Exit(error.exit_code) from None
+
+
+def _names(only: str) -> frozenset[str]:
+    names = frozenset(name.strip() for name in only.split(",") if name.strip())
+    if unknown := sorted(names - {*PARTS}):
+        raise ConfigError(f"--only {', '.join(unknown)}: there are only {', '.join(PARTS)}")
+    return names or frozenset(PARTS)
+
+
+def _measured(smoke: bool, names: frozenset[str], watch: Watch) -> dict[str, Any]:
+    sizes = SMOKE_TABLES if smoke else FULL_TABLES
+    with open_world(SMOKE if smoke else FULL, watch, "avro") as world:
+        about = {
+            "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "versions": versions(world.spark),
+            "machine": machine(),
+            "parameters": {**asdict(sizes), "driver_memory": DRIVER_MEMORY},
+        }
+        upserts = _upserts(world, sizes) if "upserts" in names else []
+        partitioned = measure_partitioned(world, sizes) if "partitioned" in names else None
+        upkeep = measure_upkeep(world, sizes) if "upkeep" in names else None
+    return {
+        **about,
+        "upserts": [_rounded(asdict(one)) for one in upserts],
+        "partitioned": None if partitioned is None else _rounded(asdict(partitioned)),
+        "upkeep": None if upkeep is None else _rounded(asdict(upkeep)),
+        "ratios": _rounded(ratios_of(upserts, partitioned, upkeep)),
+    }
+
+
+def _upserts(world: World, sizes: TableSizes) -> list[Upserts]:
+    # What is first pays for the first compilations of both ways.
+    measure_upserts(world, SMOKE_TABLES, 1, "uniform")
+    return [
+        measure_upserts(world, sizes, 1, "uniform"),
+        measure_upserts(world, sizes, 1, "zipf"),
+        measure_upserts(world, sizes, sizes.games, "uniform"),
+    ]
+
+
+def ratios_of(
+    upserts: list[Upserts], partitioned: Partitioned | None, upkeep: Upkeep | None
+) -> dict[str, float | None]:
+    """Our seconds by those of the other way; with upkeep rows a second by those without it. None for what was not measured."""
+    one = [found.ratio for found in upserts if found.tables == 1]
+    many = [found.ratio for found in upserts if found.tables > 1]
+    found: dict[str, float | None] = dict.fromkeys(bound.figure for bound in BOUNDS)
+    found["upsert_by_hand"], found["upsert_tables"] = max(one, default=None), max(many, default=None)
+    if partitioned is not None:
+        seconds = partitioned.partitioned_seconds, partitioned.whole_seconds
+        found["partitioned"] = statistics.median(seconds[0]) / statistics.median(seconds[1])
+    if upkeep is not None:
+        found["upkeep"] = upkeep.off.seconds / upkeep.on.seconds
+        found["upkeep_files"] = float(upkeep.on.files)
+        found["upkeep_open"] = upkeep.on.open_seconds / upkeep.fresh.open_seconds
+    return found
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _rounded(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(inner) for inner in value]
+    return round(value, 3) if isinstance(value, float) else value
+
+
+def _verdicts(ratios: Mapping[str, float | None]) -> Table:
+    table = Table("figure", "what", title="Tables that change", title_justify="left")
+    table.add_column("measured", justify="right")
+    table.add_column("must be", justify="right")
+    for bound in BOUNDS:
+        if (found := ratios[bound.figure]) is not None:
+            table.add_row(bound.figure, bound.meaning, f"{found:,.3g}", bound.required())
+    return table
+
+
+if __name__ == "__main__":
+    typer.run(main)
