@@ -1,17 +1,18 @@
 """A pipeline of the test's own for every test in this folder.
 
-`TABLES_IN=s3` puts their tables and checkpoints into a store that speaks S3; `PART=3/8` takes every eighth of the tests, from the fourth on.
+`TABLES_IN=s3` puts their tables and checkpoints into a store that speaks S3, `azure` and `hdfs` into those; `PART=3/8` takes every eighth of the tests, from the fourth on.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 from tests.ingest.e2e.pipeline_kit import PipelineKit
+from tests.ingest.storage.stores import KINDS, Store
 
 from distributary.ingest import failpoints
 from distributary.producer_sim.stack.local import LocalStack
@@ -36,10 +37,19 @@ def kit(
 ) -> PipelineKit:
     """A pipeline over an empty topic with two partitions."""
     made = PipelineKit(tmp_path, make_topic(2), stack, spark)
-    if os.environ.get("TABLES_IN") != "s3":
+    if not (kind := os.environ.get("TABLES_IN")):
         return made
     looked_into = request.node.get_closest_marker("checkpoint_folder") is not None
-    return made.in_store(request.getfixturevalue("s3_store"), checkpoint=not looked_into)
+    store = request.getfixturevalue("s3_store" if kind == "s3" else "other_store")
+    return made.in_store(store, checkpoint=not looked_into)
+
+
+@pytest.fixture(scope="session")
+def other_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """The store that `TABLES_IN` names; what needs it is skipped where there is none."""
+    kind = os.environ["TABLES_IN"]
+    with KINDS[kind](tmp_path_factory.mktemp(kind)) as running:
+        yield running
 
 
 @pytest.fixture

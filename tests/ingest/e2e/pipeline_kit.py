@@ -30,6 +30,7 @@ from distributary.ingest.schemas.inferred_per_entity import schema_place
 from distributary.ingest.settings.model import Settings, load
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.place import Place
 from distributary.ingest.supervisor import Outcome
 from distributary.ingest.tables.handle import is_there, opened
 from distributary.ingest.tables.log import has_log
@@ -49,6 +50,8 @@ from distributary.registry.confluent.registry import ConfluentRegistry
 
 # Far longer than any of these runs takes: a run that hangs fails instead.
 PATIENCE_SECONDS = 240.0
+
+_AZURE_KEY = "AZURE_TESTS_KEY"
 
 
 class PipelineKit:
@@ -100,19 +103,17 @@ class PipelineKit:
         return load(self.settings_file)
 
     def in_store(self, store: Store, *, checkpoint: bool = True) -> Self:
-        """The pipeline with its tables, the schemas that it infers and its checkpoint in a place in S3 that nobody else has.
+        """The pipeline with its tables, the schemas that it infers and its checkpoint in a place of a store that nobody else has.
 
         Without `checkpoint` that one is in a folder.
         """
-        given = store.options_by(store.port).s3
-        login = {"access_key_id": "anybody", "secret_access_key": "${S3_SECRET:-anything}"}
         place = f"{store.url}/{uuid.uuid4().hex}"
         self._document.pop("checkpoint", None)
         return self.configured(
             **({"checkpoint": f"{place}/checkpoint"} if checkpoint else {}),
             decode={"schema_location": f"{place}/schemas"},
             sink={"root": f"{place}/lake"},
-            storage={"s3": {"endpoint": given.endpoint, "region": given.region, "login": login}},
+            storage=_storage(store),
         )
 
     # Sending
@@ -278,3 +279,17 @@ def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, 
         nested = isinstance(value, Mapping) and isinstance(before, Mapping)
         both[name] = _laid_over(before, value) if nested and isinstance(before, Mapping) else value
     return both
+
+
+def _storage(store: Store) -> dict[str, Any]:
+    """How the store is reached, as a user writes it: keys by the environment alone."""
+    options, kind = store.options_by(store.port), Place.parse(store.url).kind
+    if kind == "s3":
+        login = {"access_key_id": "anybody", "secret_access_key": "${S3_SECRET:-anything}"}
+        return {"s3": {"endpoint": options.s3.endpoint, "region": options.s3.region, "login": login}}
+    if kind == "azure":
+        account = options.azure
+        os.environ[_AZURE_KEY] = account.account_key or ""
+        told = {"account": account.account, "endpoint": account.endpoint}
+        return {"azure": {**told, "account_key": f"${{{_AZURE_KEY}}}"}}
+    return {}
