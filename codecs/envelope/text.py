@@ -185,7 +185,7 @@ def _row(member: _Member | None) -> str | None:
     text: str = member.value if is_text else member.text
     # Half of a surrogate pair is no text. Raises UnicodeEncodeError.
     value = json.loads(text.encode()) if is_text else member.value
-    if not isinstance(value, dict) or not RESERVED.isdisjoint(value):
+    if not isinstance(value, dict) or not RESERVED.isdisjoint(map(str.lower, value)):
         raise _NoRecord
     return text
 
