@@ -347,6 +347,16 @@ def test_an_inferred_schema_is_that_of_the_rows_and_grows_with_them() -> None:
     assert growing.merged([first, grown]).text == grown.text
 
 
+def test_an_inferred_schema_grows_to_no_more_fields_than_it_may_with_those_that_come_beside() -> None:
+    """The driver counts them too: what was proposed beyond was refused whole, with fields that there was room for."""
+    growing = codec_of("json", "op").capabilities.growing
+    assert growing is not None
+    payloads = as_json(*(envelope("c", after={"id": 1, name: 1}) for name in "abc"))
+    for most in range(8):
+        grown = growing.reader(NOTHING).grown(payloads, most)
+        assert len(growing.reader(grown).schema) == (2 if most < 4 else min(most, 6))
+
+
 def test_rows_stay_beside_what_is_said_of_them_when_some_are_taken_away() -> None:
     payloads = as_json(*(envelope(op, after={"id": n}) for n, op in enumerate("cur")))
     decoded = decoded_json(payloads).without(np.array([1]))
