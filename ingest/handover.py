@@ -167,7 +167,7 @@ class Heritage:
             return Earlier(owner, None, lost=_UNREACHED)
         finisher = self._finisher(checkpoint, generation)
         self._mend(finisher, checkpoint, generation, [*RESERVED_TABLES, *tables])
-        # Of a run that is alive the tables are never ahead of its log, if they are asked first.
+        # Of a run that is alive the tables are never ahead of its log, if they are asked first, and never behind, if once more.
         reached = finisher.newest(generation, [*RESERVED_TABLES, *tables])
         try:
             state = checkpoint.log.state()
@@ -177,7 +177,9 @@ class Heritage:
             return Earlier(owner, None, lost=str(error))
         if self._is_older(checkpoint, generation, reached):
             return Earlier(owner, None, lost="its log is older than the tables, as if put back from a copy")
-        if _lack_batches(finisher, checkpoint, state.so_far, reached):
+        if _lack_batches(finisher, checkpoint, state.so_far, reached) and _lack_batches(
+            finisher, checkpoint, state.so_far, finisher.newest(generation, [*RESERVED_TABLES, *tables])
+        ):
             return Earlier(owner, None, lost="its tables are older than the log, as if put back from a copy")
         return Earlier(owner, checkpoint, ended=isinstance(state.newest, HandedOver))
 
@@ -354,8 +356,7 @@ class Heritage:
         sweep(self._tables.root, generation.id, [made_for], named)
 
     def _finisher(self, checkpoint: Checkpoint, generation: Generation) -> Finisher:
-        columns = _columns(generation)
-        return Finisher(columns, checkpoint, self._tables, self._native, generation.lineage)
+        return Finisher(_columns(generation), checkpoint, self._tables, self._native, generation.lineage)
 
     def _checkpoint(self, owner: Owner) -> Checkpoint | None:
         try:

@@ -88,7 +88,7 @@ def row_fields(after: pa.Field) -> list[pa.Field]:
     if not kinds.is_struct(after.type):
         return [after]
     found = list(after.type)
-    taken = sorted(RESERVED.intersection(field.name for field in found))
+    taken = sorted(field.name for field in found if field.name.lower() in RESERVED)
     if taken:
         raise BadSchema(
             f"its rows have fields called as what is made of the envelope: {', '.join(taken)}; rename them at the source"

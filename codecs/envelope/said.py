@@ -92,7 +92,7 @@ _COLUMNS: Mapping[str, tuple[pa.DataType, Callable[[Said], pa.Array]]] = {
 }
 
 RESERVED: frozenset[str] = frozenset({POSITION, *(f"{PREFIX}{name}" for name in (BEFORE, *_COLUMNS))})
-"""The names that no field of a row may have."""
+"""The names that no field of a row may have, whatever its case: Spark takes them for one."""
 
 
 def fields(keep: Sequence[str], before: pa.DataType | None) -> list[pa.Field]:

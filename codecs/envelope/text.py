@@ -74,7 +74,9 @@ class TextReader(GrowingReader):
     def __init__(self, inner: GrowingReader, enveloped: Enveloped) -> None:
         self.name = inner.name
         self._inner, self._keep, self._skips = inner, enveloped.keep, enveloped.truncate == "ignore"
-        self.schema = pa.schema([*inner.schema, *fields(self._keep, pa.string())])
+        own = fields(self._keep, pa.string())
+        self._own = len(own)
+        self.schema = pa.schema([*inner.schema, *own])
 
     def decode(self, payloads: pa.BinaryArray) -> Decoded:
         """All payloads (no nulls) as rows: what is in `after`, or of a delete in `before`, and what the envelope says of it."""
@@ -96,7 +98,8 @@ class TextReader(GrowingReader):
 
     def grown(self, payloads: pa.BinaryArray, most: int | None = None) -> Schema:
         """The rows' schema with what these payloads' rows have beyond it."""
-        return self._inner.grown(open_all(payloads, self._skips).rows, most)
+        rows = open_all(payloads, self._skips).rows
+        return self._inner.grown(rows, None if most is None else max(most - self._own, 0))
 
 
 def open_all(payloads: pa.BinaryArray, skips: bool) -> Opened:
@@ -185,7 +188,7 @@ def _row(member: _Member | None) -> str | None:
     text: str = member.value if is_text else member.text
     # Half of a surrogate pair is no text. Raises UnicodeEncodeError.
     value = json.loads(text.encode()) if is_text else member.value
-    if not isinstance(value, dict) or not RESERVED.isdisjoint(value):
+    if not isinstance(value, dict) or not RESERVED.isdisjoint(map(str.lower, value)):
         raise _NoRecord
     return text
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from distributary.codecs.base import CodecName, Enveloped
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.kafka.offsets import stretches_from_json, stretches_to_json
 from distributary.ingest.pins import (
@@ -51,6 +52,7 @@ def to_json(pins: Pins) -> dict[str, Any]:
         "guarded": pins.turn.guarded,
         "rules": {
             "check": pins.rules.decoding.check,
+            **_envelope_to_json(pins.rules.decoding.codec),
             "policies": pins.rules.policies.model_dump(mode="json"),
             # Of most batches there is nothing to say, and a version from before has it so.
             **({"tables": _tables_to_json(pins.rules.tables)} if _decides(pins.rules.tables) else {}),
@@ -96,11 +98,25 @@ def _rules(decided: Mapping[str, Any], now: WorkerRules) -> WorkerRules:
     if "rules" not in decided:  # of an earlier version
         return now
     then = decided["rules"]
-    decoding = replace(now.decoding, check=then["check"])
+    codec = _with_envelope(now.decoding.codec, then.get("envelope"))
+    decoding = replace(now.decoding, check=then["check"], codec=codec)
     tables = _tables_from_json(then["tables"]) if "tables" in then else _undecided(now.tables)
     read = {text: ReadCondition.from_json(tree) for text, tree in then.get("conditions", {}).items()}
     tables = replace(_with_partitions(tables, then.get("partitions")), conditions=read)
     return replace(now, decoding=decoding, policies=_policies(then["policies"]), tables=tables)
+
+
+def _envelope_to_json(codec: CodecName) -> dict[str, Any]:
+    """What became a column of what envelopes say, and of records that say that a table was emptied."""
+    if not isinstance(codec, Enveloped):
+        return {}
+    return {"envelope": {"keep": list(codec.keep), "truncate": codec.truncate}}
+
+
+def _with_envelope(codec: CodecName, told: Mapping[str, Any] | None) -> CodecName:
+    if told is None or not isinstance(codec, Enveloped):
+        return codec
+    return replace(codec, keep=tuple(told["keep"]), truncate=told["truncate"])
 
 
 def _policies(then: Mapping[str, Any]) -> Policies:

@@ -40,7 +40,8 @@ _MOST_LOOKED_AT = 1000
 # Another start mends a log in milliseconds, unless it stands still.
 _MOST_WAITED_SECONDS = 30.0
 
-# What entries say of how many files they add and remove: ours, and those of delta-rs and Spark that write rows anew.
+# What entries say of how many files they add and remove: ours, those of delta-rs and Spark that write rows anew, and those by which delta-rs
+# writes rows, if only in the place of others as upkeep does. Spark's count there what it calls otherwise.
 _OURS: Mapping[str, str] = {"numFiles": "add", "numRemovedFiles": "remove", "numTransactions": "txn"}
 _REWRITING = {"OPTIMIZE", "DELETE", "UPDATE", "MERGE"}
 _REWRITTEN: Mapping[str, str] = {
@@ -65,6 +66,7 @@ _REWRITTEN: Mapping[str, str] = {
         "remove",
     ),
 }
+_WRITTEN: Mapping[str, str] = {"num_added_files": "add", "num_removed_files": "remove"}
 
 # A path is encoded as in a URI, so that only what names a scheme has a colon there. Spark has one slash behind it: `file:/lake/...`.
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
@@ -316,7 +318,7 @@ def _is_whole(actions: Sequence[Mapping[str, Any]], version: int) -> bool:
         if info.get("engineInfo") == ENGINE
         else _REWRITTEN
         if info.get("operation") in _REWRITING
-        else {}
+        else _WRITTEN
     )
     named = all(int(metrics.get(name, 0)) <= kinds.count(kind) for name, kind in told.items())
     return named and (info.get("operation") != "WRITE" or _has_all_rows(actions, info))

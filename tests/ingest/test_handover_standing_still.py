@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.ingest.batch.test_standing_still import (
@@ -15,11 +17,13 @@ from tests.ingest.batch.test_standing_still import (
     records,
     standing,
 )
+from tests.ingest.batches import generation
 from tests.ingest.kafka_records import TOPIC
-from tests.ingest.queries import Query
-from tests.ingest.test_handover import INLINE, taken_over
+from tests.ingest.queries import Query, batches, one
+from tests.ingest.test_handover import INLINE, WORLD, heritage, taken_over
 
 from distributary.errors import Fenced, TablesOfAnotherRun
+from distributary.ingest.batch.finish import Finisher
 
 EVERY = 5
 
@@ -35,6 +39,25 @@ def one_more(of: Query, version: int) -> int:
     begin = of.log.so_far.ends[TOPIC][0]
     of.batch(begin, records(begin, begin + 4, version))
     return begin + 4
+
+
+def test_a_run_that_goes_on_while_it_is_asked_makes_no_tables_older_than_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever believed it would say that the run is dead, and its rows would be doubled."""
+    first, newest, asked = batches(tmp_path, 2), Finisher.newest, list[int]()
+
+    def late(*given: Any, **named: Any) -> Mapping[str, int | None]:
+        found = newest(*given, **named)
+        if not asked:
+            for begin in (2, 3, 4):
+                first.batch(begin, one(begin))
+        asked.append(1)
+        return found
+
+    monkeypatch.setattr(Finisher, "newest", late)
+    start = heritage(tmp_path).start("from_tables", "games", (), WORLD)
+    assert (start.after and start.after.generation, start.dead) == (generation(tmp_path).id, ())
 
 
 @pytest.mark.heavy

@@ -15,6 +15,7 @@ from tests.examples import examples
 from tests.ingest.batches import decided, demuxed, generation, settled
 from tests.ingest.kafka_records import PINNED, TOPIC, folder, numbered, pins, rows_of, value
 
+from distributary.codecs.base import Enveloped
 from distributary.ingest import pins as reasons
 from distributary.ingest.checkpoint import manifest_pins as decisions
 from distributary.ingest.checkpoint.manifest import Manifest
@@ -23,6 +24,7 @@ from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.pins import (
     BatchId,
+    PinnedRecord,
     PinnedSchemas,
     PinnedTable,
     PinnedTables,
@@ -31,14 +33,14 @@ from distributary.ingest.pins import (
     Turn,
     Verdict,
 )
-from distributary.ingest.settings.groups import NamedTable, Policies
+from distributary.ingest.settings.groups import NamedTable, Policies, Route
 from distributary.ingest.settings.patterns import Pattern
 from distributary.ingest.settings.rule_book import FitRules, TableSpec
 from distributary.ingest.settings.upserts import Upsert
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.worker.report import TaskReport
 from distributary.producer_sim.formats.corruption import framed
-from distributary.registry.base import Guid
+from distributary.registry.base import Guid, Schema
 
 VALUES = st.sampled_from(
     [
@@ -122,6 +124,47 @@ def test_a_batch_is_written_again_just_the_same_from_its_manifest(
             first.report.counts.quarantined,
         )
         assert not report.questions.waiting
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ({"truncate": "quarantine"}, {"truncate": "ignore"}),
+        ({"truncate": "ignore"}, {"truncate": "quarantine"}),
+        ({"truncate": "quarantine"}, {"truncate": "stop"}),
+        ({"keep": ("op", "source_ts")}, {"keep": ("op",)}),
+        ({"keep": ("op",)}, {"keep": ("op", "source_ts")}),
+    ],
+)
+def test_what_was_taken_of_envelopes_is_taken_again_whatever_the_settings_say_by_then(
+    tmp_path: Path, was: dict[str, Any], now: dict[str, Any]
+) -> None:
+    def of(said: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "codec": Enveloped("json", "debezium", **{"keep": ("op",), **said}),
+            "records": (PinnedRecord((1, ()), Schema(1, "STRUCT", text)),),
+            "route": Route(field="__source_table", table="t_{entity}"),
+        }
+
+    def envelope(op: str, id_: int | None = None) -> bytes:
+        row = None if id_ is None else {"id": id_}
+        source = {"connector": "postgresql", "lsn": 1, "ts_ms": 1_700_000_000_000, "table": "customers"}
+        return json.dumps({"op": op, "source": source, "before": None, "after": row}).encode()
+
+    text = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
+    records = numbered([envelope("c", 1), envelope("t"), envelope("u", 2)])
+    first = settled(tmp_path, records, **of(was))
+    manifest = through_text(decided(tmp_path, first, {TOPIC: {0: (0, len(records))}}))
+    again = decisions.from_manifest(
+        manifest, pins(tmp_path, id=99, generation=generation(tmp_path).id, **of(now))
+    )
+    report = demuxed(again, records)
+    assert contents(again, report) == contents(first.pins, first.report)
+    assert (report.counts.rows, report.counts.quarantined, report.stops) == (
+        first.report.counts.rows,
+        first.report.counts.quarantined,
+        [],
+    )
 
 
 def test_decisions_in_memory_are_read_like_those_from_a_file(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 from tests.ingest.commits import by_log
 from tests.ingest.tables.test_log_commit import SCHEMA, written
@@ -98,6 +98,25 @@ def test_a_commit_whose_files_were_taken_is_out_again(table: Path, damage: Calla
     lose(table / last, damage)
     assert mended(table) == [4]
     assert values(table) == [0, 1, 2]
+
+
+def test_rows_that_delta_rs_put_in_the_place_of_others_are_out_again_where_any_line_of_that_is_missing(
+    table: Path,
+) -> None:
+    """As upkeep does with old batches of the ledger: what is left of its entry took rows away and brought none."""
+    instead = pa.Table.from_pylist([{"a": 9}], SCHEMA)
+    write_deltalake(table, instead, mode="overwrite", predicate="a >= 1")
+    assert values(table) == [0, 9]
+    whole = (table / entry_path(BATCHES + 1)).read_bytes()
+    lines = whole.splitlines(keepends=True)
+    assert len(lines) == 5
+    for kept in range(1, len(lines)):
+        (table / entry_path(BATCHES + 1)).write_bytes(b"".join(lines[:kept]))
+        assert mended(table, BATCHES) == [BATCHES + 1]
+        assert values(table) == [0, 1, 2, 3]
+    (table / entry_path(BATCHES + 1)).write_bytes(whole)
+    assert mended(table, BATCHES) == []
+    assert values(table) == [0, 9]
 
 
 @pytest.mark.parametrize("damage", [emptied, cut, blank])
