@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
@@ -26,6 +26,7 @@ from distributary.ingest.tables.state import state_of, table_folder
 from distributary.ingest.upkeep import ledger_days
 from distributary.ingest.upkeep.compaction import ATTEMPTS, NO_HOOKS, said, sync
 from distributary.ingest.upkeep.ledger_days import Bounds, Row, Span
+from distributary.ingest.upkeep.light_rows import LightRows
 from distributary.ingest.upkeep.undecided import Undecided
 
 # A start may come back to the newest batch of a generation, and to the one before it.
@@ -92,24 +93,16 @@ def keep_record(root: Files, mine: Pipeline, keep: Keep, now: int, *, dry_run: b
     return done
 
 
-def _generations(root: Files, pipeline: str) -> Mapping[str, Sequence[Row]]:
+def _generations(root: Files, pipeline: str) -> Mapping[str, LightRows]:
     """What there is to know, at first, of each generation's rows in the ledger, in their order."""
     handle = opened(root.below(BATCHES_TABLE))
     there = [name for name in ledger_days.LIGHT if name in handle.schema().to_arrow().names]
-    of_pipeline = dataset.field("pipeline") == pipeline
-    rows = _rows(handle, of_pipeline, ["generation", *there])
-    found: dict[str, list[Row]] = {}
-    for row in sorted(rows, key=_number):
-        found.setdefault(row["generation"], []).append(row)
-    return found
+    rows = _table(handle, dataset.field("pipeline") == pipeline, ["generation", *there])
+    return LightRows.by(rows, "generation", "batch_id")
 
 
-def _rows(
-    handle: DeltaTable, where: dataset.Expression, columns: list[str] | None = None
-) -> list[dict[str, Any]]:
-    table = handle.to_pyarrow_dataset(filesystem=table_folder(handle)).to_table(columns=columns, filter=where)
-    rows: list[dict[str, Any]] = table.to_pylist()
-    return rows
+def _table(handle: DeltaTable, where: dataset.Expression, columns: list[str] | None = None) -> pa.Table:
+    return handle.to_pyarrow_dataset(filesystem=table_folder(handle)).to_table(columns=columns, filter=where)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +115,15 @@ class _Round:
     now: datetime
     dry_run: bool
 
-    def kept(self, done: RecordUpkeep, generation: str, rows: Sequence[Row]) -> RecordUpkeep:
+    def kept(self, done: RecordUpkeep, generation: str, rows: LightRows) -> RecordUpkeep:
         """What was done, with what was to one generation's rows."""
         if why := self._why_not(generation, rows):
             return _left(done, f"batches of generation {generation} stay as they are: {why}")
         settled = self.mine.waits.settled.get(generation_mark(generation))
-        old = [row for row in rows[:-_NEWEST] if settled is None or row["batch_id"] <= settled]
-        batches = _Batches(generation, old, ledger_days.ages([row["ended_at"] for row in old], self.now))
+        old = rows[:-_NEWEST]
+        if settled is not None:
+            old = old[: int(np.searchsorted(old.column("batch_id").to_numpy(), settled, "right"))]
+        batches = _Batches(generation, old, ledger_days.ages(old.column("ended_at").to_pylist(), self.now))
         bounds = Bounds.of(self.now, self.keep.batches_days, self.keep.quarantine_days)
         told = len(done.left)
         for span in ledger_days.spans(old, batches.ended, bounds, _ROWS_AT_ONCE):
@@ -139,13 +134,13 @@ class _Round:
         changes = self._delete(CHANGES_TABLE, batches, self.keep.changes_days)
         return replace(done, changes=done.changes + changes, quarantined=done.quarantined + quarantined)
 
-    def _why_not(self, generation: str, rows: Sequence[Row]) -> str:
+    def _why_not(self, generation: str, rows: LightRows) -> str:
         """Why nothing is done about a generation; empty where there is no reason."""
         if why := self.mine.waits.unreached.get(generation_mark(generation)):
             return why
-        if len({row["batch_id"] for row in rows}) < len(rows) or not _ID.fullmatch(generation):
+        if len(rows.column("batch_id").unique()) < len(rows) or not _ID.fullmatch(generation):
             return "the ledger tells of some twice (`distributary verify`)"
-        if "rows_purged" not in rows[0]:
+        if "rows_purged" not in rows.names:
             return f"{BATCHES_TABLE} gets columns for it with the next batch"
         return ""
 
@@ -157,7 +152,7 @@ class _Round:
             if not (state := state_of(handle, place)).native:
                 why = f"{BATCHES_TABLE}: only Spark's writer may rewrite its rows ({state.why_not})"
                 return _left(done, why)
-            rows = sorted(_rows(handle, batches.where), key=_number)
+            rows = _table(handle, batches.where).sort_by("batch_id").to_pylist()
             if [_number(row) for row in rows] != numbers:
                 return _left(done, f"{BATCHES_TABLE}: another upkeep changes it; the next time will do")
             short = ledger_days.shortened(rows, batches.ended, bounds)
@@ -170,7 +165,7 @@ class _Round:
         place, before = self.root.below(table), Bounds.of(self.now, None, days).purged
         old = [] if before is None else [at < before for at in batches.ended]
         # They ended in their order.
-        through = batches.numbers[sum(old) - 1] if any(old) else None
+        through = _number(batches.rows[sum(old) - 1]) if any(old) else None
         if through is None or not has_log(place):
             return 0
         for attempt in range(ATTEMPTS):
@@ -201,7 +196,7 @@ class _Batches:
     """Rows of one generation that follow each other, and when each ended at the latest."""
 
     generation: str
-    rows: Sequence[Row]
+    rows: LightRows
     ended: Sequence[datetime]
 
     def within(self, span: Span) -> _Batches:
@@ -211,20 +206,24 @@ class _Batches:
     @property
     def numbers(self) -> list[int]:
         """The batches' own."""
-        return [_number(row) for row in self.rows]
+        found: list[int] = self.rows.column("batch_id").to_pylist()
+        return found
 
     @property
     def where(self) -> dataset.Expression:
         """The rows of a ledger that are these."""
-        number = dataset.field("batch_id")
-        mine = dataset.field("generation") == self.generation
-        return mine & (number >= self.numbers[0]) & (number <= self.numbers[-1])
+        number, (first, last) = dataset.field("batch_id"), self._ends
+        return (dataset.field("generation") == self.generation) & (number >= first) & (number <= last)
 
     @property
     def condition(self) -> str:
         """The same in SQL."""
-        first, last = self.numbers[0], self.numbers[-1]
+        first, last = self._ends
         return f"generation = '{self.generation}' AND batch_id >= {first} AND batch_id <= {last}"
+
+    @property
+    def _ends(self) -> tuple[int, int]:
+        return _number(self.rows[0]), _number(self.rows[-1])
 
 
 def _put_in_place(place: Files, handle: DeltaTable, condition: str, rows: Sequence[Row]) -> bool:
