@@ -245,7 +245,7 @@ class ObjectFiles(InStore["ObjectStore"]):
             raise PermissionError(f"{where}: {self._sentence(error)}") from None
         # A stream tells by Python's own what all else tells by obstore's.
         except (BaseError, OSError) as error:
-            kind = ConnectionError if is_outage(error) else OSError
+            kind = ConnectionError if is_outage(error) else PermissionError if is_denied(error) else OSError
             raise kind(f"{where}: {self._sentence(error)}") from None
 
     def _sentence(self, error: Exception) -> str:
@@ -389,9 +389,22 @@ _STATUS = re.compile(r"status code: (\d{3})")
 _LATER = (408, 429)
 
 
+# Asked to delete many S3 answers for each by itself, without a status.
+_OF_ONE = re.compile(r"\(code: (\w+)\)\s*(?:\n\n|\Z)")
+_OF_ONE_LATER = ("InternalError", "ServiceUnavailable", "SlowDown", "RequestTimeout")
+
+
+def is_denied(error: BaseException) -> bool:
+    """Whether one of many files may not be deleted."""
+    found = _OF_ONE.search(str(error))
+    return found is not None and found[1] == "AccessDenied"
+
+
 def is_outage(error: BaseException) -> bool:
     """Whether the store did not answer, or not for now: another try may be answered without anything being mended here."""
-    status = _STATUS.search(str(error))
+    of_one, status = _OF_ONE.search(str(error)), _STATUS.search(str(error))
+    if of_one is not None and of_one[1] not in _OF_ONE_LATER:
+        return False
     later = status is None or int(status[1]) >= 500 or int(status[1]) in _LATER
     return later and isinstance(error, GenericError | OSError)
 

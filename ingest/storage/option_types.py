@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Annotated, TypeAlias
 from urllib.parse import urlsplit
 
@@ -34,3 +35,8 @@ Address = Annotated[Text, AfterValidator(_web_address)]
 def given(**options: str | bool | None) -> Config:
     """Those of these options that have a value."""
     return {name: value for name, value in options.items() if value is not None}
+
+
+def at_odds(environment: Mapping[str, str], *names: str) -> Iterator[str]:
+    """Which of these variables say something: the crate would take it beside what the settings say, of somebody or something else."""
+    return (name for name in names if environment.get(name, "").lower() not in ("", "0", "false"))

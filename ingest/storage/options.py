@@ -6,17 +6,21 @@ here comes from the environment, by the names that each cloud's own tools know.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from distributary.errors import ConfigError
 from distributary.ingest.storage.authorities import authorities_of, beside_the_systems
 from distributary.ingest.storage.aws_credentials import AwsCredentials
-from distributary.ingest.storage.option_types import Address, Config, Text, given
+from distributary.ingest.storage.option_types import Address, Config, Text, at_odds, given
 from distributary.ingest.storage.place import Place
 from distributary.ingest.storage.s3_options import S3
 from distributary.values import Group, OptionalFile, PositiveSeconds, Seconds, Secret, Wrong
+
+_AZURE_KEYS = ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCESS_KEY", "AZURE_STORAGE_MASTER_KEY")
 
 
 class Azure(Group):
@@ -49,6 +53,19 @@ class Azure(Group):
             if getattr(self, name) is not None and None in (self.tenant_id, self.client_id):
                 yield (name,), "it needs its tenant and client; write tenant_id and client_id as well"
 
+    def at_odds(self, environment: Mapping[str, str]) -> Iterator[str]:
+        """Variables that speak of another one than who asks here, and that the crate asks first."""
+        ways = (self.account_key, self.sas_token, self.client_secret, self.federated_token_file)
+        if not any(ways):
+            return
+        yield from at_odds(
+            environment, "AZURE_SKIP_SIGNATURE", "AZURE_STORAGE_USE_EMULATOR", "AZURE_STORAGE_TOKEN"
+        )
+        if self.account_key is None:
+            yield from at_odds(environment, *_AZURE_KEYS)
+            if self.client_secret is None:
+                yield from at_odds(environment, "AZURE_STORAGE_CLIENT_SECRET", "AZURE_CLIENT_SECRET")
+
     def config(self, account: str | None) -> Config:
         """By the crate's own names; `account` is the one that the URL names."""
         return given(
@@ -77,6 +94,14 @@ class Gcs(Group):
         """What does not go together."""
         if self.service_account_file is not None and self.service_account_key is not None:
             yield ("service_account_key",), "choose one: the file, or the key itself"
+
+    def at_odds(self, environment: Mapping[str, str]) -> Iterator[str]:
+        """Variables that speak of another one than who asks here."""
+        if self.service_account_file is not None:
+            yield from at_odds(environment, "GOOGLE_SKIP_SIGNATURE", "GOOGLE_SERVICE_ACCOUNT_KEY")
+        elif self.service_account_key is not None:
+            paths = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH")
+            yield from at_odds(environment, "GOOGLE_SKIP_SIGNATURE", *paths)
 
     def config(self) -> Config:
         """By the crate's own names."""
@@ -144,7 +169,8 @@ class StorageOptions(Group):
     """For all of them but HDFS."""
 
     def for_obstore(self, place: Place) -> ForObstore:
-        """What obstore takes to open this place. Raises ConfigError where that cannot be had."""
+        """What obstore takes to open this place. Raises ConfigError where that cannot be had, or the environment speaks of another one."""
+        self._require_no_other(place, os.environ)
         client = {**self.http.client(), "allow_http": self._is_plain(place)}
         retry = {"retry_timeout": timedelta(seconds=self.http.retry_seconds)}
         credentials = self.s3.login.credentials() if place.kind == "s3" else None
@@ -185,6 +211,16 @@ class StorageOptions(Group):
         for secret in filter(None, secrets):
             text = text.replace(secret, "***")
         return text
+
+    def _require_no_other(self, place: Place, environment: Mapping[str, str]) -> None:
+        """The crate takes what the settings say, and of all else what the environment says: of two identities it would make one."""
+        groups: Mapping[str, S3 | Azure | Gcs] = {"s3": self.s3, "azure": self.azure, "gcs": self.gcs}
+        found = sorted(set(groups[place.kind].at_odds(environment)))
+        if found:
+            raise ConfigError(
+                f"storage: {', '.join(found)} in the environment would be taken beside what storage.{place.kind} says, for {place};"
+                " unset it for this program and its executors, or leave the matter to the environment"
+            )
 
     def _config(self, place: Place) -> Config:
         if place.kind == "s3":

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Literal
 
 from distributary.ingest.storage.aws_credentials import AwsCredentials
-from distributary.ingest.storage.option_types import Address, Config, Text, given
+from distributary.ingest.storage.option_types import Address, Config, Text, at_odds, given
 from distributary.values import Group, OptionalFile, Secret, Wrong
 
 
@@ -55,6 +55,16 @@ class S3Login(Group):
             secret_access_key=self.secret_access_key,
             session_token=self.session_token,
         )
+
+    def at_odds(self, environment: Mapping[str, str]) -> Iterator[str]:
+        """Variables that speak of another one than who asks here."""
+        if self == S3Login():
+            return
+        yield from at_odds(environment, "AWS_SKIP_SIGNATURE")
+        if self.web_identity_token_file is not None:
+            yield from at_odds(environment, "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+        elif not self.asked_for and self.session_token is None:
+            yield from at_odds(environment, "AWS_SESSION_TOKEN", "AWS_TOKEN")
 
     @property
     def asked_for(self) -> bool:
@@ -129,6 +139,12 @@ class S3(Group):
             **self.login.config(),
             **(self.encryption.config() if self.encryption else {}),
         }
+
+    def at_odds(self, environment: Mapping[str, str]) -> Iterator[str]:
+        """Variables that speak of another store, or of another one than who asks."""
+        yield from self.login.at_odds(environment)
+        if self.endpoint is not None:
+            yield from at_odds(environment, "AWS_ENDPOINT_URL_S3")
 
     def _address(self, bucket: str) -> str | None:
         """An address of one's own has to hold the bucket already where that stands in the host name."""

@@ -268,3 +268,54 @@ def test_none_is_what_an_environment_variable_without_a_value_leaves() -> None:
     login = {"access_key_id": "", "secret_access_key": "", "session_token": ""}
     options = StorageOptions.model_validate({"s3": {"endpoint": "", "login": login}}, context={})
     assert options == StorageOptions()
+
+
+SAS = "sv=1&sig=hush"
+PRINCIPAL = {"tenant_id": "t", "client_id": "c", "client_secret": "hush"}
+STATIC = {"access_key_id": "AKIA", "secret_access_key": "hush"}
+BY_TOKEN = {"role_arn": "arn:aws:iam::1:role/lake", "web_identity_token_file": "/token"}
+
+
+@pytest.mark.parametrize(
+    ("given", "place", "name"),
+    [
+        (s3(login=STATIC), BUCKET, "AWS_SESSION_TOKEN"),
+        (s3(login=STATIC), BUCKET, "AWS_SKIP_SIGNATURE"),
+        (s3(login={"profile": "lake"}), BUCKET, "AWS_SKIP_SIGNATURE"),
+        (s3(login=BY_TOKEN), BUCKET, "AWS_ACCESS_KEY_ID"),
+        (s3(endpoint="http://127.0.0.1:9000"), BUCKET, "AWS_ENDPOINT_URL_S3"),
+        (azure(sas_token=SAS), CONTAINER, "AZURE_STORAGE_ACCOUNT_KEY"),
+        (azure(sas_token=SAS), CONTAINER, "AZURE_STORAGE_TOKEN"),
+        (azure(sas_token=SAS), CONTAINER, "AZURE_CLIENT_SECRET"),
+        (azure(**PRINCIPAL), CONTAINER, "AZURE_STORAGE_ACCESS_KEY"),
+        (azure(account_key="aHVzaA=="), CONTAINER, "AZURE_SKIP_SIGNATURE"),
+        (gcs(service_account_file="/key.json"), GOOGLE, "GOOGLE_SERVICE_ACCOUNT_KEY"),
+        (gcs(service_account_key="{}"), GOOGLE, "GOOGLE_SERVICE_ACCOUNT"),
+    ],
+)
+def test_who_asks_is_never_made_of_what_the_settings_and_the_environment_say(
+    monkeypatch: pytest.MonkeyPatch, given: StorageOptions, place: Place, name: str
+) -> None:
+    monkeypatch.setenv(name, "planted")
+    with pytest.raises(ConfigError, match=f"storage: {name} in the environment would be taken") as caught:
+        given.for_obstore(place)
+    assert "planted" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "place", "names"),
+    [
+        (s3(), BUCKET, ("AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID", "AWS_ENDPOINT_URL_S3")),
+        (s3(login=KEYS), BUCKET, ("AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID", "AZURE_STORAGE_TOKEN")),
+        (azure(), CONTAINER, ("AZURE_STORAGE_ACCOUNT_KEY", "AWS_SESSION_TOKEN")),
+        (azure(account_key="aHVzaA=="), CONTAINER, ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_CLIENT_SECRET")),
+        (gcs(), GOOGLE, ("GOOGLE_SERVICE_ACCOUNT",)),
+    ],
+)
+def test_what_the_environment_says_of_other_matters_is_no_one_s_concern(
+    monkeypatch: pytest.MonkeyPatch, given: StorageOptions, place: Place, names: tuple[str, ...]
+) -> None:
+    for name in names:
+        monkeypatch.setenv(name, "planted")
+    monkeypatch.setenv("AWS_SKIP_SIGNATURE", "false")
+    given.for_obstore(place)
