@@ -21,7 +21,7 @@ from distributary.ingest.merge.live_files import Action, LiveFiles
 from distributary.ingest.merge.rule import MergeRule
 from distributary.ingest.merge.upsert import Marks, Upsert
 from distributary.ingest.parquet.data_file import DataFile, merged_mark, merged_name, owner
-from distributary.ingest.parquet.statistics import statistics
+from distributary.ingest.parquet.statistics import EACH_COLUMN, Indexed, statistics
 from distributary.ingest.storage.contract import Files, Info
 
 # What is known of tables' files, some 2 kB each, is forgotten above so many of them.
@@ -92,17 +92,19 @@ class KnownFiles:
 class Attempts:
     """One batch on its way into one table."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - one value each of what it knows
         self,
         place: Files,
         files: Sequence[tuple[DataFile, Info]],
         schema: Any,
         rule: MergeRule,
         transaction: tuple[str, int],
+        indexed: Indexed = EACH_COLUMN,
     ) -> None:
-        """Raises PipelineError where rows cannot be merged."""
+        """Raises PipelineError where rows cannot be merged. `indexed` are the columns that have bounds in the log."""
         self._place, self._files, self._rule, self._transaction = place, files, rule, transaction
         self._upsert = Upsert(place, [file for file, _ in files], schema, rule)
+        self._indexed = indexed
         self._written: list[str] = []
 
     def actions(
@@ -155,7 +157,7 @@ class Attempts:
             with pq.ParquetWriter(stream.sink, rows.schema, compression="zstd", store_schema=False) as writer:
                 writer.write_table(rows, row_group_size=_ROWS_A_GROUP)
             size = stream.tell()
-        text = statistics(writer.writer.metadata, Layout(rows.schema))
+        text = statistics(writer.writer.metadata, Layout(rows.schema), self._indexed)
         file = DataFile("", name, rows.num_rows, size, text)
         yield file, self._place.info(name) or Info(name, size, "", int(time.time() * 1000)), None
 

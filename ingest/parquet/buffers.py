@@ -28,7 +28,7 @@ from distributary.ingest.columns.partitions import PartitionValues
 from distributary.ingest.conform.nested import fill
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.split import split
-from distributary.ingest.parquet.statistics import statistics
+from distributary.ingest.parquet.statistics import EACH_COLUMN, Indexed, statistics
 from distributary.ingest.parquet.uploads import Uploads, give_up
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.storage.stream import Upload
@@ -86,18 +86,20 @@ class TableBuffers:
         layout_of: Callable[[str], Layout],
         most_rows_of: Callable[[str], int | None] = lambda _: None,
         partitions_of: Callable[[str], tuple[str, ...]] = lambda _: (),
+        indexed_of: Callable[[str], Indexed] = lambda _: EACH_COLUMN,
     ) -> None:
         """`layout_of` answers which columns a table's rows have if they are written now, Kafka's among them; they only ever grow.
 
         most_rows_of   how many rows a file of a table has at most
         partitions_of  the columns that a table is in partitions by, by then
+        indexed_of     the columns of a table that have bounds in its log
         """
         self._root, self._generation, self._batch_id = files_at(root), generation, batch_id
         self._limit, self._uploads = limit_bytes, Uploads(self._root)
         self._most_open = MOST_OPEN_STREAMS if self._root.remote else MOST_OPEN_FILES
         self._in_memory = _IN_MEMORY_BYTES if self._root.remote else _SMALL_BYTES
         self._layout_of, self._most_rows_of = layout_of, most_rows_of
-        self._partitions_of = partitions_of
+        self._partitions_of, self._indexed_of = partitions_of, indexed_of
         # Of tables in partitions the columns that their files have.
         self._rest: dict[tuple[Layout, tuple[str, ...]], Layout] = {}
         self._held: dict[_Key, _Held] = {}
@@ -219,7 +221,7 @@ class TableBuffers:
         if held.writer is None:
             return
         held.writer.close()
-        stats = statistics(held.writer.writer.metadata, held.layout)
+        stats = statistics(held.writer.writer.metadata, held.layout, self._indexed_of(table))
         self.files.append(
             DataFile(table, held.name, held.rows, self._handed_over(table, held), stats, values)
         )

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -22,10 +23,16 @@ import pyarrow.parquet as pq
 import pyarrow.types as pat
 
 from distributary.codecs.types.walk import children
-from distributary.ingest.columns.layout import Layout
+from distributary.ingest.columns.layout import Layout, source_of
 
 # As long as Spark's own.
 _PREFIX = 32
+
+INDEXED = "delta.dataSkippingNumIndexedCols"
+"""The property that says of how many columns a table has statistics."""
+
+# https://docs.delta.io/latest/optimizations-oss.html
+_AS_DELTA = 32
 
 _HIGHEST = "\U0010ffff"
 
@@ -49,6 +56,32 @@ class _Range:
 
 
 @dataclass(frozen=True, slots=True)
+class Indexed:
+    """Which columns of a table have bounds in its log: each file's are read by all who open the table.
+
+    first   so many, in their order, those in structs one by one; None: all
+    always  others that do, by their paths in the payload's names, dotted
+    """
+
+    first: int | None = None
+    always: frozenset[str] = frozenset()
+
+    @classmethod
+    def told(cls, properties: Mapping[str, str | None], always: Iterable[str] = ()) -> Indexed:
+        """As a table's properties say, and where they do not as Delta has it."""
+        text = properties.get(INDEXED)
+        told = int(text) if text is not None and re.fullmatch(r"-1|[0-9]{1,9}", text) else _AS_DELTA
+        return cls(None if told < 0 else told, frozenset(always))
+
+    def has(self, number: int, source: str) -> bool:
+        """Whether a column does; `number` counts them from 0."""
+        return self.first is None or number < self.first or source in self.always
+
+
+EACH_COLUMN = Indexed()
+
+
+@dataclass(frozen=True, slots=True)
 class _Leaf:
     """A Parquet column with statistics: its place in the file, and its path as JSON keys."""
 
@@ -59,13 +92,13 @@ class _Leaf:
     highest: Bound
 
 
-def statistics(metadata: pq.FileMetaData, layout: Layout) -> str:
+def statistics(metadata: pq.FileMetaData, layout: Layout, indexed: Indexed = EACH_COLUMN) -> str:
     """The statistics of a file with this footer, written with these columns, as Delta's JSON text.
 
     Without what lists and maps hold, without bounds for booleans and binaries, and without the upper bound of
     floating-point columns: Parquet's footer hides NaN, which Spark holds to be greater than everything.
     """
-    columns, leaves = _plan(layout)
+    columns, leaves = _plan(layout, indexed)
     if columns != metadata.num_columns:
         raise ValueError(f"the schema has {columns} columns and the Parquet file {metadata.num_columns}")
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
@@ -82,27 +115,31 @@ def statistics(metadata: pq.FileMetaData, layout: Layout) -> str:
 
 
 @lru_cache(maxsize=256)
-def _plan(layout: Layout) -> tuple[int, Sequence[_Leaf]]:
+def _plan(layout: Layout, indexed: Indexed) -> tuple[int, Sequence[_Leaf]]:
     """How many columns the file has, and those with statistics; a thousand tables share a few layouts."""
-    leaves = [
-        leaf for field in layout.columns for leaf in _leaves(field.type, (encode_basestring(field.name),))
-    ]
-    found = [
-        _Leaf(place, path, dtype, *_bounds(dtype))
-        for place, (path, dtype) in enumerate(leaves)
-        if path is not None
-    ]
-    return len(leaves), found
+    found, place = list[_Leaf](), 0
+    for number, (path, source, dtype) in enumerate(_columns(layout.columns)):
+        if not pat.is_nested(dtype) and indexed.has(number, source):
+            found.append(_Leaf(place, path, dtype, *_bounds(dtype)))
+        place += _width(dtype)
+    return place, found
 
 
-def _leaves(dtype: pa.DataType, path: Path | None) -> Iterator[tuple[Path | None, pa.DataType]]:
-    """Parquet's columns in their order; the path is None for what a list or a map holds."""
-    if not pat.is_nested(dtype):
-        yield path, dtype
-        return
-    above = path if pat.is_struct(dtype) else None
-    for child in children(dtype):
-        yield from _leaves(child.type, None if above is None else (*above, encode_basestring(child.name)))
+def _columns(
+    fields: Iterable[pa.Field], path: Path = (), above: str = ""
+) -> Iterator[tuple[Path, str, pa.DataType]]:
+    """A table's columns in their order, those in structs one by one: path, path in the payload's names, and type."""
+    for field in fields:
+        inside, source = (*path, encode_basestring(field.name)), above + source_of(field)
+        if pat.is_struct(field.type):
+            yield from _columns(field.type, inside, f"{source}.")
+        else:
+            yield inside, source, field.type
+
+
+def _width(dtype: pa.DataType) -> int:
+    """How many columns a file has for one of a table's."""
+    return sum(_width(child.type) for child in children(dtype)) if pat.is_nested(dtype) else 1
 
 
 def _range(groups: Sequence[Any], dtype: pa.DataType) -> _Range:

@@ -41,6 +41,12 @@ def _number(value: str) -> str:
     return "" if re.fullmatch(r"[1-9][0-9]{0,8}", value) else "write a whole number of at least 1"
 
 
+def _count_or_all(value: str) -> str:
+    return (
+        "" if re.fullmatch(r"-1|0|[1-9][0-9]{0,8}", value) else "write a whole number, or -1 for all columns"
+    )
+
+
 def interval_seconds(text: str) -> float | None:
     """How long an interval is as Delta's properties have them, such as `interval 1 week 2 days`; None where that cannot be told."""
     found = _INTERVAL.fullmatch(text)
@@ -66,6 +72,7 @@ def _size(value: str) -> str:
 _KNOWN: Mapping[str, Callable[[str], str]] = {
     "delta.appendOnly": _truth,
     "delta.checkpointInterval": _number,
+    "delta.dataSkippingNumIndexedCols": _count_or_all,
     "delta.deletedFileRetentionDuration": _interval,
     "delta.enableChangeDataFeed": _truth,
     "delta.enableExpiredLogCleanup": _truth,
@@ -87,7 +94,7 @@ _REFUSED: Mapping[str, str] = {
     "delta.checkpointPolicy": _LOG,
     "delta.columnMapping": "files have columns by their names, so that Spark would have to write each batch: set it with ALTER TABLE if that is wanted",
     "delta.constraints.": _BY_SPARK,
-    "delta.dataSkipping": "a file's statistics are of all its columns",
+    "delta.dataSkipping": "which columns have statistics delta.dataSkippingNumIndexedCols says",
     "delta.enableDeletionVectors": f"tables of mode upsert have it, and no other is to; {_READERS}",
     "delta.enableIcebergCompat": _READERS,
     "delta.enableInCommitTimestamps": _ROWS.replace("rows", "log entries"),

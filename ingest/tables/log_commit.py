@@ -23,6 +23,7 @@ from distributary.ingest.merge.rule import VECTORS, MergeRule
 from distributary.ingest.merge.upsert import KeyMoved
 from distributary.ingest.merge.vectors import WrongVector, file_of
 from distributary.ingest.parquet.data_file import is_merged
+from distributary.ingest.parquet.statistics import Indexed
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables.handle import opened
@@ -349,8 +350,9 @@ def _attempts(one: TableCommit, state: TableState, rule: MergeRule) -> Attempts:
     if state.properties.get("delta.appendOnly", "").lower() == "true":
         raise one.impossible("no row of it may be replaced (delta.appendOnly)")
     found = [(file, one.require_file(file)) for file in one.files]
+    indexed = Indexed.told(state.properties, (*rule.keys, *rule.order.sequence))
     try:
-        return Attempts(one.place, found, one.schema, rule, (one.app_id, one.batch_id))
+        return Attempts(one.place, found, one.schema, rule, (one.app_id, one.batch_id), indexed)
     except Unreadable as error:
         raise one.impossible(str(error)) from None
 

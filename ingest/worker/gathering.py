@@ -19,6 +19,7 @@ from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.conform.nested import fill
 from distributary.ingest.parquet.buffers import Holding, Said, TableBuffers, said_of
 from distributary.ingest.parquet.data_file import DataFile
+from distributary.ingest.parquet.statistics import EACH_COLUMN, Indexed
 from distributary.ingest.partitioned import partitions_of
 from distributary.ingest.pins import Pins
 from distributary.ingest.storage.clients import sent
@@ -141,6 +142,15 @@ def row_of(
 def most_rows(pins: Pins, entity: str | None) -> int | None:
     """How many rows a file of an entity's table has at most; None for any number, as in the quarantine's."""
     return None if entity is None else pins.rules.tables.of(entity).most_rows
+
+
+def indexed(pins: Pins, entity: str | None) -> Indexed:
+    """Which columns of an entity's table have bounds in its log; all of the quarantine's."""
+    if entity is None:
+        return EACH_COLUMN
+    rule = pins.rules.tables.of(entity)
+    named = () if rule.upsert is None else (*rule.upsert.keys, *rule.upsert.sequence_by)
+    return Indexed.told(rule.properties, named)
 
 
 def shipments(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
@@ -268,6 +278,7 @@ class Gathered:
             layout_of,
             lambda folder: most_rows(self._pins, self._entities[folder]),
             lambda folder: partitions_of(self._pins, folder, self._entities[folder], layout_of(folder)),
+            lambda folder: indexed(self._pins, self._entities[folder]),
         )
 
     def _columns(self, folder: str, layout: Layout) -> Layout:

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.ingest.commits import by_log
 
-from distributary.ingest.columns.layout import Layout
+from distributary.ingest.columns.layout import SOURCE, Layout
 from distributary.ingest.parquet.data_file import DataFile, file_name
-from distributary.ingest.parquet.statistics import statistics
+from distributary.ingest.parquet.statistics import Indexed, statistics
 from distributary.ingest.tables.change import create
 from distributary.ingest.tables.log import lines_of
 from distributary.ingest.tables.log_commit import NativeCommits
@@ -49,6 +49,49 @@ def test_counts_rows_and_nulls_over_row_groups() -> None:
         "maxValues": {"c": 3},
         "nullCount": {"c": 3},
     }
+
+
+def told_of(table: pa.Table, indexed: Indexed) -> set[str]:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    text = statistics(pq.read_metadata(pa.BufferReader(sink.getvalue())), Layout(table.schema), indexed)
+    found = json.loads(text)
+    assert found["numRecords"] == table.num_rows
+    nulls = found["nullCount"]
+    return {
+        f"{name}.{inside}" if isinstance(of, dict) else name
+        for name, of in nulls.items()
+        for inside in (of if isinstance(of, dict) else [""])
+    }
+
+
+def test_of_so_many_columns_there_are_statistics_and_of_keys_wherever_they_are() -> None:
+    place = pa.array([{"x": 1, "y": 2}], pa.struct([("x", pa.int32()), ("y", pa.int32())]))
+    tags = pa.array([[{"a": 1, "b": 2}]], pa.list_(pa.struct([("a", pa.int32()), ("b", pa.int32())])))
+    table = pa.table({"a": [1], "place": place, "tags": tags, "z": [2], "last": [3]})
+    # A column that is not called as its field is found by the field's name.
+    renamed = table.schema.field("last").with_metadata({SOURCE: b"Last"})
+    table = table.cast(table.schema.set(4, renamed))
+    assert told_of(table, Indexed()) == {"a", "place.x", "place.y", "z", "last"}
+    assert told_of(table, Indexed(2)) == {"a", "place.x"}
+    # A list counts as one, whatever is in it.
+    assert told_of(table, Indexed(5)) == {"a", "place.x", "place.y", "z"}
+    assert told_of(table, Indexed(0, frozenset({"place.y", "Last"}))) == {"place.y", "last"}
+
+
+@pytest.mark.parametrize(
+    ("properties", "first"),
+    [
+        ({}, 32),
+        ({"delta.dataSkippingNumIndexedCols": "-1"}, None),
+        ({"delta.dataSkippingNumIndexedCols": "0"}, 0),
+        ({"delta.dataSkippingNumIndexedCols": "40"}, 40),
+        ({"delta.dataSkippingNumIndexedCols": None}, 32),
+        ({"delta.dataSkippingNumIndexedCols": "many"}, 32),
+    ],
+)
+def test_how_many_a_tables_property_says(properties: dict[str, str | None], first: int | None) -> None:
+    assert Indexed.told(properties, ["id"]) == Indexed(first, frozenset({"id"}))
 
 
 def test_structs_are_nested_objects_and_lists_and_maps_are_left_out() -> None:
