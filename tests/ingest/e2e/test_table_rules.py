@@ -49,7 +49,11 @@ def test_each_entitys_table_is_made_and_changed_by_its_own_rule(kit: PipelineKit
         sink={"properties": {"team": "games"}},
         tables=[
             {"match": FIRST, "comment": "Races", "properties": {"delta.checkpointInterval": 7}},
-            {"match": f"{SECOND[:4]}*", "max_rows_per_file": 10, "properties": {"team": None}},
+            {
+                "match": f"{SECOND[:4]}*",
+                "max_rows_per_file": 10,
+                "properties": {"team": None, "delta.dataSkippingNumIndexedCols": 2},
+            },
         ],
     )
     kit.simulate(1)
@@ -64,6 +68,10 @@ def test_each_entitys_table_is_made_and_changed_by_its_own_rule(kit: PipelineKit
     adds = kit.delta(kit.folder_of(SECOND)).get_add_actions(flatten=True)
     assert max(rows := adds["num_records"].to_pylist()) == 10
     assert len(rows) >= sum(rows) // 10
+    assert {name for name in adds.schema.names if name.startswith("null_count.")} == {
+        "null_count.kafka_topic",
+        "null_count.kafka_partition",
+    }
     assert property_rows(kit) == []
 
     kit.configured(
