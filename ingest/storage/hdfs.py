@@ -6,6 +6,7 @@ https://hadoop.apache.org/docs/current/hadoop-project-dist/hadoop-common/filesys
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -160,7 +161,8 @@ class HdfsFiles(InStore[Client]):
         return f"{folder}/{temporary_name()}"
 
     def _at(self, path: str) -> str:
-        return f"/{self._place.key}/{checked_path(path)}".rstrip("/")
+        # Of a place at the top there is no key: HDFS knows no name with two slashes.
+        return "/" + "/".join(filter(None, (self._place.key, checked_path(path))))
 
     @contextmanager
     def _told(self, path: str) -> Iterator[None]:
@@ -170,10 +172,36 @@ class HdfsFiles(InStore[Client]):
             yield
         except FileNotFoundError:
             raise FileNotFoundError(f"there is no {where}") from None
-        except OSError as error:
-            raise type(error)(f"{where}: {error}") from None
-        except RuntimeError as error:
-            raise OSError(f"{where}: {error}") from None
+        except (OSError, RuntimeError) as error:
+            kind, said = _answered(error)
+            raise kind(f"{where}: {said}") from None
+
+
+# How the client quotes what a name node answered: an exception of Java's, its words, and behind them the calls that led to it.
+_ANSWER = re.compile(r'RPCError\("[\w.]*?(?P<name>\w+)", "(?P<words>.*?)(?:\\n.*)?"\)\Z', re.DOTALL)
+
+_REFUSED = "AccessControlException"
+
+# What a name node answers that is just starting, or not the one in charge now.
+_NOT_NOW = ("SafeModeException", "StandbyException", "RetriableException", "ServerTooBusyException")
+
+# What the system says, and the client of it, where nobody answers: a broken pipe, no network, a connection that was reset, refused or
+# never came about, a name that nobody knows.
+_NOBODY = re.compile(
+    r"\(os error (?:32|10[01]|10[34]|11[0-3])\)|timed out|unexpected end of file|failed to lookup address",
+    re.IGNORECASE,
+)
+
+
+def _answered(error: Exception) -> tuple[type[OSError], str]:
+    """What an error is, and what it says on one line."""
+    kind = type(error) if isinstance(error, OSError) else OSError
+    if (found := _ANSWER.search(str(error))) is None:
+        return ConnectionError if _NOBODY.search(str(error)) else kind, str(error)
+    said = f"{found['name']}: {found['words']}"
+    if found["name"] == _REFUSED:
+        return PermissionError, said
+    return ConnectionError if found["name"] in _NOT_NOW else kind, said
 
 
 @dataclass(slots=True)
