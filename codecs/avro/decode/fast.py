@@ -14,8 +14,8 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, BinaryIO
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -83,10 +83,9 @@ class ArrowDecoder:
 
 
 def _read(file: bytes, rows: int) -> pa.RecordBatch:
-    @contextmanager
-    def opened() -> Iterator[BinaryIO]:
-        yield io.BytesIO(file)
-
+    # The reader closes what it opened while its own error is set. Nothing of Python may run there, as a context manager of
+    # ours would: from 3.12 on that may collect garbage, and whoever listens to that is blamed for the reader's error.
+    opened = partial(io.BytesIO, file)
     # One batch, never asked for a second: the reader would wait for ever on bytes that are left in the block.
     return pa.record_batch(next(AvroSource([opened], False, False).batch_iter(rows, None)))
 
