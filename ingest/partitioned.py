@@ -8,10 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.types as kinds
 
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.columns.partitions import column_of, partition_columns, unwritable, why_refused
-from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
+from distributary.ingest.columns.partitions import (
+    column_of,
+    is_empty,
+    partition_columns,
+    unwritable,
+    why_refused,
+)
+from distributary.ingest.columns.safe_names import MEMORY_SUFFIX, QUARANTINE_TABLE
 from distributary.ingest.pins import PARTITION, Pins
 
 Rejected = tuple[int, str, str]
@@ -24,11 +31,13 @@ class PartitionedBy:
     fields   of its records, as its rule names them, or the day in Kafka by its column's name
     day      that column, if there is one
     there    the columns that it has been partitioned by, where it is there already
+    needed   fields without which a record has no place in it, since they name rows or order them
     """
 
     fields: tuple[str, ...] = ()
     day: str | None = None
     there: tuple[str, ...] = ()
+    needed: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.fields or self.there)
@@ -47,13 +56,18 @@ _WHOLE = PartitionedBy()
 
 
 def partitioned_by(pins: Pins, folder: str, entity: str | None) -> PartitionedBy:
-    """What an entity's table is partitioned by; the quarantine is by nothing."""
-    if entity is None or folder == QUARANTINE_TABLE:
-        return _WHOLE
+    """What an entity's table is partitioned by; the quarantine, and what remembers deletes, are by nothing."""
     known, rules = pins.tables.known.get(folder), pins.rules
+    remembers = rules.tables.remembers and folder.endswith(MEMORY_SUFFIX)
+    if entity is None or folder == QUARANTINE_TABLE or remembers:
+        return _WHOLE
     there = () if known is None else known.partitions
     fields = rules.tables.of(entity).partition_by if rules.tables.partitions else ()
-    return PartitionedBy(fields, rules.columns.kafka_date, there) if fields or there else _WHOLE
+    if not fields and not there:
+        return _WHOLE
+    upsert = rules.tables.upsert(entity)
+    needed = () if upsert is None else (*upsert.keys, *upsert.sequence_by)
+    return PartitionedBy(fields, rules.columns.kafka_date, there, needed)
 
 
 def partitions_of(pins: Pins, folder: str, entity: str | None, layout: Layout) -> tuple[str, ...]:
@@ -90,6 +104,9 @@ def _refused(
         else:
             why = f"field {field} has a value that no partition can have"
             yield unwritable(column, rows.column(column)), why
+            if field in by.needed and kinds.is_string(rows.schema.field(column).type):
+                why = f"field {field} is an empty text, which is none to a partition"
+                yield is_empty(rows.column(column)), why
 
 
 def with_others(rejected: Sequence[Rejected], others: Iterable[Rejected]) -> list[Rejected]:

@@ -26,8 +26,9 @@ from distributary.ingest.settings.upserts import Moved, Update
 from distributary.registry.base import schema_ref
 
 # Those that read `ADDED` alone would add rows that are to take the place of others; those that read up to `WHOLE` would have rows set
-# columns that their schema does not have, and would pass over deletes. Those that read up to `DELETED` would put files into no partition.
-ADDED, WHOLE, DELETED, FORMAT = 1, 2, 3, 4
+# columns that their schema does not have, and would pass over deletes. Those that read up to `DELETED` would put files into no partition,
+# and those that read up to `PARTITIONED` such of rows that take the place of others.
+ADDED, WHOLE, DELETED, PARTITIONED, FORMAT = 1, 2, 3, 4, 5
 
 # Per table's folder, files that take the place of lost ones.
 RewrittenFiles = Mapping[str, tuple[DataFile, ...]]
@@ -79,8 +80,10 @@ def from_json(value: Mapping[str, Any]) -> Manifest:
 
 
 def _format(tables: Sequence[TableFiles]) -> int:
-    if any(table.partitions for table in tables):
+    if any(table.partitions and table.merging is not None for table in tables):
         return FORMAT
+    if any(table.partitions for table in tables):
+        return PARTITIONED
     merging = [table.merging for table in tables if table.merging is not None]
     if any(one.update != "all" or one.deletes is not None for one in merging):
         return DELETED

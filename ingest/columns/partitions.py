@@ -76,6 +76,11 @@ def texts(values: pa.Array) -> list[str | None]:
     return [_plain(value) for value in values.to_pylist()]
 
 
+def partition_value(text: str | None, dtype: pa.DataType) -> pa.Scalar:
+    """What a log's writing of a value stands for. Raises ArrowInvalid where it is none of this type."""
+    return pa.scalar(text or None, pa.string()).cast(dtype)
+
+
 def _plain(value: Any) -> str | None:
     if value is None:
         return None
@@ -100,6 +105,11 @@ def unwritable(column: str, values: pa.Array) -> npt.NDArray[np.bool_]:
     if not any(found):
         return none
     return _true(pa.array([*found, False]).take(encoded.indices.fill_null(len(found))))
+
+
+def is_empty(values: pa.StringArray) -> npt.NDArray[np.bool_]:
+    """Which texts have no character."""
+    return _true(pc.equal(values, ""))
 
 
 def _is_longer(text: str, room: int) -> bool:

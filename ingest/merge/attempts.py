@@ -15,12 +15,14 @@ import pyarrow.parquet as pq
 
 from distributary.ingest import failpoints
 from distributary.ingest.columns.layout import Layout
+from distributary.ingest.columns.partitions import PartitionValues
 from distributary.ingest.merge import live_files, vectors
 from distributary.ingest.merge.entry import FILES, Merged, digest, merge_actions
 from distributary.ingest.merge.live_files import Action, LiveFiles
 from distributary.ingest.merge.rule import MergeRule
 from distributary.ingest.merge.upsert import Marks, Upsert
 from distributary.ingest.parquet.data_file import DataFile, merged_mark, merged_name, owner
+from distributary.ingest.parquet.split import split
 from distributary.ingest.parquet.statistics import EACH_COLUMN, Indexed, statistics
 from distributary.ingest.storage.contract import Files, Info
 
@@ -100,11 +102,16 @@ class Attempts:
         rule: MergeRule,
         transaction: tuple[str, int],
         indexed: Indexed = EACH_COLUMN,
+        partitions: Sequence[str] = (),
     ) -> None:
-        """Raises PipelineError where rows cannot be merged. `indexed` are the columns that have bounds in the log."""
+        """Raises PipelineError where rows cannot be merged.
+
+        indexed     the columns that have bounds in the log
+        partitions  those that the table is in partitions by
+        """
         self._place, self._files, self._rule, self._transaction = place, files, rule, transaction
         self._upsert = Upsert(place, [file for file, _ in files], schema, rule)
-        self._indexed = indexed
+        self._indexed, self._partitions = indexed, partitions
         self._written: list[str] = []
 
     def actions(
@@ -148,9 +155,12 @@ class Attempts:
         return Merged(live, [*staged, *self._made(marks.made)], marks.counts)
 
     def _made(self, rows: pa.Table | None) -> Iterator[tuple[DataFile, Info, None]]:
-        """A file of rows that were made of others, as far as there are any."""
-        if rows is None:
-            return
+        """Files of rows that were made of others, one for each of their partitions, as far as there are any."""
+        for whole in [] if rows is None else rows.combine_chunks().to_batches():
+            for values, piece in split(whole, self._partitions):
+                yield self._made_file(pa.Table.from_batches([piece]), values)
+
+    def _made_file(self, rows: pa.Table, values: PartitionValues) -> tuple[DataFile, Info, None]:
         name = merged_name(*self._made_for())
         self._written.append(name)
         with self._place.writer(name, named_later=True) as stream:
@@ -158,8 +168,8 @@ class Attempts:
                 writer.write_table(rows, row_group_size=_ROWS_A_GROUP)
             size = stream.tell()
         text = statistics(writer.writer.metadata, Layout(rows.schema), self._indexed)
-        file = DataFile("", name, rows.num_rows, size, text)
-        yield file, self._place.info(name) or Info(name, size, "", int(time.time() * 1000)), None
+        file = DataFile("", name, rows.num_rows, size, text, values)
+        return file, self._place.info(name) or Info(name, size, "", int(time.time() * 1000)), None
 
     def _vectors(self, rows: Sequence[vectors.Positions]) -> Sequence[Mapping[str, Any]]:
         if not rows:

@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
+from distributary.ingest.merge.columns import NO_PARTITION
+
 # Bounds of times are told in milliseconds, and some writers cut off what is behind.
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -44,8 +46,10 @@ class Told:
     empty: frozenset[str]
 
 
-def told(statistics: str | None, columns: pa.Schema) -> Told:
-    """What statistics say of these columns."""
+def told(
+    statistics: str | None, columns: pa.Schema, partition: Mapping[str, str | None] = NO_PARTITION
+) -> Told:
+    """What statistics say of these columns, and `partition` of those that have one value in the whole file."""
     try:
         found = json.loads(statistics or "{}", parse_float=Decimal)
     except ValueError:
@@ -53,9 +57,15 @@ def told(statistics: str | None, columns: pa.Schema) -> Told:
     rows = found.get("numRecords")
     low, high = found.get("minValues") or {}, found.get("maxValues") or {}
     nulls = found.get("nullCount") or {}
+    # Written alike, but for numbers, which are texts here and no harm to who reads them.
+    low, high = {**low, **partition}, {**high, **partition}
     spans = {field.name: _span(field, low, high) for field in columns}
     # Of a file with marked rows counts are those of all its rows.
-    empty = frozenset(name for name in columns.names if rows is not None and _dig(nulls, name) == rows)
+    empty = frozenset(
+        name
+        for name in columns.names
+        if (not partition[name] if name in partition else rows is not None and _dig(nulls, name) == rows)
+    )
     return Told(rows, spans, empty)
 
 

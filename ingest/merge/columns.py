@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Lock
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -13,10 +14,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from distributary.codecs.types.walk import around, children, held
+from distributary.ingest.columns.partitions import partition_value
 from distributary.ingest.storage.contract import Files
 
 _Item = TypeVar("_Item")
 _Done = TypeVar("_Done")
+
+NO_PARTITION: Mapping[str, str | None] = MappingProxyType({})
+"""Of a file of a table that is whole."""
 
 # A thousand files at 30 ms each are two seconds then.
 _THREADS = 16
@@ -29,9 +34,14 @@ class Unreadable(ValueError):
 class DataColumns:
     """One data file, open: what it has at some paths, with the types that its table has there."""
 
-    def __init__(self, place: Files, name: str, size: int) -> None:
-        """Raises Unreadable, and FileNotFoundError, if not now then with the first rows."""
-        self._name = name
+    def __init__(
+        self, place: Files, name: str, size: int, partition: Mapping[str, str | None] = NO_PARTITION
+    ) -> None:
+        """`partition` has the values that all rows have in columns which the file has not, as the table's log writes them.
+
+        Raises Unreadable, and FileNotFoundError, if not now then with the first rows.
+        """
+        self._name, self._partition = name, partition
         # Arrow keeps what it has read ahead of a file in one place: two threads that read of it ended the process.
         self._one = Lock()
         with self._read():
@@ -64,7 +74,7 @@ class DataColumns:
         with self._read():
             found = self._file.read_row_group(group, columns=there)
         count = self._file.metadata.row_group(group).num_rows
-        return pa.table([_column(found, field, count) for field in columns], schema=columns)
+        return pa.table([self._column(found, field, count) for field in columns], schema=columns)
 
     def whole(self, group: int, columns: Sequence[str]) -> pa.Table:
         """A row group's columns, as they are in the file."""
@@ -72,6 +82,11 @@ class DataColumns:
             return self._file.read_row_group(
                 group, columns=[one for one in columns if one in self._has.names]
             )
+
+    def _column(self, found: pa.Table, field: pa.Field, count: int) -> Any:
+        if field.name in self._partition:
+            return pa.repeat(partition_value(self._partition[field.name], field.type), count)
+        return _column(found, field, count)
 
     @contextmanager
     def _read(self) -> Iterator[None]:

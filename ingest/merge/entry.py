@@ -108,7 +108,7 @@ def _again(file: LiveFile, vector: Vector) -> dict[str, Any]:
 def _add(file: DataFile, info: Info, vector: Vector | None) -> dict[str, Any]:
     found = {
         "path": quote(file.name),
-        "partitionValues": {},
+        "partitionValues": dict(file.partition),
         "size": file.bytes,
         "modificationTime": info.modified,
         "dataChange": True,

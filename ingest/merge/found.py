@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Condition
 from typing import Any
 
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from distributary.ingest.merge import vectors
 from distributary.ingest.merge.bounds import KeyBounds, Told, told
-from distributary.ingest.merge.columns import DataColumns, at_once
+from distributary.ingest.merge.columns import NO_PARTITION, DataColumns, at_once
 from distributary.ingest.merge.key_index import Codes, KeyIndex
 from distributary.ingest.merge.live_files import Action, LiveFiles
 from distributary.ingest.storage.contract import Files
@@ -91,6 +92,10 @@ class LiveFile:
     marked: vectors.Positions
     rows: int
 
+    def opener(self, place: Files) -> Callable[[], DataColumns]:
+        """What opens it, in its table's place."""
+        return partial(DataColumns, place, self.name, self.add["size"], partition_of(self.add))
+
 
 @dataclass(slots=True)
 class Found:
@@ -142,11 +147,17 @@ class _Group:
     count: int
 
 
+def partition_of(add: Action) -> Mapping[str, str | None]:
+    """The values that all rows of a file have in the columns that its table is in partitions by."""
+    found: Mapping[str, str | None] = add.get("partitionValues") or NO_PARTITION
+    return found
+
+
 def told_of(live: LiveFiles, name: str, add: Action, columns: pa.Schema) -> Told:
     """What the log tells of a file, worked out once."""
     kept: Told | None = live.kept.get(name)
     if kept is None or not kept.spans.keys() >= set(columns.names):
-        kept = live.kept[name] = told(add.get("stats"), columns)
+        kept = live.kept[name] = told(add.get("stats"), columns, partition_of(add))
     return kept
 
 
@@ -161,7 +172,7 @@ def look_up(place: Files, live: LiveFiles, wanted: Wanted, but: frozenset[str] =
 
     def groups_of(one: tuple[str, Action]) -> list[_Group]:
         name, add = one
-        columns = DataColumns(place, name, add["size"])
+        columns = DataColumns(place, name, add["size"], partition_of(add))
         file = LiveFile(name, add, _marked(place, add, known), columns.rows)
         return [_Group(file, columns, *group) for group in columns.groups()]
 

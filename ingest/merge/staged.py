@@ -86,7 +86,7 @@ def _present(told: Mapping[bytes, bytes], rule: MergeRule) -> Present:
 
 def _read(place: Files, file: DataFile, columns: pa.Schema) -> tuple[pa.Table, Mapping[bytes, bytes]]:
     """Its rows, and what its footer says."""
-    opened = DataColumns(place, file.name, file.bytes)
+    opened = DataColumns(place, file.name, file.bytes, dict(file.partition))
     if opened.rows != file.rows:
         raise PipelineError(
             f"table {place}: file {file.name} has {opened.rows} rows, not {file.rows} as written"

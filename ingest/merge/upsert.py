@@ -134,7 +134,12 @@ class Upsert:
     def _sources(self, there: Found, mark: str | None) -> Sequence[Source]:
         mine, rule = self._staged, self._rule
         found = [
-            Source(partial(DataColumns, self._place, file.name, file.bytes), file.bytes, present, {})
+            Source(
+                partial(DataColumns, self._place, file.name, file.bytes, dict(file.partition)),
+                file.bytes,
+                present,
+                {},
+            )
             for file, present in zip(mine.files[: self._data], mine.present, strict=False)
         ]
         if rule.deletes is not None:
@@ -148,10 +153,7 @@ class Upsert:
                 )
                 for file in mine.files[self._data :]
             ]
-        found += [
-            Source(partial(DataColumns, self._place, file.name, file.add["size"]), file.add["size"], None, {})
-            for file in there.files
-        ]
+        found += [Source(file.opener(self._place), file.add["size"], None, {}) for file in there.files]
         return found
 
     def _order(self, columns: pa.Table) -> Sequence[Ranks]:

@@ -127,7 +127,7 @@ class TableRule(Group):
     deletes: GivenDeletes | None = None
     """Which records take their key's row away, for `mode: upsert`: a SQL condition over the record's own fields, such as `op = 'd'`; those for which it is true are deletes. As a mapping, with what else there is to say of them."""
     partition_by: PartitionBy | None = None
-    """Fields, such as `[country, day]`, whose values have files of their own in the table, so that who asks for some of them reads no others: strings, integers, booleans and dates that are not nested, or `sink.columns.kafka_date`. For `mode: append`. A record whose schema lacks such a field goes to quarantine. It says how a table is made, and stays."""
+    """Fields, such as `[country, day]`, whose values have files of their own in the table, so that who asks for some of them reads no others: strings, integers, booleans and dates that are not nested, or `sink.columns.kafka_date`. With `mode: upsert` a newer record's row is in the partition of its own values, wherever the row was that it replaces. A record whose schema lacks such a field goes to quarantine. It says how a table is made, and stays."""
     properties: TableProperties = Field(default_factory=dict)
     """Properties of the Delta table by their own names, such as `delta.appendOnly`, and names of your own; each beside, or in place of, `sink.properties`. One without a value is taken away. A table that is there gets them with its next rows."""
     comment: str | None = None
@@ -233,10 +233,6 @@ def wrong_rules(
 
 def _wrong_partitions(rule: TableRule, columns: Columns) -> Iterator[Wrong]:
     """What no table can be partitioned by, as far as the settings alone tell."""
-    if rule.partition_by and rule.mode == "upsert":
-        why = "a newer record of a key may belong to another partition, so tables with one row a key have none; leave it out"
-        yield ("partition_by",), why
-        return
     for place, name in enumerate(rule.partition_by or ()):
         if why := _why_not(name, columns):
             yield ("partition_by", place), why

@@ -124,11 +124,6 @@ def require_mode(
             "brought to. Write it as it was; or move the table away, or have route.table name another, and read the topics once more "
             "with a new checkpoint and `start: again`"
         )
-    if state.partitions:
-        raise CommitImpossible(
-            f"table {state.place} is partitioned by {', '.join(state.partitions)}, and {spec.setting} says {_mode(wanted)}: a newer record of "
-            "a key may belong to another partition. Move the table away, or have route.table name another"
-        )
     if not state.native:
         raise CommitImpossible(
             f"table {state.place} takes rows by Spark's writer alone ({state.why_not}), which appends them, and {spec.setting} says "

@@ -326,8 +326,12 @@ def _look_at(place: Files, app_id: str | None) -> _Seen:
 
 
 def _fits(state: TableState, one: TableCommit) -> bool:
-    same = set(state.partitions) == set(one.partitions)
-    return state.native and same and not any(differences(state.layout, one.schema))
+    return state.native and _same_partitions(state, one) and not any(differences(state.layout, one.schema))
+
+
+def _same_partitions(state: TableState, one: TableCommit) -> bool:
+    # Deletes alone, which are in none, may have to be merged.
+    return not one.files or set(state.partitions) == set(one.partitions)
 
 
 def _require_fit(state: TableState, one: TableCommit) -> None:
@@ -336,7 +340,7 @@ def _require_fit(state: TableState, one: TableCommit) -> None:
         raise one.impossible(f"rows cannot be replaced in it ({state.why_not})")
     if not state.native:
         raise one.takes_no_files(state.why_not)
-    if set(state.partitions) != set(one.partitions):
+    if not _same_partitions(state, one):
         by = ", ".join(state.partitions) or "nothing"
         raise one.takes_no_files(
             f"it is partitioned by {by}, and they by {', '.join(one.partitions) or 'nothing'}"
@@ -352,7 +356,9 @@ def _attempts(one: TableCommit, state: TableState, rule: MergeRule) -> Attempts:
     found = [(file, one.require_file(file)) for file in one.files]
     indexed = Indexed.told(state.properties, (*rule.keys, *rule.order.sequence))
     try:
-        return Attempts(one.place, found, one.schema, rule, (one.app_id, one.batch_id), indexed)
+        return Attempts(
+            one.place, found, one.schema, rule, (one.app_id, one.batch_id), indexed, state.partitions
+        )
     except Unreadable as error:
         raise one.impossible(str(error)) from None
 

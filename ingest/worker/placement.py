@@ -341,7 +341,9 @@ def _conform(batch: Batch, rows: Rows, decoded: _Columns, codes: Codes) -> None:
         written = saying_what_is_set(upsert, written, batch.pins.rules.columns)
     partitioned = book.partitions(first)
     if partitioned:
-        rejected = with_others(rejected, in_no_partition(partitioned, book.layouts[first], written))
+        others = in_no_partition(partitioned, book.layouts[first], written)
+        # What takes a row away has none of its own that would have a place.
+        rejected = with_others(rejected, [one for one in others if gone is None or not gone[one[0]]])
     kept = _without_misfits(batch, rows, rejected, codes)
     if len(kept) < len(rows):
         places = pa.array(kept)

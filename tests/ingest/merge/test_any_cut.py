@@ -166,6 +166,25 @@ def test_the_position_alone(data: st.DataObject) -> None:
     check(data, [("k", pa.int64()), ("seq", pa.int64()), ("v", pa.int64())], rule, stream)
 
 
+# By what a table is in partitions: what rows are named and ordered by, and what else they have, in which a newer one differs.
+PARTITIONS = [("p",), ("k",), ("seq",), ("d", "b"), ("n", "p"), ("k", "seq", "p")]
+
+
+@pytest.mark.parametrize("by", PARTITIONS, ids=".".join)
+@given(data=st.data())
+def test_rows_in_partitions(by: Sequence[str], data: st.DataObject) -> None:
+    values = [
+        {"k": k, "p": p, "d": d, "b": b, "n": n}
+        for k in ("a", "b", "ä/%20=")
+        for p in ("x", None)
+        for d, b, n in ((date(2026, 1, 1), True, 7), (None, False, -(2**63)))
+    ]
+    types = [("k", pa.string()), ("p", pa.string()), ("d", pa.date32()), ("b", pa.bool_()), ("n", pa.int64())]
+    stream = data.draw(records(values, st.integers(-3, 3), partitions=2))
+    rule = MergeRule(("k",), ordered_by("seq"))
+    check(data, [*types, ("seq", pa.int64()), ("v", pa.int64())], rule, stream, by)
+
+
 def records(keys: Sequence[dict[str, Any]], sequence: st.SearchStrategy[Any], partitions: int) -> Any:
     """A stream of records, each with its place, and whether it removes its key."""
 
@@ -195,6 +214,7 @@ def check(
     columns: Sequence[Any],
     rule: MergeRule,
     stream: Sequence[tuple[dict[str, Any], bool]],
+    partitions: Sequence[str] = (),
 ) -> None:
     deletes = data.draw(st.booleans(), label="deletes")
     taken = [(row, removes and deletes) for row, removes in stream]
@@ -202,7 +222,7 @@ def check(
     for row, removes in taken:
         model.take(row, removes=removes)
     with TemporaryDirectory() as folder:
-        table = Upserted.made(Path(folder), columns, rule, deletes=deletes)
+        table = Upserted.made(Path(folder), columns, rule, deletes=deletes, partitions=partitions)
         for batch in cut(data, taken):
             staged = [row for row, removes in batch if not removes]
             removed = [row for row, removes in batch if removes]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -54,6 +54,26 @@ def test_a_file_is_passed_by_only_where_it_can_have_none(
     values: list[Any], dtype: pa.DataType, low: Any, high: Any, expected: bool
 ) -> None:
     assert may_be_in(values, dtype, low, high) is expected
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "text", "expected"),
+    [
+        ([1, 9], pa.int64(), "9", True),
+        ([1, 9], pa.int64(), "5", False),
+        (["de"], pa.string(), "de", True),
+        (["de"], pa.string(), "fr", False),
+        (["de"], pa.string(), None, False),
+        ([date(2026, 1, 2)], pa.date32(), "2026-01-02", True),
+        ([date(2026, 1, 2)], pa.date32(), "2026-01-03", False),
+        ([True], pa.bool_(), "false", True),
+    ],
+)
+def test_a_partition_has_keys_of_its_own_value_alone(
+    values: list[Any], dtype: pa.DataType, text: str | None, expected: bool
+) -> None:
+    found = told(json.dumps({"numRecords": 9}), pa.schema([("k", dtype)]), {"k": text})
+    assert KeyBounds(["k"], [pa.array(values, dtype)]).may_be_in(found) is expected
 
 
 def test_of_very_many_texts_the_ends_are_looked_at() -> None:

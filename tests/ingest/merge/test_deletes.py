@@ -100,9 +100,9 @@ def test_of_what_is_forgotten_no_file_is_opened(table: Upserted, monkeypatch: py
     opened = list[str]()
     columns = DataColumns
 
-    def noted(place: Any, name: str, size: int) -> Any:
+    def noted(place: Any, *more: Any) -> Any:
         opened.append(str(place))
-        return columns(place, name, size)
+        return columns(place, *more)
 
     monkeypatch.setattr("distributary.ingest.merge.found.DataColumns", noted)
     table.merge([later(60, row(1, 1)), later(60, row(9, 2))])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from deltalake import Schema as DeltaSchema
 
 from distributary.ingest.columns.layout import Layout
+from distributary.ingest.columns.partitions import partition_value
 from distributary.ingest.merge import live_files, vectors
 from distributary.ingest.merge.counts import MergeCounts
 from distributary.ingest.merge.rule import (
@@ -26,6 +27,7 @@ from distributary.ingest.merge.rule import (
     present_metadata,
 )
 from distributary.ingest.parquet.data_file import DataFile, file_name
+from distributary.ingest.parquet.split import split
 from distributary.ingest.parquet.statistics import statistics
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
@@ -48,13 +50,15 @@ Row = Mapping[str, Any]
 PRESENT = "(present)"
 
 
-def make(table: At, schema: pa.Schema, properties: Mapping[str, str] | None = None) -> None:
+def make(
+    table: At, schema: pa.Schema, properties: Mapping[str, str] | None = None, partitions: Sequence[str] = ()
+) -> None:
     """A table that keeps deletion vectors."""
     metadata = {
         "id": str(uuid.uuid4()),
         "format": {"provider": "parquet", "options": {}},
         "schemaString": DeltaSchema.from_arrow(schema).to_json(),
-        "partitionColumns": [],
+        "partitionColumns": list(partitions),
         "configuration": {VECTORS: "true", **(properties or {})},
         "createdTime": 0,
     }
@@ -81,6 +85,7 @@ class Upserted:
     schema: pa.Schema
     rule: MergeRule
     folder: str = "players"
+    partitions: Sequence[str] = ()
     commits: NativeCommits = field(default_factory=NativeCommits)
     batch: int = -1
 
@@ -93,11 +98,12 @@ class Upserted:
         *,
         deletes: bool = False,
         properties: Mapping[str, str] | None = None,
+        partitions: Sequence[str] = (),
     ) -> Upserted:
         """A new one, whose columns follow those of the position."""
         files, schema = files_at(root), pa.schema([*PLACE, *columns])
-        found = cls(files, schema, rule)
-        make(files.below(found.folder), schema, properties)
+        found = cls(files, schema, rule, partitions=partitions)
+        make(files.below(found.folder), schema, properties, partitions)
         if deletes:
             memory = memory_folder(found.folder)
             make(files.below(memory), memory_schema(rule, schema))
@@ -141,7 +147,7 @@ class Upserted:
         parts: dict[Any, list[Row]] = {}
         for number, row in enumerate(rows):
             parts.setdefault((number % files, row.get(PRESENT)), []).append(row)
-        found = [self.staged(part, present=present) for (_, present), part in parts.items()]
+        found = [file for (_, present), part in parts.items() for file in self._staged(part, present)]
         told = Transaction(f"{GENERATION}/events", self.batch)
         return TableCommit(self.folder, self.place, found, self.schema, told, native=True, merge=rule)
 
@@ -151,13 +157,22 @@ class Upserted:
         """A file of these rows, whose schema has the columns that are present."""
         folder = memory_folder(self.folder) if memory else self.folder
         schema = memory_schema(self.rule, self.schema) if memory else self.schema
-        told = None if present is None else present_metadata(present)
-        table = pa.Table.from_pylist(list(rows), schema).replace_schema_metadata(told)
+        table = pa.Table.from_pylist(list(rows), schema).replace_schema_metadata(_said(present))
         return written(self.root, folder, table, self.batch)
+
+    def _staged(self, rows: Sequence[Row], present: Iterable[str] | None) -> Iterator[DataFile]:
+        """Files of these rows, one for each of their partitions."""
+        if not self.partitions:
+            yield self.staged(rows, present=present)
+            return
+        batch = pa.RecordBatch.from_pylist(list(rows), self.schema)
+        for values, piece in split(batch, self.partitions):
+            table = pa.Table.from_batches([piece]).replace_schema_metadata(_said(present))
+            yield replace(written(self.root, self.folder, table, self.batch), partition=values)
 
     def rows(self) -> list[dict[str, Any]]:
         """What the table has, by its log, Parquet and vectors."""
-        found: list[dict[str, Any]] = read_back(self.place).to_pylist()
+        found: list[dict[str, Any]] = read_back(self.place, self.schema).to_pylist()
         return found
 
     def by_key(self) -> dict[Any, dict[str, Any]]:
@@ -166,6 +181,10 @@ class Upserted:
         keyed = {row[self.rule.keys[0]]: row for row in found}
         assert len(keyed) == len(found)
         return keyed
+
+
+def _said(present: Iterable[str] | None) -> Mapping[bytes, bytes] | None:
+    return None if present is None else present_metadata(present)
 
 
 def written(root: Files, folder: str, rows: pa.Table, batch: int, **given: Any) -> DataFile:
@@ -183,8 +202,8 @@ def written(root: Files, folder: str, rows: pa.Table, batch: int, **given: Any) 
     return DataFile(folder, name, rows.num_rows, data.size, text)
 
 
-def read_back(place: Files) -> pa.Table:
-    """A table's rows, as its log says now."""
+def read_back(place: Files, schema: pa.Schema | None = None) -> pa.Table:
+    """A table's rows, as its log says now; `schema` has the types of the columns that it is in partitions by."""
     versions = [
         int(name[:20]) for name in place.names("_delta_log") if name.endswith(".json") and name[:20].isdigit()
     ]
@@ -197,6 +216,13 @@ def read_back(place: Files) -> pa.Table:
             gone = set(vectors.read(place, vector).tolist())
             assert json.loads(add["stats"])["numRecords"] == rows.num_rows
             rows = rows.take([at for at in range(rows.num_rows) if at not in gone])
+        for column, text in add["partitionValues"].items():
+            assert schema is not None
+            assert column not in rows.column_names
+            value = partition_value(text, schema.field(column).type)
+            rows = rows.append_column(column, pa.repeat(value, rows.num_rows))
+        if add["partitionValues"] and schema is not None:
+            rows = rows.select(schema.names)
         parts.append(rows)
     return pa.concat_tables(parts, promote_options="default") if parts else pa.table({})
 

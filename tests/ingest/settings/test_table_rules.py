@@ -164,11 +164,6 @@ def with_rules(*rules: str) -> str:
             "tables[0].policies.wider_type: a table with one row a key keeps its columns' types",
         ),
         (
-            ["{match: a, mode: upsert, keys: [id], partition_by: [day]}"],
-            0,
-            "tables[0].partition_by: a newer record of a key may belong to another partition",
-        ),
-        (
             ["{match: a, partition_by: [land, point.x]}"],
             0,
             "tables[0].partition_by[1]: it is nested, and no table is partitioned by what is in a struct",

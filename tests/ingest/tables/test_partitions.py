@@ -31,15 +31,12 @@ from distributary.ingest.parquet.buffers import TableBuffers
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.rule_book import TableSpec
-from distributary.ingest.settings.upserts import Upsert
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.change import PlannedChange, TableChanger, create, evolve
 from distributary.ingest.tables.commit import commit_tables
 from distributary.ingest.tables.known import (
     MadeWith,
     TableBook,
-    properties_of,
-    require_mode,
     require_partitions,
 )
 from distributary.ingest.tables.log_commit import NativeCommits
@@ -263,13 +260,6 @@ def test_a_table_that_another_hand_made_meanwhile_is_held_against_the_rule(tmp_p
         TableChanger(book, None, columns).apply([change], {"t": layout}, {})
     with pytest.raises(CommitImpossible, match="is not partitioned, and"):
         book.pinned({"t": "t"})
-
-
-def test_a_table_with_one_row_a_key_may_not_be_in_partitions(tmp_path: Path) -> None:
-    spec = TableSpec(0, "*", upsert=Upsert(("n",)))
-    create(tmp_path / "t", SCHEMA, properties_of(spec), partitions=("s",))
-    with pytest.raises(CommitImpossible, match=r"is partitioned by s, and tables\[0\] says mode upsert"):
-        require_mode(state_of(tmp_path / "t"), spec)
 
 
 def test_a_table_that_was_made_by_hand_takes_files_as_they_are(tmp_path: Path) -> None:
