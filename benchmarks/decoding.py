@@ -16,7 +16,7 @@ from distributary.ingest.kafka.connection import connect
 from distributary.ingest.kafka.records import raw_records, record_headers, worker_columns
 from distributary.ingest.kafka.source import TopicReader
 from distributary.ingest.settings.model import Settings
-from distributary.ingest.settings.passed_on_options import ClientOptions
+from distributary.passed_on_options import ClientOptions
 from distributary.registry.base import Schema
 
 Batches = Iterable[pa.RecordBatch]

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 # registry <- codecs <- ingest <- producer_sim: each may import what stands to its left, and what all of them share.
-SHARED = {"errors", "files", "values"}
+SHARED = {"errors", "files", "values", "passed_on_options"}
 MAY_IMPORT = {
     "registry": SHARED,
     "codecs": {*SHARED, "registry"},
@@ -76,6 +76,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
     "src/distributary": (
         "api errors",
         "__init__ files values",
+        "passed_on_options",
         "functions lookup packing",
         "views",
         "commands",
@@ -260,7 +261,8 @@ def test_settings_are_handed_out_by_group() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "may_import"), [("errors", set()), ("files", {"errors"}), ("values", {"errors"})]
+    ("module", "may_import"),
+    [("errors", set()), ("files", {"errors"}), ("values", {"errors"}), ("passed_on_options", {"values"})],
 )
 def test_the_ground_imports_nothing_that_stands_on_it(module: str, may_import: set[str]) -> None:
     assert imported(text_of(ROOT / "src/distributary" / f"{module}.py")) <= may_import

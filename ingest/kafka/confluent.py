@@ -19,7 +19,7 @@ from distributary.ingest.kafka.client import Complaints, Moment, Topic, topic_id
 from distributary.ingest.kafka.librdkafka import librdkafka_options
 from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.kafka.reachable import what_is_wrong_at
-from distributary.ingest.settings.passed_on_options import without_secrets
+from distributary.passed_on_options import without_secrets
 
 _log = logging.getLogger(__name__)
 

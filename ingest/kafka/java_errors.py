@@ -9,8 +9,8 @@ from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
-from distributary.ingest.settings.passed_on_options import without_secrets
 from distributary.ingest.spark.error_classes import causes, chain
+from distributary.passed_on_options import without_secrets
 
 # What a cluster answers, or is not answered in time: names of topics, numbers and reasons, and nothing of a record.
 # https://kafka.apache.org/39/javadoc/org/apache/kafka/common/errors/ApiException.html

@@ -35,9 +35,9 @@ from distributary.ingest.kafka.librdkafka import librdkafka_options
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.kafka.records import TIMESTAMP
 from distributary.ingest.kafka.source import FIRST_READ_RIGHT, TopicReader
-from distributary.ingest.settings.passed_on_options import without_secrets
 from distributary.ingest.spark.error_classes import overflowed_in
 from distributary.ingest.storage.contract import Files
+from distributary.passed_on_options import without_secrets
 
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from distributary.ingest.settings.passed_on_options import ClientOptions
+from distributary.passed_on_options import ClientOptions
 from distributary.values import Group, OptionalFolder, Wrong
 
 _DATABASE = r"^[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)?$"

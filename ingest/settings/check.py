@@ -14,8 +14,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from distributary.ingest.settings.passed_on_options import ClientOptions, is_literal_secret
 from distributary.ingest.settings.yaml_file import Document
+from distributary.passed_on_options import ClientOptions, is_literal_secret
 from distributary.values import Keys, Wrong, dotted, is_secret, wrong_by
 
 _FROM_ENVIRONMENT = "secrets come from the environment; write ${VARIABLE} and export the variable"

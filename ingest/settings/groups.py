@@ -11,10 +11,10 @@ from distributary.codecs.base import CodecName, load_codec
 from distributary.codecs.envelope.options import GivenEnvelope, codec_name
 from distributary.errors import UnknownCodec
 from distributary.ingest.columns import safe_names as names
-from distributary.ingest.settings.passed_on_options import ClientOptions
 from distributary.ingest.settings.places import OptionalPlace, PlaceOfTables
 from distributary.ingest.settings.refused_kafka_options import check_kafka, check_spark, spark_options
 from distributary.ingest.settings.table_properties import TableProperties
+from distributary.passed_on_options import ClientOptions
 from distributary.registry.confluent.options import RegistryAccess
 from distributary.values import (
     Bytes,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from distributary.ingest.settings.passed_on_options import ClientOptions, reject
+from distributary.passed_on_options import ClientOptions, reject
 
 _ISOLATION = "isolation.level"
 

@@ -18,6 +18,7 @@ from distributary.ingest.storage.aws_credentials import AwsCredentials
 from distributary.ingest.storage.option_types import Address, Config, Text, at_odds, given
 from distributary.ingest.storage.place import Place
 from distributary.ingest.storage.s3_options import S3
+from distributary.passed_on_options import ClientOptions, without_secrets
 from distributary.values import Group, OptionalFile, PositiveSeconds, Seconds, Secret, Wrong
 
 _AZURE_KEYS = ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCESS_KEY", "AZURE_STORAGE_MASTER_KEY")
@@ -163,8 +164,8 @@ class StorageOptions(Group):
     """For `az://`, `abfs://` and `abfss://`."""
     gcs: Gcs = Gcs()
     """For `gs://`."""
-    hdfs: Mapping[str, str] = {}
-    """For `hdfs://`: properties of Hadoop's client, by their own names, beside those in the files under `HADOOP_CONF_DIR`."""
+    hdfs: ClientOptions = ClientOptions({})
+    """For `hdfs://`: properties of Hadoop's client, by their own names, beside those in the files under `HADOOP_CONF_DIR`. One that is a secret is never shown, and is taken from the environment only, as `${NAME}`."""
     http: Http = Http()
     """For all of them but HDFS."""
 
@@ -210,7 +211,7 @@ class StorageOptions(Group):
         )
         for secret in filter(None, secrets):
             text = text.replace(secret, "***")
-        return text
+        return without_secrets(text, self.hdfs) if self.hdfs else text
 
     def _require_no_other(self, place: Place, environment: Mapping[str, str]) -> None:
         """The crate takes what the settings say, and of all else what the environment says: of two identities it would make one."""

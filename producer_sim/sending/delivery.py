@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from distributary.errors import ConfigError, SetupError
 from distributary.ingest.kafka.confluent import MaskedLog
-from distributary.ingest.settings.passed_on_options import without_secrets
+from distributary.passed_on_options import without_secrets
 from distributary.producer_sim.formats.corruption import value_digest
 from distributary.producer_sim.traffic.envelopes import Headers
 from distributary.producer_sim.traffic.simulation import Simulation

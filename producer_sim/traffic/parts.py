@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 from distributary.codecs.base import load_codec
 from distributary.codecs.changes.classify import ChangeClass
 from distributary.ingest.settings.model import Settings
-from distributary.ingest.settings.passed_on_options import ClientOptions
+from distributary.passed_on_options import ClientOptions
 from distributary.producer_sim.events.routes import Routed
 from distributary.producer_sim.events.versions import EVENT_TYPES
 from distributary.producer_sim.formats.base import FORMATS

@@ -35,6 +35,19 @@ def test_tables_and_inferred_schemas_may_be_in_a_store(tmp_path: Path) -> None:
     assert SECRET not in json.dumps(settings.effective()) + repr(settings)
 
 
+def test_a_secret_of_hadoops_client_comes_from_the_environment_alone(tmp_path: Path) -> None:
+    text = (
+        SMALL + "storage: {hdfs: {dfs.block.access.token.enable: true, ssl.client.keystore.password: %s}}\n"
+    )
+    settings = settings_from(tmp_path, text % '"${PASSWORD}"', PASSWORD=SECRET)
+    assert settings.storage.hdfs["ssl.client.keystore.password"] == SECRET
+    assert SECRET not in json.dumps(settings.effective()) + repr(settings)
+    with pytest.raises(ConfigError, match=r"storage\.hdfs\.ssl\.client\.keystore\.password") as refused:
+        settings_from(tmp_path, text % SECRET)
+    assert SECRET not in str(refused.value)
+    assert "token.enable" not in str(refused.value)
+
+
 def test_a_url_from_python_is_a_text(tmp_path: Path) -> None:
     given = yaml.safe_load(SMALL)
     assert Settings.from_dict({**given, "sink": {"root": "s3://b/lake"}}).sink.root.kind == "s3"

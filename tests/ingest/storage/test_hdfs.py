@@ -17,6 +17,7 @@ from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
 from distributary.ingest.storage.probe import require_put_if_absent
 from distributary.ingest.tables.log import tables_under
+from distributary.passed_on_options import ClientOptions
 
 _TRACE = "\\n\\tat org.apache.hadoop.hdfs.server.namenode.FSNamesystem.checkNameNodeSafeMode(FSNamesystem.java:1612)"
 
@@ -92,7 +93,9 @@ def of_somebody_else(in_hdfs: Store, monkeypatch: pytest.MonkeyPatch) -> Files:
     mine = in_hdfs.files()
     mine.put("file", b"one")
     monkeypatch.setenv("HADOOP_USER_NAME", "somebody-else")
-    return open_files(Place.parse(mine.url), StorageOptions(hdfs={"dfs.client.of": "somebody-else"}))
+    return open_files(
+        Place.parse(mine.url), StorageOptions(hdfs=ClientOptions({"dfs.client.of": "somebody-else"}))
+    )
 
 
 @pytest.mark.heavy

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from distributary.errors import ConfigError
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
-from distributary.values import wrong_by
+from distributary.values import MASK, wrong_by
 
 BUCKET = Place.parse("s3://lake/tables")
 CONTAINER = Place.parse("abfss://lake@account.dfs.core.windows.net/tables")
@@ -257,6 +257,18 @@ def test_secrets_are_neither_shown_nor_dumped_and_masked_in_texts() -> None:
     assert "hush" not in repr(options) + str(options.model_dump()) + options.model_dump_json()
     assert options.masked("the key hush, until noon") == "the key ***, ***"
     assert azure(sas_token="sv=1&sig=2").masked("?sv=1&sig=2") == "?***"
+
+
+def test_secrets_of_hadoops_client_are_not_shown_either() -> None:
+    options = StorageOptions.model_validate(
+        {"hdfs": {"ssl.client.keystore.password": "hush", "dfs.block.access.token.enable": True}}
+    )
+    shown = repr(options) + str(options.model_dump()) + options.model_dump_json()
+    assert "hush" not in shown
+    assert "ssl.client.keystore.password" in shown
+    assert options.masked("it was hush") == f"it was {MASK}"
+    assert options.for_delta(Place.parse("hdfs://node/lake"))["ssl.client.keystore.password"] == "hush"
+    assert pickle.loads(pickle.dumps(options)) == options  # noqa: S301
 
 
 def test_options_go_to_the_workers_with_their_secrets() -> None:

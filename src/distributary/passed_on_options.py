@@ -1,4 +1,4 @@
-"""Options handed on to Kafka's client and to Spark: kept as text, their secrets never shown."""
+"""Options handed on to clients of Kafka, Hadoop and Spark: kept as text, their secrets never shown."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SECRET_INSIDE = re.compile(r"password|secret|token", re.IGNORECASE)
 
 # Names that speak of a secret without holding one.
 _NOT_ITSELF = re.compile(
-    r"(url|uri|class|provider|file|location|path|seconds|ms|enabled|type|claim\.name)$", re.IGNORECASE
+    r"(url|uri|class|provider|file|location|path|seconds|ms|enabled?|type|claim\.name)$", re.IGNORECASE
 )
 
 # An address, of which all that may be a secret is told by no name: a user with a password, and a query.

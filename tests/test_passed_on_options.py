@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from distributary.ingest.settings.passed_on_options import ClientOptions, is_literal_secret, without_secrets
+from distributary.passed_on_options import ClientOptions, is_literal_secret, without_secrets
 from distributary.values import MASK, Group
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="s3 cret";'
