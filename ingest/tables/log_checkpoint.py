@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from deltalake.exceptions import DeltaError
 
@@ -60,7 +60,7 @@ class Committed:
     version: int
     properties: Mapping[str, str]
     tag: str | None
-    entries: Mapping[int, bytes] = field(default_factory=dict)
+    entries: Mapping[int, bytes]
     changed: int = 0
 
     @property
@@ -167,15 +167,6 @@ def is_due(committed: Committed, last: LastCheckpoint) -> bool:
     # A checkpoint keeps for a while what was taken away, so where entries change many files it grows by as many with each of them.
     share = last.size // _SHARE // max(committed.changed, 1)
     return committed.version - last.version >= max(committed.interval, share)
-
-
-def checkpoint_newest(place: Files, properties: Mapping[str, str]) -> None:
-    """Have a checkpoint of a table's newest version, however little came since the last one.
-
-    Raises DeltaError where delta-rs cannot write it, OSError where its place does not answer or a disk refuses to sync.
-    """
-    last = last_checkpoint(place)
-    _write(Committed(place, last.version, properties, tag=None), last)
 
 
 def pack(entry: bytes) -> bytes:

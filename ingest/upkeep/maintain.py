@@ -30,7 +30,6 @@ from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.place import Place
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import has_log
-from distributary.ingest.tables.log_checkpoint import checkpoint_newest
 from distributary.ingest.upkeep.compaction import Compaction, Size, compact, said
 from distributary.ingest.upkeep.leftovers import DAYS, RETENTION, Bound, Leftovers, delete, leftovers
 from distributary.ingest.upkeep.record import Pipeline, RecordUpkeep, keep_record
@@ -257,9 +256,6 @@ class _Round:
         try:
             compaction = compact(place, dry_run=self.wish.dry_run)
             left += [f"not compacted: {compaction.left}"] if compaction.left else []
-            if compaction.compacted and not self.wish.dry_run:
-                # A reader would go through each entry of the many small files that are no more.
-                checkpoint_newest(place, metadata.configuration)
             found, not_looked_at = self._found(place, metadata.partition_columns, metadata.configuration)
             left += not_looked_at
             if not self.wish.dry_run:

@@ -28,7 +28,6 @@ from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.handle import options
-from distributary.ingest.tables.log_checkpoint import last_checkpoint
 from distributary.ingest.upkeep import maintain as module
 from distributary.ingest.upkeep.compaction import Compaction, Size, compact
 from distributary.ingest.upkeep.maintain import Upkeep, Wish, maintain, time_there
@@ -90,21 +89,6 @@ def everything(root: Files) -> dict[str, tuple[int, str]]:
         for part in (folder, f"{folder}/_delta_log")
         for info in root.list(part)
     }
-
-
-def test_who_opens_a_table_behind_upkeep_meets_no_entry_of_its_small_files(
-    table: Upserted, pipeline: Settings
-) -> None:
-    before = last_checkpoint(table.place).version
-    maintain(pipeline, Wish(dry_run=True))
-    assert last_checkpoint(table.place).version == before
-    (done,) = [one for one in maintain(pipeline).tables if one.table == table.folder]
-    assert done.compacted > 1
-    assert last_checkpoint(table.place).version == newest(table.place)
-    assert values(table) == {**merged(), 101: "x"}
-    again = newest(table.place)
-    maintain(pipeline)
-    assert newest(table.place) == last_checkpoint(table.place).version == again
 
 
 def test_each_table_of_the_pipeline_is_kept_up_and_none_of_others(
