@@ -33,6 +33,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
         "session",
         "routing",
         "pins merge",
+        "history",
         "tables commit_log partitioned",
         "checkpoint",
         "lease",

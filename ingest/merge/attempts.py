@@ -20,7 +20,7 @@ from distributary.ingest.merge import live_files, vectors
 from distributary.ingest.merge.entry import FILES, Merged, digest, merge_actions
 from distributary.ingest.merge.live_files import Action, LiveFiles
 from distributary.ingest.merge.rule import MergeRule
-from distributary.ingest.merge.upsert import Marks, Upsert
+from distributary.ingest.merge.upsert import Marks, Merger
 from distributary.ingest.parquet.data_file import DataFile, merged_mark, merged_name, owner
 from distributary.ingest.parquet.split import split
 from distributary.ingest.parquet.statistics import EACH_COLUMN, Indexed, statistics
@@ -98,19 +98,19 @@ class Attempts:
         self,
         place: Files,
         files: Sequence[tuple[DataFile, Info]],
-        schema: Any,
+        merger: Merger,
         rule: MergeRule,
         transaction: tuple[str, int],
         indexed: Indexed = EACH_COLUMN,
         partitions: Sequence[str] = (),
     ) -> None:
-        """Raises PipelineError where rows cannot be merged.
+        """`merger` has the rows of the files.
 
         indexed     the columns that have bounds in the log
         partitions  those that the table is in partitions by
         """
         self._place, self._files, self._rule, self._transaction = place, files, rule, transaction
-        self._upsert = Upsert(place, [file for file, _ in files], schema, rule)
+        self._merger = merger
         self._indexed, self._partitions = indexed, partitions
         self._written: list[str] = []
 
@@ -123,7 +123,7 @@ class Attempts:
         engine: str,
     ) -> list[dict[str, Any]]:
         """The entry after this version, which has these columns; what it names is written. Raises KeyMoved."""
-        marks = self._upsert.against(live, memory, columns)
+        marks = self._merger.against(live, memory, columns)
         merged = self._marked(marks)
         failpoints.reach(failpoints.AMID_MERGE, self._transaction[1])
         names = digest(file.name for file, _ in self._files)
@@ -152,11 +152,12 @@ class Attempts:
         descriptors = iter(self._vectors([*changed, *(rows for _, _, rows in alive if len(rows))]))
         live = [(file, next(descriptors) if len(rows) < file.rows else None) for file, rows in marks.live]
         staged = [(file, info, next(descriptors) if len(rows) else None) for file, info, rows in alive]
-        return Merged(live, [*staged, *self._made(marks.made)], marks.counts)
+        made = (file for rows in marks.made for file in self._made(rows))
+        return Merged(live, [*staged, *made], marks.counts)
 
-    def _made(self, rows: pa.Table | None) -> Iterator[tuple[DataFile, Info, None]]:
+    def _made(self, rows: pa.Table) -> Iterator[tuple[DataFile, Info, None]]:
         """Files of rows that were made of others, one for each of their partitions, as far as there are any."""
-        for whole in [] if rows is None else rows.combine_chunks().to_batches():
+        for whole in rows.combine_chunks().to_batches():
             for values, piece in split(whole, self._partitions):
                 yield self._made_file(pa.Table.from_batches([piece]), values)
 

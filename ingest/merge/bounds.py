@@ -39,11 +39,13 @@ class Told:
     rows   how many it has, marked ones among them; None where it does not say
     spans  by the columns' paths; one that is nowhere but null has none of any value
     empty  the columns of nulls alone
+    whole  those without any
     """
 
     rows: int | None
     spans: Mapping[str, Span]
     empty: frozenset[str]
+    whole: frozenset[str] = frozenset()
 
 
 def told(
@@ -66,7 +68,8 @@ def told(
         for name in columns.names
         if (not partition[name] if name in partition else rows is not None and _dig(nulls, name) == rows)
     )
-    return Told(rows, spans, empty)
+    whole = frozenset(name for name in columns.names if _dig(nulls, name) == 0)
+    return Told(rows, spans, empty, whole)
 
 
 class KeyBounds:

@@ -13,7 +13,11 @@ _METRICS: Mapping[str, str] = {
     "deleted": "distributaryRowsDeleted",
     "older": "distributaryRowsOlder",
     "duplicate": "distributaryRowsDuplicate",
+    "unchanged": "distributaryRowsUnchanged",
 }
+
+# Merges of earlier versions have no such rows, and do not say so.
+_LATER = ("unchanged",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,7 @@ class MergeCounts:
     deleted    deletes that were the newest of their key, be it in the table or not
     older      the newest of their key in the batch, but no newer than what the table has, or had when that was deleted
     duplicate  of a key that has a newer row in the same batch
+    unchanged  of a table that keeps what was: those that say what was true already when they came to be
     """
 
     inserted: int = 0
@@ -32,11 +37,12 @@ class MergeCounts:
     deleted: int = 0
     older: int = 0
     duplicate: int = 0
+    unchanged: int = 0
 
     @property
     def staged(self) -> int:
         """All of them."""
-        return self.inserted + self.updated + self.deleted + self.older + self.duplicate
+        return sum(getattr(self, one.name) for one in fields(self))
 
     def metrics(self) -> dict[str, str]:
         """As a commit's `operationMetrics`."""
@@ -46,6 +52,6 @@ class MergeCounts:
     def told(cls, info: Mapping[str, Any]) -> MergeCounts | None:
         """What the `commitInfo` of a merge says; None of another commit."""
         metrics = info.get("operationMetrics") or {}
-        if not all(name in metrics for name in _METRICS.values()):
+        if not all(key in metrics for name, key in _METRICS.items() if name not in _LATER):
             return None
-        return cls(**{name: int(metrics[key]) for name, key in _METRICS.items()})
+        return cls(**{name: int(metrics.get(key, 0)) for name, key in _METRICS.items()})

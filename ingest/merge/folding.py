@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -64,13 +64,17 @@ class Folding:
 
     def rows(self, schema: pa.Schema) -> pa.Table:
         """A row for each chain."""
+        return pa.table(list(self.columns(schema)), schema=schema)
+
+    def columns(self, schema: pa.Schema) -> Iterator[pa.Array]:
+        """The same column by column."""
         sizes = [self._sources[number].size for number in np.unique(self._chains.of).tolist()]
         with open_together(self._place, sizes) as self._most_open:
             try:
-                found = [self._folded(field.name, field.type, self._chains.starts) for field in schema]
+                for field in schema:
+                    yield self._folded(field.name, field.type, self._chains.starts)
             finally:
                 self._opened.clear()
-        return pa.table(found, schema=schema)
 
     def _folded(self, path: str, dtype: pa.DataType, since: Numbers) -> pa.Array:
         """The column's values; of each chain the rows from `since` on count."""

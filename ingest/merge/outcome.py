@@ -113,8 +113,12 @@ def _last(mask: Mask, places: npt.NDArray[np.int64], starts: npt.NDArray[np.int6
 
 def _sorted(rows: Rows) -> npt.NDArray[np.int64]:
     """By key, then by order; of what is equal the one last that is there already."""
-    ties = (Kind.STAGED - rows.kinds).astype(np.int64)
-    keys = [rows.codes, *(ranks for ranks in rows.order if _differ(ranks)), ties]
+    return sorted_by([rows.codes, *rows.order, (Kind.STAGED - rows.kinds).astype(np.int64)])
+
+
+def sorted_by(keys: Sequence[Ranks]) -> npt.NDArray[np.int64]:
+    """The order of rows by these of their numbers, the first that differs decides; what is equal stays as it came."""
+    keys = [keys[0], *(ranks for ranks in keys[1:] if _differ(ranks))]
     if (one := _in_one(keys)) is not None:
         return np.argsort(one, kind="stable")
     return np.lexsort(keys[::-1])

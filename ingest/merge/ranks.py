@@ -22,7 +22,7 @@ def ranks(column: pa.ChunkedArray) -> Ranks:
         if (
             not whole.null_count
             or not len(whole)
-            or numbers[whole.is_valid().to_numpy(zero_copy_only=False)].min() > _LOWEST
+            or numbers[whole.is_valid().to_numpy(zero_copy_only=False)].min(initial=0) > _LOWEST
         ):
             return numbers
     if pat.is_floating(column.type):

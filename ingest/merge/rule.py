@@ -24,6 +24,9 @@ A path of a struct stands for all that is in it. A file without it has all its c
 VECTORS = "delta.enableDeletionVectors"
 """The property of a table whose rows may be marked as deleted."""
 
+IS_DELETE = "__is_delete"
+"""The column of what remembers the records of a table that keeps what was: whether one took its key's row away."""
+
 MEMORY_DAYS = 30
 """For how long a delete is remembered, by the newest record's timestamp."""
 
@@ -87,6 +90,27 @@ class Deletes:
 
 
 @dataclass(frozen=True, slots=True)
+class Validity:
+    """The columns of a table that keeps what was: one row for all the time that the same was true of a key.
+
+    since    the first moment at which it was: that of the record by which it came, in the type of the first column of the sequence
+    until    the first moment at which it was no more; null where it is
+    current  whether it is
+    apart    columns, as dotted paths, that make no history: two records that differ in them alone say the same
+    """
+
+    since: str = "valid_from"
+    until: str = "valid_to"
+    current: str = "is_current"
+    apart: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, str, str]:
+        """Those that no record has."""
+        return self.since, self.until, self.current
+
+
+@dataclass(frozen=True, slots=True)
 class MergeRule:
     """How a batch's rows become part of a table.
 
@@ -94,17 +118,21 @@ class MergeRule:
     order    which of two rows of a key is the newer one; no column of its sequence is null in a staged row
     update   whether a newer row sets all columns, or those that its own schema has (see `PRESENT`)
     deletes  what becomes of rows that are to go; None where there are none
+    history  the columns that say when a row was true, where it stays beside those that came after it; None where it does not. The
+             first column of the sequence is a time then, and what remembers deletes has all records
     """
 
     keys: tuple[str, ...]
     order: Order
     update: Update = "all"
     deletes: Deletes | None = None
+    history: Validity | None = None
 
     @property
     def read(self) -> tuple[str, ...]:
-        """The columns, as dotted paths, by which rows are told apart and compared."""
-        return tuple(dict.fromkeys((*self.keys, *self.order.sequence, *self.order.position.columns)))
+        """The columns, as dotted paths, by which rows are told apart and compared, and those that each record has of its own."""
+        apart = () if self.history is None else self.history.apart
+        return tuple(dict.fromkeys((*self.keys, *self.order.sequence, *self.order.position.columns, *apart)))
 
 
 def position_of(columns: Columns) -> Position:
@@ -120,10 +148,11 @@ def memory_folder(table: str) -> str:
 def memory_schema(rule: MergeRule, table: pa.Schema) -> pa.Schema:
     """The columns of the table that remembers deletes: of the table's own those by which rows are told apart and compared.
 
-    By the same names and types, nested ones in their structs.
+    By the same names and types, nested ones in their structs. Of a table that keeps what was it remembers all records.
     """
     wanted = [tuple(path.split(".")) for path in rule.read]
-    return pa.schema(_kept(table, wanted))
+    told = [] if rule.history is None else [pa.field(IS_DELETE, pa.bool_())]
+    return pa.schema([*_kept(table, wanted), *told])
 
 
 def present_metadata(paths: Iterable[str]) -> dict[bytes, bytes]:

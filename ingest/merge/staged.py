@@ -16,7 +16,7 @@ from distributary.ingest.merge.columns import DataColumns, at_once, at_paths
 from distributary.ingest.merge.folding import Present
 from distributary.ingest.merge.found import Numbers, Wanted
 from distributary.ingest.merge.key_index import KeyIndex
-from distributary.ingest.merge.rule import PRESENT, MergeRule
+from distributary.ingest.merge.rule import IS_DELETE, PRESENT, MergeRule
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.storage.contract import Files
 
@@ -47,11 +47,18 @@ def staged(place: Files, files: Sequence[DataFile], schema: pa.Schema, rule: Mer
     """What the files, and those of the rule's deletes, have. Raises PipelineError where a key or a sequence is null."""
     keys, others = at_paths(schema, rule.keys), at_paths(schema, _others(rule, schema))
     deletes = () if rule.deletes is None else rule.deletes.files
+    if rule.history is not None:
+        others = others.append(pa.field(IS_DELETE, pa.bool_()))
     both = pa.schema(dict.fromkeys([*keys, *others]))
     read = at_once(place, lambda file: _read(place, file, both), files)
     if rule.deletes is not None:
         read += at_once(place, partial(_read, rule.deletes.memory, columns=both), deletes)
     found = [rows for rows, _ in read]
+    numbers = [np.arange(rows.num_rows, dtype=np.int64) for rows in found]
+    for at in range(len(files), len(found) if rule.history is not None else 0):
+        # The others are in the table's own files.
+        numbers[at] = np.flatnonzero(found[at].column(IS_DELETE).to_numpy())
+        found[at] = found[at].take(pa.array(numbers[at]))
     columns = pa.concat_tables(found) if found else both.empty_table()
     _require_no_null(place, columns, (*rule.keys, *rule.order.sequence))
     index = KeyIndex([columns.column(path) for path in rule.keys])
@@ -61,9 +68,7 @@ def staged(place: Files, files: Sequence[DataFile], schema: pa.Schema, rule: Mer
         deletes=len(deletes),
         present=[_present(told, rule) for _, told in read],
         of=np.repeat(np.arange(len(counts), dtype=np.int64), counts),
-        places=np.concatenate(
-            [np.arange(count, dtype=np.int64) for count in counts] or [np.empty(0, np.int64)]
-        ),
+        places=np.concatenate(numbers or [np.empty(0, np.int64)]),
         columns=columns.select(others.names),
         wanted=Wanted(index, KeyBounds(rule.keys, index.values), keys, others),
     )
@@ -73,7 +78,8 @@ def _others(rule: MergeRule, schema: pa.Schema) -> list[str]:
     """The columns that order rows; a turn that the table does not have yet is none."""
     position = rule.order.position
     marks = [] if rule.deletes is None or rule.deletes.mark is None else [rule.deletes.mark]
-    found = [*rule.order.sequence, *position.columns, *marks]
+    ends = [] if rule.history is None else [rule.history.until]
+    found = [*rule.order.sequence, *position.columns, *marks, *ends]
     return [path for path in dict.fromkeys(found) if path != position.turn or path in schema.names]
 
 

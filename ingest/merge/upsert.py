@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,7 @@ from distributary.ingest.merge.live_files import LiveFiles
 from distributary.ingest.merge.outcome import Kind, Mask, Outcome, Rows, moved, outcome
 from distributary.ingest.merge.ranks import Ranks, ranks
 from distributary.ingest.merge.rule import Deletes, MergeRule
-from distributary.ingest.merge.staged import staged
+from distributary.ingest.merge.staged import Staged, staged
 from distributary.ingest.merge.vectors import Positions
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.storage.contract import Files
@@ -43,13 +44,24 @@ class Marks:
     live    files in force of which more rows are marked now, with all that are
     staged  for each staged data file the rows of it that never become rows of the table
     counts  what became of each staged row
-    made    rows of the table that are made of several; None where there are none
+    made    rows of the table that are made of others, in files that are not to be one
     """
 
     live: Sequence[tuple[LiveFile, Positions]]
     staged: Sequence[Positions]
     counts: MergeCounts
-    made: pa.Table | None
+    made: Sequence[pa.Table]
+
+
+class Merger(Protocol):
+    """A batch's rows, and by which rule they become part of a table."""
+
+    def against(self, live: LiveFiles, memory: LiveFiles | None, columns_now: pa.Schema) -> Marks:
+        """What becomes of the rows at a version of the table, which has these columns, and of what remembers its deletes.
+
+        Raises KeyMoved.
+        """
+        ...
 
 
 class Upsert:
@@ -86,21 +98,10 @@ class Upsert:
             raise PipelineError(
                 f"table {self._place}: {len(mine.of)} rows were staged, and {result.counts.staged} were merged ({result.counts})"
             )
-        made: pa.Table | None = None
+        made = list[pa.Table]()
         if self._makes_rows and (folding := self._folding(rows, result, columns, there)) is not None:
-            made = folding.rows(columns_now)
-        return self._marks(there, result, made)
-
-    def _marks(self, there: Found, result: Outcome, made: pa.Table | None) -> Marks:
-        mine = self._staged
-        count = len(mine.of)
-        own = [
-            mine.places[(mine.of == number) & result.marked[:count]].astype(np.uint32)
-            for number in range(self._data)
-        ]
-        of, places = _joined(there.of), _joined(there.places)
-        marked = result.marked[count : count + len(of)]
-        return Marks(list(_more(there.files, of[marked], places[marked])), own, result.counts, made)
+            made = [folding.rows(columns_now)]
+        return Marks(*marks(mine, there, result.marked), result.counts, made)
 
     @property
     def _makes_rows(self) -> bool:
@@ -121,8 +122,8 @@ class Upsert:
             empty |= marked & (rows.kinds == Kind.TABLE)
         place = self._rule.order.position
         where = [ranks(columns.column(name)) for name in (place.topic, place.partition, place.offset)]
-        of = np.concatenate([mine.of, _joined(there.of) + len(mine.files), nowhere])
-        places = np.concatenate([mine.places, _joined(there.places), nowhere])
+        of = np.concatenate([mine.of, joined(there.of) + len(mine.files), nowhere])
+        places = np.concatenate([mine.places, joined(there.places), nowhere])
         set_partly = np.concatenate([partly[mine.of], np.zeros(len(rows.codes) - count, dtype=bool)])
         taken = Taken(of, places, [self._turns(columns), *where], empty, set_partly)
         found, parts = chains(rows, result, taken, marks=mark is not None)
@@ -191,15 +192,15 @@ class Upsert:
     def _horizon(self, deletes: Deletes, live: LiveFiles, memory: LiveFiles) -> int | None:
         """The oldest timestamp of which all deletes are remembered: so long before the newest record's. None where nobody knows one."""
         name, columns = self._rule.order.position.timestamp, self._staged.wanted.told
-        newest = [
+        found = [
             high
             for files in (live, memory)
             for file, add in files
-            if (high := _newest(told_of(files, file, add, columns), name)) is not None
+            if (high := newest(told_of(files, file, add, columns), name)) is not None
         ]
         times = self._times
-        newest += [int(times.max())] if len(times) else []
-        return max(newest) - int(deletes.days * _DAY) if newest else None
+        found += [int(times.max())] if len(times) else []
+        return max(found) - int(deletes.days * _DAY) if found else None
 
     def _remembered(self, deletes: Deletes, memory: LiveFiles) -> Found:
         """The deletes of the batch's keys before it, but for those that are older than all of its records by so long."""
@@ -207,8 +208,8 @@ class Upsert:
         since = int(self._times.min()) - int(deletes.days * _DAY) if len(self._times) else 0
         passed = {one.name for one in mine.files}
         for file, add in memory:
-            newest = _newest(told_of(memory, file, add, mine.wanted.told), name)
-            passed |= {file} if newest is not None and newest < since else set()
+            last = newest(told_of(memory, file, add, mine.wanted.told), name)
+            passed |= {file} if last is not None and last < since else set()
         found = look_up(deletes.memory, memory, mine.wanted, frozenset(passed))
         for at, columns in enumerate(found.columns):
             kept = np.flatnonzero(ranks(columns.column(name)) >= since)
@@ -230,6 +231,20 @@ class Upsert:
         return older
 
 
+def marks(
+    mine: Staged, there: Found, marked: Mask
+) -> tuple[list[tuple[LiveFile, Positions]], list[Positions]]:
+    """The files in force of which more rows are marked, and for each staged data file its marked rows; first of the mask come the staged."""
+    count = len(mine.of)
+    own = [
+        mine.places[(mine.of == number) & marked[:count]].astype(np.uint32)
+        for number in range(len(mine.files) - mine.deletes)
+    ]
+    of, places = joined(there.of), joined(there.places)
+    more = marked[count : count + len(of)]
+    return list(_more(there.files, of[more], places[more])), own
+
+
 def _more(files: Sequence[LiveFile], of: Numbers, places: Numbers) -> Iterator[tuple[LiveFile, Positions]]:
     """The files of which rows are marked, with those that were before."""
     for number in np.unique(of).tolist():
@@ -238,11 +253,12 @@ def _more(files: Sequence[LiveFile], of: Numbers, places: Numbers) -> Iterator[t
         yield file, np.sort(np.concatenate([file.marked, places[of == number].astype(np.uint32)]))
 
 
-def _joined(parts: Sequence[Numbers]) -> Numbers:
+def joined(parts: Sequence[Numbers]) -> Numbers:
+    """Numbers that were found file by file."""
     return np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
 
-def _newest(file: Told, column: str) -> int | None:
+def newest(file: Told, column: str) -> int | None:
     """The newest timestamp that a file may have, in microseconds; None where that is not told."""
     moment: datetime | None = file.spans[column][1]
     return None if moment is None else (moment - _EPOCH) // timedelta(microseconds=1)

@@ -16,11 +16,12 @@ from deltalake.exceptions import TableNotFoundError
 
 from distributary.errors import PipelineError
 from distributary.ingest.columns.differences import differences
+from distributary.ingest.history.merging import History
 from distributary.ingest.merge.attempts import Attempts, KnownFiles, Version
 from distributary.ingest.merge.columns import Unreadable
 from distributary.ingest.merge.counts import MergeCounts
 from distributary.ingest.merge.rule import VECTORS, MergeRule
-from distributary.ingest.merge.upsert import KeyMoved
+from distributary.ingest.merge.upsert import KeyMoved, Merger, Upsert
 from distributary.ingest.merge.vectors import WrongVector, file_of
 from distributary.ingest.parquet.data_file import is_merged
 from distributary.ingest.parquet.statistics import Indexed
@@ -354,11 +355,12 @@ def _attempts(one: TableCommit, state: TableState, rule: MergeRule) -> Attempts:
     if state.properties.get("delta.appendOnly", "").lower() == "true":
         raise one.impossible("no row of it may be replaced (delta.appendOnly)")
     found = [(file, one.require_file(file)) for file in one.files]
-    indexed = Indexed.told(state.properties, (*rule.keys, *rule.order.sequence))
+    ends = () if rule.history is None else rule.history.columns
+    indexed = Indexed.told(state.properties, (*rule.keys, *rule.order.sequence, *ends))
+    merge = Upsert if rule.history is None else History
     try:
-        return Attempts(
-            one.place, found, one.schema, rule, (one.app_id, one.batch_id), indexed, state.partitions
-        )
+        merger: Merger = merge(one.place, one.files, one.schema, rule)
+        return Attempts(one.place, found, merger, rule, (one.app_id, one.batch_id), indexed, state.partitions)
     except Unreadable as error:
         raise one.impossible(str(error)) from None
 

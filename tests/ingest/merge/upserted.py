@@ -142,7 +142,7 @@ class Upserted:
         self.batch += 1
         rule = self.rule
         if (known := rule.deletes) is not None:
-            staged = [self.staged(deletes, memory=True)] if deletes else []
+            staged = [self.staged(deletes, memory=True)] if deletes else list[DataFile]()
             rule = replace(rule, deletes=replace(known, files=staged))
         parts: dict[Any, list[Row]] = {}
         for number, row in enumerate(rows):

@@ -1,0 +1,195 @@
+"""What becomes of a batch's records in a table that keeps what was, one case after the other."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.ingest.history.kept import Kept, Recomputed, rule_by, same
+
+from distributary.errors import PipelineError
+from distributary.ingest.history.merging import History
+from distributary.ingest.merge import live_files
+from distributary.ingest.merge.counts import MergeCounts
+
+START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+
+COLUMNS = [("k", pa.int64()), ("v", pa.string()), ("seen", pa.int64()), ("at", pa.timestamp("us", "UTC"))]
+
+
+def made(root: Path, *apart: str) -> Kept:
+    return Kept.new(root, COLUMNS, rule_by("at", apart=apart))
+
+
+def hours(count: float) -> datetime:
+    return START + timedelta(hours=count)
+
+
+def row(key: int, at: float, v: str | None = None, offset: int | None = None, **more: Any) -> dict[str, Any]:
+    offset = int(at * 10) if offset is None else offset
+    place = {"topic": "t", "partition": 0, "offset": offset, "ts": hours(offset)}
+    return {**place, "k": key, "v": v, "seen": 0, "at": hours(at), **more}
+
+
+def spans(table: Kept, key: int = 1) -> list[tuple[str | None, float, float | None]]:
+    """What was true of a key, and from which hour to which."""
+
+    def hour(moment: datetime | None) -> float | None:
+        return None if moment is None else (moment - START) / timedelta(hours=1)
+
+    found = [one for one in table.rows() if one["k"] == key]
+    for one in found:
+        assert one["is_current"] == (one["valid_to"] is None)
+    told = [
+        (one["v"], (one["valid_from"] - START) / timedelta(hours=1), hour(one["valid_to"])) for one in found
+    ]
+    return sorted(told, key=lambda span: span[1])
+
+
+def files(table: Kept) -> list[str]:
+    return [name for name, _ in live_files.read(table.place, table.batch + 1)]
+
+
+def test_a_newer_record_ends_the_row_before_it(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    assert table.merge([row(1, 1, "a"), row(2, 1, "a")]) == MergeCounts(inserted=2)
+    assert table.merge([row(1, 2, "b"), row(1, 3, "c")]) == MergeCounts(updated=2)
+    assert spans(table) == [("a", 1, 2), ("b", 2, 3), ("c", 3, None)]
+    assert spans(table, 2) == [("a", 1, None)]
+
+
+def test_a_record_that_comes_late_lands_in_its_place(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.merge([row(1, 1, "a"), row(1, 9, "c")])
+    assert table.merge([row(1, 5, "b")]) == MergeCounts(updated=1)
+    assert table.merge([row(1, 0, "before")]) == MergeCounts(inserted=1)
+    assert spans(table) == [("before", 0, 1), ("a", 1, 5), ("b", 5, 9), ("c", 9, None)]
+
+
+def test_a_delete_ends_a_row_and_a_later_record_begins_another(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.merge([row(1, 1, "a")])
+    assert table.merge([], [row(1, 2)]) == MergeCounts(deleted=1)
+    assert spans(table) == [("a", 1, 2)]
+    assert table.merge([row(1, 4, "a")]) == MergeCounts(inserted=1)
+    assert spans(table) == [("a", 1, 2), ("a", 4, None)]
+
+
+def test_a_delete_that_came_before_all_else_ends_what_comes_late(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    assert table.merge([], [row(1, 5)]) == MergeCounts(deleted=1)
+    assert spans(table) == []
+    assert table.merge([row(1, 2, "a")]) == MergeCounts(inserted=1)
+    assert spans(table) == [("a", 2, 5)]
+
+
+def test_a_record_that_says_the_same_changes_no_file(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.merge([row(1, 1, "a"), row(2, 1, "a")])
+    before = files(table)
+    assert table.merge([row(1, 2, "a"), row(2, 2, "a")]) == MergeCounts(unchanged=2)
+    assert files(table) == before
+    assert spans(table) == [("a", 1, None)]
+
+
+def test_what_said_the_same_begins_a_row_once_another_comes_between(tmp_path: Path) -> None:
+    table = made(tmp_path, "seen")
+    table.merge([row(1, 1, "a", seen=1)])
+    table.merge([row(1, 5, "a", seen=5)])
+    assert table.merge([row(1, 3, "b", seen=3)]) == MergeCounts(updated=1)
+    assert spans(table) == [("a", 1, 3), ("b", 3, 5), ("a", 5, None)]
+    # Each has what makes no history, and its place in Kafka, by the record that it began with.
+    assert {(one["seen"], one["offset"]) for one in table.rows()} == {(1, 10), (3, 30), (5, 50)}
+
+
+def test_rows_that_come_to_say_the_same_become_one(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.merge([row(1, 1, "a"), row(1, 2, "b"), row(1, 3, "a")])
+    # Of one moment the later record counts.
+    assert table.merge([row(1, 2, "a", offset=99)]) == MergeCounts(unchanged=1)
+    assert spans(table) == [("a", 1, None)]
+
+
+def test_of_one_moment_the_last_record_counts(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    counts = table.merge([row(1, 1, "a", offset=1), row(1, 1, "b", offset=3), row(1, 1, "c", offset=2)])
+    assert counts == MergeCounts(inserted=1, duplicate=2)
+    assert table.merge([row(1, 1, "d", offset=0)]) == MergeCounts(older=1)
+    assert spans(table) == [("b", 1, None)]
+
+
+def test_records_that_come_once_more_change_nothing(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    first = [row(1, 1, "a"), row(1, 2, "a"), row(1, 4, "c")]
+    table.merge(first, [row(1, 3)])
+    before = spans(table)
+    counts = table.merge(first, [row(1, 3)])
+    assert counts.staged == 4
+    assert counts.inserted == counts.updated == 0
+    assert spans(table) == before == [("a", 1, 3), ("c", 4, None)]
+
+
+def test_what_ended_before_a_batch_is_not_looked_into(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.merge([row(1, 1, "a"), row(2, 1, "a")])
+    table.merge([row(1, 2, "b")])
+    (ended,) = [
+        name
+        for name, add in live_files.read(table.place, 2)
+        if json.loads(add["stats"])["nullCount"]["valid_to"] == 0
+    ]
+    kept = table.place.read(ended)
+    table.place.delete([ended])
+    assert table.merge([row(1, 3, "c"), row(2, 3, "b")]) == MergeCounts(updated=2)
+    table.place.put(ended, kept)
+    assert spans(table) == [("a", 1, 2), ("b", 2, 3), ("c", 3, None)]
+
+
+def test_what_is_remembered_is_not_looked_into_where_nothing_comes_late(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    assert table.rule.deletes is not None
+    memory = table.rule.deletes.memory
+    table.merge([row(1, 1, "a")])
+    table.merge([row(1, 2, "a")])
+    memory.delete([name for name in memory.names() if name.endswith(".parquet")])
+    assert table.merge([row(1, 3, "b")]) == MergeCounts(updated=1)
+    assert spans(table) == [("a", 1, 3), ("b", 3, None)]
+
+
+def test_of_what_is_forgotten_the_table_alone_tells(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    assert table.rule.deletes is not None
+    table.rule = replace(table.rule, deletes=replace(table.rule.deletes, days=1))
+    table.merge([row(1, 1, "a"), row(1, 2, "a")], [row(1, 4)])
+    # It is a month behind all others by Kafka's time, so that the one at 2 is forgotten; that the row ended at 4 is not.
+    assert table.merge([row(1, 1.5, "b", offset=720)]) == MergeCounts(updated=1)
+    assert spans(table) == [("a", 1, 1.5), ("b", 1.5, 4)]
+
+
+@pytest.mark.parametrize("size", [40])
+def test_many_batches_with_a_delete_and_a_late_record_in_each(tmp_path: Path, size: int) -> None:
+    table = made(tmp_path)
+    model = Recomputed(table.rule)
+    for number in range(size):
+        rows = [
+            row(key, number * 2 + key % 2, "ab"[(number // 3 + key) % 2], offset=number * 10 + key)
+            for key in range(5)
+        ]
+        late = row(number % 5, number / 2, "late", offset=number * 10 + 7)
+        deletes = [row(number % 3, number * 2 + 0.5, offset=number * 10 + 8)]
+        table.merge([*rows, late], deletes)
+        model.take([*rows, late], deletes)
+        if number % 7 == 6:
+            table.compact()
+    assert same(table.rows(), table.schema) == same(model.rows(), table.schema)
+
+
+def test_a_rule_that_does_not_say_when_rows_are_true_is_refused(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    with pytest.raises(PipelineError, match="says nothing of when rows are true"):
+        History(table.place, [], table.schema, replace(table.rule, history=None))
