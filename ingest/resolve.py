@@ -213,7 +213,8 @@ def _recreate(
     merging = table.merging
     if merging is not None and merging.deletes is not None:
         # What it remembers stays, as long as it is there: by that no row comes back which was deleted.
-        by = MergeRule(merging.keys, Order(position_of(settings.sink.columns), merging.sequence))
+        order = Order(position_of(settings.sink.columns), merging.sequence)
+        by = MergeRule(merging.keys, order, history=merging.history)
         told = {PIPELINE_PROPERTY: settings.name, REMEMBERS_PROPERTY: folder}
         create(root.below(memory_folder(folder)), memory_schema(by, schema), told)
     if not isinstance(root, PosixFiles):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from distributary.codecs.base import CodecName, Enveloped
-from distributary.codecs.envelope.said import PREFIX
+from distributary.codecs.envelope.said import POSITION, PREFIX
 from distributary.values import Group
 
 TABLE = f"{PREFIX}source_table"
@@ -21,6 +21,9 @@ Kept: TypeAlias = Literal[
     "op", "before", "ts", "source_ts", "source_db", "source_schema", "source_table", "source_snapshot"
 ]
 
+SAID = (*(f"{PREFIX}{name}" for name in get_args(Kept)), POSITION)
+"""The columns of what an envelope says of a change, be they kept or not."""
+
 
 class Envelope(Group):
     """The envelope that records stand in, and what becomes of what it says."""
@@ -30,7 +33,7 @@ class Envelope(Group):
     keep: Annotated[tuple[Kept, ...], Field(max_length=8)] = ("op",)
     """What becomes a column, called so with `__` before it: `op`, what became of the row; `before`, the row as it was (JSON text where the rows' schema is inferred); `ts`, when the connector took the change; of the source `source_ts`, when it was made there, `source_db`, `source_schema`, `source_table` (or collection), and `source_snapshot`. All but `before` may be named by `route` and by `deletes` without it. `__source_position` is always a column."""
     order: Literal["source", "kafka"] = "source"
-    """What `sequence_by` is for rules with `mode: upsert` that do not say it: `source`, the change's position in its source (`__source_position`); `kafka`, none, so that the later record in its partition is newer."""
+    """What `sequence_by` is for rules with `mode: upsert` that do not say it: `source`, the change's position in its source (`__source_position`), and before it with `mode: history` the time there (`__source_ts`, which has to be kept); `kafka`, none, so that the later record in its partition is newer."""
     truncate: Literal["quarantine", "ignore", "stop"] = "quarantine"
     """What becomes of a record that says that a table was emptied, which empties none here: it goes to `quarantine`, is left out and counted (`ignore`), or has the run `stop`."""
 

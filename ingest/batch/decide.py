@@ -175,10 +175,10 @@ def _merging(settled: Settled, entity: str, folder: str) -> Merging | None:
     pins = settled.pins
     rule = rule_of(upsert, settled.layouts[folder], pins.rules.columns, by_text=named_by_text(pins))
     deletes = None
-    if upsert.deletes is not None and upsert.remembers:
+    if upsert.remembers:
         _require_mark(upsert.mark, settled.layouts[folder], folder)
-        deletes = Remembering(upsert.deletes.days, mark=upsert.mark)
-    return Merging(rule.keys, rule.order.sequence, upsert.moved, upsert.update, deletes)
+        deletes = Remembering(upsert.remember_days, mark=upsert.mark)
+    return Merging(rule.keys, rule.order.sequence, upsert.moved, upsert.update, deletes, rule.history)
 
 
 def _require_mark(mark: str | None, layout: Layout, folder: str) -> None:

@@ -270,7 +270,8 @@ class Finisher:
             return manifest
         waited_for = sum(one.merging is not None for one in manifest.tables)
         counts = self._merged(done, waited_for)
-        file = late_file(self._tables.root, table.files[0].name, manifest.late_row, counts)
+        name, columns = table.files[0].name, table.layout.columns
+        file = late_file(self._tables.root, name, manifest.late_row, counts, columns)
         self._tables.root.sync([f"{table.folder}/{file.name}"])
         others = (one for one in manifest.tables if one.folder != BATCHES_TABLE)
         return replace(manifest, tables=(*others, replace(table, files=(file,))))
@@ -283,7 +284,7 @@ class Finisher:
         """
         found = [(one, self._native.merged(one)) for one in done if one.merge is not None]
         for one, counts in found:
-            staged = sum(file.rows for part in one.parts for file in part.files)
+            staged = one.rows_staged
             if counts is not None and counts.staged != staged:
                 raise SumsDisagree(
                     f"table {one.place}, batch {one.batch_id}: {staged} rows were staged, and its commit tells of {counts.staged}: "
@@ -374,7 +375,7 @@ def merge_rule(
     order = Order(position_of(columns), merging.sequence, merging.moved)
     told = merging.deletes
     found = None if told is None else Deletes(memory, deletes, told.mark, told.days, told.again)
-    return MergeRule(merging.keys, order, merging.update, found)
+    return MergeRule(merging.keys, order, merging.update, found, merging.history)
 
 
 def _require_files(commits: Sequence[TableCommit], error: CommitImpossible, parked: ParkedTables) -> None:

@@ -10,7 +10,7 @@ from distributary.ingest.checkpoint.histories import Histories
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.kafka.offsets import Offsets
-from distributary.ingest.merge.rule import memory_folder
+from distributary.ingest.merge.rule import Validity, memory_folder
 from distributary.ingest.parquet.data_file import DataFile, partitions_of
 from distributary.ingest.settings.upserts import Moved, Update
 from distributary.registry.base import SchemaRef
@@ -78,6 +78,7 @@ class Merging:
     moved     what becomes of a known key in another partition then
     update    whether a row sets all columns, or those that its file says are its schema's
     deletes   how those are remembered; None where there are none
+    history   the columns that say when a row was true, where it stays; all records are remembered then
     """
 
     keys: tuple[str, ...]
@@ -85,6 +86,7 @@ class Merging:
     moved: Moved = "stop"
     update: Update = "all"
     deletes: Remembering | None = None
+    history: Validity | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +128,10 @@ class TableFiles:
 
     @property
     def rows(self) -> int:
-        """Rows in its files."""
-        return sum(file.rows for files in self.parts.values() for file in files)
+        """Rows in its files, each record's once: where all are remembered, there."""
+        kept = self.merging is not None and self.merging.history is not None
+        parts = [self.deletes] if kept else self.parts.values()
+        return sum(file.rows for files in parts for file in files)
 
 
 @dataclass(frozen=True, slots=True)

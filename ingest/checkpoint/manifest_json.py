@@ -21,14 +21,16 @@ from distributary.ingest.checkpoint.manifest import (
 )
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.offsets import offsets_from_json, offsets_to_json
+from distributary.ingest.merge.rule import Validity
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.settings.upserts import Moved, Update
 from distributary.registry.base import schema_ref
 
 # Those that read `ADDED` alone would add rows that are to take the place of others; those that read up to `WHOLE` would have rows set
 # columns that their schema does not have, and would pass over deletes. Those that read up to `DELETED` would put files into no partition,
-# and those that read up to `PARTITIONED` such of rows that take the place of others.
-ADDED, WHOLE, DELETED, PARTITIONED, FORMAT = 1, 2, 3, 4, 5
+# those that read up to `PARTITIONED` such of rows that take the place of others, and those that read up to `MOVED` would have rows take the
+# place of others that are to stay.
+ADDED, WHOLE, DELETED, PARTITIONED, MOVED, FORMAT = 1, 2, 3, 4, 5, 6
 
 # Per table's folder, files that take the place of lost ones.
 RewrittenFiles = Mapping[str, tuple[DataFile, ...]]
@@ -80,8 +82,10 @@ def from_json(value: Mapping[str, Any]) -> Manifest:
 
 
 def _format(tables: Sequence[TableFiles]) -> int:
-    if any(table.partitions and table.merging is not None for table in tables):
+    if any(table.merging is not None and table.merging.history is not None for table in tables):
         return FORMAT
+    if any(table.partitions and table.merging is not None for table in tables):
+        return MOVED
     if any(table.partitions for table in tables):
         return PARTITIONED
     merging = [table.merging for table in tables if table.merging is not None]
@@ -141,12 +145,14 @@ def _table_to_json(table: TableFiles, keys: Mapping[Layout, str]) -> dict[str, A
 def _merging_to_json(merging: Merging) -> dict[str, Any]:
     update = {} if merging.update == "all" else {"update": merging.update}
     deletes = {} if merging.deletes is None else {"deletes": asdict(merging.deletes)}
+    history = {} if merging.history is None else {"history": asdict(merging.history)}
     return {
         "keys": list(merging.keys),
         "sequence": list(merging.sequence),
         "moved": merging.moved,
         **update,
         **deletes,
+        **history,
     }
 
 
@@ -159,7 +165,9 @@ def _merging_from_json(value: Mapping[str, Any] | None) -> Merging | None:
     if update not in get_args(Update):
         raise ValueError(f"a table's rows are to update {update!r}")
     deletes = None if value.get("deletes") is None else Remembering(**value["deletes"])
-    return Merging(tuple(value["keys"]), tuple(value["sequence"]), value["moved"], update, deletes)
+    told = value.get("history")
+    history = None if told is None else Validity(**{**told, "apart": tuple(told["apart"])})
+    return Merging(tuple(value["keys"]), tuple(value["sequence"]), value["moved"], update, deletes, history)
 
 
 def _table_from_json(value: dict[str, Any], layouts: Mapping[str, Layout]) -> TableFiles:

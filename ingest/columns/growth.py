@@ -19,7 +19,7 @@ from distributary.codecs.types.spark_struct import type_name
 from distributary.codecs.types.walk import alike, children, pairs, rebuilt
 from distributary.errors import BadSchema
 from distributary.ingest.columns.differences import differences
-from distributary.ingest.columns.layout import SOURCE, Layout, source_of
+from distributary.ingest.columns.layout import SOURCE, Layout, is_own, source_of
 from distributary.ingest.columns.safe_names import RESERVED_COLUMNS, column_name, fold
 from distributary.ingest.columns.widening import widened
 
@@ -112,6 +112,8 @@ def _new_column(source: str, field: pa.Field, taken: set[str]) -> pa.Field:
     named = field.name != source and fold(field.name) not in taken
     name = field.name if named else column_name(source, taken)
     metadata = None if name == source else {SOURCE: source.encode("utf-8", "surrogatepass")}
+    if is_own(field):
+        return pa.field(name, field.type, metadata=field.metadata)
     return pa.field(name, _new_type(source, field.type), nullable=True, metadata=metadata)
 
 

@@ -22,6 +22,9 @@ SOURCE = b"distributary.source"
 # called so, whatever a producer thinks of.
 NO_FIELD = "\ud800"
 
+# What a column is that this program adds to a table, as its fields have it there: no field of a payload is for it either.
+OWN = b"distributary.own"
+
 
 @final
 class Layout:
@@ -69,9 +72,22 @@ class Layout:
 NO_COLUMNS = Layout(pa.schema([]))
 
 
+def own_column(name: str, dtype: pa.DataType, what: str) -> pa.Field:
+    """A column that no payload has, called so; `what` tells it from others of a table."""
+    return pa.field(name, dtype, metadata={OWN: what.encode()})
+
+
+def is_own(column: pa.Field) -> bool:
+    """Whether no payload has a column, as this program added it."""
+    return OWN in (column.metadata or {})
+
+
 def source_of(column: pa.Field) -> str:
     """The payload's name of a column or field."""
-    renamed = (column.metadata or {}).get(SOURCE)
+    told = column.metadata or {}
+    if OWN in told:
+        return NO_FIELD + str(told[OWN], "utf-8")
+    renamed = told.get(SOURCE)
     return str(column.name) if renamed is None else str(renamed, "utf-8", "surrogatepass")
 
 

@@ -9,10 +9,10 @@ import pyarrow.types as kinds
 from distributary.ingest.columns.layout import source_of
 
 
-def value_path(columns: pa.Schema, field: str) -> tuple[str, ...] | None:
+def value_path(columns: pa.Schema, field: str, *, whole: bool = False) -> tuple[str, ...] | None:
     """The names of the columns that lead to a field, which is dotted where it is nested in structs.
 
-    None where there is no column of it, or one that holds more than a value.
+    None where there is no column of it, or one that holds more than a value, unless it is meant with all that it holds (`whole`).
     """
     path, fields = [], list(columns)
     found: pa.Field | None = None
@@ -22,7 +22,9 @@ def value_path(columns: pa.Schema, field: str) -> tuple[str, ...] | None:
             return None
         path.append(str(found.name))
         fields = list(found.type) if kinds.is_struct(found.type) else []
-    return None if found is None or kinds.is_nested(found.type) else tuple(path)
+    if found is None or (kinds.is_nested(found.type) and not whole):
+        return None
+    return tuple(path)
 
 
 def value_at(rows: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:

@@ -24,7 +24,7 @@ from distributary.ingest.evolution.verdicts import (
     verdicts,
     verdicts_of_table,
 )
-from distributary.ingest.kafka.columns import without_rescued
+from distributary.ingest.kafka.columns import of_records
 from distributary.ingest.pins import PinnedRecord, PinnedTable, RecordKey
 
 Told: TypeAlias = tuple[TableVerdict, ...]
@@ -66,7 +66,7 @@ class Effects:
         fields = {field.name for columns in records.values() if columns for field in columns}
         gone = [
             SchemaChange("dropped", part(source_of(column)), type_name(column.type))
-            for column in without_rescued(self._rules.columns, table.layout).columns
+            for column in of_records(self._rules.columns, table.layout).columns
             if source_of(column) not in fields
         ]
         rules = self._rules.of(table.entity).with_fixed(table.fixed)

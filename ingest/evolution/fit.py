@@ -12,7 +12,7 @@ from distributary.ingest.columns.layout import Layout
 from distributary.ingest.conform.conversion import conversion_for
 from distributary.ingest.conform.misfits import FitPolicies, Policy, Trouble
 from distributary.ingest.evolution.rules import Rules
-from distributary.ingest.kafka.columns import without_rescued
+from distributary.ingest.kafka.columns import of_records
 
 Path = tuple[str, ...]
 
@@ -45,7 +45,7 @@ def table_fit(record: pa.Schema, before: Layout, rules: Rules, after: Layout | N
     `after` are the table's columns once it has grown, where other records had a say in that.
     """
     wanted = grown(before, record, rules.growth)
-    held = without_rescued(rules.columns, wanted if after is None else after)
+    held = of_records(rules.columns, wanted if after is None else after)
     wider = {change.column for change in changes(before.columns, held.columns) if change.kind == "widened"}
     added = tuple(
         change

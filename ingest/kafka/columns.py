@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from distributary.ingest.columns.layout import NO_FIELD, SOURCE, Layout
+from distributary.ingest.columns.layout import NO_FIELD, SOURCE, Layout, is_own
 from distributary.ingest.kafka.records import TEXT, TIMESTAMP
 from distributary.ingest.settings.groups import Columns
 
@@ -54,10 +54,10 @@ def with_rescued(columns: Columns, layout: Layout) -> Layout:
     return Layout(layout.columns.append(_nobodys(pa.field(columns.rescued, pa.string()))))
 
 
-def without_rescued(columns: Columns, layout: Layout) -> Layout:
-    """The layout without the column of rescued values: what a record's columns are held against."""
-    place = layout.columns.get_field_index(columns.rescued)
-    return layout if place < 0 else Layout(layout.columns.remove(place))
+def of_records(columns: Columns, layout: Layout) -> Layout:
+    """The layout without the column of rescued values, and without those that no record has: what a record's columns are held against."""
+    kept = [column for column in layout.columns if column.name != columns.rescued and not is_own(column)]
+    return layout if len(kept) == len(layout.columns) else Layout(pa.schema(kept))
 
 
 def _nobodys(column: pa.Field) -> pa.Field:

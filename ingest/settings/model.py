@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from distributary.codecs.base import Codec, load_codec
-from distributary.codecs.envelope.options import DELETES, TABLE, Envelope
+from distributary.codecs.envelope.options import DELETES, SAID, TABLE, Envelope, envelope_of
 from distributary.codecs.envelope.said import POSITION
 from distributary.ingest.columns import safe_names as names
 from distributary.ingest.settings.catalog import Catalog
@@ -39,6 +39,9 @@ from distributary.ingest.storage.place import Place
 from distributary.values import Group, Wrong
 
 KEY_TEXT = "kafka_key_text"
+
+# The column that an envelope's `source_ts` becomes, where it is kept.
+_SOURCE_TIME = "__source_ts"
 
 
 def _checkpoint_has_a_default(schema: dict[str, Any]) -> None:
@@ -83,17 +86,31 @@ def _order_of(envelope: Mapping[str, Any] | Envelope) -> Any:
 
 
 def _told_by_envelope(rule: Mapping[str, Any], by_source: bool) -> Mapping[str, Any]:
-    if rule.get("mode") != "upsert":
+    if rule.get("mode") not in ("upsert", "history"):
         return rule
     filled = dict(rule)
     if by_source and rule.get("sequence_by") is None:
-        filled["sequence_by"] = [POSITION]
+        filled["sequence_by"] = [POSITION] if rule["mode"] == "upsert" else [_SOURCE_TIME, POSITION]
+    if rule["mode"] == "history":
+        filled["history"] = _without_said(rule.get("history"), (rule.get("keys"), filled.get("sequence_by")))
     deletes = rule.get("deletes")
     if deletes is None:
         filled["deletes"] = DELETES
     elif isinstance(deletes, Mapping) and deletes.get("when") is None:
         filled["deletes"] = {**deletes, "when": DELETES}
     return filled
+
+
+def _without_said(history: Any, named: tuple[Any, ...]) -> Any:
+    """What keeps what was, whose rows what an envelope says makes no history: it is about a change, not about what became."""
+    given = {} if history is None else history
+    if not isinstance(given, Mapping):
+        return history
+    ignored = given.get("ignore") or []
+    if not isinstance(ignored, list | tuple):
+        return history
+    taken = [*ignored, *(one for names in named if isinstance(names, list | tuple) for one in names)]
+    return {**given, "ignore": [*ignored, *(one for one in SAID if one not in taken)]}
 
 
 class Settings(Group):
@@ -180,6 +197,8 @@ class Settings(Group):
             if rule.update == "present" and not load_codec(self.decode.codec).registered:
                 why = f"records in {self.decode.format} name no schema of their own, so that none has fewer columns than another"
                 yield ("tables", place, "update"), f"{why}; leave it out"
+            if why := _not_kept(rule, envelope_of(self.decode.envelope)):
+                yield ("tables", place, "sequence_by"), why
 
     def rule_book(self) -> RuleBook:
         """Which rule says what an entity's table is."""
@@ -230,6 +249,16 @@ class Settings(Group):
     def effective(self) -> dict[str, Any]:
         """All settings, defaults included, as plain JSON values; secrets are masked."""
         return self.model_dump(mode="json")
+
+
+def _not_kept(rule: TableRule, envelope: Envelope | None) -> str:
+    """Why a row's time is in no column; empty where it is in one."""
+    sequence = rule.sequence_by or ()
+    if rule.mode != "history" or envelope is None or sequence[:1] != (_SOURCE_TIME,):
+        return ""
+    if _SOURCE_TIME.removeprefix("__") in envelope.keep:
+        return ""
+    return f"{_SOURCE_TIME} is a column only where an envelope's source_ts is kept; write decode.envelope.keep: [op, source_ts]"
 
 
 def _wrong_for(settings: Settings, codec: Codec) -> Iterator[Wrong]:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from distributary.ingest.columns import safe_names
 from distributary.ingest.settings.deletes import DeleteRule, Deleting, GivenDeletes
 from distributary.ingest.settings.groups import Columns, OnChange, Policies, Route, Sink
+from distributary.ingest.settings.histories import HistoryRule
 from distributary.ingest.settings.patterns import Pattern
 from distributary.ingest.settings.table_properties import TableProperties
 from distributary.ingest.settings.upserts import (
+    BOUNDS,
     RECORD_KEY,
     Fields,
+    Mode,
     Moved,
     RowKeys,
     Update,
@@ -88,8 +91,8 @@ class TablePolicies(Group):
 
 
 def _known_mode(mode: Any) -> Any:
-    if mode not in ("append", "upsert"):
-        raise ValueError(f"no mode is called {mode}; write append or upsert")
+    if mode not in get_args(Mode):
+        raise ValueError(f"no mode is called {mode}; write append, upsert or history")
     return mode
 
 
@@ -114,18 +117,20 @@ class TableRule(Group):
 
     match: Match
     """Which entities' tables: a name, one with `*` for any characters and `?` for one, or `/regex/`, which need only be found in the name. `{topic: …}` and `{record: …}` say what the name is of, where records are routed by that. The first rule that fits an entity is its table's."""
-    mode: Annotated[Literal["append", "upsert"], BeforeValidator(_known_mode)] = "append"
-    """How rows land: `append` adds each record as a row; `upsert` keeps one row a key, the newest."""
+    mode: Annotated[Mode, BeforeValidator(_known_mode)] = "append"
+    """How rows land: `append` adds each record as a row; `upsert` keeps one row a key, the newest; `history` keeps a row for all the time that the same was true of a key, and says from when to when."""
     keys: RowKeys | None = None
-    """What names a row, for `mode: upsert`: `kafka_key`, the record's own key; or a list of fields, dotted where they are nested, such as `[customer.id, line]`. A record that lacks one of them goes to quarantine."""
+    """What names a row, for `mode: upsert` and `history`: `kafka_key`, the record's own key; or a list of fields, dotted where they are nested, such as `[customer.id, line]`. A record that lacks one of them goes to quarantine."""
     sequence_by: Fields | None = None
-    """Fields that say which of two records of a key is the newer one, for `mode: upsert`: the one with the greater value, of equal ones the later in Kafka. A record that lacks one of them goes to quarantine. Without it the later one in its partition is newer."""
+    """Fields that say which of two records of a key is the newer one, for `mode: upsert`: the one with the greater value, of equal ones the later in Kafka. A record that lacks one of them goes to quarantine. Without it the later one in its partition is newer. For `mode: history` it has to be there, and the first field has a time or a day: since then the record is true."""
     on_repartition: Moved | None = None
     """What becomes of a known key that comes in another partition, or topic, for `mode: upsert` without `sequence_by`, since positions in two partitions do not tell which is later: `stop` stops the run; `timestamp` has the records' times say it, and positions only where those are equal. `stop` unless given."""
     update: Update | None = None
     """What a newer record sets of its row, for `mode: upsert`: `all` columns, so that one that its schema lacks becomes null; or `present`, those that its own schema has, so that a producer on an older schema leaves the others as they are. For records that name their schema. `all` unless given."""
     deletes: GivenDeletes | None = None
-    """Which records take their key's row away, for `mode: upsert`: a SQL condition over the record's own fields, such as `op = 'd'`; those for which it is true are deletes. As a mapping, with what else there is to say of them."""
+    """Which records take their key's row away, for `mode: upsert`: a SQL condition over the record's own fields, such as `op = 'd'`; those for which it is true are deletes. As a mapping, with what else there is to say of them. With `mode: history` a delete ends its key's row, which stays."""
+    history: HistoryRule | None = None
+    """What else there is to say of a table with `mode: history`."""
     partition_by: PartitionBy | None = None
     """Fields, such as `[country, day]`, whose values have files of their own in the table, so that who asks for some of them reads no others: strings, integers, booleans and dates that are not nested, or `sink.columns.kafka_date`. With `mode: upsert` a newer record's row is in the partition of its own values, wherever the row was that it replaces. A record whose schema lacks such a field goes to quarantine. It says how a table is made, and stays."""
     properties: TableProperties = Field(default_factory=dict)
@@ -148,6 +153,12 @@ class TableRule(Group):
         return ("deletes",), self.deletes
 
     @property
+    def forgets_twice(self) -> bool:
+        """Whether it says of deletes alone for how long they are remembered, where all records are."""
+        told = isinstance(self.deletes, DeleteRule) and self.deletes.remember_days is not None
+        return told and self.mode == "history"
+
+    @property
     def takes_tombstones(self) -> bool:
         """Whether records without a value take rows away."""
         return isinstance(self.deletes, DeleteRule) and self.deletes.tombstones == "delete"
@@ -166,13 +177,22 @@ class TableRule(Group):
         """Whether deletes are marked by a column that says something else, case aside."""
         if not isinstance(self.deletes, DeleteRule) or self.deletes.mark is None:
             return False
+        return safe_names.fold(self.deletes.mark) in map(safe_names.fold, self._others(columns))
+
+    def _others(self, columns: Columns) -> set[str]:
+        """The columns that say something else than what this rule has added."""
         fields = (() if self.keys in (None, RECORD_KEY) else self.keys or (), self.sequence_by or ())
-        others = {
+        return {
             *columns.reserved(),
             *safe_names.RESERVED_COLUMNS,
             *(one for part in fields for one in part),
         }
-        return safe_names.fold(self.deletes.mark) in map(safe_names.fold, others)
+
+    def taken_bounds(self, columns: Columns) -> list[str]:
+        """By what the rule calls the columns that say when a row was true, of those that have a name which another has, case aside."""
+        given = [] if self.history is None or self.mode != "history" else self.history.keeping().columns
+        taken = set(map(safe_names.fold, (*columns.reserved(), *safe_names.RESERVED_COLUMNS)))
+        return [bound for bound, name in zip(BOUNDS, given, strict=False) if safe_names.fold(name) in taken]
 
     def landing(self) -> Written:
         """What it says of how rows land."""
@@ -183,6 +203,7 @@ class TableRule(Group):
             self.on_repartition,
             self.update,
             Deleting.by(self.deletes),
+            None if self.history is None else self.history.keeping(),
         )
 
     def of(self) -> tuple[Of, str]:
@@ -213,6 +234,19 @@ def wrong_rules(
                 place,
                 (("deletes", "mark"), "another column, or Delta itself, has this name; choose another"),
             )
+        for bound in rule.taken_bounds(sink.columns):
+            yield (
+                place,
+                (("history", bound), "another column, or Delta itself, has this name; choose another"),
+            )
+        if rule.forgets_twice:
+            yield (
+                place,
+                (
+                    ("deletes", "remember_days"),
+                    "deletes are remembered as long as all else; write history.remember_days",
+                ),
+            )
         of, pattern = rule.of()[0], rule.pattern(route)
         if why := pattern.refusal():
             yield place, (("match",), f"this is no regular expression: {why}; put it right")
@@ -236,6 +270,12 @@ def _wrong_partitions(rule: TableRule, columns: Columns) -> Iterator[Wrong]:
     for place, name in enumerate(rule.partition_by or ()):
         if why := _why_not(name, columns):
             yield ("partition_by", place), why
+        upsert = rule.upsert()
+        if upsert is not None and name in upsert.bounds:
+            yield (
+                ("partition_by", place),
+                "it changes when a row ends, so that each would be in two partitions; leave it out",
+            )
 
 
 def _why_not(name: str, columns: Columns) -> str:

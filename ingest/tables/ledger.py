@@ -52,6 +52,7 @@ BATCHES_SCHEMA = pa.schema(
         ("rows_duplicate", pa.int64()),
         ("first_batch_id", pa.int64()),
         ("rows_purged", pa.int64()),
+        ("rows_unchanged", pa.int64()),
     ]
 )
 
@@ -119,7 +120,7 @@ class BatchRow:
     schema_ids      ids of the schemas that records were decoded with
     unknown_fields  schema id -> path of a field that it lacks -> records of a sample that have it
     requests        to the object store that the tables are in: its workers', and the driver's since the row before; None elsewhere
-    rows_inserted, rows_updated, rows_deleted, rows_older, rows_duplicate  what became of the rows of tables with one row a key; None where
+    rows_inserted, rows_updated, rows_deleted, rows_older, rows_duplicate, rows_unchanged  what became of the rows of tables with one row a key; None where
                     no rule asks for them, or a commit that would say so is not in its table, or not in its log any more
     first_batch_id, rows_purged  what upkeep writes of old batches: the first of those that the row stands for, and how many rows in quarantine
                     were deleted as too old
@@ -153,6 +154,7 @@ class BatchRow:
     rows_duplicate: int | None = None
     first_batch_id: int | None = None
     rows_purged: int | None = None
+    rows_unchanged: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,22 +211,28 @@ def later(row: BatchRow) -> tuple[DataFile, dict[str, Any]]:
     return DataFile(BATCHES_TABLE, name, 1, 0, ""), values
 
 
-def late_file(root: At, name: str, row: Mapping[str, Any], counts: Mapping[str, int | None]) -> DataFile:
+def late_file(
+    root: At,
+    name: str,
+    row: Mapping[str, Any],
+    counts: Mapping[str, int | None],
+    schema: pa.Schema = BATCHES_SCHEMA,
+) -> DataFile:
     """A row that `later` gave as a file of this name; with these columns, which it could not have then.
+
+    `schema` has the table's as of then: an earlier version may have decided it.
 
     One that is there already stays as it is, where files are there whole or not at all: the table may have it by now, of another run
     or version, and whoever stood still meanwhile would put others in the place of its bytes.
     """
-    instants = {
-        one.name: datetime.fromisoformat(row[one.name]) for one in BATCHES_SCHEMA if one.type == _INSTANT
-    }
-    data, text = _encoded([{**row, **instants, **counts}], BATCHES_SCHEMA)
+    instants = {one.name: datetime.fromisoformat(row[one.name]) for one in schema if one.type == _INSTANT}
+    data, text = _encoded([{**row, **instants, **counts}], schema)
     files, path = files_at(root), f"{BATCHES_TABLE}/{name}"
     if not files.remote:
         files.put(path, data, named_later=True)
     elif not files.put_new(path, data):
         data = pa.py_buffer(files.read(path))
-        text = statistics(pq.read_metadata(pa.BufferReader(data)), Layout(BATCHES_SCHEMA))
+        text = statistics(pq.read_metadata(pa.BufferReader(data)), Layout(schema))
     return DataFile(BATCHES_TABLE, name, 1, data.size, text)
 
 

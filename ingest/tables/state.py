@@ -17,7 +17,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow import fs
 
 from distributary.errors import PipelineError
-from distributary.ingest.columns.layout import SOURCE
+from distributary.ingest.columns.layout import OWN, SOURCE
 from distributary.ingest.columns.safe_names import words_of
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Delta's field metadata are texts.
-_SOURCE = SOURCE.decode()
+_OURS = (SOURCE.decode(), OWN.decode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class TableState:
 
     place       the table's folder, open
     version     the Delta version this was read at
-    layout      all columns, the Kafka ones included; metadata `distributary.source` where a column was renamed
+    layout      all columns, the Kafka ones included; metadata `distributary.source` where a column was renamed, `distributary.own` where no payload has it
     why_not     in words why delta-rs may not append to it; empty where it may
     conditions  what the table puts on its rows
     properties  the table's configuration, such as `distributary.entity`
@@ -130,7 +130,7 @@ def _without_foreign_metadata(part: Any) -> Any:
     if "fields" in part:
         kept["fields"] = [_without_foreign_metadata(field) for field in part["fields"]]
     if "metadata" in part:
-        kept["metadata"] = {k: v for k, v in part["metadata"].items() if k == _SOURCE}
+        kept["metadata"] = {k: v for k, v in part["metadata"].items() if k in _OURS}
     kept |= {key: True for key in ("nullable", "containsNull", "valueContainsNull") if key in part}
     return {key: value for key, value in kept.items() if value is not None}
 

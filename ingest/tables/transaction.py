@@ -94,6 +94,12 @@ class TableCommit:
         return memory, self
 
     @property
+    def rows_staged(self) -> int:
+        """How many rows are merged, deletes among them: where all records are remembered, each is counted there."""
+        parts = self.parts if self.merge is None or self.merge.history is None else self.parts[:1]
+        return sum(file.rows for part in parts for file in part.files)
+
+    @property
     def partitions(self) -> tuple[str, ...]:
         """The columns that its files are told apart by."""
         return partitions_of(self.files)

@@ -12,7 +12,8 @@ from distributary.ingest.columns.growth import GrowthRules, grown
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.columns.safe_names import ENTITY_LENGTH, MEMORY_SUFFIX
 from distributary.ingest.conform.conversion import Conversion, conversion_for
-from distributary.ingest.kafka.columns import with_rescued, without_rescued
+from distributary.ingest.history.bounds import with_bounds
+from distributary.ingest.kafka.columns import of_records, with_rescued
 from distributary.ingest.partitioned import PartitionedBy, partitioned_by
 from distributary.ingest.pins import Pins
 from distributary.ingest.settings.rule_book import FitRules
@@ -31,7 +32,6 @@ class EntityBook:
 
     def __init__(self, pins: Pins) -> None:
         self._pins = pins
-        self._adding = GrowthRules(reserved=pins.rules.columns.reserved())
         self._numbers: dict[str, int] = {}
         self._new = 0
         self.names: list[str] = []
@@ -41,7 +41,7 @@ class EntityBook:
         self._upserts: list[Upsert | None] = []
         self._partitions: list[PartitionedBy] = []
         self._by_folder: dict[str, int] = {}
-        self._grown: dict[tuple[Layout, int, tuple[int, ...] | None, bool], Layout] = {}
+        self._grown: dict[tuple[Layout, int, tuple[int, ...] | None, bool, Upsert | None], Layout] = {}
         self._wider: dict[tuple[Layout, int, tuple[int, ...] | None, frozenset[str]], Layout] = {}
         self._wished: set[tuple[int, Layout]] = set()
         self._rescued: dict[Layout, Layout] = {}
@@ -66,10 +66,12 @@ class EntityBook:
         before = self.layouts[code]
         # A table that may not grow can share its layout with a new one that may.
         frozen = not self._grows(code) and self.folders[code] in self._pins.tables.known
-        key = (before, record, places, frozen)
+        upsert = self._upserts[code]
+        key = (before, record, places, frozen, upsert if upsert is not None and upsert.history else None)
         if key not in self._grown:
             brought = _brought(columns, places)
-            self._grown[key] = before if frozen else grown(before, brought, self._adding)
+            after = before if frozen else grown(before, brought, self._adding(upsert))
+            self._grown[key] = with_bounds(upsert, after)
         self.layouts[code] = self._grown[key]
         return self.layouts[code] != before
 
@@ -88,7 +90,7 @@ class EntityBook:
         fixed = frozenset(by) if known is None else known.fixed.union(by)
         key = (layout, record, places, fixed)
         if key not in self._wider:
-            held = without_rescued(self._pins.rules.columns, layout)
+            held = of_records(self._pins.rules.columns, layout)
             wide = grown(held, _brought(columns, places), GrowthRules(adds=False, widens=True, fixed=fixed))
             self._wider[key] = layout if wide == held else wide
         wide = self._wider[key]
@@ -114,7 +116,7 @@ class EntityBook:
         layout, fit = self.layouts[code], self._fits[code]
         key = (layout, record, self.rule(code))
         if key not in self._conversions:
-            full = without_rescued(self._pins.rules.columns, layout)
+            full = of_records(self._pins.rules.columns, layout)
             policies = self._pins.rules.policies if fit is None else fit.policies
             self._conversions[key] = conversion_for(columns, full.columns, policies)
         return self._conversions[key]
@@ -134,6 +136,10 @@ class EntityBook:
     def layout_of(self, folder: str) -> Layout:
         """The payload columns of this table's file as of now."""
         return self.layouts[self._by_folder[folder]]
+
+    def _adding(self, upsert: Upsert | None) -> GrowthRules:
+        bounds = () if upsert is None else upsert.bounds
+        return GrowthRules(reserved=self._pins.rules.columns.reserved().union(bounds))
 
     def _grows(self, code: int) -> bool:
         fit = self._fits[code]

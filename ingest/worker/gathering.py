@@ -149,7 +149,7 @@ def indexed(pins: Pins, entity: str | None) -> Indexed:
     if entity is None:
         return EACH_COLUMN
     rule = pins.rules.tables.of(entity)
-    named = () if rule.upsert is None else (*rule.upsert.keys, *rule.upsert.sequence_by)
+    named = () if rule.upsert is None else (*rule.upsert.fields, *rule.upsert.bounds)
     return Indexed.told(rule.properties, named)
 
 

@@ -12,15 +12,17 @@ import pyarrow.types as kinds
 
 from distributary.codecs.types.row_shape import with_beside
 from distributary.errors import SumsDisagree
-from distributary.ingest.columns.layout import Layout
+from distributary.ingest.columns.layout import Layout, is_own
 from distributary.ingest.columns.safe_names import MEMORY_SUFFIX, fold
 from distributary.ingest.columns.single_values import value_at, value_path
-from distributary.ingest.kafka.columns import table_schema
+from distributary.ingest.kafka.columns import kafka_fields, table_schema
 from distributary.ingest.kafka.records import TEXT
 from distributary.ingest.merge.columns import brought
 from distributary.ingest.merge.rule import (
+    IS_DELETE,
     MergeRule,
     Order,
+    Validity,
     memory_schema,
     position_of,
     present_metadata,
@@ -71,7 +73,22 @@ def rule_of(upsert: Upsert, layout: Layout, columns: Columns, *, by_text: bool) 
     own = columns.key_text if by_text and columns.key_text is not None else columns.kafka_key
     keys = tuple(_column(layout, field) for field in upsert.keys) or (own,)
     sequence = tuple(_column(layout, field) for field in upsert.sequence_by)
-    return MergeRule(keys, Order(position_of(columns), sequence, upsert.moved), upsert.update)
+    order = Order(position_of(columns), sequence, upsert.moved)
+    return MergeRule(keys, order, upsert.update, history=_validity(upsert, layout, columns))
+
+
+def _validity(upsert: Upsert, layout: Layout, columns: Columns) -> Validity | None:
+    """The columns that say when a row was true, and those that make no history: Kafka's, and of the payload's those that the table has of them."""
+    if upsert.history is None:
+        return None
+    since, until, current = _own(layout) or upsert.history.columns
+    paths = (value_path(layout.columns, field, whole=True) for field in upsert.ignored)
+    ignored = tuple(".".join(path) for path in paths if path is not None)
+    return Validity(since, until, current, (*(field.name for field in kafka_fields(columns)), *ignored))
+
+
+def _own(layout: Layout) -> tuple[str, ...]:
+    return tuple(column.name for column in layout.columns if is_own(column))
 
 
 def _column(layout: Layout, field: str) -> str:
@@ -96,9 +113,17 @@ def whole_layout(pins: Pins, folder: str, entity: str | None, layout: Layout) ->
     return Layout(memory_schema(rule_of(upsert, layout, columns, by_text=named_by_text(pins)), whole))
 
 
-def remembered(rows: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
-    """Of deletes what is remembered."""
-    arrays = [brought(rows.column(one.name), one.type) for one in layout.columns]
+def remembered(rows: pa.RecordBatch, layout: Layout, *, deletes: bool = True) -> pa.RecordBatch:
+    """Of deletes, or of all records where those are remembered, what is remembered; null where their schema does not have it."""
+    told = {IS_DELETE: pa.repeat(pa.scalar(deletes), rows.num_rows)}
+    arrays = [
+        told[one.name]
+        if one.name in told
+        else brought(rows.column(one.name), one.type)
+        if one.name in rows.schema.names
+        else pa.nulls(rows.num_rows, one.type)
+        for one in layout.columns
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=layout.columns)
 
 

@@ -15,8 +15,10 @@ from distributary.codecs.types.fields import fields_in
 from distributary.codecs.types.masks import Codes, Rows, present
 from distributary.errors import ConfigError, PolicyStopped
 from distributary.ingest import pins as reasons
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.conform.conversion import Conformed
 from distributary.ingest.conform.rescued_text import joined
+from distributary.ingest.history.bounds import bounded, wrong_time
 from distributary.ingest.kafka.columns import kafka_arrays, kafka_fields
 from distributary.ingest.kafka.offset_spans import committed, place_of
 from distributary.ingest.kafka.records import TEXT
@@ -319,7 +321,7 @@ def _conform(batch: Batch, rows: Rows, decoded: _Columns, codes: Codes) -> None:
         if len(stays):
             _conform(batch, rows[stays], _some(decoded, stays), codes[stays])
         return
-    if upsert is not None and (wrong := wrong_mark(upsert.mark, book.layouts[first])):
+    if upsert is not None and (wrong := _wrong_own(upsert, book.layouts[first])):
         batch.task.report.stops.append(f"table {book.folders[first]}: {wrong}")
         return
     try:
@@ -337,7 +339,7 @@ def _conform(batch: Batch, rows: Rows, decoded: _Columns, codes: Codes) -> None:
     rejected = conformed.rejected
     if upsert is not None:
         rejected = _with_unplaced(batch, rows, conformed, upsert)
-        written = not_deleted(upsert, written)
+        written = bounded(upsert, book.layouts[first], not_deleted(upsert, written))
         written = saying_what_is_set(upsert, written, batch.pins.rules.columns)
     partitioned = book.partitions(first)
     if partitioned:
@@ -355,13 +357,22 @@ def _conform(batch: Batch, rows: Rows, decoded: _Columns, codes: Codes) -> None:
         stays = pa.array(~gone)
         written, codes = written.filter(stays), codes[~gone]
         rescued = None if rescued is None else rescued.filter(stays)
+    if upsert is not None and upsert.history is not None:
+        _remember(batch.task, written, codes, deletes=False)
     _hand_on(batch.task, written, rescued, codes)
 
 
-def _remember(task: Task, deletes: pa.RecordBatch, codes: Codes) -> None:
-    """Deletes go to what remembers those of their tables."""
-    for code in present(codes).tolist():
-        task.remember(code, deletes.filter(pa.array(codes == code)))
+def _wrong_own(upsert: Upsert, layout: Layout) -> str:
+    """Why a table cannot have the columns that its rule adds to those of its records; empty where it can."""
+    return wrong_mark(upsert.mark, layout) or wrong_time(upsert, layout)
+
+
+def _remember(task: Task, rows: pa.RecordBatch, codes: Codes, *, deletes: bool = True) -> None:
+    """Deletes, or rows of tables of which each record is remembered, go to what remembers those of their tables."""
+    mine = present(codes).tolist()
+    for code in mine:
+        some = rows if len(mine) == 1 else rows.filter(pa.array(codes == code))
+        task.remember(code, some, deletes=deletes)
 
 
 def _hand_on(task: Task, rows: pa.RecordBatch, rescued: pa.StringArray | None, codes: Codes) -> None:

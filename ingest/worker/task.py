@@ -95,11 +95,11 @@ class Task:
         if key not in self.pins.tables.met.get(folder, ()):
             self.report.sightings.met.setdefault(key, {}).setdefault(folder, place_of(raw, row))
 
-    def remember(self, code: int, rows: pa.RecordBatch) -> None:
-        """Hold deletes for what remembers those of an entity's table."""
+    def remember(self, code: int, rows: pa.RecordBatch, *, deletes: bool = True) -> None:
+        """Hold deletes for what remembers those of an entity's table; or what is remembered of its rows, which are counted where they land."""
         folder = memory_folder(self.book.folders[code])
-        kept = remembered(rows, self._columns_of(folder))
-        self.report.counts.rows[self.book.folders[code]] += kept.num_rows
+        kept = remembered(rows, self._columns_of(folder), deletes=deletes)
+        self.report.counts.rows[self.book.folders[code]] += kept.num_rows if deletes else 0
         self._buffers.add(folder, kept)
         self._buffers.grew(kept.nbytes)
 

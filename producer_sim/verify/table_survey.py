@@ -96,7 +96,7 @@ def _read(lake: Lake, name: str, survey: Survey) -> None:
         detail = f"{strays:,} rows have no topic, partition or offset"
         survey.differences.append(Difference("record_without_coordinates", name, detail))
     if keys is not None and (again := keys.twice()):
-        detail = f"{again:,} rows have the key of another one, and each key is to have one"
+        detail = f"{again:,} rows {keys.meaning}"
         survey.differences.append(Difference("key_twice", name, detail))
     survey.tables.append(_counted(name, table, rows, sums))
 

@@ -154,7 +154,9 @@ def held(kit: PipelineKit) -> dict[tuple[str, Any], tuple[int, int]]:
 def counted(kit: PipelineKit) -> dict[str, int]:
     """What the ledger has of all batches together."""
     rows = kit.rows("ledger_batches").to_pylist()
-    merged = [f"rows_{name}" for name in ("inserted", "updated", "deleted", "older", "duplicate")]
+    merged = [
+        f"rows_{name}" for name in ("inserted", "updated", "deleted", "older", "duplicate", "unchanged")
+    ]
     for row in rows:
         assert sum(row[name] or 0 for name in merged) == row["rows_tables"]
     names = [*merged, "rows_tables", "rows_read", "rows_quarantined", "rows_dropped"]

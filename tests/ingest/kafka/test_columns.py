@@ -9,10 +9,10 @@ from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.columns import (
     kafka_arrays,
     kafka_fields,
+    of_records,
     payload_layout,
     table_schema,
     with_rescued,
-    without_rescued,
 )
 from distributary.ingest.settings.groups import Columns
 
@@ -37,8 +37,8 @@ def test_the_column_of_rescued_values_is_added_once_and_can_be_left_out() -> Non
     once = with_rescued(OTHER_NAMES, LAYOUT)
     assert once.names == ["a", "b_", "r"]
     assert with_rescued(OTHER_NAMES, once) is once
-    assert without_rescued(OTHER_NAMES, once) == LAYOUT
-    assert without_rescued(OTHER_NAMES, LAYOUT) is LAYOUT
+    assert of_records(OTHER_NAMES, once) == LAYOUT
+    assert of_records(OTHER_NAMES, LAYOUT) is LAYOUT
 
 
 def test_the_column_of_rescued_values_is_no_field_s_and_tables_are_not_told_so() -> None:

@@ -45,7 +45,11 @@ def with_rules(*rules: str) -> str:
             0,
             "tables[0].comments: no setting is called so; did you mean tables.comment?",
         ),
-        (["{match: a, mode: merge}"], 0, "tables[0].mode: no mode is called merge; write append or upsert"),
+        (
+            ["{match: a, mode: merge}"],
+            0,
+            "tables[0].mode: no mode is called merge; write append, upsert or history",
+        ),
         (
             ["{match: a, mode: upsert}"],
             0,

@@ -80,7 +80,7 @@ def test_a_row_that_had_to_wait_stays_as_its_table_has_it(in_s3: Files) -> None:
     table = in_s3.below(BATCHES_TABLE)
     create(table, ledger.BATCHES_SCHEMA, {})
     planned, row = ledger.later(batch_row())
-    counts = dict(zip(ledger.MERGED_ROWS, range(5), strict=True))
+    counts = dict(zip(ledger.MERGED_ROWS, range(6), strict=True))
     file = ledger.late_file(in_s3, planned.name, row, counts)
     assert by_log(NativeCommits(), table, [file], ledger.BATCHES_SCHEMA, "app", 0, {})
     assert ledger.late_file(in_s3, planned.name, row, dict.fromkeys(ledger.MERGED_ROWS)) == file

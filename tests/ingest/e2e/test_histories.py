@@ -1,0 +1,238 @@
+"""Tables that keep what was, on the real broker: held against a recomputation from the topic, whatever became of the runs."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from tests.ingest.e2e.handmade import reasons
+from tests.ingest.e2e.keyed import GAMES, Kept, Keyed, counted, rows_of, topic_of
+from tests.ingest.e2e.pipeline_kit import PipelineKit
+from typing_extensions import Self
+
+from distributary.ingest.merge.rule import memory_folder
+from distributary.producer_sim.verify.comparison import verify
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+RULE: dict[str, Any] = {
+    "mode": "history",
+    "keys": ["player.id"],
+    "sequence_by": ["time"],
+    "deletes": "op = 'd'",
+    "history": {"ignore": ["at"]},
+}
+
+START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+
+Span = tuple[Any, datetime, datetime | None, tuple[int, int]]
+
+
+class Told(Keyed):
+    """Changes that say when they are true, as text; of few scores, so that some say the same as the one before."""
+
+    def configured(self, rule: Mapping[str, Any], **more: Any) -> Self:
+        """The pipeline with this rule for all tables, in which the time is one."""
+        super().configured(rule, **more)
+        hints = {"format": "json", "evolution": "inline", "schema_hints": "time timestamp"}
+        self.kit.configured(decode=hints)
+        return self
+
+    def send_one(self, player: int, body: dict[str, Any] | None, **more: Any) -> None:
+        """Send one change of a player."""
+        if body is not None:
+            at = body["at"]
+            told = None if at is None else (START + timedelta(hours=at)).isoformat().replace("+00:00", "Z")
+            body = {**body, "score": body["score"] % 2, "time": told}
+        super().send_one(player, body, **more)
+
+
+def telling(kit: PipelineKit, rule: dict[str, Any] | None = None, **more: Any) -> Told:
+    return Told(kit, deletes=0.2).configured(rule or RULE, **more)
+
+
+def takes(kept: Kept) -> bool:
+    return kept.body is not None and kept.body["player"] is not None and kept.body["time"] is not None
+
+
+def expected(kit: PipelineKit, *tracked: str) -> dict[tuple[str, int], list[Span]]:
+    """What was true of each player of each game from when to when, and by which record, from all that the topic has."""
+    by_key: dict[tuple[str, int], list[Kept]] = {}
+    for kept in filter(takes, topic_of(kit)):
+        assert kept.body is not None
+        by_key.setdefault((kept.body["game"], kept.body["player"]["id"]), []).append(kept)
+    found = {key: _spans(records, ("score", "level", *tracked)) for key, records in by_key.items()}
+    return {key: spans for key, spans in found.items() if spans}
+
+
+def _spans(records: list[Kept], tracked: tuple[str, ...]) -> list[Span]:
+    last: dict[datetime, Kept] = {}
+    for kept in sorted(records, key=lambda one: (_time(one), one.partition, one.offset)):
+        last[_time(kept)] = kept
+    spans, before = list[Span](), None
+    for moment, kept in last.items():
+        assert kept.body is not None
+        says = None if kept.body["op"] == "d" else tuple(kept.body.get(name) for name in tracked)
+        if says is not None and says == before:
+            continue
+        if before is not None:
+            spans[-1] = (*spans[-1][:2], moment, spans[-1][3])
+        if says is not None:
+            spans.append((says[0], moment, None, kept.position))
+        before = says
+    return spans
+
+
+def _time(kept: Kept) -> datetime:
+    assert kept.body is not None
+    return datetime.fromisoformat(kept.body["time"].replace("Z", "+00:00"))
+
+
+def held(kit: PipelineKit) -> dict[tuple[str, int], list[Span]]:
+    """What the tables say of the same."""
+    found: dict[tuple[str, int], list[Span]] = {}
+    for game in GAMES:
+        for row in rows_of(kit, game):
+            assert row["is_current"] == (row["valid_to"] is None)
+            place = (row["kafka_partition"], row["kafka_offset"])
+            span = (row["score"], _utc(row["valid_from"]), _utc(row["valid_to"]), place)
+            found.setdefault((game, row["player"]["id"]), []).append(span)
+    return {key: sorted(spans, key=lambda span: span[1]) for key, spans in found.items()}
+
+
+def _utc(moment: datetime | None) -> Any:
+    """Spark tells moments by its session's zone, which is UTC, and without saying so."""
+    return moment if moment is None or moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
+
+
+def assert_told(kit: PipelineKit) -> None:
+    """Each key has the rows that the topic says; each record is counted in one place."""
+    wanted = expected(kit)
+    assert held(kit) == wanted
+    spans = [span for found in wanted.values() for span in found]
+    assert any(span[2] is None for span in spans)
+    assert any(span[2] is not None for span in spans)
+    every, told = topic_of(kit), counted(kit)
+    placed = [kept for kept in every if takes(kept)]
+    assert told["read"] == len(every)
+    assert told["tables"] == len(placed)
+    assert told["dropped"] == sum(kept.body is None for kept in every)
+    assert told["quarantined"] == len(every) - len(placed) - told["dropped"]
+    found = verify(kit.settings).differences
+    assert not found, "\n".join(map(str, found))
+
+
+def test_tables_tell_what_was_true_when_however_the_stream_is_cut(kit: PipelineKit) -> None:
+    keyed = telling(kit, limits={"batch_rows": 25})
+    keyed.send(60)
+    kit.run()
+    assert_told(kit)
+    keyed.send(60, players=12)
+    kit.run()
+    assert_told(kit)
+    told = counted(kit)
+    assert min(told["updated"], told["unchanged"], told["deleted"], told["inserted"]) > 0
+    assert set(reasons(kit)) == {"null_key", "null_sequence"}
+    for game in GAMES:
+        remembered = kit.rows(memory_folder(game))
+        mine = [kept for kept in topic_of(kit) if takes(kept) and kept.body and kept.body["game"] == game]
+        assert remembered.num_rows == len(mine)
+        assert "score" not in remembered.column_names
+
+
+POINTS = ("amid_schema_change", "after_manifest", "amid_merge", "between_commits", "before_ledger")
+
+
+def test_errors_at_each_step_end_each_row_once(kit: PipelineKit, fail_at: Callable[..., None]) -> None:
+    keyed = telling(kit, supervisor={"failures": {"max": len(POINTS), "first_wait_seconds": 0}})
+    keyed.send(40)
+    kit.run()
+    keyed.send(40, level=3)
+    fail_at(*(f"{point}:3" for point in POINTS))
+    assert kit.run().summary.failures == len(POINTS) - 1
+    assert_told(kit)
+
+
+# A JVM each: what is killed between what remembers the records and the table is in `make test`.
+@pytest.mark.parametrize(
+    "point", ["amid_merge", *(pytest.param(one, marks=pytest.mark.heavy) for one in POINTS[:2])]
+)
+def test_a_killed_run_is_brought_to_its_end(kit: PipelineKit, point: str) -> None:
+    keyed = telling(kit, limits={"commit_threads": 1})
+    keyed.send(40)
+    kit.run()
+    keyed.send(40, level=3)
+    killed = kit.run_apart(f"{point}:3=kill")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    kit.run()
+    assert_told(kit)
+
+
+@pytest.mark.parametrize("start", ["again", pytest.param("from_tables", marks=pytest.mark.heavy)])
+def test_another_checkpoint_tells_the_same(kit: PipelineKit, start: str) -> None:
+    keyed = telling(kit, limits={"commit_threads": 1})
+    keyed.send(60)
+    kit.run()
+    if start == "from_tables":
+        keyed.send(40)
+        killed = kit.run_apart("amid_merge:3=kill")
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+    kit.configured(checkpoint="./another", start=start)
+    kit.run()
+    assert held(kit) == expected(kit)
+
+
+def test_a_new_column_makes_history_and_one_of_the_bounds_names_gets_another(kit: PipelineKit) -> None:
+    keyed = telling(kit)
+    keyed.send(30)
+    kit.run()
+    keyed.send(30, level=3, valid_from="of theirs")
+    kit.run()
+    assert held(kit) == expected(kit, "valid_from")
+    rows = [row for game in GAMES for row in rows_of(kit, game) if row["level"] == 3]
+    theirs = {name for row in rows for name, value in row.items() if value == "of theirs"}
+    assert len(theirs) == 1
+    assert "valid_from" not in theirs
+    changed = kit.rows("ledger_changes").to_pylist()
+    assert {row["column"] for row in changed if row["kind"] == "added"} == {"level", *theirs}
+
+
+def test_deletes_alone_make_a_table_that_an_older_record_then_finds(kit: PipelineKit) -> None:
+    keyed = telling(kit)
+    body = {"game": "chess", "player": 1, "score": 1, "op": "d", "at": 5}
+    keyed.send_one(1, body)
+    kit.run()
+    assert held(kit) == {}
+    keyed.send_one(1, {**body, "op": "u", "at": 2})
+    kit.run()
+    assert held(kit) == expected(kit)
+    ((_, since, until, _),) = held(kit)["chess", 1]
+    assert (since, until) == (START + timedelta(hours=2), START + timedelta(hours=5))
+
+
+def test_a_number_says_nothing_of_when(kit: PipelineKit) -> None:
+    keyed = telling(kit, {**RULE, "sequence_by": ["at"], "history": {"ignore": ["time"]}})
+    keyed.send_one(1, {"game": "chess", "score": 1, "op": "u", "at": 5})
+    with pytest.raises(Exception, match="at is int64, which is neither a time nor a day"):
+        kit.run()
+
+
+def test_a_table_that_has_rows_stays_what_it_is(kit: PipelineKit) -> None:
+    keyed = telling(kit)
+    keyed.send(10)
+    kit.run()
+    for other in (
+        {**RULE, "mode": "upsert", "history": None},
+        {**RULE, "history": {"ignore": ["score"]}},
+        {"mode": "append"},
+    ):
+        keyed.configured({name: value for name, value in other.items() if value is not None})
+        keyed.send(5)
+        with pytest.raises(Exception, match="has rows that landed with mode history"):
+            kit.run()
+    keyed.configured({**RULE, "history": {"ignore": ["at"], "remember_days": 3}})
+    kit.run()
+    assert_told(kit)
