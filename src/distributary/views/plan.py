@@ -166,13 +166,16 @@ def _rule(rule: RuleInPlan) -> dict[str, Any]:
         "match": rule.match or None,
         "tables": list(rule.tables),
         "tables_with_an_earlier_rule": list(rule.earlier),
-        "mode": "append" if rule.upsert is None else "upsert",
+        "mode": "append" if rule.upsert is None else rule.upsert.mode,
         "keys": None if rule.upsert is None else rule.upsert.named_by,
         "sequence_by": None if rule.upsert is None else list(rule.upsert.sequence_by),
         "update": None if rule.upsert is None else rule.upsert.update,
         "deletes": None
         if rule.upsert is None or rule.upsert.deletes is None
         else rule.upsert.deletes.to_json(),
+        "history": None
+        if rule.upsert is None or rule.upsert.history is None
+        else rule.upsert.history.to_json(),
         "partition_by": list(rule.partition_by),
         "fields_in_no_schema": list(rule.lacking),
         "changes": [

@@ -10,7 +10,7 @@ from distributary.ingest.evolution.planner import Step, TablePlan
 from distributary.ingest.evolution.rules_of_tables import RuleInPlan, TableSettings
 from distributary.ingest.evolution.verdicts import Action, TableVerdict
 from distributary.ingest.plan import Plan
-from distributary.ingest.settings.upserts import Upsert
+from distributary.ingest.settings.upserts import Keeping, Upsert
 from distributary.ingest.storage.place import Place
 from distributary.ingest.tables.properties import Setting
 from distributary.registry.base import Schema
@@ -144,3 +144,18 @@ def test_a_rule_of_tables_with_one_row_a_key_tells_its_keys_and_those_that_no_sc
     assert (sink["mode"], sink["keys"], sink["sequence_by"]) == ("append", None, None)
     assert told.plan.open
     assert told.verdict() == "no schema has what tables[0] is to tell rows apart by"
+
+
+def test_a_rule_of_tables_that_keep_what_was_tells_what_makes_no_history() -> None:
+    upsert = Upsert(("id",), ("at",), history=Keeping(("seen",), days=3))
+    rules = (RuleInPlan(0, "g*", ("golf",), upsert=upsert), RuleInPlan(None, "", ()))
+    told = View(Plan("games", Place.parse("/lake"), (), TablePlan((), (), {}), (), rules))
+    assert "    mode               history, keys id, sequence_by at, ignore seen" in told.text().splitlines()
+    first, sink = told.as_dict()["rules"]
+    assert first["mode"] == "history"
+    assert first["history"] == {
+        "ignored": ["seen"],
+        "columns": ["valid_from", "valid_to", "is_current"],
+        "days": 3,
+    }
+    assert sink["history"] is None

@@ -37,6 +37,7 @@ from distributary.ingest.checkpoint.sums import check_sums
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.commit_log.reading import entry_path
 from distributary.ingest.kafka.offsets import Offsets
+from distributary.ingest.merge.rule import Validity
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.registry.base import Guid
 
@@ -171,6 +172,7 @@ def test_every_manifest_survives_its_text(value: Manifest) -> None:
         (Merging(("id",)), 2),
         (Merging(("id",), ("at",), "timestamp", "present"), 3),
         (Merging(("id",), deletes=Remembering(7)), 3),
+        (Merging(("id",), ("at",), deletes=Remembering(7), history=Validity(apart=("seen", "kafka_key"))), 6),
     ],
 )
 def test_a_manifest_has_the_oldest_format_that_tells_all(merging: Merging | None, expected: int) -> None:
@@ -210,6 +212,14 @@ def test_what_remembers_deletes_is_a_part_of_its_table() -> None:
     again = (replace(gone[0], name="again.parquet"),)
     assert first.with_parts({"silver_a__deleted": again}) == replace(first, deletes=again)
     assert first.with_parts({"silver_a": again}) == replace(first, files=again)
+
+
+def test_what_remembers_all_records_has_each_once() -> None:
+    whole = manifest()
+    first, *_ = whole.tables
+    remembered = files("silver_a__deleted", [7])
+    merging = Merging(("id",), ("at",), deletes=Remembering(7), history=Validity())
+    assert replace(first, merging=merging, deletes=remembered).rows == 7
 
 
 def test_a_layout_shared_by_many_tables_is_kept_once() -> None:

@@ -14,7 +14,7 @@ from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.rule_book import TableSpec
-from distributary.ingest.settings.upserts import Upsert
+from distributary.ingest.settings.upserts import Keeping, Upsert
 from distributary.ingest.tables.change import PlannedChange, TableChanger, create, evolve
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.known import MadeWith, TableBook, properties_of, require_mode
@@ -181,3 +181,30 @@ def test_a_topic_that_came_after_the_table_was_made_is_known_from_then_on(tmp_pa
     for name in ("orders", "more"):
         with pytest.raises(CommitImpossible, match=f"has rows of {name}, which was made anew since"):
             require_mode(state, BY_KEY, {**topics, name: "CCCC"})
+
+
+KEPT = TableSpec(0, "*", upsert=Upsert(("id",), ("at",), history=Keeping(("seen",), days=7)))
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        BY_ID_AND_TIME,
+        ADDED,
+        TableSpec(0, "*", upsert=Upsert(("id",), ("at",), history=Keeping())),
+        TableSpec(0, "*", upsert=Upsert(("id",), ("at",), history=Keeping(("seen",), ("a", "b", "c")))),
+    ],
+)
+def test_a_table_that_keeps_what_was_is_none_of_another_kind(tmp_path: Path, wanted: TableSpec) -> None:
+    state = made(tmp_path / "t", KEPT)
+    require_mode(state, KEPT)
+    # For how long records are remembered may change.
+    require_mode(
+        state, TableSpec(0, "*", upsert=Upsert(("id",), ("at",), history=Keeping(("seen",), days=1)))
+    )
+    with pytest.raises(CommitImpossible, match="has rows that landed with"):
+        require_mode(state, wanted)
+    with pytest.raises(
+        CommitImpossible, match="has rows that landed with mode upsert, keys id, sequence_by at"
+    ):
+        require_mode(made(tmp_path / "other", BY_ID_AND_TIME), KEPT)
