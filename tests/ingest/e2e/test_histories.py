@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
@@ -11,9 +12,12 @@ import pytest
 from tests.ingest.e2e.handmade import reasons
 from tests.ingest.e2e.keyed import GAMES, Kept, Keyed, counted, rows_of, topic_of
 from tests.ingest.e2e.pipeline_kit import PipelineKit
+from tests.ingest.e2e.test_upserts_in_partitions import nine_days_later
 from typing_extensions import Self
 
 from distributary.ingest.merge.rule import memory_folder
+from distributary.ingest.resolve import resolve
+from distributary.ingest.upkeep.maintain import Wish, maintain
 from distributary.producer_sim.verify.comparison import verify
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
@@ -236,3 +240,78 @@ def test_a_table_that_has_rows_stays_what_it_is(kit: PipelineKit) -> None:
     keyed.configured({**RULE, "history": {"ignore": ["at"], "remember_days": 3}})
     kit.run()
     assert_told(kit)
+
+
+def test_tables_in_partitions_that_keep_what_was_are_kept_up_and_killed(kit: PipelineKit) -> None:
+    keyed = telling(kit, {**RULE, "partition_by": ["score"]}, limits={"commit_threads": 1, "batch_rows": 25})
+    keyed.send(60)
+    kit.run()
+    keyed.send(40, level=3)
+    killed = kit.run_apart("amid_merge:5=kill")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    done = maintain(kit.settings, Wish(older_than_days=8), clock=nine_days_later)
+    assert [one.failed for one in done.tables if one.failed] == []
+    kit.run()
+    assert_told(kit)
+    done = maintain(kit.settings, Wish(older_than_days=8), clock=nine_days_later)
+    assert [one.failed for one in done.tables if one.failed] == []
+    keyed.send(30, players=12)
+    kit.run()
+    assert_told(kit)
+    for game in GAMES:
+        assert kit.delta(game).metadata().partition_columns == ["score"]
+
+
+# What waits does so for tables of any kind; that what remembers the records waits with its table is of these alone.
+@pytest.mark.heavy
+@pytest.mark.folder
+def test_records_of_a_parked_table_wait_with_it(kit: PipelineKit) -> None:
+    more = {
+        "policies": {"stuck_table": "park"},
+        "supervisor": {"failures": {"max": 3, "first_wait_seconds": 0}},
+    }
+    keyed = telling(kit, **more)
+    keyed.send(40)
+    kit.run()
+    keyed.send(40)
+    killed = kit.run_apart("after_manifest:3=kill")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    memory, aside = kit.root / memory_folder("go"), kit.folder / "aside"
+    memory.rename(aside)
+    assert kit.run().parked == {"go": 1}
+    keyed.send(40, level=4)
+    assert kit.run().parked == {"go": 2}
+    for path in aside.iterdir():
+        path.rename(memory / path.name)
+    keyed.send(40)
+    assert not kit.run().parked
+    assert held(kit) == expected(kit)
+    found = verify(kit.settings).differences
+    assert not found, "\n".join(map(str, found))
+
+
+# Each half is shown without the other in `make test`: what became of lost files, and a table that was made anew.
+@pytest.mark.heavy
+@pytest.mark.folder
+def test_a_table_that_is_made_anew_goes_on_by_what_is_remembered(kit: PipelineKit) -> None:
+    keyed = telling(kit)
+    keyed.send(40)
+    kit.run()
+    keyed.send(10)
+    killed = kit.run_apart("after_manifest:3=kill")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    shutil.rmtree(kit.root / "go" / "_delta_log")
+    with pytest.raises(Exception, match="no Delta table any more"):
+        kit.run()
+    resolve(kit.settings, "go", "recreate")
+    kit.run()
+    wanted = expected(kit)
+    found = held(kit)
+    assert {key: spans for key, spans in found.items() if key[0] == "chess"} == {
+        key: spans for key, spans in wanted.items() if key[0] == "chess"
+    }
+    # Of the rows that are gone nothing comes back, and none is true while another one is.
+    assert not [one for one in verify(kit.settings).differences if one.kind == "key_twice"]
+    keyed.send(20)
+    kit.run()
+    assert not [one for one in verify(kit.settings).differences if one.kind == "key_twice"]
