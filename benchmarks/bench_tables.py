@@ -1,4 +1,4 @@
-"""Tables with one row a key, tables in partitions, and upkeep: how fast, beside what is written by hand.
+"""Tables with one row a key, tables that keep what was, tables in partitions, and upkeep: how fast, beside what is written by hand.
 
 python benchmarks/bench_tables.py --help; README.md says what is measured and how it is kept fair.
 """
@@ -24,9 +24,11 @@ from benchmarks.machine import machine, versions
 from benchmarks.output import screen, write
 from benchmarks.sizes import FULL, SMOKE
 from benchmarks.tables.amounts import FULL_TABLES, SMOKE_TABLES, TableSizes
+from benchmarks.tables.histories import measure_histories
 from benchmarks.tables.partitions import Partitioned, measure_partitioned
+from benchmarks.tables.two_ways import TwoWays
 from benchmarks.tables.upkeep import Upkeep, measure_upkeep
-from benchmarks.tables.upserts import Upserts, measure_upserts
+from benchmarks.tables.upserts import measure_upserts
 from benchmarks.watching import Watch, watching
 from benchmarks.world import DRIVER_MEMORY, World, open_world
 
@@ -35,11 +37,14 @@ from distributary.views.terminal import console
 
 RESULTS = Path(__file__).resolve().parent / "results" / "tables.json"
 
-PARTS = ("upserts", "partitioned", "upkeep")
+PARTS = ("upserts", "histories", "partitioned", "upkeep")
 
 BOUNDS = (
     Bound("upsert_by_hand", "times the seconds of a MERGE by hand, the worse of two spreads", 0.7),
     Bound("upsert_tables", "times the seconds of ten MERGEs by hand", 0.5),
+    Bound(
+        "history_by_hand", "times the seconds of a MERGE by hand that keeps what was, the worse of two", 0.8
+    ),
     Bound("partitioned", "times the seconds of tables without partitions", 1.5),
     Bound("upkeep", "of the rows/s without upkeep", 0.8, at_least=True),
     Bound("upkeep_files", "files a table after a thousand batches with upkeep", 500),
@@ -88,18 +93,25 @@ def _measured(smoke: bool, names: frozenset[str], watch: Watch) -> dict[str, Any
             "parameters": {**asdict(sizes), "driver_memory": DRIVER_MEMORY},
         }
         upserts = _upserts(world, sizes) if "upserts" in names else []
+        histories = _histories(world, sizes) if "histories" in names else []
         partitioned = measure_partitioned(world, sizes) if "partitioned" in names else None
         upkeep = measure_upkeep(world, sizes) if "upkeep" in names else None
     return {
         **about,
         "upserts": [_rounded(asdict(one)) for one in upserts],
+        "histories": [_rounded(asdict(one)) for one in histories],
         "partitioned": None if partitioned is None else _rounded(asdict(partitioned)),
         "upkeep": None if upkeep is None else _rounded(asdict(upkeep)),
-        "ratios": _rounded(ratios_of(upserts, partitioned, upkeep)),
+        "ratios": _rounded(ratios_of(upserts, histories, partitioned, upkeep)),
     }
 
 
-def _upserts(world: World, sizes: TableSizes) -> list[Upserts]:
+def _histories(world: World, sizes: TableSizes) -> list[TwoWays]:
+    measure_histories(world, SMOKE_TABLES, "uniform")
+    return [measure_histories(world, sizes, "uniform"), measure_histories(world, sizes, "zipf")]
+
+
+def _upserts(world: World, sizes: TableSizes) -> list[TwoWays]:
     # What is first pays for the first compilations of both ways.
     measure_upserts(world, SMOKE_TABLES, 1, "uniform")
     return [
@@ -110,13 +122,17 @@ def _upserts(world: World, sizes: TableSizes) -> list[Upserts]:
 
 
 def ratios_of(
-    upserts: list[Upserts], partitioned: Partitioned | None, upkeep: Upkeep | None
+    upserts: list[TwoWays],
+    histories: list[TwoWays],
+    partitioned: Partitioned | None,
+    upkeep: Upkeep | None,
 ) -> dict[str, float | None]:
     """Our seconds by those of the other way; with upkeep rows a second by those without it. None for what was not measured."""
     one = [found.ratio for found in upserts if found.tables == 1]
     many = [found.ratio for found in upserts if found.tables > 1]
     found: dict[str, float | None] = dict.fromkeys(bound.figure for bound in BOUNDS)
     found["upsert_by_hand"], found["upsert_tables"] = max(one, default=None), max(many, default=None)
+    found["history_by_hand"] = max((one.ratio for one in histories), default=None)
     if partitioned is not None:
         seconds = partitioned.partitioned_seconds, partitioned.whole_seconds
         found["partitioned"] = statistics.median(seconds[0]) / statistics.median(seconds[1])

@@ -41,6 +41,13 @@ _SCHEMA: Mapping[str, Any] = {
     ],
 }
 
+_TIME = {"type": "long", "logicalType": "timestamp-micros"}
+
+_TIMED: Mapping[str, Any] = {
+    **_SCHEMA,
+    "fields": [{**one, "type": _TIME} if one["name"] == NEWEST_BY else one for one in _SCHEMA["fields"]],
+}
+
 _COUNTRIES = ("AT", "BR", "CA", "DE", "FR", "JP", "KE", "NZ")
 _DEVICES = ("console", "desktop", "phone", "tablet")
 
@@ -145,14 +152,14 @@ class KeyedTopic:
         return starmap(written, zip(keys.tolist(), sequences.tolist(), strict=True))
 
 
-def keyed_topic(world: World, sizes: TableSizes, games: int) -> KeyedTopic:
-    """An empty topic for records of so many games."""
+def keyed_topic(world: World, sizes: TableSizes, games: int, *, timed: bool = False) -> KeyedTopic:
+    """An empty topic for records of so many games; `timed`: what says which is newer is a time."""
     name = world.new_name(f"gamers-{games}")
     admin = AdminClient({"bootstrap.servers": world.stack.bootstrap_servers})
     admin.create_topics([NewTopic(name, num_partitions=world.sizes.partitions, replication_factor=1)])[
         name
     ].result()
-    number = world.registry.register(f"{name}-value", json.dumps(_SCHEMA), "AVRO")
+    number = world.registry.register(f"{name}-value", json.dumps(_TIMED if timed else _SCHEMA), "AVRO")
     return KeyedTopic(
         world,
         name,

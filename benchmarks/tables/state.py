@@ -8,15 +8,21 @@ from pathlib import Path
 from benchmarks.tables.keyed import NEWEST_BY, KeyedTopic
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
+from pyspark.sql.types import TimestampType
 
 from distributary.errors import CheckFailed
 
 
-def check_state(way: str, spark: SparkSession, tables: Mapping[str, Path], topic: KeyedTopic) -> None:
-    """Raises CheckFailed unless each game's table has one row a key, and in each the newest."""
+def check_state(
+    way: str, spark: SparkSession, tables: Mapping[str, Path], topic: KeyedTopic, current: str | None = None
+) -> None:
+    """Raises CheckFailed unless each game's table has one row a key, and in each the newest; of those that are `current`, if that is said."""
     for game, wanted in topic.rows().items():
         rows = spark.read.format("delta").load(str(tables[game]))
-        first = rows.agg(sql.count("*"), sql.sum(NEWEST_BY)).first()
+        rows = rows if current is None else rows.where(current)
+        timed = rows.schema[NEWEST_BY].dataType == TimestampType()
+        newest = sql.unix_micros(NEWEST_BY) if timed else sql.col(NEWEST_BY)
+        first = rows.agg(sql.count("*"), sql.sum(newest)).first()
         found = None if first is None else (first[0], first[1])
         if found != wanted:
             raise CheckFailed(

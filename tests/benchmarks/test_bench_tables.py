@@ -5,22 +5,25 @@ from __future__ import annotations
 import pytest
 from benchmarks.bench_tables import BOUNDS, ratios_of
 from benchmarks.tables.partitions import Partitioned
+from benchmarks.tables.two_ways import TwoWays
 from benchmarks.tables.upkeep import Kept, Upkeep
-from benchmarks.tables.upserts import Upserts
 
 
 def test_the_worse_of_two_spreads_counts_and_medians_do() -> None:
     upserts = [
-        Upserts(1, "uniform", 6.0, 20.0),
-        Upserts(1, "zipf", 6.0, 10.0),
-        Upserts(10, "uniform", 8.0, 40.0),
+        TwoWays(1, "uniform", 6.0, 20.0),
+        TwoWays(1, "zipf", 6.0, 10.0),
+        TwoWays(10, "uniform", 8.0, 40.0),
     ]
     partitioned = Partitioned(10, 30, (2.0, 9.0, 3.0), (4.0, 4.5, 1.0))
     upkeep = Upkeep(1_000, 10, Kept(300.0, 40, 9, 0.02), Kept(270.0, 1_000, 9, 0.08), Kept(5.0, 1, 1, 0.01))
-    found = ratios_of(upserts, partitioned, upkeep)
+    found = ratios_of(
+        upserts, [TwoWays(1, "uniform", 1.0, 4.0), TwoWays(1, "zipf", 1.0, 2.0)], partitioned, upkeep
+    )
     assert found == {
         "upsert_by_hand": pytest.approx(0.6),
         "upsert_tables": pytest.approx(0.2),
+        "history_by_hand": pytest.approx(0.5),
         "partitioned": pytest.approx(4 / 3),
         "upkeep": pytest.approx(0.9),
         "upkeep_files": 40.0,
@@ -30,4 +33,4 @@ def test_the_worse_of_two_spreads_counts_and_medians_do() -> None:
 
 
 def test_what_was_not_measured_is_null() -> None:
-    assert set(ratios_of([], None, None).values()) == {None}
+    assert set(ratios_of([], [], None, None).values()) == {None}

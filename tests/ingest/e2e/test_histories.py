@@ -266,7 +266,7 @@ def test_tables_in_partitions_that_keep_what_was_are_kept_up_and_killed(kit: Pip
 @pytest.mark.heavy
 @pytest.mark.folder
 def test_records_of_a_parked_table_wait_with_it(kit: PipelineKit) -> None:
-    more = {
+    more: dict[str, Any] = {
         "policies": {"stuck_table": "park"},
         "supervisor": {"failures": {"max": 3, "first_wait_seconds": 0}},
     }
