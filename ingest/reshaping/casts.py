@@ -1,0 +1,119 @@
+"""The types that a rule may have a field cast to, and values cast to them: exactly, or not at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+
+from distributary.codecs.types.fit import is_number
+from distributary.codecs.types.masks import Mask, is_valid
+from distributary.ingest.reshaping.texts import as_texts
+
+_PLAIN: Mapping[str, pa.DataType] = {
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "binary": pa.binary(),
+}
+
+NAMES = (*_PLAIN, "decimal(p,s)")
+
+_DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)")
+
+_MOST_DIGITS = 38
+
+
+def type_of(name: str) -> pa.DataType | None:
+    """The type of this name, as Spark's SQL has it; None where there is none."""
+    name = name.strip().lower()
+    if found := _DECIMAL.fullmatch(name):
+        precision, scale = int(found[1]), int(found[2])
+        fits = 1 <= precision <= _MOST_DIGITS and scale <= precision
+        return pa.decimal128(precision, scale) if fits else None
+    return _PLAIN.get(name)
+
+
+def castable(given: pa.DataType, to: pa.DataType) -> bool:
+    """Whether some values of a type, which has no children, can be ones of another."""
+    if kinds.is_dictionary(given):
+        return castable(given.value_type, to)
+    if given == to or kinds.is_null(given) or kinds.is_string(to):
+        return True
+    text = kinds.is_string(given) or kinds.is_large_string(given)
+    if kinds.is_binary(to):
+        return bool(text)
+    if kinds.is_temporal(to):
+        return bool(text or kinds.is_date(given) or kinds.is_timestamp(given))
+    if kinds.is_boolean(to):
+        return bool(text or kinds.is_integer(given))
+    return bool(text or is_number(given) or (kinds.is_boolean(given) and kinds.is_integer(to)))
+
+
+def cast(values: pa.Array, to: pa.DataType) -> tuple[pa.Array, Mask]:
+    """Values as another type, and where one has no exact place in it, which is null then."""
+    if kinds.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    for way in _ways(values.type, to):
+        if (whole := _tried(way, values)) is not None:
+            return whole, np.zeros(len(values), np.bool_)
+    found = values.dictionary_encode()
+    made = [_first(found.dictionary.slice(place, 1), to) for place in range(len(found.dictionary))]
+    cells = pa.concat_arrays(made) if made else pa.nulls(0, to)
+    stored = cells.take(found.indices)
+    return stored, is_valid(values) & ~is_valid(stored)
+
+
+def _first(value: pa.Array, to: pa.DataType) -> pa.Array:
+    """One value by the first way that takes it."""
+    tried = (_tried(way, value) for way in _ways(value.type, to))
+    return next((one for one in tried if one is not None), pa.nulls(1, to))
+
+
+def _tried(way: Callable[[pa.Array], pa.Array], values: pa.Array) -> pa.Array | None:
+    try:
+        return way(values)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError):
+        return None
+
+
+def _ways(given: pa.DataType, to: pa.DataType) -> Iterator[Callable[[pa.Array], pa.Array]]:
+    if kinds.is_string(to):
+        # Bytes that are no text are none here either.
+        yield partial(pc.cast, target_type=to) if _has_bytes(given) else as_texts
+        return
+    yield partial(_exactly, to=to)
+    if kinds.is_timestamp(to) and to.tz and (kinds.is_string(given) or kinds.is_large_string(given)):
+        # A time that says no zone is taken for one in UTC.
+        yield lambda values: pc.assume_timezone(pc.cast(values, pa.timestamp("us")), "UTC")
+
+
+def _exactly(values: pa.Array, to: pa.DataType) -> pa.Array:
+    stored = pc.cast(values, to)
+    if kinds.is_floating(to) and is_number(values.type) and not kinds.is_floating(values.type):
+        # Of decimals Arrow takes the nearest.
+        back = pc.cast(stored, values.type)
+        if not pc.all(pc.equal(back, values)).as_py():
+            raise pa.ArrowInvalid("not exact")
+    if kinds.is_float32(to) and kinds.is_float64(values.type):
+        back = pc.cast(stored, values.type)
+        if not pc.all(pc.or_(pc.equal(back, values), pc.is_nan(values))).as_py():
+            raise pa.ArrowInvalid("not exact")
+    return stored
+
+
+def _has_bytes(of: pa.DataType) -> bool:
+    return bool(kinds.is_binary(of) or kinds.is_large_binary(of) or kinds.is_fixed_size_binary(of))
