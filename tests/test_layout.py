@@ -32,6 +32,7 @@ MAY_HAVE_MORE: Mapping[str, str] = {
     "codecs/avro/types/schema.py AvroType": _MANY,
     "ingest/checkpoint/change_log.py TableChange": _FILE,
     "ingest/checkpoint/manifest.py Manifest": _FILE,
+    "ingest/evolution/rules_of_tables.py RuleInPlan": _PUBLIC,
     "ingest/evolution/verdicts.py TableVerdict": _PUBLIC,
     "ingest/progress.py Summary": _PUBLIC,
     "ingest/settings/groups.py Columns": _YAML,

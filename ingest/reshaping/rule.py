@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+from distributary.codecs.types.fields import part
+
 Path: TypeAlias = tuple[str, ...]
 
 What: TypeAlias = Literal["take", "leave", "rename", "cast", "hash", "mask"]
@@ -86,6 +88,20 @@ class Reshape:
     def timestamp_type(self) -> bool:
         """Whether it is a column what a record's time in Kafka says."""
         return any(one.source == "timestamp_type" for one in self.added)
+
+    def __str__(self) -> str:
+        """As people read it."""
+        said: dict[str, list[str]] = {}
+        for path, op in self.ops:
+            name = ".".join(map(part, path))
+            behind = f" as {op.to}" if op.what in ("rename", "cast") else f" but {op.last}" if op.last else ""
+            said.setdefault(op.what, []).append(f"{name}{behind}")
+        for one in self.added:
+            said.setdefault("add", []).append(one.name)
+        words = [f"{what} {', '.join(names)}" for what, names in said.items()]
+        words += [] if self.key == "keep" else [f"{self.key} the record's key"]
+        words += [] if self.payload else ["drop from quarantine"]
+        return "; ".join(words)
 
     def to_json(self) -> dict[str, Any]:
         """The same as JSON values, with the secret's fingerprint in its place."""

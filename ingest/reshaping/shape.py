@@ -17,7 +17,7 @@ from distributary.codecs.types.walk import children, rebuilt
 from distributary.ingest.columns.safe_names import fold
 from distributary.ingest.reshaping.casts import castable, type_of
 from distributary.ingest.reshaping.nodes import Cast, Hidden, Inside, Keep, Kept, Node, Struct, applied
-from distributary.ingest.reshaping.rule import HIDING, Added, Reshape
+from distributary.ingest.reshaping.rule import HIDING, Added, Path, Reshape
 from distributary.ingest.reshaping.spot import Spot
 
 # What a record's time in Kafka says, by the number that Kafka's own clients have for it.
@@ -90,6 +90,33 @@ def columns_of(rule: Reshape | None, record: pa.Schema) -> pa.Schema:
         return shape_of(rule, record).columns
     except Unshapeable:
         return pa.schema([])
+
+
+def why_unshapeable(rule: Reshape, record: pa.Schema) -> str:
+    """Why records with these columns cannot be what the rule says; empty where they can."""
+    try:
+        shape_of(rule, record)
+    except Unshapeable as error:
+        return str(error)
+    return ""
+
+
+def is_there(rule: Reshape, path: Path, record: pa.Schema) -> bool:
+    """Whether records with these columns have the field that a rule names by this path."""
+    ops = tuple((one, op) for one, op in rule.ops if one == path)
+    return _leads(pa.struct(list(record)), Spot((), ops, taken=True))
+
+
+def _leads(of: pa.DataType, spot: Spot) -> bool:
+    if spot.here:
+        return True
+    if kinds.is_struct(of):
+        found = ((field.type, spot.field(field.name)) for field in of)
+        return any(_leads(inner, at) for inner, at in found if at.here or at.rest)
+    if is_list(of) or kinds.is_map(of):
+        inner = children(of)[-1]
+        return _leads(inner.type, spot.inside(inner.name))
+    return False
 
 
 class _Walk:
