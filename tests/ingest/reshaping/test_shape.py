@@ -21,7 +21,7 @@ ROWS = [
         "customer": {"email": "ann@y.org", "name": "Ann", "card": {"no": "41111234", "kind": "v"}},
         "contacts": [{"phone": "+4912345", "kind": "home"}, {"phone": None, "kind": "work"}],
         "tags": ["a", "b"],
-        "attrs": {"x": {"pin": 7, "n": 1}},
+        "attrs": [("x", {"pin": 7, "n": 1})],
         "amount": "1.50",
     },
     {
@@ -30,7 +30,7 @@ ROWS = [
         "customer": None,
         "contacts": None,
         "tags": [],
-        "attrs": {},
+        "attrs": [],
         "amount": "x",
     },
 ]
@@ -52,10 +52,7 @@ SCHEMA = pa.schema(
         ("amount", pa.string()),
     ]
 )
-RECORDS = pa.RecordBatch.from_pylist(
-    [{**row, "attrs": list(row["attrs"].items())} for row in ROWS],
-    SCHEMA,  # type: ignore[attr-defined]
-)
+RECORDS = pa.RecordBatch.from_pylist(ROWS, SCHEMA)
 HEADERS = ["A", "X-Trace"]
 KAFKA = pa.RecordBatch.from_pylist(
     [{"headers": [None, b"t1"], "ts_type": 0}, {"headers": [b"a", b"\xff"], "ts_type": 1}],
