@@ -20,7 +20,7 @@ from pydantic import (
 from distributary.codecs.types.fields import part, parts
 from distributary.ingest.columns.safe_names import RESERVED_COLUMNS, column_name, fold
 from distributary.ingest.reshaping.casts import NAMES, type_of
-from distributary.ingest.reshaping.rule import Added, Op, Path, Reshape, Secret, Source, What
+from distributary.ingest.reshaping.rule import HIDING, Added, Op, Path, Reshape, Secret, Source, What
 from distributary.values import Group, Keys, Name, Wrong, WrongValues
 from distributary.values import Secret as SecretText
 
@@ -156,6 +156,10 @@ class ColumnsRule(Group):
         for path, mask in self.mask.items():
             op = Op("mask", mask) if isinstance(mask, str) else Op("mask", last=mask.keep_last)
             yield ("mask", path), parts(path), op
+
+    def hidden(self) -> list[tuple[Keys, Path, Op]]:
+        """What nobody is to see, each as `_ops` has it."""
+        return [one for one in self._ops() if one[2].what in HIDING]
 
     def _added(self) -> Iterator[Added]:
         for name, value in self.constants.items():
@@ -315,3 +319,21 @@ def _why_hidden(rule: ColumnsRule, setting: str, path: Path) -> str:
     if setting == "keys" and among(rule.mask):
         return "columns.mask has it, and masked values tell no rows apart; have a hash of it instead"
     return ""
+
+
+def wrong_beside(rule: ColumnsRule, name: str) -> str:
+    """Why what a rule hides would land by a column that has the record as it was before; empty where it would not."""
+    column = (name,)
+    left, taken = ([parts(one) for one in listed or ()] for listed in (rule.leave, rule.take))
+    if column in left:
+        return ""
+    if taken and all(path[0] != name for path in taken):
+        return ""
+    hidden = {path for _, path, op in rule.hidden()}
+    bare = [
+        path for path in hidden if path[0] != name and not any(_within((name, *path), one) for one in hidden)
+    ]
+    if not bare and column not in taken:
+        return ""
+    what = ".".join(map(part, (name, *min(bare)))) if bare else "what is not taken"
+    return f"the column {name} has the row as it was, so that {what} would land: hide that, too, or leave out {name}"

@@ -10,9 +10,10 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from distributary.codecs.base import Codec, load_codec
-from distributary.codecs.envelope.options import DELETES, TABLE, Envelope
-from distributary.codecs.envelope.said import POSITION
+from distributary.codecs.envelope.options import DELETES, TABLE, Envelope, envelope_of
+from distributary.codecs.envelope.said import BEFORE, POSITION, PREFIX
 from distributary.ingest.columns import safe_names as names
+from distributary.ingest.reshaping.given import wrong_beside
 from distributary.ingest.settings.catalog import Catalog
 from distributary.ingest.settings.check import add_problems, refuse_literal_secrets
 from distributary.ingest.settings.groups import (
@@ -176,7 +177,12 @@ class Settings(Group):
                 yield ("catalog", *keys), why
         for place, (keys, why) in wrong_rules(self.tables, self.route, self.sink, self.policies):
             yield ("tables", place, *keys), why
+        envelope = envelope_of(self.decode.envelope)
         for place, rule in enumerate(self.tables):
+            if rule.columns is not None and envelope is not None and BEFORE in envelope.keep:
+                why = wrong_beside(rule.columns, f"{PREFIX}{BEFORE}")
+                if why:
+                    yield ("tables", place, "columns"), why
             if rule.update == "present" and not load_codec(self.decode.codec).registered:
                 why = f"records in {self.decode.format} name no schema of their own, so that none has fewer columns than another"
                 yield ("tables", place, "update"), f"{why}; leave it out"

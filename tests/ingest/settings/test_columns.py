@@ -262,3 +262,30 @@ def test_a_secret_of_a_later_rule_has_to_come_from_the_environment_too(tmp_path:
 def test_from_python_a_secret_is_taken_as_it_is() -> None:
     with pytest.raises(ConfigError, match="it is too short"):
         given(hash={"fields": ["a"], "secret": "short"})
+
+
+BEFORE = "the column __before has the row as it was, so that "
+
+
+@pytest.mark.parametrize(
+    ("columns", "why"),
+    [
+        ({"leave": ["a.b"]}, f"{BEFORE}__before.a.b would land"),
+        ({"mask": {"a": "x"}, "leave": ["__before.a.b"]}, f"{BEFORE}__before.a would land"),
+        ({"take": ["a", "__before"]}, f"{BEFORE}what is not taken would land"),
+        ({"leave": ["a.b", "__before"]}, ""),
+        ({"leave": ["a.b", "__before.a"]}, ""),
+        ({"take": ["a"]}, ""),
+        ({"take": ["a", "__before.a"]}, ""),
+        ({"rename": {"a": "b"}}, ""),
+    ],
+)
+def test_what_is_hidden_is_hidden_in_the_row_as_it_was_too(columns: dict[str, Any], why: str) -> None:
+    envelope = {"kind": "debezium", "keep": ["op", "before"]}
+    told = {**SOUND, "decode": {"envelope": envelope}, "tables": [{"match": "a", "columns": columns}]}
+    if not why:
+        Settings.from_dict(told)
+        return
+    with pytest.raises(ConfigError, match=why.replace(".", "[.]")):
+        Settings.from_dict(told)
+    Settings.from_dict({**told, "decode": {"envelope": "debezium"}})
