@@ -177,15 +177,20 @@ class Settings(Group):
                 yield ("catalog", *keys), why
         for place, (keys, why) in wrong_rules(self.tables, self.route, self.sink, self.policies):
             yield ("tables", place, *keys), why
-        envelope = envelope_of(self.decode.envelope)
+        yield from self._landing_by_envelopes()
         for place, rule in enumerate(self.tables):
-            if rule.columns is not None and envelope is not None and BEFORE in envelope.keep:
-                why = wrong_beside(rule.columns, f"{PREFIX}{BEFORE}")
-                if why:
-                    yield ("tables", place, "columns"), why
             if rule.update == "present" and not load_codec(self.decode.codec).registered:
                 why = f"records in {self.decode.format} name no schema of their own, so that none has fewer columns than another"
                 yield ("tables", place, "update"), f"{why}; leave it out"
+
+    def _landing_by_envelopes(self) -> Iterator[Wrong]:
+        """Rules by which something hidden would land as what a row was before."""
+        envelope = envelope_of(self.decode.envelope)
+        if envelope is None or BEFORE not in envelope.keep:
+            return
+        for place, rule in enumerate(self.tables):
+            if rule.columns is not None and (why := wrong_beside(rule.columns, f"{PREFIX}{BEFORE}")):
+                yield ("tables", place, "columns"), why
 
     def rule_book(self) -> RuleBook:
         """Which rule says what an entity's table is."""

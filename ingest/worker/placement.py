@@ -213,7 +213,7 @@ def _bring(part: Part) -> None:
     batch, rows, decoded, codes = part.batch, part.rows, part.decoded, part.codes
     live = np.flatnonzero(codes >= 0)
     if len(live):
-        brought = _with_partitions(batch, decoded.rows, brought_columns(batch.pinned, decoded.rows, codes))
+        brought = _with_partitions(batch, decoded.rows, brought_columns(batch, decoded.rows, codes))
         _meet(batch, brought.keys(), rows, codes)
         _grow(batch, rows, codes, brought)
         _by_layout(batch, rows, decoded, codes, live)

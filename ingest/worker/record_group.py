@@ -159,14 +159,24 @@ class Batch:
 
 
 def brought_columns(
-    pinned: PinnedRecord, decoded: pa.RecordBatch, codes: Codes
+    batch: Batch, decoded: pa.RecordBatch, codes: Codes
 ) -> Mapping[int, tuple[int, ...] | None]:
     """Per entity the columns its records bring: all (None) that their schema has, if they name one that they were
-    written with; of an inferred one, which is everybody's, those that have a value.
+    written with; of an inferred one, which is everybody's, those that have a value, and those that no field is for.
     """
+    if not batch.pinned.schema.inferred:
+        return dict.fromkeys(present(codes[codes >= 0]).tolist())
+    shape = None if batch.reshaped is None else batch.reshaped.shape
+    added = () if shape is None else range(len(shape.fields), len(shape.columns))
+    return {
+        code: tuple(sorted({*places, *added})) if added else places
+        for code, places in _with_values(decoded, codes).items()
+    }
+
+
+def _with_values(decoded: pa.RecordBatch, codes: Codes) -> Mapping[int, tuple[int, ...]]:
+    """Per entity the columns in which its records have any value."""
     met = present(codes[codes >= 0]).tolist()
-    if not pinned.schema.inferred:
-        return dict.fromkeys(met)
     if len(met) == 1 and codes.min() >= 0:
         held = [place for place, column in enumerate(decoded.columns) if column.null_count < len(column)]
         return {met[0]: tuple(held)}
