@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -30,7 +30,10 @@ _PLAIN: Mapping[str, pa.DataType] = {
     "binary": pa.binary(),
 }
 
-NAMES = (*_PLAIN, "decimal(p,s)")
+# Times as numbers, by what these count since 1970 began.
+_COUNTED: Mapping[str, str] = {"timestamp(s)": "s", "timestamp(ms)": "ms", "timestamp(us)": "us"}
+
+NAMES = (*_PLAIN, *_COUNTED, "decimal(p,s)")
 
 _DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)")
 
@@ -39,7 +42,7 @@ _MOST_DIGITS = 38
 
 def type_of(name: str) -> pa.DataType | None:
     """The type of this name, as Spark's SQL has it; None where there is none."""
-    name = name.strip().lower()
+    name = "timestamp" if unit_of(name) else name.strip().lower()
     if found := _DECIMAL.fullmatch(name):
         precision, scale = int(found[1]), int(found[2])
         fits = 1 <= precision <= _MOST_DIGITS and scale <= precision
@@ -47,12 +50,23 @@ def type_of(name: str) -> pa.DataType | None:
     return _PLAIN.get(name)
 
 
-def castable(given: pa.DataType, to: pa.DataType) -> bool:
-    """Whether some values of a type, which has no children, can be ones of another."""
+def unit_of(name: str) -> str | None:
+    """What a time that is a number counts, by the name of the type; None of all other types."""
+    return _COUNTED.get(name.strip().lower())
+
+
+def castable(given: pa.DataType, to: pa.DataType, unit: str | None = None) -> bool:
+    """Whether some values of a type, which has no children, can be ones of another; `unit` is that of times which are numbers."""
     if kinds.is_dictionary(given):
-        return castable(given.value_type, to)
-    if given == to or kinds.is_null(given) or kinds.is_string(to):
+        return castable(given.value_type, to, unit)
+    if kinds.is_null(given):
         return True
+    if unit is not None:
+        return bool(kinds.is_integer(given))
+    return given == to or kinds.is_string(to) or _takes(given, to)
+
+
+def _takes(given: pa.DataType, to: pa.DataType) -> bool:
     text = kinds.is_string(given) or kinds.is_large_string(given)
     if kinds.is_binary(to):
         return bool(text)
@@ -63,23 +77,24 @@ def castable(given: pa.DataType, to: pa.DataType) -> bool:
     return bool(text or is_number(given) or (kinds.is_boolean(given) and kinds.is_integer(to)))
 
 
-def cast(values: pa.Array, to: pa.DataType) -> tuple[pa.Array, Mask]:
-    """Values as another type, and where one has no exact place in it, which is null then."""
+def cast(values: pa.Array, to: pa.DataType, unit: str | None = None) -> tuple[pa.Array, Mask]:
+    """Values as another type, and where one has no exact place in it, which is null then; `unit` is that of times which are numbers."""
     if kinds.is_dictionary(values.type):
         values = values.dictionary_decode()
-    for way in _ways(values.type, to):
+    ways = [partial(_counted, unit=unit, to=to)] if unit else list(_ways(values.type, to))
+    for way in ways:
         if (whole := _tried(way, values)) is not None:
             return whole, np.zeros(len(values), np.bool_)
     found = values.dictionary_encode()
-    made = [_first(found.dictionary.slice(place, 1), to) for place in range(len(found.dictionary))]
+    made = [_first(found.dictionary.slice(place, 1), to, ways) for place in range(len(found.dictionary))]
     cells = pa.concat_arrays(made) if made else pa.nulls(0, to)
     stored = cells.take(found.indices)
     return stored, is_valid(values) & ~is_valid(stored)
 
 
-def _first(value: pa.Array, to: pa.DataType) -> pa.Array:
+def _first(value: pa.Array, to: pa.DataType, ways: Sequence[Callable[[pa.Array], pa.Array]]) -> pa.Array:
     """One value by the first way that takes it."""
-    tried = (_tried(way, value) for way in _ways(value.type, to))
+    tried = (_tried(way, value) for way in ways)
     return next((one for one in tried if one is not None), pa.nulls(1, to))
 
 
@@ -99,6 +114,10 @@ def _ways(given: pa.DataType, to: pa.DataType) -> Iterator[Callable[[pa.Array], 
     if kinds.is_timestamp(to) and to.tz and (kinds.is_string(given) or kinds.is_large_string(given)):
         # A time that says no zone is taken for one in UTC.
         yield lambda values: pc.assume_timezone(pc.cast(values, pa.timestamp("us")), "UTC")
+
+
+def _counted(values: pa.Array, unit: str, to: pa.DataType) -> pa.Array:
+    return pc.cast(pc.cast(pc.cast(values, pa.int64()), pa.timestamp(unit, "UTC")), to)
 
 
 def _exactly(values: pa.Array, to: pa.DataType) -> pa.Array:

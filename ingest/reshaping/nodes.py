@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from distributary.codecs.types.masks import Rows, is_valid
 from distributary.codecs.types.walk import around, held, places
-from distributary.ingest.reshaping.casts import cast
+from distributary.ingest.reshaping.casts import cast, unit_of
 from distributary.ingest.reshaping.rule import Op, Secret
 from distributary.ingest.reshaping.texts import hashed, masked
 
@@ -74,7 +74,7 @@ class Cast:
 
     def apply(self, values: pa.Array) -> tuple[pa.Array, list[Bad]]:
         """The values as that, null where one is not."""
-        stored, bad = cast(values, self.type)
+        stored, bad = cast(values, self.type, unit_of(self.named))
         if not bad.any():
             return stored, []
         return stored, [(np.flatnonzero(bad), f"field {self.path} has a value that is no {self.named}")]

@@ -15,7 +15,7 @@ from distributary.codecs.types.row_shape import empty_rows
 from distributary.codecs.types.spark_struct import type_name
 from distributary.codecs.types.walk import children, rebuilt
 from distributary.ingest.columns.safe_names import fold
-from distributary.ingest.reshaping.casts import castable, type_of
+from distributary.ingest.reshaping.casts import castable, type_of, unit_of
 from distributary.ingest.reshaping.nodes import Cast, Hidden, Inside, Keep, Kept, Node, Struct, applied
 from distributary.ingest.reshaping.rule import HIDING, Added, Path, Reshape
 from distributary.ingest.reshaping.spot import Spot
@@ -181,7 +181,7 @@ class _Walk:
         if op.what != "cast":
             return Hidden(op, self._rule.secret)
         to = type_of(op.to)
-        if to is None or not castable(of, to):
+        if to is None or not castable(of, to, unit_of(op.to)):
             raise Unshapeable(f"field {path} is of type {type_name(of)}, which is never a {op.to}")
         return Keep(of) if to == of else Cast(to, path, op.to)
 

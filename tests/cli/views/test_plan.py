@@ -7,9 +7,10 @@ import pytest
 
 from distributary.ingest.evolution.candidates import Candidate
 from distributary.ingest.evolution.planner import Step, TablePlan
-from distributary.ingest.evolution.rules_of_tables import RuleInPlan, TableSettings
+from distributary.ingest.evolution.rules_of_tables import RuleInPlan, ShapedBy, TableSettings
 from distributary.ingest.evolution.verdicts import Action, TableVerdict
 from distributary.ingest.plan import Plan
+from distributary.ingest.reshaping.rule import Op, Reshape
 from distributary.ingest.settings.upserts import Upsert
 from distributary.ingest.storage.place import Place
 from distributary.ingest.tables.properties import Setting
@@ -144,3 +145,32 @@ def test_a_rule_of_tables_with_one_row_a_key_tells_its_keys_and_those_that_no_sc
     assert (sink["mode"], sink["keys"], sink["sequence_by"]) == ("append", None, None)
     assert told.plan.open
     assert told.verdict() == "no schema has what tables[0] is to tell rows apart by"
+
+
+def test_a_rule_of_columns_tells_what_becomes_of_them_and_what_does_not_go_with_the_schemas() -> None:
+    said = Reshape((((("a", "b")), Op("leave")), (("c",), Op("rename", "d"))), payload=False)
+    rules = (
+        RuleInPlan(0, "g*", ("golf",), shaped=ShapedBy(said, ("a.b",), ("field x is of type int",))),
+        RuleInPlan(1, "*", (), shaped=ShapedBy(said)),
+        RuleInPlan(None, "", ()),
+    )
+    told = View(Plan("games", Place.parse("/lake"), (), TablePlan((), (), {}), (), rules))
+    line = "    columns            leave a.b; rename c as d; drop from quarantine"
+    assert told.text().splitlines()[-7:] == [
+        "tables[0] (g*): 1 table (golf)",
+        line,
+        "  ! columns            no schema has field a.b: nothing becomes of it",
+        "  ! columns            field x is of type int: all records of such a schema go to quarantine",
+        "tables[1] (*): none of the tables that are there",
+        line,
+        "sink: none of the tables that are there",
+    ]
+    first, second, sink = told.as_dict()["rules"]
+    assert first["columns"] == {
+        "said": "leave a.b; rename c as d; drop from quarantine",
+        "fields_in_no_schema": ["a.b"],
+        "refused": ["field x is of type int"],
+    }
+    assert (second["columns"]["refused"], sink["columns"]) == ([], None)
+    assert told.plan.open
+    assert told.verdict() == "tables[0].columns does not go with the schemas"

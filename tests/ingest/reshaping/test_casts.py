@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from distributary.ingest.reshaping.casts import NAMES, cast, castable, type_of
+from distributary.ingest.reshaping.casts import NAMES, cast, castable, type_of, unit_of
 
 UTC = timezone.utc
 
@@ -42,6 +42,10 @@ def test_types_are_called_as_in_sql() -> None:
         (pa.array(["2026-01-02T03:04:05Z", "2026-01-02 03:04:05", "2026-01-02T05:04:05+02:00", "soon"]),
          "timestamp", [datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)] * 3 + [None]),
         (pa.array([datetime(2026, 1, 2, 3, 4, 5)]), "date", [date(2026, 1, 2)]),
+        (pa.array([1_500, None, -1]), "timestamp(ms)", [datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=UTC), None,
+                                                        datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)]),
+        (pa.array([1, 2**62]), "timestamp(s)", [datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), None]),
+        (pa.array([1], pa.uint32()), "timestamp(us)", [datetime(1970, 1, 1, 0, 0, 0, 1, tzinfo=UTC)]),
         (pa.array([], pa.string()), "int", []),
         (pa.array([None, None], pa.string()), "int", [None, None]),
         (pa.array(["1", "x", "1"]).dictionary_encode(), "int", [1, None, 1]),
@@ -50,8 +54,8 @@ def test_types_are_called_as_in_sql() -> None:
 def test_a_value_that_is_none_of_the_type_is_told(values: pa.Array, to: str, expected: list[Any]) -> None:
     of = type_of(to)
     assert of is not None
-    assert castable(values.type, of)
-    stored, bad = cast(values, of)
+    assert castable(values.type, of, unit_of(to))
+    stored, bad = cast(values, of, unit_of(to))
     assert stored.type == of
     assert stored.to_pylist() == expected
     assert bad.tolist() == [
@@ -64,6 +68,7 @@ def test_a_value_that_is_none_of_the_type_is_told(values: pa.Array, to: str, exp
     [
         (pa.int64(), "timestamp"),
         (pa.float64(), "date"),
+        (pa.string(), "timestamp(ms)"),
         (pa.bool_(), "double"),
         (pa.int32(), "binary"),
         (pa.float64(), "boolean"),
@@ -72,4 +77,6 @@ def test_a_value_that_is_none_of_the_type_is_told(values: pa.Array, to: str, exp
     ],
 )
 def test_a_type_of_which_no_value_is_one_of_the_other(given: pa.DataType, to: str) -> None:
-    assert not castable(given, type_of(to))
+    of = type_of(to)
+    assert of is not None
+    assert not castable(given, of, unit_of(to))
