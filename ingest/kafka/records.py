@@ -26,7 +26,8 @@ _TYPES = {
     "value": pa.binary(),
     "header_id": pa.binary(),
     "route": pa.binary(),
-    "headers": pa.list_(pa.binary()),
+    # Called as files and Spark call what is in a list.
+    "headers": pa.list_(pa.field("element", pa.binary())),
     "ts_type": pa.int32(),
 }
 
