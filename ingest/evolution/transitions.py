@@ -14,7 +14,7 @@ from distributary.errors import BadSchema
 from distributary.ingest.pins import PinnedRecord, RecordKey
 from distributary.ingest.reshaping.descriptions import described
 from distributary.ingest.reshaping.rule import Reshape
-from distributary.ingest.reshaping.shape import columns_of
+from distributary.ingest.reshaping.shape import columns_of, why_unshapeable
 
 # Record types of which so much of all top-level fields is alike count as one whose name changed.
 _ALIKE = 0.5
@@ -58,6 +58,10 @@ class Transitions:
         """What led from one to the other, as tables of a rule know it."""
         return self._found(before, after, rule)
 
+    def unshapeable(self, key: RecordKey, rule: Reshape | None) -> str:
+        """Why records of a type cannot have the columns that a rule wants; empty where they can."""
+        return "" if rule is None else why_unshapeable(rule, self._own_columns(key))
+
     def _decoded(self, key: RecordKey) -> pa.Schema:
         return self._codec.reader(self._records[key].schema, key[1]).schema
 
@@ -67,6 +71,9 @@ class Transitions:
     def _changes(self, before: RecordKey, after: RecordKey, rule: Reshape | None) -> Sequence[SchemaChange]:
         old, new = self._description(before), self._description(after)
         if rule is not None:
+            # Records that cannot have the columns are in no table: nothing has changed for what is there.
+            if any(self.unshapeable(key, rule) for key in (before, after)):
+                return []
             old = described(rule, old, self._own_columns(before))
             new = described(rule, new, self._own_columns(after))
         return classify(old, new)

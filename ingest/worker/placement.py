@@ -194,6 +194,8 @@ def _route(batch: Batch, rows: Rows, decoded: Decoded) -> None:
     _wait_for_table(batch, rows, named, codes)
     codes = _without_vetoed(batch, rows, _without_committed(batch, rows, codes))
     for part in parts(batch, rows, decoded, codes):
+        # Those that are refused, too: their table may come to be all the same.
+        _meet(part.batch, present(part.codes[part.codes >= 0]).tolist(), part.rows, part.codes)
         _bring(_without_refused(part))
 
 
@@ -214,7 +216,6 @@ def _bring(part: Part) -> None:
     live = np.flatnonzero(codes >= 0)
     if len(live):
         brought = _with_partitions(batch, decoded.rows, brought_columns(batch, decoded.rows, codes))
-        _meet(batch, brought.keys(), rows, codes)
         _grow(batch, rows, codes, brought)
         _by_layout(batch, rows, decoded, codes, live)
 

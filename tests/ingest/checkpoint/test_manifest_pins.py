@@ -135,6 +135,20 @@ def test_a_batch_is_written_again_just_the_same_from_its_manifest(
         assert not report.questions.waiting
 
 
+def test_a_record_that_cannot_have_its_columns_is_refused_for_that_again(tmp_path: Path) -> None:
+    """Though its entity has no table, since no record of it has landed."""
+    changes: dict[str, Any] = {
+        "specs": (TableSpec(0, "golf", reshape=rule(rename={"level": "score"}, cast={"country": "int"})),),
+        "patterns": (Pattern("golf", folds=True),),
+    }
+    records = numbered([value(1, game_name=game, score=1) for game in ("golf", "quest")])
+    first = settled(tmp_path, records, **changes)
+    assert first.report.counts.quarantined == {"columns": 1}
+    manifest = through_text(decided(tmp_path, first, {TOPIC: {0: (0, 2)}}))
+    again = decisions.from_manifest(manifest, pins(tmp_path, id=99, generation=generation(tmp_path).id))
+    assert contents(again, demuxed(again, records)) == contents(first.pins, first.report)
+
+
 def test_hashes_are_made_again_with_the_secret_that_they_were_made_with_alone(tmp_path: Path) -> None:
     changes: dict[str, Any] = {
         "specs": (TableSpec(0, "golf", reshape=MASKED),),

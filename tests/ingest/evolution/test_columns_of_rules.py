@@ -12,6 +12,7 @@ from tests.ingest.pipelines import checkpoint, registry, rules_for, schema_book,
 from tests.ingest.reshaping.test_shape import rule
 
 from distributary.codecs.base import load_codec
+from distributary.ingest.checkpoint.histories import Met
 from distributary.ingest.columns.growth import GrowthRules
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.evolution.candidates import Candidates
@@ -133,6 +134,19 @@ def test_a_schema_of_which_the_columns_cannot_be_made_is_told_for_each_table(tmp
     expected = [("changed", "", "quarantine", "tables[0].columns")]
     for met in (1, None):
         assert plan(chosen(tmp_path, columns), OLD, NEW, layout=layout, met=met) == expected
+
+
+def test_a_table_that_meets_such_a_schema_tells_of_that_and_of_no_column_that_is_gone(tmp_path: Path) -> None:
+    by = rules_for(chosen(tmp_path, {"rename": {"level": "phone"}}))
+    layout = pa.schema([("game", pa.string()), ("phone", pa.int32()), ("email", pa.string())])
+    known = {"golf": PinnedTable("golf", Layout(layout))}
+    again = event(3, GAME, one("int", "level"), one("string", "email"), one("int", "n", default=0))
+    meetings = Meetings(Transitions(AVRO, pinned(OLD, NEW, again)), by, known, {})
+    met: Met = {(2, ()): {"golf": ("t", 0, 0)}, (3, ()): {"golf": ("t", 0, 1)}}
+    refused, taken = meetings.of(met, {"golf": ((1, ()),)})
+    assert [(one_.action, one_.setting) for one_ in refused.verdicts] == [("quarantine", "tables[0].columns")]
+    assert not refused.brought
+    assert not [one_ for one_ in taken.verdicts if one_.kind == "dropped"]
 
 
 def test_a_routing_field_that_is_gone_is_told_though_no_table_has_it(tmp_path: Path) -> None:
