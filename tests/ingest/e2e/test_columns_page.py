@@ -56,6 +56,8 @@ def test_the_pages_settings_and_commands_do_what_it_says(
     }
     (refused,) = kit.rows("quarantine").to_pylist()
     assert (refused["reason"], refused["value"], refused["kafka_key"]) == ("columns", None, None)
+    answered, output = said(kit, "verify", str(kit.settings_file))
+    assert answered == 0, output
     assert not holding(WORD, kit.folder / "checkpoints")
 
 

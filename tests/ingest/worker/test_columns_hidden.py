@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,7 +16,12 @@ from tests.ingest.kafka_records import numbered
 from tests.ingest.worker.test_columns import FORMATS, by, sent
 from tests.ingest.worker.test_demux import demuxed
 
-from distributary.ingest.settings.groups import Policies
+from distributary.codecs.base import Enveloped
+from distributary.ingest.routing.conditions import ReadCondition
+from distributary.ingest.routing.tree import Call, Field, Literal
+from distributary.ingest.settings.deletes import Deleting
+from distributary.ingest.settings.groups import Policies, Route
+from distributary.ingest.settings.upserts import Upsert
 from distributary.producer_sim.formats.corruption import framed
 
 # What nobody may find: each is looked for in all that is written.
@@ -89,6 +95,44 @@ def test_no_value_that_is_hidden_is_found_in_anything_that_is_written(kind: str,
         assert sum(report.counts.rows.values()) + sum(report.counts.quarantined.values()) + sum(
             report.counts.dropped.values()
         ) == len(values)
+        written = everything_under(Path(name)) + repr(report)
+        assert not [raw for raw in (*RAW, *map(str, PINS)) if raw in written]
+
+
+@given(
+    st.lists(st.tuples(FIELDS | ANYTHING, FIELDS, MAYBE("cud"), st.booleans()), min_size=1, max_size=6),
+    st.booleans(),
+)
+@settings(max_examples=examples(40), deadline=None)
+def test_nor_in_what_an_envelope_says_of_the_row_as_it_was(
+    changes: list[tuple[dict[str, Any], dict[str, Any], str, bool]], keeps: bool
+) -> None:
+    values = [
+        json.dumps(
+            {
+                "op": op,
+                "before": None if op == "c" else before,
+                "after": None if op == "d" else after,
+                "source": {"table": "golf", "connector": "mysql"},
+            }
+        ).encode()[: -1 if cut else None]
+        for after, before, op, cut in changes
+    ]
+    keep = ("op", "before") if keeps else ("op",)
+    rule_of = {**HIDDEN, "leave": [*HIDDEN["leave"], "__before"]} if keeps else HIDDEN
+    with TemporaryDirectory() as name:
+        of = by(
+            Path(name),
+            "json",
+            rule_of,
+            codec=Enveloped("json", "debezium", keep),
+            route=Route(field="__source_table", table="{entity}"),
+            upsert=Upsert(("pin",), deletes=Deleting("__op = 'd'")),
+            conditions={"__op = 'd'": ReadCondition(Call("=", (Field(("__op",)), Literal("d"))))},
+            schemas_final=True,
+            inferred_final=True,
+        )
+        report = demuxed(of, numbered(values))
         written = everything_under(Path(name)) + repr(report)
         assert not [raw for raw in (*RAW, *map(str, PINS)) if raw in written]
 
