@@ -295,6 +295,8 @@ DELETE_CONDITION = "delete_condition"
 
 PARTITION = "partition"
 
+COLUMNS = "columns"
+
 DELETE = "delete"
 """In the ledger: records that say of themselves that they are deletes, where the settings keep them out."""
 

@@ -240,7 +240,9 @@ def open_pipeline(
         log = _begun(settings, kafka, checkpoint, generation, lambda: heritage.complete(generation, owners))
         forget_waiting(place_aside(checkpoint.files, root, generation.id))
         sweep_drafts(root)
-        topics = TopicReader.of(spark, settings.name, settings.source, settings.route)
+        topics = TopicReader.of(
+            spark, settings.name, settings.source, settings.route, rules.workers.tables.beside
+        )
         _warm_up_once(topics, kafka, log.so_far)
         run = Run(
             owners=owners,

@@ -62,7 +62,7 @@ class Plan:
     def open(self) -> bool:
         """Whether something needs a decision: a change that loses values, a schema that the registry refuses."""
         refused = any(one.accepted is False for one in self.subjects)
-        return self.tables.open or refused or any(rule.lacking for rule in self.rules)
+        return self.tables.open or refused or any(rule.open for rule in self.rules)
 
 
 def plan(settings: Settings, offer: Offer | None = None) -> Plan:

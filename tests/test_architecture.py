@@ -28,6 +28,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
     "ingest": (
         "interruptible",
         "columns failpoints log_paths progress storage",
+        "reshaping",
         "settings spark conform",
         "kafka parquet catalog",
         "session",

@@ -32,6 +32,7 @@ MAY_HAVE_MORE: Mapping[str, str] = {
     "codecs/avro/types/schema.py AvroType": _MANY,
     "ingest/checkpoint/change_log.py TableChange": _FILE,
     "ingest/checkpoint/manifest.py Manifest": _FILE,
+    "ingest/evolution/rules_of_tables.py RuleInPlan": _PUBLIC,
     "ingest/evolution/verdicts.py TableVerdict": _PUBLIC,
     "ingest/progress.py Summary": _PUBLIC,
     "ingest/settings/groups.py Columns": _YAML,
@@ -40,6 +41,8 @@ MAY_HAVE_MORE: Mapping[str, str] = {
     "ingest/settings/table_rules.py TablePolicies": _YAML,
     "ingest/settings/table_rules.py TableRule": _YAML,
     "ingest/settings/model.py Settings": _YAML,
+    "ingest/reshaping/given.py ColumnsRule": _YAML,
+    "ingest/settings/rule_book.py TableSpec": "what a rule of the settings says, a field a key there",
     "ingest/tables/ledger.py BatchRow": _ROW,
     "ingest/tables/ledger.py ChangeRow": _ROW,
 }

@@ -73,7 +73,7 @@ class Workers:
 
     def columns(self, records: DataFrame, pins: Pins) -> DataFrame:
         """What workers need of a batch as Spark's Kafka source gives it."""
-        return worker_columns(records, len(pins.rules.topics), self.headers)
+        return worker_columns(records, len(pins.rules.topics), self.headers, pins.rules.tables.beside)
 
     def run_small(self, records: DataFrame, pins: Pins) -> TaskReport | None:
         """The same as `run`, over a batch as Spark's Kafka source gives it that is taken for one of small records.

@@ -8,6 +8,7 @@ from dataclasses import replace
 from distributary.errors import EvolutionStopped
 from distributary.ingest.evolution.rules import Rules
 from distributary.ingest.pins import PinnedRecord, PinnedTable, describe
+from distributary.ingest.reshaping.rule import Reshape
 from distributary.ingest.schemas.inferred_per_entity import entity_name
 from distributary.ingest.schemas.known import SchemaBook
 from distributary.ingest.settings.groups import Decode
@@ -37,7 +38,8 @@ def decide_evolution(
     """
     if not known:
         return
-    evolved = _evolved(_changing(records, known, rules), schemas, rules)
+    shapes = dict.fromkeys(rules.of(table.entity).reshape for table in known.values())
+    evolved = _evolved(_changing(records, known, rules), schemas, rules, tuple(shapes))
     mode, told = decode.evolution, [sentence for _, sentence in evolved]
     if evolved and mode == "fail":
         raise EvolutionStopped(
@@ -50,12 +52,15 @@ def decide_evolution(
 
 
 def _evolved(
-    records: Sequence[PinnedRecord], schemas: SchemaBook, rules: Rules
+    records: Sequence[PinnedRecord],
+    schemas: SchemaBook,
+    rules: Rules,
+    shapes: Sequence[Reshape | None],
 ) -> list[tuple[PinnedRecord, str]]:
     """Those that bring columns, and which."""
     # Whether tables get columns or leave them out, this is what they would get.
     growth = replace(rules.growth, adds=True, widens=rules.widens_any)
-    brought = [(record, schemas.brings(record, growth)) for record in records]
+    brought = [(record, schemas.brings(record, growth, shapes)) for record in records]
     return [
         (record, f"schema {describe(record)} brings {', '.join(names)}") for record, names in brought if names
     ]

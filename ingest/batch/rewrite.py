@@ -88,7 +88,7 @@ class Rewriter:
         self, manifest: Manifest, records: DataFrame, pins: Pins, lost: Mapping[str, TableFiles]
     ) -> RewrittenFiles:
         replayed = decisions.from_manifest(manifest, pins)
-        report = self._workers.run(self._workers.columns(records, pins), replayed)
+        report = self._workers.run(self._workers.columns(records, replayed), replayed)
         discard(pins.batch.root, report, keep=lost.__contains__)
         found = {
             folder: tuple(written.file for written in report.files.written if written.file.table == folder)

@@ -29,8 +29,8 @@ from distributary.registry.base import schema_ref
 # Those that read `ADDED` alone would add rows that are to take the place of others; those that read up to `WHOLE` would have rows set
 # columns that their schema does not have, and would pass over deletes. Those that read up to `DELETED` would put files into no partition,
 # those that read up to `PARTITIONED` such of rows that take the place of others, and those that read up to `MOVED` would have rows take the
-# place of others that are to stay.
-ADDED, WHOLE, DELETED, PARTITIONED, MOVED, FORMAT = 1, 2, 3, 4, 5, 6
+# place of others that are to stay. Those that read up to `KEPT` would write files again with what a rule keeps from its tables.
+ADDED, WHOLE, DELETED, PARTITIONED, MOVED, KEPT, FORMAT = 1, 2, 3, 4, 5, 6, 7
 
 # Per table's folder, files that take the place of lost ones.
 RewrittenFiles = Mapping[str, tuple[DataFile, ...]]
@@ -42,7 +42,7 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
     keys = {layout: _layout_key(layout) for layout in layouts}
     return {
         # The programs that came before read what has nothing that they do not know.
-        "format": _format(manifest.tables),
+        "format": _format(manifest.tables, manifest.pins),
         "batch_id": manifest.batch_id,
         "generation": manifest.generation,
         "created_at": manifest.created_at,
@@ -63,15 +63,16 @@ def from_json(value: Mapping[str, Any]) -> Manifest:
     """What `to_json` gave. Raises ValueError, KeyError or TypeError for anything else."""
     layouts = {key: _layout_from_text(text) for key, text in value["layouts"].items()}
     tables = tuple(_table_from_json(table, layouts) for table in value["tables"])
-    if value["format"] != _format(tables):
-        raise ValueError(f"its format is {value['format']}, this version reads {_format(tables)}")
+    pins = _pins_from_json(value["pins"])
+    if value["format"] != _format(tables, pins):
+        raise ValueError(f"its format is {value['format']}, this version reads {_format(tables, pins)}")
     return Manifest(
         batch_id=value["batch_id"],
         generation=value["generation"],
         created_at=value["created_at"],
         code_version=value["code_version"],
         offsets=offsets_from_json(value["offsets"]),
-        pins=_pins_from_json(value["pins"]),
+        pins=pins,
         entities=value["entities"],
         tables=tables,
         counts=_counts_from_json(value["counts"]),
@@ -81,9 +82,11 @@ def from_json(value: Mapping[str, Any]) -> Manifest:
     )
 
 
-def _format(tables: Sequence[TableFiles]) -> int:
-    if any(table.merging is not None and table.merging.history is not None for table in tables):
+def _format(tables: Sequence[TableFiles], pins: BatchPins) -> int:
+    if pins.decisions.get("rules", {}).get("columns"):
         return FORMAT
+    if any(table.merging is not None and table.merging.history is not None for table in tables):
+        return KEPT
     if any(table.partitions and table.merging is not None for table in tables):
         return MOVED
     if any(table.partitions for table in tables):

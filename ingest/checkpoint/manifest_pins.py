@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from distributary.codecs.base import CodecName, Enveloped
+from distributary.errors import CheckpointMismatch
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.kafka.offsets import stretches_from_json, stretches_to_json
 from distributary.ingest.pins import (
@@ -22,6 +23,7 @@ from distributary.ingest.pins import (
     WorkerRules,
     by_age,
 )
+from distributary.ingest.reshaping.rule import Reshape, Secret
 from distributary.ingest.routing.conditions import ReadCondition
 from distributary.ingest.settings.groups import Policies
 from distributary.ingest.settings.patterns import Pattern
@@ -58,6 +60,7 @@ def to_json(pins: Pins) -> dict[str, Any]:
             **({"tables": _tables_to_json(pins.rules.tables)} if _decides(pins.rules.tables) else {}),
             **_conditions_to_json(pins.rules.tables),
             **_partitions_to_json(pins.rules.tables),
+            **_columns_to_json(pins.rules.tables),
         },
     }
 
@@ -103,6 +106,7 @@ def _rules(decided: Mapping[str, Any], now: WorkerRules) -> WorkerRules:
     tables = _tables_from_json(then["tables"]) if "tables" in then else _undecided(now.tables)
     read = {text: ReadCondition.from_json(tree) for text, tree in then.get("conditions", {}).items()}
     tables = replace(_with_partitions(tables, then.get("partitions")), conditions=read)
+    tables = _with_columns(tables, then.get("columns"), now.tables)
     return replace(now, decoding=decoding, policies=_policies(then["policies"]), tables=tables)
 
 
@@ -126,7 +130,7 @@ def _policies(then: Mapping[str, Any]) -> Policies:
 
 def _decides(book: RuleBook) -> bool:
     """Whether rules of tables have a say in where a record goes."""
-    return bool(book.fits) or book.upserts or book.partitions
+    return bool(book.fits) or book.upserts or book.partitions or book.reshapes
 
 
 def _tables_to_json(book: RuleBook) -> list[Any]:
@@ -159,6 +163,37 @@ def _with_partitions(book: RuleBook, told: Sequence[Sequence[str]] | None) -> Ru
     return replace(book, specs=tuple(specs))
 
 
+def _columns_to_json(book: RuleBook) -> dict[str, Any]:
+    """What each rule made of records' columns; no secret is written anywhere."""
+    if not book.reshapes:
+        return {}
+    return {"columns": [None if spec.reshape is None else spec.reshape.to_json() for spec in book.specs]}
+
+
+def _with_columns(book: RuleBook, told: Sequence[Mapping[str, Any] | None] | None, now: RuleBook) -> RuleBook:
+    """The same rules with what they made of columns. Raises CheckpointMismatch where that took a secret which is not known now."""
+    known = {
+        spec.reshape.secret.fingerprint: spec.reshape.secret
+        for spec in now.specs
+        if spec.reshape is not None and spec.reshape.secret is not None
+    }
+
+    def secret(fingerprint: str) -> Secret:
+        if fingerprint not in known:
+            raise CheckpointMismatch(
+                "files of a decided batch are to be written again, and a secret that its hashes were made with (tables[].columns.hash.secret) "
+                "is in the settings no more: give it back until that batch is done, or restore the files"
+            )
+        return known[fingerprint]
+
+    each = told or [None] * len(book.specs)
+    specs = (
+        replace(spec, reshape=None if one is None else Reshape.from_json(one, secret))
+        for spec, one in zip(book.specs, each, strict=True)
+    )
+    return replace(book, specs=tuple(specs))
+
+
 def _fit_to_json(fit: FitRules | None) -> Any:
     return None if fit is None else [fit.policies.model_dump(mode="json"), fit.grows, fit.widens]
 
@@ -166,7 +201,7 @@ def _fit_to_json(fit: FitRules | None) -> Any:
 def _undecided(book: RuleBook) -> RuleBook:
     """The rules of a batch in which they had no say in where a record went."""
     return RuleBook(
-        specs=tuple(replace(spec, upsert=None) for spec in book.specs),
+        specs=tuple(replace(spec, upsert=None, reshape=None) for spec in book.specs),
         patterns=book.patterns,
         defaults=book.defaults,
     )

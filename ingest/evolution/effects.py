@@ -19,13 +19,17 @@ from distributary.ingest.evolution.transitions import Transitions
 from distributary.ingest.evolution.verdicts import (
     TableVerdict,
     absent,
+    of_routes,
     unreadable,
     unroutable,
+    unshapeable,
     verdicts,
     verdicts_of_table,
 )
 from distributary.ingest.kafka.columns import of_records
 from distributary.ingest.pins import PinnedRecord, PinnedTable, RecordKey
+from distributary.ingest.reshaping.descriptions import described as reshaped
+from distributary.ingest.reshaping.shape import columns_of, why_unshapeable
 
 Told: TypeAlias = tuple[TableVerdict, ...]
 
@@ -62,27 +66,33 @@ class Effects:
         self, may_come: Sequence[Candidate], table: PinnedTable
     ) -> Iterator[tuple[Candidate, Told]]:
         """In a table of which nobody knows what it met, of each that may come; a column is gone only where none has it."""
+        rules = self._rules.of(table.entity).with_fixed(table.fixed)
         records = {one: self._columns(one) for one in may_come}
-        fields = {field.name for columns in records.values() if columns for field in columns}
+        shaped = {
+            one: columns_of(rules.reshape, columns) for one, columns in records.items() if columns is not None
+        }
+        fields = {field.name for columns in shaped.values() for field in columns}
         gone = [
             SchemaChange("dropped", part(source_of(column)), type_name(column.type))
             for column in of_records(self._rules.columns, table.layout).columns
             if source_of(column) not in fields
         ]
-        rules = self._rules.of(table.entity).with_fixed(table.fixed)
         for candidate, columns in records.items():
             told = self._unreadable(candidate)
             if columns is not None:
-                told = (
-                    *verdicts_of_table(columns, table.layout, rules),
-                    *verdicts([*gone, *self._unrouted(columns, gone)], columns, table.layout, rules),
+                own = shaped[candidate]
+                told = self._unshapeable(columns, rules) or (
+                    *verdicts_of_table(own, table.layout, rules),
+                    *verdicts([*gone, *self._unrouted(columns, gone)], own, table.layout, rules),
                 )
             yield candidate, self._routed(told, self.name(candidate), columns, new=True)
 
     def on_reached(self, candidate: Candidate, table: PinnedTable) -> Told:
         """In a table that has met nothing like it, should records go there all the same."""
-        columns = self._columns(candidate) or _NOTHING
-        return verdicts_of_table(columns, table.layout, self._rules.of(table.entity).with_fixed(table.fixed))
+        columns, rules = self._columns(candidate) or _NOTHING, self._rules.of(table.entity)
+        return self._unshapeable(columns, rules) or verdicts_of_table(
+            columns_of(rules.reshape, columns), table.layout, rules.with_fixed(table.fixed)
+        )
 
     def in_new_tables(self, candidate: Candidate) -> Told:
         """Of a record type that no table has met: its tables fit it, as long as it can be read and routed."""
@@ -108,9 +118,24 @@ class Effects:
         described = self._candidates.description((candidate.ref, path), candidate.schema)
         was = self._candidates.description(before.key, before.schema)
         record = self._codec.reader(candidate.schema, path).schema
+        if refused := self._unshapeable(record, rules):
+            return refused
+        shaped = columns_of(rules.reshape, record)
         if described is None or was is None:
-            return verdicts_of_table(record, table.layout, rules)
-        return verdicts(classify(was, described), record, table.layout, rules)
+            return verdicts_of_table(shaped, table.layout, rules)
+        found = classify(was, described)
+        if rules.reshape is not None:
+            raw, earlier = found, self._codec.reader(before.schema, path).schema
+            found = classify(
+                reshaped(rules.reshape, was, earlier), reshaped(rules.reshape, described, record)
+            )
+            found = [*found, *of_routes(raw, found, table.layout.columns, rules)]
+        return verdicts(found, shaped, table.layout, rules)
+
+    def _unshapeable(self, columns: pa.Schema, rules: Rules) -> Told:
+        """What is told of records with these columns where they cannot have those that a rule wants."""
+        why = "" if rules.reshape is None else why_unshapeable(rules.reshape, columns)
+        return (unshapeable(why, rules),) if why else ()
 
     def _columns_after(self, before: PinnedRecord, candidate: Candidate) -> pa.Schema | None:
         """The columns of the candidate's records of this kind; None where they cannot be decoded."""

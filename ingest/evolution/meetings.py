@@ -10,7 +10,13 @@ from distributary.ingest.columns.growth import changes, grown
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.evolution.rules import Rules
 from distributary.ingest.evolution.transitions import Transitions
-from distributary.ingest.evolution.verdicts import TableVerdict, verdicts, verdicts_of_table
+from distributary.ingest.evolution.verdicts import (
+    TableVerdict,
+    of_routes,
+    unshapeable,
+    verdicts,
+    verdicts_of_table,
+)
 from distributary.ingest.pins import Coordinates, PinnedTable, RecordKey
 
 
@@ -96,10 +102,17 @@ class Meetings:
         rules: Rules,
         created: bool,
     ) -> _Outcome:
-        (before, after), record = layouts, self.transitions.columns(new)
+        (before, after), record = layouts, self.transitions.columns(new, rules.reshape)
         told: tuple[TableVerdict, ...] = ()
-        if old is not None:
-            told = verdicts(self.transitions.changes(old, new), record, before, rules, after)
+        why = self.transitions.unshapeable(new, rules.reshape)
+        if why:
+            told = (unshapeable(why, rules),)
+        elif old is not None:
+            changed = self.transitions.changes(old, new, rules.reshape)
+            if rules.reshape is not None:
+                unseen = self.transitions.changes(old, new)
+                changed = [*changed, *of_routes(unseen, changed, before.columns, rules)]
+            told = verdicts(changed, record, before, rules, after)
         elif not created:
             told = verdicts_of_table(record, before, rules, after)
         wanted = grown(before, record, rules.growth)

@@ -10,6 +10,7 @@ from distributary.codecs.base import load_codec
 from distributary.codecs.changes.classify import ChangeClass
 from distributary.ingest.columns.growth import GrowthRules
 from distributary.ingest.pins import WorkerRules
+from distributary.ingest.reshaping.rule import Reshape
 from distributary.ingest.routing.read_ahead import ReadExpression
 from distributary.ingest.settings.groups import Columns, Decode, Policies, Route, Sink
 from distributary.ingest.settings.rule_book import FitRules, RuleBook
@@ -32,18 +33,20 @@ CHANGE_POLICIES: Mapping[ChangeClass, str] = {
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """Which settings say it.
+    """Which settings say it, and what else the rule says.
 
     stops   the one that says `fail` to a table that would grow; None where none does
     leaves  the one because of which tables do not grow
     by      the rule of tables whose policies these are, and their names; empty for all tables
     own     those policies' names
+    reshape  what that rule makes of records' columns; None where it leaves them as they are
     """
 
     stops: GrowthSetting | None
     leaves: GrowthSetting
     by: str = ""
     own: frozenset[str] = frozenset()
+    reshape: Reshape | None = None
 
     def of(self, setting: str) -> str:
         """A setting as users find it: where the rule has a policy of its own, that."""
@@ -85,6 +88,11 @@ class Rules:
         return self.said.of(f"policies.{policy}")
 
     @property
+    def reshape(self) -> Reshape | None:
+        """What becomes of records' columns before a table knows them; None where they stay as they are."""
+        return self.said.reshape
+
+    @property
     def vetoes(self) -> bool:
         """Whether a class of change keeps a schema's records from the table, or stops the run."""
         return any(getattr(self.policies, name) != "keep" for name in CHANGE_POLICIES.values())
@@ -118,13 +126,13 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class RulesOfTables:
-    """What rules of tables say of changes, where they have policies of their own, by the rules' places."""
+    """What rules of tables say of changes, where they have policies or columns of their own, by the rules' places."""
 
     book: RuleBook
     own: Mapping[int, Rules]
 
     def of(self, entity: str, others: Rules) -> Rules:
-        """The rules for an entity's table; `others` for one whose rule has no policies of its own."""
+        """The rules for an entity's table; `others` for one whose rule has nothing of its own to say of changes."""
         place = self.book.of(entity).place
         return others if place is None else self.own.get(place, others)
 
@@ -187,18 +195,21 @@ def _said(decode: Decode, policies: Policies) -> _Said:
 
 
 def _own(plain: Rules, decode: Decode, policies: Policies, book: RuleBook) -> dict[int, Rules]:
-    """The rules for the tables of each rule that has policies of its own."""
-    return {
-        place: replace(
+    """The rules for the tables of each rule that has policies or columns of its own."""
+    found: dict[int, Rules] = {}
+    for place, spec in enumerate(book.specs):
+        if not spec.policies and spec.reshape is None:
+            continue
+        own = policies.model_copy(update=dict(spec.policies))
+        # No hash is made of a schema.
+        reshape = None if spec.reshape is None else spec.reshape.without_secret()
+        found[place] = replace(
             plain,
             policies=worker_policies(decode, own),
             growth=growth_rules(decode, own, plain.columns),
-            said=replace(
-                _said(decode, own), by=book.specs[place].setting, own=frozenset(book.specs[place].policies)
-            ),
+            said=replace(_said(decode, own), by=spec.setting, own=frozenset(spec.policies), reshape=reshape),
         )
-        for place, own in _own_policies(policies, book).items()
-    }
+    return found
 
 
 def _own_policies(policies: Policies, book: RuleBook) -> dict[int, Policies]:

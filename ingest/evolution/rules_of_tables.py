@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from distributary.codecs.types.fields import part
 from distributary.ingest.columns.partitions import column_of, takes
 from distributary.ingest.columns.single_values import value_path
 from distributary.ingest.pins import PinnedTable
+from distributary.ingest.reshaping.rule import Reshape
+from distributary.ingest.reshaping.shape import columns_of, is_there, why_unshapeable
 from distributary.ingest.settings.rule_book import RuleBook
 from distributary.ingest.settings.upserts import Upsert
 from distributary.ingest.tables.properties import Setting, differing
@@ -40,6 +43,7 @@ class RuleInPlan:
     upsert    how their rows take the place of earlier ones; None where each is added
     lacking   fields that this, or a partition, takes and that neither a schema nor a table has: all records would go to quarantine
     partition_by  fields that their files are told apart by
+    shaped    what becomes of records' columns
     """
 
     place: int | None
@@ -50,6 +54,31 @@ class RuleInPlan:
     upsert: Upsert | None = None
     lacking: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()
+    shaped: ShapedBy | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether it takes something that no schema has, or wants what one cannot be."""
+        return bool(self.lacking) or (self.shaped is not None and self.shaped.open)
+
+
+@dataclass(frozen=True, slots=True)
+class ShapedBy:
+    """What a rule does with records' columns, and what of that comes to nothing.
+
+    rule     what it says
+    lacking  paths that are in no schema
+    refused  why records of a schema cannot have these columns: they all would go to quarantine
+    """
+
+    rule: Reshape
+    lacking: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+
+    @property
+    def open(self) -> bool:
+        """Whether somebody should look at it before it happens."""
+        return bool(self.lacking or self.refused)
 
 
 def rules_in_plan(
@@ -80,14 +109,33 @@ def rules_in_plan(
             if folder in states and (settings := differing(states[folder], spec)):
                 grouped.setdefault(settings, []).append(folder)
         changes = tuple(TableSettings(tuple(folders), settings) for settings, folders in grouped.items())
-        known = [*schemas, *(tables[folder].layout.columns for folder in mine)]
+        brought = [columns_of(spec.reshape, columns) for columns in schemas]
+        known = [*brought, *(tables[folder].layout.columns for folder in mine)]
+        shaped = None if spec.reshape is None else _shaped(spec.reshape, schemas)
         lacking = (*_lacking(spec.upsert, known), *_no_partition(spec.partition_by, known, day))
         found.append(
             RuleInPlan(
-                spec.place, spec.match, mine, earlier, changes, spec.upsert, lacking, spec.partition_by
+                spec.place,
+                spec.match,
+                mine,
+                earlier,
+                changes,
+                spec.upsert,
+                lacking,
+                spec.partition_by,
+                shaped,
             )
         )
     return tuple(found)
+
+
+def _shaped(rule: Reshape, schemas: Sequence[pa.Schema]) -> ShapedBy:
+    paths = dict.fromkeys(path for path, _ in rule.ops) if schemas else {}
+    lacking = [path for path in paths if not any(is_there(rule, path, one) for one in schemas)]
+    refused = dict.fromkeys(why for one in schemas if (why := why_unshapeable(rule, one)))
+    return ShapedBy(
+        rule.without_secret(), tuple(".".join(map(part, path)) for path in lacking), tuple(refused)
+    )
 
 
 def _lacking(upsert: Upsert | None, schemas: Sequence[pa.Schema]) -> tuple[str, ...]:

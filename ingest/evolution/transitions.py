@@ -12,6 +12,9 @@ from distributary.codecs.changes.classify import SchemaChange, classify
 from distributary.codecs.changes.description import RecordDescription, described_columns
 from distributary.errors import BadSchema
 from distributary.ingest.pins import PinnedRecord, RecordKey
+from distributary.ingest.reshaping.descriptions import described
+from distributary.ingest.reshaping.rule import Reshape
+from distributary.ingest.reshaping.shape import columns_of, why_unshapeable
 
 # Record types of which so much of all top-level fields is alike count as one whose name changed.
 _ALIKE = 0.5
@@ -23,10 +26,9 @@ class Transitions:
     def __init__(self, codec: Codec, records: Iterable[PinnedRecord]) -> None:
         self._codec = codec
         self._records = {record.key: record for record in records}
-        self.columns: Callable[[RecordKey], pa.Schema] = lru_cache(maxsize=None)(self._columns)
-        self.changes: Callable[[RecordKey, RecordKey], Sequence[SchemaChange]] = lru_cache(maxsize=None)(
-            self._changes
-        )
+        self._own_columns: Callable[[RecordKey], pa.Schema] = lru_cache(maxsize=None)(self._decoded)
+        self._found = lru_cache(maxsize=None)(self._changes)
+        self._made = lru_cache(maxsize=None)(self._reshaped)
         self._description = lru_cache(maxsize=None)(self._described)
 
     def before(self, key: RecordKey, history: Sequence[RecordKey]) -> RecordKey | None:
@@ -46,11 +48,35 @@ class Transitions:
         """The id that the ledger tells of a record type's schema."""
         return self._records[key].schema.id
 
-    def _columns(self, key: RecordKey) -> pa.Schema:
+    def columns(self, key: RecordKey, rule: Reshape | None = None) -> pa.Schema:
+        """The columns that a record type brings to tables of a rule."""
+        return self._made(key, rule)
+
+    def changes(
+        self, before: RecordKey, after: RecordKey, rule: Reshape | None = None
+    ) -> Sequence[SchemaChange]:
+        """What led from one to the other, as tables of a rule know it."""
+        return self._found(before, after, rule)
+
+    def unshapeable(self, key: RecordKey, rule: Reshape | None) -> str:
+        """Why records of a type cannot have the columns that a rule wants; empty where they can."""
+        return "" if rule is None else why_unshapeable(rule, self._own_columns(key))
+
+    def _decoded(self, key: RecordKey) -> pa.Schema:
         return self._codec.reader(self._records[key].schema, key[1]).schema
 
-    def _changes(self, before: RecordKey, after: RecordKey) -> Sequence[SchemaChange]:
-        return classify(self._description(before), self._description(after))
+    def _reshaped(self, key: RecordKey, rule: Reshape | None) -> pa.Schema:
+        return columns_of(rule, self._own_columns(key))
+
+    def _changes(self, before: RecordKey, after: RecordKey, rule: Reshape | None) -> Sequence[SchemaChange]:
+        old, new = self._description(before), self._description(after)
+        if rule is not None:
+            # Records that cannot have the columns are in no table: nothing has changed for what is there.
+            if any(self.unshapeable(key, rule) for key in (before, after)):
+                return []
+            old = described(rule, old, self._own_columns(before))
+            new = described(rule, new, self._own_columns(after))
+        return classify(old, new)
 
     def _described(self, key: RecordKey) -> RecordDescription:
         schema, path = self._records[key].schema, key[1]

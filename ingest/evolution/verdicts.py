@@ -134,6 +134,29 @@ def unreadable(why: str, rules: Rules) -> TableVerdict:
     )
 
 
+def unshapeable(why: str, rules: Rules) -> TableVerdict:
+    """The verdict on a schema whose records cannot have the columns that the table's rule wants."""
+    setting = f"{rules.said.by}.columns"
+    return TableVerdict(kind="changed", action="quarantine", setting=setting, detail=f"all records: {why}")
+
+
+def of_routes(
+    found: Sequence[SchemaChange], told: Sequence[SchemaChange], columns: pa.Schema, rules: Rules
+) -> list[SchemaChange]:
+    """Changes of what records are routed by that nothing is told of: routes see fields that a rule keeps from the table."""
+    return [
+        change
+        for change in found
+        if change.kind in _READ_OTHERWISE and change not in told and _is_routed_by(change, columns, rules)
+    ]
+
+
+def _is_routed_by(change: SchemaChange, columns: pa.Schema, rules: Rules) -> bool:
+    path = parts(change.column)
+    was = (*path[:-1], change.before) if change.kind == "renamed" else path
+    return _routes(was, rules) or _in_expression(path, change, columns, rules)
+
+
 def unroutable(why: str, rules: Rules) -> TableVerdict:
     """The verdict on records whose columns the routing expression does not go with, whatever has changed."""
     return _unroutable(TableVerdict(kind="changed", action="fit"), why, rules)

@@ -65,7 +65,7 @@ class Vetoes:
         before = self._transitions.before(key, [one for one in taken if _is_older(one, key)])
         if before is None:
             return None
-        changes = self._transitions.changes(before, key)
+        changes = self._transitions.changes(before, key, rules.reshape)
         found = [
             (veto[0], f"{_told(change)} with schema {key[0]}, and {veto[1]} is `{veto[0]}`")
             for change in changes

@@ -9,10 +9,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from distributary.codecs.wire.record_headers import VALUE_HEADER, last_header
+from distributary.ingest.reshaping.rule import NOTHING_BESIDE, Beside
 from distributary.ingest.settings.groups import Route, Source
 
 # Of the frame that workers read, in this order; see `ingest/kafka/records.py`.
-RAW = ("topic", "partition", "offset", "ts", "key", "value", "header_id", "route")
+RAW = ("topic", "partition", "offset", "ts", "key", "value", "header_id", "route", "headers", "ts_type")
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
@@ -25,6 +26,9 @@ _TYPES = {
     "value": pa.binary(),
     "header_id": pa.binary(),
     "route": pa.binary(),
+    # Called as files and Spark call what is in a list.
+    "headers": pa.list_(pa.field("element", pa.binary())),
+    "ts_type": pa.int32(),
 }
 
 RAW_SCHEMA = pa.schema([pa.field(name, _TYPES[name]) for name in RAW])
@@ -36,10 +40,13 @@ def record_headers(source: Source, route: Route) -> dict[str, str]:
     return wanted if route.header is None else {**wanted, "route": route.header}
 
 
-def worker_columns(records: DataFrame, topics: int, headers: Mapping[str, str]) -> DataFrame:
+def worker_columns(
+    records: DataFrame, topics: int, headers: Mapping[str, str], beside: Beside = NOTHING_BESIDE
+) -> DataFrame:
     """What workers need of Spark's Kafka source, and no column more: each costs a hop to Python.
 
     `headers` are those of `record_headers`. Of several headers of one name the last counts, as in Kafka's clients.
+    `beside` is what rules of tables make columns of.
     """
     columns = [
         sql.col("partition"),
@@ -51,6 +58,11 @@ def worker_columns(records: DataFrame, topics: int, headers: Mapping[str, str]) 
     if topics > 1:
         columns.append(sql.col("topic"))
     columns += [last_header(sql.col("headers"), name).alias(column) for column, name in headers.items()]
+    if beside.headers:
+        wanted = (last_header(sql.col("headers"), name) for name in beside.headers)
+        columns.append(sql.array(*wanted).alias("headers"))
+    if beside.timestamp_type:
+        columns.append(sql.col("timestampType").alias("ts_type"))
     return records.select(*columns)
 
 

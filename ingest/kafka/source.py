@@ -23,6 +23,7 @@ from distributary.ingest.kafka.offsets import (
     starts,
     stretches_within,
 )
+from distributary.ingest.reshaping.rule import NOTHING_BESIDE, Beside
 from distributary.ingest.settings.groups import Route, Source
 
 # Laid under the user's own options. Kafka hands out 500 records a poll unless told otherwise, and asking so often takes a
@@ -81,9 +82,16 @@ class TopicReader:
     headers: bool
 
     @classmethod
-    def of(cls, spark: SparkSession, pipeline: str, source: Source, route: Route) -> TopicReader:
-        """With headers where schemas or entities are named in them."""
-        return cls(spark, pipeline, source, source.headers or route.by == "header")
+    def of(
+        cls,
+        spark: SparkSession,
+        pipeline: str,
+        source: Source,
+        route: Route,
+        beside: Beside = NOTHING_BESIDE,
+    ) -> TopicReader:
+        """With headers where schemas or entities are named in them, or columns are made of them."""
+        return cls(spark, pipeline, source, source.headers or route.by == "header" or bool(beside.headers))
 
     def stream(self, batch_rows: int, starting_offsets: Positions, wait_seconds: float = 0.0) -> DataFrame:
         """The topics as a stream, in batches of at most so many offsets; one of fewer waits for others for up to `wait_seconds`.

@@ -58,12 +58,13 @@ _COLUMNS = pa.schema(
         pa.field("partition", pa.int32()),
         pa.field("offset", pa.int64()),
         pa.field("timestamp", TIMESTAMP),
+        pa.field("timestampType", pa.int32()),
         pa.field("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
     ]
 )
 
 _DDL = (
-    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
     "headers array<struct<key: string, value: binary>>"
 )
 
@@ -259,6 +260,8 @@ def _row(message: Message, headers: _Headers | None) -> dict[str, Any]:
         "partition": message.partition(),
         "offset": message.offset(),
         "timestamp": milliseconds * 1000 if known else None,
+        # Spark's, who counts from the one of no time on.
+        "timestampType": message.timestamp()[0] - 1,
         "headers": headers,
     }
 

@@ -16,6 +16,8 @@ from distributary.ingest import pins as reasons
 from distributary.ingest.columns.growth import GrowthRules, changes, grown
 from distributary.ingest.columns.layout import NO_COLUMNS
 from distributary.ingest.pins import PinnedRecord, RecordKey, Verdict, by_age, describe, newest_of_entities
+from distributary.ingest.reshaping.rule import Reshape
+from distributary.ingest.reshaping.shape import columns_of
 from distributary.ingest.schemas.inferred_per_entity import NO_FIELDS, EntityVersions
 from distributary.ingest.schemas.pinned import PinsStore
 from distributary.ingest.schemas.registry_wait import RegistryWait
@@ -180,14 +182,22 @@ class SchemaBook:
             self._store.write(record.key, record.schema)
             self._pin(record.key, record.schema)
 
-    def brings(self, record: PinnedRecord, rules: GrowthRules) -> tuple[str, ...]:
-        """The columns of a record type that no pinned one has, or not as wide; none where it changes no layout."""
-        whole = NO_COLUMNS
-        for known in self._beside(record):
-            whole = grown(whole, self._layouts[known.key], rules)
+    def brings(
+        self, record: PinnedRecord, rules: GrowthRules, shapes: Iterable[Reshape | None] = (None,)
+    ) -> tuple[str, ...]:
+        """The columns of a record type that no pinned one has, or not as wide; none where it changes no layout.
+
+        `shapes` are what rules of tables make of the columns of records.
+        """
+        found: dict[str, None] = {}
         brought = self._codec.reader(record.schema, record.key[1]).schema
-        after = grown(whole, brought, rules)
-        return tuple(change.column for change in changes(whole.columns, after.columns))
+        for shape in shapes:
+            whole = NO_COLUMNS
+            for known in self._beside(record):
+                whole = grown(whole, columns_of(shape, self._layouts[known.key]), rules)
+            after = grown(whole, columns_of(shape, brought), rules)
+            found |= dict.fromkeys(change.column for change in changes(whole.columns, after.columns))
+        return tuple(found)
 
     def _beside(self, record: PinnedRecord) -> list[PinnedRecord]:
         """The pinned record types, without those of other entities' schemas."""

@@ -31,14 +31,14 @@ def add_problems(document: Document, model: type[BaseModel], error: ValidationEr
 
 def refuse_literal_secrets(document: Document, model: type[BaseModel]) -> None:
     """Adds a problem for every secret that is written out in the file."""
-    for keys, info in settings_of(model):
-        value = _at(document.settings, keys)
-        if is_secret(info) and value not in (None, ""):
-            _refuse(document, keys)
-        if info.annotation is ClientOptions and isinstance(value, Mapping):
-            for name, option in value.items():
-                if is_literal_secret(name, str(option)):
-                    _refuse(document, (*keys, name))
+    for setting, info in settings_of(model):
+        for keys, value in _at(document.settings, setting):
+            if is_secret(info) and value not in (None, ""):
+                _refuse(document, keys)
+            if info.annotation is ClientOptions and isinstance(value, Mapping):
+                for name, option in value.items():
+                    if is_literal_secret(name, str(option)):
+                        _refuse(document, (*keys, name))
 
 
 def _refuse(document: Document, keys: Keys) -> None:
@@ -74,10 +74,15 @@ def _unknown(model: type[BaseModel], keys: Keys) -> str:
     return f"no setting is called so; {inside}: {', '.join(known)}"
 
 
-def _at(settings: Any, keys: Keys) -> Any:
-    for key in keys:
-        settings = settings.get(key) if isinstance(settings, Mapping) else None
-    return settings
+def _at(settings: Any, keys: Keys, above: Keys = ()) -> Iterator[tuple[Keys, Any]]:
+    """What the file has of a setting, with its keys there: once an item, where it is in a list of groups."""
+    if keys and isinstance(settings, list | tuple):
+        for place, item in enumerate(settings):
+            yield from _at(item, keys, (*above, place))
+    elif keys and isinstance(settings, Mapping) and keys[0] in settings:
+        yield from _at(settings[keys[0]], keys[1:], (*above, keys[0]))
+    elif not keys:
+        yield above, settings
 
 
 def model_in(annotation: Any) -> type[BaseModel] | None:

@@ -11,8 +11,9 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator, model_
 
 from distributary.codecs.base import Codec, load_codec
 from distributary.codecs.envelope.options import DELETES, SAID, TABLE, Envelope, envelope_of
-from distributary.codecs.envelope.said import POSITION
+from distributary.codecs.envelope.said import BEFORE, POSITION, PREFIX
 from distributary.ingest.columns import safe_names as names
+from distributary.ingest.reshaping.given import wrong_beside
 from distributary.ingest.settings.catalog import Catalog
 from distributary.ingest.settings.check import add_problems, refuse_literal_secrets
 from distributary.ingest.settings.groups import (
@@ -193,12 +194,22 @@ class Settings(Group):
                 yield ("catalog", *keys), why
         for place, (keys, why) in wrong_rules(self.tables, self.route, self.sink, self.policies):
             yield ("tables", place, *keys), why
+        yield from self._landing_by_envelopes()
         for place, rule in enumerate(self.tables):
             if rule.update == "present" and not load_codec(self.decode.codec).registered:
                 why = f"records in {self.decode.format} name no schema of their own, so that none has fewer columns than another"
                 yield ("tables", place, "update"), f"{why}; leave it out"
             if why := _not_kept(rule, envelope_of(self.decode.envelope)):
                 yield ("tables", place, "sequence_by"), why
+
+    def _landing_by_envelopes(self) -> Iterator[Wrong]:
+        """Rules by which something hidden would land as what a row was before."""
+        envelope = envelope_of(self.decode.envelope)
+        if envelope is None or BEFORE not in envelope.keep:
+            return
+        for place, rule in enumerate(self.tables):
+            if rule.columns is not None and (why := wrong_beside(rule.columns, f"{PREFIX}{BEFORE}")):
+                yield ("tables", place, "columns"), why
 
     def rule_book(self) -> RuleBook:
         """Which rule says what an entity's table is."""

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from distributary.ingest.reshaping.rule import Beside, Reshape
 from distributary.ingest.settings.groups import Policies, Route, Sink
 from distributary.ingest.settings.patterns import Pattern
 from distributary.ingest.settings.table_rules import TableRule
@@ -26,6 +27,7 @@ class TableSpec:
     policies    that are its own, by name
     upsert      how its rows take the place of earlier ones; None where each is added
     partition_by  fields, or the day in Kafka by its column's name, that its files are told apart by
+    reshape     what becomes of records' columns before anything else looks at them; None where they stay as they are
     """
 
     place: int | None = None
@@ -36,6 +38,7 @@ class TableSpec:
     policies: Mapping[str, str] = field(default_factory=dict)
     upsert: Upsert | None = None
     partition_by: tuple[str, ...] = ()
+    reshape: Reshape | None = None
 
     @property
     def setting(self) -> str:
@@ -130,6 +133,30 @@ class RuleBook:
         """Whether any rule has tables in partitions."""
         return any(spec.partition_by for spec in self.specs)
 
+    @property
+    def reshapes(self) -> bool:
+        """Whether any rule has columns otherwise than records have them."""
+        return any(spec.reshape is not None for spec in self.specs)
+
+    def reshape(self, entity: str) -> Reshape | None:
+        """What becomes of the columns of an entity's records; None where they stay as they are."""
+        return self.of(entity).reshape if self.reshapes else None
+
+    def in_quarantine(self, entity: str | None) -> Sequence[Reshape]:
+        """By which rules a record that goes to quarantine is kept there: that of its entity, or all of them where nobody knows it."""
+        if entity is None:
+            return [spec.reshape for spec in self.specs if spec.reshape is not None]
+        # Not remembered: of a million names that get no table each may come here.
+        reshape = (self._found.get(entity) or self._look(entity)).reshape
+        return [] if reshape is None else [reshape]
+
+    @property
+    def beside(self) -> Beside:
+        """What rules want of a record in Kafka beside its key and value."""
+        rules = [spec.reshape for spec in self.specs if spec.reshape is not None]
+        headers = {name for one in rules for name in one.headers}
+        return Beside(tuple(sorted(headers)), any(one.timestamp_type for one in rules))
+
     def takes_tombstones(self, entity: str) -> bool:
         """Whether records without a value take rows of an entity's table away."""
         upsert = self.upsert(entity)
@@ -165,4 +192,5 @@ def _spec(place: int, rule: TableRule, sink: Sink) -> TableSpec:
         policies=rule.policies.given(),
         upsert=rule.upsert(),
         partition_by=rule.partition_by or (),
+        reshape=None if rule.columns is None else rule.columns.rule(),
     )

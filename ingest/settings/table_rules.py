@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from distributary.ingest.columns import safe_names
+from distributary.ingest.reshaping.given import ColumnsRule, wrong_columns
 from distributary.ingest.settings.deletes import DeleteRule, Deleting, GivenDeletes
 from distributary.ingest.settings.groups import Columns, OnChange, Policies, Route, Sink
 from distributary.ingest.settings.histories import HistoryRule
@@ -139,6 +140,8 @@ class TableRule(Group):
     """What the table says of itself; an empty text takes it away."""
     policies: TablePolicies = TablePolicies()
     """What happens to what does not fit these tables; what it does not say, `policies` does."""
+    columns: ColumnsRule | None = None
+    """Which fields land, by which names, and what of their values: chosen right behind decoding, so that `keys`, `sequence_by`, `partition_by` and `policies` know the columns as they are then. Routes and `deletes` see the record as it came. All fields land as they are unless given."""
     max_rows_per_file: Annotated[int, Field(ge=1)] | None = None
     """How many rows a file of the table has at most; by default `sink.max_rows_per_file`."""
 
@@ -227,6 +230,8 @@ def wrong_rules(
             yield place, wrong
         for wrong in _wrong_partitions(rule, sink.columns):
             yield place, wrong
+        for wrong in _wrong_columns(rule, sink.columns):
+            yield place, wrong
         if rule.takes_tombstones and (why := rule.no_tombstones(route)):
             yield place, (("deletes", "tombstones"), why)
         if rule.marks_another_column(sink.columns):
@@ -276,6 +281,25 @@ def _wrong_partitions(rule: TableRule, columns: Columns) -> Iterator[Wrong]:
                 ("partition_by", place),
                 "it changes when a row ends, so that each would be in two partitions; leave it out",
             )
+
+
+def _wrong_columns(rule: TableRule, columns: Columns) -> Iterator[Wrong]:
+    """What of the columns does not go with what else the rule says."""
+    if rule.columns is None:
+        return
+    keys = rule.keys if isinstance(rule.keys, tuple) else ()
+    day = () if columns.kafka_date is None else (columns.kafka_date,)
+    mark = rule.deletes.mark if isinstance(rule.deletes, DeleteRule) else None
+    yield from wrong_columns(
+        rule.columns,
+        {
+            "keys": keys,
+            "sequence_by": rule.sequence_by or (),
+            "partition_by": tuple(name for name in rule.partition_by or () if name not in day),
+        },
+        columns.reserved() | (frozenset() if mark is None else {mark}),
+        by_key=rule.keys == RECORD_KEY,
+    )
 
 
 def _why_not(name: str, columns: Columns) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +17,30 @@ from distributary.ingest.history.bounds import with_bounds
 from distributary.ingest.kafka.columns import of_records, with_rescued
 from distributary.ingest.partitioned import PartitionedBy, partitioned_by
 from distributary.ingest.pins import Pins
+from distributary.ingest.reshaping.rule import Reshape
+from distributary.ingest.reshaping.shape import Shape, Unshapeable, shape_of
 from distributary.ingest.settings.rule_book import FitRules
 from distributary.ingest.settings.upserts import Upsert
 from distributary.ingest.worker.keyed import with_mark
 
 # Instead of an entity's number, in the numbers that `codes` gives.
 NONE, DENIED, WAITING = -1, -2, -3
+
+
+@dataclass(frozen=True, slots=True)
+class Reshaping:
+    """What becomes of the columns of a record type, for all tables of one rule.
+
+    rule   what it says
+    place  of the rule, which tells it from others
+    shape  how; None where the record type cannot be what it says
+    why    not, then
+    """
+
+    rule: Reshape
+    place: int
+    shape: Shape | None
+    why: str = ""
 
 
 class EntityBook:
@@ -41,11 +60,13 @@ class EntityBook:
         self._upserts: list[Upsert | None] = []
         self._partitions: list[PartitionedBy] = []
         self._by_folder: dict[str, int] = {}
-        self._grown: dict[tuple[Layout, int, tuple[int, ...] | None, bool, Upsert | None], Layout] = {}
-        self._wider: dict[tuple[Layout, int, tuple[int, ...] | None, frozenset[str]], Layout] = {}
+        self._grown: dict[tuple[Layout, Hashable, tuple[int, ...] | None, bool, Upsert | None], Layout] = {}
+        self._wider: dict[tuple[Layout, Hashable, tuple[int, ...] | None, frozenset[str]], Layout] = {}
         self._wished: set[tuple[int, Layout]] = set()
         self._rescued: dict[Layout, Layout] = {}
-        self._conversions: dict[tuple[Layout, int, int | None], Conversion] = {}
+        self._conversions: dict[tuple[Layout, Hashable, int | None], Conversion] = {}
+        self._reshapes: list[int | None] = []
+        self._reshapings: dict[tuple[int, int], Reshaping] = {}
 
     def codes(self, entities: pa.DictionaryArray) -> npt.NDArray[np.int32]:
         """The number of each row's entity, or NONE, DENIED or WAITING."""
@@ -61,7 +82,25 @@ class EntityBook:
         """The number of the table that takes rows without an entity; its entity is the empty text, which no row has."""
         return self._add("", folder)
 
-    def grow(self, code: int, record: int, columns: pa.Schema, places: tuple[int, ...] | None = None) -> bool:
+    def reshaping(self, code: int) -> int | None:
+        """The rule of tables that has columns of an entity's records otherwise; None where they stay as they are."""
+        return self._reshapes[code]
+
+    def reshaped(self, place: int, record: int, columns: pa.Schema) -> Reshaping:
+        """What the rule at this place makes of a record type with these columns."""
+        found = self._reshapings.get((place, record))
+        if found is None:
+            rule = self._pins.rules.tables.specs[place].reshape or Reshape()
+            try:
+                found = Reshaping(rule, place, shape_of(rule, columns))
+            except Unshapeable as error:
+                found = Reshaping(rule, place, None, str(error))
+            self._reshapings[place, record] = found
+        return found
+
+    def grow(
+        self, code: int, record: Hashable, columns: pa.Schema, places: tuple[int, ...] | None = None
+    ) -> bool:
         """Let an entity's layout take up a record type's columns, or only those at `places`; whether it changed."""
         before = self.layouts[code]
         # A table that may not grow can share its layout with a new one that may.
@@ -76,7 +115,7 @@ class EntityBook:
         return self.layouts[code] != before
 
     def wish(
-        self, code: int, record: int, columns: pa.Schema, places: tuple[int, ...] | None = None
+        self, code: int, record: Hashable, columns: pa.Schema, places: tuple[int, ...] | None = None
     ) -> Layout | None:
         """The columns that an entity's table should have to hold what a record type brings, told once; None where it does.
 
@@ -111,7 +150,7 @@ class EntityBook:
         """What an entity's table is partitioned by."""
         return self._partitions[code]
 
-    def conversion(self, record: int, columns: pa.Schema, code: int) -> Conversion:
+    def conversion(self, record: Hashable, columns: pa.Schema, code: int) -> Conversion:
         """How a record type's columns become those of an entity's layout, which it shares with those of the same rule."""
         layout, fit = self.layouts[code], self._fits[code]
         key = (layout, record, self.rule(code))
@@ -176,6 +215,10 @@ class EntityBook:
             self._fits.append(self._pins.rules.tables.fit(self.names[-1]))
             self._upserts.append(self._pins.rules.tables.upsert(self.names[-1]))
             self._partitions.append(partitioned_by(self._pins, folder, self.names[-1]))
+            reshape = self._pins.rules.tables.reshape(self.names[-1])
+            self._reshapes.append(
+                None if reshape is None else self._pins.rules.tables.of(self.names[-1]).place
+            )
             self.layouts.append(with_mark(self._upserts[-1], known.layout if known else NO_COLUMNS))
             self._by_folder[folder] = len(self.names) - 1
         return self._by_folder[folder]

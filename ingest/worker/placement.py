@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -24,6 +23,7 @@ from distributary.ingest.kafka.offset_spans import committed, place_of
 from distributary.ingest.kafka.records import TEXT
 from distributary.ingest.partitioned import in_no_partition, with_others
 from distributary.ingest.pins import Verdict
+from distributary.ingest.reshaping.key import as_landing
 from distributary.ingest.routing.routes import Records, entities
 from distributary.ingest.settings.upserts import Upsert
 from distributary.ingest.worker.child_process import pieces
@@ -38,7 +38,7 @@ from distributary.ingest.worker.keyed import (
     unplaced,
     wrong_mark,
 )
-from distributary.ingest.worker.record_group import Batch, brought_columns
+from distributary.ingest.worker.record_group import Batch, Columns, Part, brought_columns, parts, picked
 from distributary.ingest.worker.report import Growth, Wish
 from distributary.ingest.worker.task import Task, tally
 from distributary.ingest.worker.unrouted import note_unrouted
@@ -101,10 +101,13 @@ def place_tombstones(task: Task, raw: pa.RecordBatch, rows: Rows) -> None:
         task.quarantine.take(raw, rows[lacking], [Verdict(reasons.NULL_KEY, why)] * len(lacking), None, names)
         null |= lacks
     columns = pins.rules.columns
-    whole = kafka_arrays(columns, own, pa.nulls(len(rows), pa.int64()))
-    found = pa.RecordBatch.from_arrays(whole, names=[field.name for field in kafka_fields(columns)])
     for code in present(codes[(codes >= 0) & ~null]).tolist():
-        task.remember(code, found.filter(pa.array((codes == code) & ~null)))
+        mine = own.filter(pa.array((codes == code) & ~null))
+        rule = pins.rules.tables.reshape(task.book.names[code])
+        landing = mine if rule is None else as_landing(rule, mine)
+        whole = kafka_arrays(columns, landing, pa.nulls(mine.num_rows, pa.int64()))
+        names = [field.name for field in kafka_fields(columns)]
+        task.remember(code, pa.RecordBatch.from_arrays(whole, names=names))
 
 
 def _refuse(
@@ -192,10 +195,29 @@ def _route(batch: Batch, rows: Rows, decoded: Decoded) -> None:
     _refuse(batch, rows[denied], [reasons.TABLE_LIMIT] * len(denied), names)
     _wait_for_table(batch, rows, named, codes)
     codes = _without_vetoed(batch, rows, _without_committed(batch, rows, codes))
+    for part in parts(batch, rows, decoded, codes):
+        # Those that are refused, too: their table may come to be all the same.
+        _meet(part.batch, present(part.codes[part.codes >= 0]).tolist(), part.rows, part.codes)
+        _bring(_without_refused(part))
+
+
+def _without_refused(part: Part) -> Part:
+    """Records that cannot have the columns that their tables' rule wants go to quarantine."""
+    if not part.refused:
+        return part
+    places = np.array([row for row, _ in part.refused], np.int64)
+    names = [part.batch.task.book.names[code] or None for code in part.codes[places]]
+    _refuse(part.batch, part.rows[places], [Verdict(reasons.COLUMNS, why) for _, why in part.refused], names)
+    kept = np.setdiff1d(np.arange(len(part.rows), dtype=np.int64), places)
+    return Part(part.batch, part.rows[kept], part.decoded.some(kept), part.codes[kept])
+
+
+def _bring(part: Part) -> None:
+    """Have the tables of these records grow by their columns, and the records land."""
+    batch, rows, decoded, codes = part.batch, part.rows, part.decoded, part.codes
     live = np.flatnonzero(codes >= 0)
     if len(live):
-        brought = _with_partitions(batch, decoded.rows, brought_columns(batch.pinned, decoded.rows, codes))
-        _meet(batch, brought.keys(), rows, codes)
+        brought = _with_partitions(batch, decoded.rows, brought_columns(batch, decoded.rows, codes))
         _grow(batch, rows, codes, brought)
         _by_layout(batch, rows, decoded, codes, live)
 
@@ -281,7 +303,7 @@ def _meet(batch: Batch, present: Collection[int], rows: Rows, codes: Codes) -> N
 def _grow(batch: Batch, rows: Rows, codes: Codes, brought: Mapping[int, tuple[int, ...] | None]) -> None:
     book, files = batch.task.book, batch.task.report.files
     for code, places in brought.items():
-        bringing = (code, batch.number, batch.reader.schema, places)
+        bringing = (code, batch.kind, batch.columns, places)
         grew, wish = book.grow(*bringing), book.wish(*bringing)
         folder = book.folders[code]
         if wish is not None:
@@ -292,7 +314,7 @@ def _grow(batch: Batch, rows: Rows, codes: Codes, brought: Mapping[int, tuple[in
             files.growths.append(Growth(folder, pinned.key, pinned.schema.id, place_of(batch.raw, row)))
 
 
-def _by_layout(batch: Batch, rows: Rows, decoded: Decoded, codes: Codes, live: Rows) -> None:
+def _by_layout(batch: Batch, rows: Rows, decoded: Columns, codes: Codes, live: Rows) -> None:
     """Entities with the same columns and policies go on together; in most batches that is all of them."""
     book = batch.task.book
     kinds = {
@@ -302,14 +324,15 @@ def _by_layout(batch: Batch, rows: Rows, decoded: Decoded, codes: Codes, live: R
     for kind in dict.fromkeys(kinds.values()):
         alike = [code for code, its in kinds.items() if its == kind]
         mine = live if len(alike) == len(kinds) else live[np.isin(codes[live], alike)]
-        _conform(batch, rows[mine], _some(decoded, mine), codes[mine])
+        _conform(batch, rows[mine], decoded.some(mine), codes[mine])
 
 
-def _conform(batch: Batch, rows: Rows, decoded: _Columns, codes: Codes) -> None:
+def _conform(batch: Batch, rows: Rows, decoded: Columns, codes: Codes) -> None:
     """Rows of entities with the same columns and policies."""
     book, first = batch.task.book, int(codes[0])
     try:
-        gone = deleted(book.upsert(first), batch.pins.rules.tables, decoded.rows, decoded.beside)
+        own = decoded.rows if decoded.own is None else decoded.own
+        gone = deleted(book.upsert(first), batch.pins.rules.tables, own, decoded.beside)
     except ConfigError as error:
         why = Verdict(reasons.DELETE_CONDITION, str(error))
         _refuse(batch, rows, [why] * len(rows), [book.names[code] or None for code in codes])
@@ -319,22 +342,22 @@ def _conform(batch: Batch, rows: Rows, decoded: _Columns, codes: Codes) -> None:
         batch.task.report.counts.dropped[reasons.DELETE] += int(gone.sum())
         stays = np.flatnonzero(~gone)
         if len(stays):
-            _conform(batch, rows[stays], _some(decoded, stays), codes[stays])
+            _conform(batch, rows[stays], decoded.some(stays), codes[stays])
         return
     if upsert is not None and (wrong := _wrong_own(upsert, book.layouts[first])):
         batch.task.report.stops.append(f"table {book.folders[first]}: {wrong}")
         return
     try:
-        conversion = book.conversion(batch.number, batch.reader.schema, first)
+        conversion = book.conversion(batch.kind, batch.columns, first)
     except PolicyStopped as stop:  # for the driver to raise: it gives up the whole attempt
         rule = book.rule(first)
         by = "" if rule is None else f" (by tables[{rule}])"
         batch.task.report.stops.append(f"table {book.folders[first]}{by}: {stop}")
         return
     conformed = conversion.apply(decoded.rows)
-    own = [field.name for field in kafka_fields(batch.pins.rules.columns)]
+    names = [field.name for field in kafka_fields(batch.pins.rules.columns)]
     arrays = [*_kafka_arrays(batch, rows), *conformed.rows.columns]
-    written = pa.RecordBatch.from_arrays(arrays, names=[*own, *conformed.rows.schema.names])
+    written = pa.RecordBatch.from_arrays(arrays, names=[*names, *conformed.rows.schema.names])
     rescued = joined(decoded.untaken, conformed.rescued)
     rejected = conformed.rejected
     if upsert is not None:
@@ -396,7 +419,7 @@ def _with_unplaced(
 ) -> list[tuple[int, str, str]]:
     """Those that do not fit, and those that fit and cannot take a row's place."""
     texts = [TEXT] if TEXT in batch.raw.schema.names else []
-    keys = _picked(batch.raw.select(["key", *texts]), rows)
+    keys = picked(batch.raw.select(["key", *texts]), rows)
     found = unplaced(upsert, conformed.rows, keys, by_text=named_by_text(batch.pins))
     return with_others(conformed.rejected, found)
 
@@ -413,34 +436,4 @@ def _without_misfits(
 
 
 def _kafka_arrays(batch: Batch, rows: Rows) -> list[pa.Array]:
-    columns = batch.pins.rules.columns
-    texts = [TEXT] if columns.key_text else []
-    own = batch.raw.select(["topic", "partition", "offset", "ts", "key", *texts])
-    if len(rows) < own.num_rows:
-        own = _picked(own, rows)
-    return kafka_arrays(columns, own, batch.schema_ids(rows))
-
-
-def _picked(batch: pa.RecordBatch, rows: Rows) -> pa.RecordBatch:
-    """These rows, which ascend; none is copied where they follow each other."""
-    in_a_row = len(rows) and rows[-1] - rows[0] + 1 == len(rows)
-    return batch.slice(int(rows[0]), len(rows)) if in_a_row else batch.take(pa.array(rows))
-
-
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """Records as columns, what no column took of them, and what is known of them beside."""
-
-    rows: pa.RecordBatch
-    untaken: pa.StringArray | None
-    beside: pa.RecordBatch | None = None
-
-
-def _some(decoded: Decoded | _Columns, rows: Rows) -> _Columns:
-    """These rows of what was decoded."""
-    untaken = decoded.untaken if isinstance(decoded, _Columns) else decoded.rescued
-    if len(rows) == decoded.rows.num_rows:
-        return _Columns(decoded.rows, untaken, decoded.beside)
-    places = pa.array(rows)
-    beside = None if decoded.beside is None else decoded.beside.take(places)
-    return _Columns(decoded.rows.take(places), None if untaken is None else untaken.take(places), beside)
+    return kafka_arrays(batch.pins.rules.columns, batch.of_kafka(rows), batch.schema_ids(rows))

@@ -7,17 +7,22 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from distributary.codecs.types.masks import Rows
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.kafka.offset_spans import committed, place_of
 from distributary.ingest.pins import Pins, Verdict
+from distributary.ingest.reshaping.key import landing_key
+from distributary.ingest.routing.routes import Records, entities
 from distributary.ingest.tables.ledger import (
     QUARANTINE_SCHEMA,
 )
 from distributary.ingest.worker.gathering import Buffers
 from distributary.ingest.worker.report import TaskReport
 from distributary.registry.base import SchemaRef
+
+_NOTHING = pa.RecordBatch.from_arrays([], schema=pa.schema([]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +78,44 @@ class Quarantine:
             [refused.entities[place] for place in new],
         )
 
+    def _of_payload(self, raw: pa.RecordBatch, refused: _Refused) -> tuple[pa.Array, pa.Array]:
+        """Keys and values, as far as rules of tables have them kept."""
+        book = self._pins.rules.tables
+        keys, values = raw["key"], raw["value"]
+        if not book.reshapes:
+            return keys, values
+        whose = self._entities(raw, refused)
+        for entity in set(whose):
+            rules = book.in_quarantine(entity)
+            mine = pa.array([one == entity for one in whose])
+            if not all(one.payload for one in rules):
+                values = pc.if_else(mine, None, values)
+                keys = pc.if_else(mine, None, keys)
+            for one in rules:
+                # Of which secret a hash would be nobody knows where several rules might be a record's.
+                landing = landing_key(one, keys) if entity is not None else pa.nulls(len(keys), keys.type)
+                keys = keys if one.key == "keep" else pc.if_else(mine, landing, keys)
+        return keys, values
+
+    def _entities(self, raw: pa.RecordBatch, refused: _Refused) -> list[str | None]:
+        """Whose each record is; as far as that can be told of one whose payload was not looked into."""
+        route = self._pins.rules.route
+        if all(refused.entities) or route.by not in ("topic", "key", "header"):
+            return list(refused.entities)
+        every = np.arange(raw.num_rows, dtype=np.int64)
+        told = entities(route, Records(_NOTHING, raw, every, "")).to_pylist()
+        return [known or other for known, other in zip(refused.entities, told, strict=True)]
+
     def _table_rows(self, raw: pa.RecordBatch, refused: _Refused) -> pa.RecordBatch:
         count = raw.num_rows
+        keys, values = self._of_payload(raw, refused)
         columns = {
             "kafka_topic": raw["topic"],
             "kafka_partition": raw["partition"],
             "kafka_offset": raw["offset"],
             "kafka_ts": raw["ts"],
-            "kafka_key": raw["key"],
-            "value": raw["value"],
+            "kafka_key": keys,
+            "value": values,
             "header_schema_id": raw["header_id"],
             "schema_id": pa.array(
                 [ref if isinstance(ref, int) else None for ref in refused.refs], pa.int64()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,12 @@ import pyarrow as pa
 from distributary.codecs.base import Decoded, RecordReader
 from distributary.codecs.types.masks import Codes, Rows, present
 from distributary.codecs.types.row_shape import with_beside
+from distributary.ingest.kafka.records import TEXT
 from distributary.ingest.pins import PinnedRecord, Pins
+from distributary.ingest.reshaping.key import as_landing
+from distributary.ingest.reshaping.leftovers import let_land
 from distributary.ingest.routing.routes import Records, entities
+from distributary.ingest.worker.entities import Reshaping
 from distributary.ingest.worker.spark_rows import SparkRows
 from distributary.ingest.worker.task import Task
 
@@ -65,6 +69,7 @@ class Batch:
     number    the pinned record type
     by_spark  what Spark has decoded of them
     own       what each row has of its own; None where all are of that record type, and routed by what they hold
+    reshaped  what their tables' rule makes of their columns; None where it leaves them as they are
     """
 
     task: Task
@@ -72,6 +77,24 @@ class Batch:
     number: int
     by_spark: SparkRows | None = None
     own: Own | None = None
+    reshaped: Reshaping | None = None
+
+    @property
+    def columns(self) -> pa.Schema:
+        """Their columns, as tables know them."""
+        shape = None if self.reshaped is None else self.reshaped.shape
+        return self.reader.schema if shape is None else shape.columns
+
+    @property
+    def kind(self) -> Hashable:
+        """What tells them from others of the same entity that have other columns."""
+        return self.number if self.reshaped is None else (self.number, self.reshaped.place)
+
+    def of_kafka(self, rows: Rows) -> pa.RecordBatch:
+        """What their tables have of these rows of the batch beside the payload."""
+        texts = [TEXT] if TEXT in self.raw.schema.names else []
+        own = picked(self.raw.select(["topic", "partition", "offset", "ts", "key", *texts]), rows)
+        return own if self.reshaped is None else as_landing(self.reshaped.rule, own)
 
     @property
     def pins(self) -> Pins:
@@ -136,14 +159,24 @@ class Batch:
 
 
 def brought_columns(
-    pinned: PinnedRecord, decoded: pa.RecordBatch, codes: Codes
+    batch: Batch, decoded: pa.RecordBatch, codes: Codes
 ) -> Mapping[int, tuple[int, ...] | None]:
     """Per entity the columns its records bring: all (None) that their schema has, if they name one that they were
-    written with; of an inferred one, which is everybody's, those that have a value.
+    written with; of an inferred one, which is everybody's, those that have a value, and those that no field is for.
     """
+    if not batch.pinned.schema.inferred:
+        return dict.fromkeys(present(codes[codes >= 0]).tolist())
+    shape = None if batch.reshaped is None else batch.reshaped.shape
+    added = () if shape is None else range(len(shape.fields), len(shape.columns))
+    return {
+        code: tuple(sorted({*places, *added})) if added else places
+        for code, places in _with_values(decoded, codes).items()
+    }
+
+
+def _with_values(decoded: pa.RecordBatch, codes: Codes) -> Mapping[int, tuple[int, ...]]:
+    """Per entity the columns in which its records have any value."""
     met = present(codes[codes >= 0]).tolist()
-    if not pinned.schema.inferred:
-        return dict.fromkeys(met)
     if len(met) == 1 and codes.min() >= 0:
         held = [place for place, column in enumerate(decoded.columns) if column.null_count < len(column)]
         return {met[0]: tuple(held)}
@@ -153,3 +186,81 @@ def brought_columns(
         for code in present(there[there >= 0]).tolist():
             found[code].append(place)
     return {code: tuple(places) for code, places in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Records as columns, what no column took of them, and what is known of them beside.
+
+    own  as they were decoded, where a rule has made other columns of that
+    """
+
+    rows: pa.RecordBatch
+    untaken: pa.StringArray | None
+    beside: pa.RecordBatch | None = None
+    own: pa.RecordBatch | None = None
+
+    def some(self, rows: Rows) -> Columns:
+        """These rows of them."""
+        if len(rows) == self.rows.num_rows:
+            return self
+        places = pa.array(rows)
+        return Columns(
+            self.rows.take(places),
+            None if self.untaken is None else self.untaken.take(places),
+            None if self.beside is None else self.beside.take(places),
+            None if self.own is None else self.own.take(places),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Records of a batch whose tables know them by the same columns.
+
+    rows     of the batch
+    codes    their entities; below zero for rows that are placed already
+    refused  (place among them, why) of those that cannot have these columns
+    """
+
+    batch: Batch
+    rows: Rows
+    decoded: Columns
+    codes: Codes
+    refused: Sequence[tuple[int, str]] = ()
+
+
+def parts(batch: Batch, rows: Rows, decoded: Decoded, codes: Codes) -> Iterator[Part]:
+    """The records with the columns that their tables' rules make of what was decoded, which nothing behind this sees."""
+    columns = Columns(decoded.rows, decoded.rescued, decoded.beside)
+    if not batch.pins.rules.tables.reshapes:
+        yield Part(batch, rows, columns, codes)
+        return
+    book = batch.task.book
+    found: dict[int | None, list[int]] = {}
+    for code in present(codes[codes >= 0]).tolist():
+        found.setdefault(book.reshaping(code), []).append(code)
+    for place, alike in found.items():
+        mine = np.flatnonzero(np.isin(codes, alike))
+        part = Part(batch, rows[mine], columns.some(mine), codes[mine])
+        yield part if place is None else _reshaped(part, place)
+
+
+def _reshaped(part: Part, place: int) -> Part:
+    batch, decoded = part.batch, part.decoded
+    reshaping = batch.task.book.reshaped(place, batch.number, batch.reader.schema)
+    by, shape = replace(batch, reshaped=reshaping), reshaping.shape
+    if shape is None:
+        everyone = [(row, reshaping.why) for row in range(len(part.rows))]
+        return replace(part, batch=by, refused=everyone)
+    kafka = picked(batch.raw.select(["topic", "headers", "ts_type"]), part.rows)
+    made = shape.apply(decoded.rows, kafka, batch.pins.rules.tables.beside.headers)
+    left = let_land(reshaping.rule, batch.reader.schema, decoded.untaken)
+    return Part(
+        by, part.rows, Columns(made.rows, left, decoded.beside, decoded.rows), part.codes, made.refused
+    )
+
+
+def picked(batch: pa.RecordBatch, rows: Rows) -> pa.RecordBatch:
+    """These rows, which ascend; none is copied where they follow each other."""
+    in_a_row = len(rows) and rows[-1] - rows[0] + 1 == len(rows)
+    return batch.slice(int(rows[0]), len(rows)) if in_a_row else batch.take(pa.array(rows))

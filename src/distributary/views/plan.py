@@ -10,7 +10,7 @@ from distributary.views.terminal import one_line
 
 if TYPE_CHECKING:
     from distributary.ingest.evolution.planner import Step
-    from distributary.ingest.evolution.rules_of_tables import RuleInPlan
+    from distributary.ingest.evolution.rules_of_tables import RuleInPlan, ShapedBy
     from distributary.ingest.evolution.verdicts import TableVerdict
     from distributary.ingest.evolution.watched import WatchedSubject
     from distributary.ingest.plan import Plan
@@ -76,10 +76,12 @@ class View:
         if tables.unread:
             parts.append(f"{_count(len(tables.unread), 'table')} could not be looked at")
         lacking = [rule for rule in self.plan.rules if rule.lacking]
+        shaped = [rule for rule in self.plan.rules if rule.shaped is not None and rule.shaped.open]
         parts += [
             f"no schema has what tables[{rule.place}] is to {'be partitioned' if rule.partition_by else 'tell rows apart'} by"
             for rule in lacking
         ]
+        parts += [f"tables[{rule.place}].columns does not go with the schemas" for rule in shaped]
         if torn:
             levels = ", ".join(f"{name} ({accepted[name].level or 'level unknown'})" for name in torn)
             parts.append(f"the registry accepts {levels}, the tables cannot take it as it is")
@@ -178,10 +180,21 @@ def _rule(rule: RuleInPlan) -> dict[str, Any]:
         else rule.upsert.history.to_json(),
         "partition_by": list(rule.partition_by),
         "fields_in_no_schema": list(rule.lacking),
+        "columns": _columns(rule.shaped),
         "changes": [
             {"tables": list(one.tables), "properties": [_property(each) for each in one.settings]}
             for one in rule.changes
         ],
+    }
+
+
+def _columns(shaped: ShapedBy | None) -> dict[str, Any] | None:
+    if shaped is None:
+        return None
+    return {
+        "said": str(shaped.rule),
+        "fields_in_no_schema": list(shaped.lacking),
+        "refused": list(shaped.refused),
     }
 
 
@@ -198,6 +211,7 @@ def _rule_lines(rule: RuleInPlan) -> Iterator[str]:
         yield f"    mode               {one_line(str(rule.upsert).removeprefix('mode '))}"
     if rule.partition_by:
         yield f"    partition_by       {one_line(', '.join(rule.partition_by))}"
+    yield from _columns_lines(rule.shaped)
     for field in rule.lacking:
         what, wanted = (
             ("partition_by", "as a string, integer, boolean or date")
@@ -210,6 +224,16 @@ def _rule_lines(rule: RuleInPlan) -> Iterator[str]:
         for setting in one.settings:
             values = " -> ".join(_value(value) for value in (setting.before, setting.after))
             yield f"    property           {whose}{setting.name} {values}: the table gets it with its next rows"
+
+
+def _columns_lines(shaped: ShapedBy | None) -> Iterator[str]:
+    if shaped is None:
+        return
+    yield f"    columns            {one_line(str(shaped.rule))}"
+    for field in shaped.lacking:
+        yield f"  ! columns            no schema has field {one_line(field)}: nothing becomes of it"
+    for why in shaped.refused:
+        yield f"  ! columns            {one_line(why)}: all records of such a schema go to quarantine"
 
 
 def _value(value: str | None) -> str:

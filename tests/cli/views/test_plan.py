@@ -7,9 +7,10 @@ import pytest
 
 from distributary.ingest.evolution.candidates import Candidate
 from distributary.ingest.evolution.planner import Step, TablePlan
-from distributary.ingest.evolution.rules_of_tables import RuleInPlan, TableSettings
+from distributary.ingest.evolution.rules_of_tables import RuleInPlan, ShapedBy, TableSettings
 from distributary.ingest.evolution.verdicts import Action, TableVerdict
 from distributary.ingest.plan import Plan
+from distributary.ingest.reshaping.rule import Op, Reshape
 from distributary.ingest.settings.upserts import Keeping, Upsert
 from distributary.ingest.storage.place import Place
 from distributary.ingest.tables.properties import Setting
@@ -159,3 +160,32 @@ def test_a_rule_of_tables_that_keep_what_was_tells_what_makes_no_history() -> No
         "days": 3,
     }
     assert sink["history"] is None
+
+
+def test_a_rule_of_columns_tells_what_becomes_of_them_and_what_does_not_go_with_the_schemas() -> None:
+    said = Reshape((((("a", "b")), Op("leave")), (("c",), Op("rename", "d"))), payload=False)
+    rules = (
+        RuleInPlan(0, "g*", ("golf",), shaped=ShapedBy(said, ("a.b",), ("field x is of type int",))),
+        RuleInPlan(1, "*", (), shaped=ShapedBy(said)),
+        RuleInPlan(None, "", ()),
+    )
+    told = View(Plan("games", Place.parse("/lake"), (), TablePlan((), (), {}), (), rules))
+    line = "    columns            leave a.b; rename c as d; drop from quarantine"
+    assert told.text().splitlines()[-7:] == [
+        "tables[0] (g*): 1 table (golf)",
+        line,
+        "  ! columns            no schema has field a.b: nothing becomes of it",
+        "  ! columns            field x is of type int: all records of such a schema go to quarantine",
+        "tables[1] (*): none of the tables that are there",
+        line,
+        "sink: none of the tables that are there",
+    ]
+    first, second, sink = told.as_dict()["rules"]
+    assert first["columns"] == {
+        "said": "leave a.b; rename c as d; drop from quarantine",
+        "fields_in_no_schema": ["a.b"],
+        "refused": ["field x is of type int"],
+    }
+    assert (second["columns"]["refused"], sink["columns"]) == ([], None)
+    assert told.plan.open
+    assert told.verdict() == "tables[0].columns does not go with the schemas"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.ingest.batches import decided, demuxed, generation, settled
 from tests.ingest.kafka_records import PINNED, TOPIC, folder, numbered, pins, rows_of, value
+from tests.ingest.reshaping.test_shape import WORD, rule
 
 from distributary.codecs.base import Enveloped
+from distributary.errors import CheckpointMismatch
 from distributary.ingest import pins as reasons
 from distributary.ingest.checkpoint import manifest_pins as decisions
 from distributary.ingest.checkpoint.manifest import Manifest
-from distributary.ingest.checkpoint.manifest_json import from_json, to_json
+from distributary.ingest.checkpoint.manifest_json import FORMAT, from_json, to_json
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.pins import (
@@ -33,6 +35,7 @@ from distributary.ingest.pins import (
     Turn,
     Verdict,
 )
+from distributary.ingest.reshaping.rule import Secret
 from distributary.ingest.settings.groups import NamedTable, Policies, Route
 from distributary.ingest.settings.patterns import Pattern
 from distributary.ingest.settings.rule_book import FitRules, TableSpec
@@ -61,6 +64,10 @@ def contents(by: Pins, report: TaskReport) -> dict[str, list[dict[str, Any]]]:
     """The rows of each table; in the quarantine without what differs from pass to pass."""
     tables = {written.file.table for written in report.files.written}
     return {table: rows_of(by, report, table) for table in tables}
+
+
+# As the secret of its hashes is, which stays.
+MASKED = rule(hash=["score"], leave=["country"], rename={"level": "stage"}, constants={"region": "eu"})
 
 
 def through_text(manifest: Manifest) -> Manifest:
@@ -107,7 +114,7 @@ def test_a_batch_is_written_again_just_the_same_from_its_manifest(
                     "quest",
                     upsert=Upsert(("game_name",), ("season",), update="present") if rejected else None,
                 ),
-                TableSpec(1, "g*", partition_by=by),
+                TableSpec(1, "g*", partition_by=by, reshape=MASKED if already % 2 else None),
             ),
             "patterns": (Pattern("quest", folds=True), Pattern("g*", folds=True)),
             "fits": {1: FitRules(Policies.model_validate({"new_field": own}), own == "add", widens=False)},
@@ -115,7 +122,9 @@ def test_a_batch_is_written_again_just_the_same_from_its_manifest(
         first = settled(root, records, **changes)
         manifest = through_text(decided(root, first, {TOPIC: {0: (0, len(records))}}))
         other = Policies(no_entity="drop", new_field="ignore", wider_type="quarantine")
-        later = pins(root, policies=other, id=99, generation=generation(root).id)
+        known = TableSpec(0, "other", reshape=replace(MASKED, ops=()))
+        told = {"specs": (known,), "patterns": (Pattern("other", folds=True),)}
+        later = pins(root, policies=other, id=99, generation=generation(root).id, **told)
         again = decisions.from_manifest(manifest, later)
         report = demuxed(again, records)
         assert contents(again, report) == contents(first.pins, first.report)
@@ -124,6 +133,41 @@ def test_a_batch_is_written_again_just_the_same_from_its_manifest(
             first.report.counts.quarantined,
         )
         assert not report.questions.waiting
+
+
+def test_a_record_that_cannot_have_its_columns_is_refused_for_that_again(tmp_path: Path) -> None:
+    """Though its entity has no table, since no record of it has landed."""
+    changes: dict[str, Any] = {
+        "specs": (TableSpec(0, "golf", reshape=rule(rename={"level": "score"}, cast={"country": "int"})),),
+        "patterns": (Pattern("golf", folds=True),),
+    }
+    records = numbered([value(1, game_name=game, score=1) for game in ("golf", "quest")])
+    first = settled(tmp_path, records, **changes)
+    assert first.report.counts.quarantined == {"columns": 1}
+    manifest = through_text(decided(tmp_path, first, {TOPIC: {0: (0, 2)}}))
+    again = decisions.from_manifest(manifest, pins(tmp_path, id=99, generation=generation(tmp_path).id))
+    assert contents(again, demuxed(again, records)) == contents(first.pins, first.report)
+
+
+def test_hashes_are_made_again_with_the_secret_that_they_were_made_with_alone(tmp_path: Path) -> None:
+    changes: dict[str, Any] = {
+        "specs": (TableSpec(0, "golf", reshape=MASKED),),
+        "patterns": (Pattern("golf", folds=True),),
+    }
+    records = numbered([value(1, game_name="golf", score=1)])
+    manifest = through_text(decided(tmp_path, settled(tmp_path, records, **changes), {TOPIC: {0: (0, 1)}}))
+    written = json.dumps(to_json(manifest))
+    assert to_json(manifest)["format"] == FORMAT
+    assert WORD not in written
+    assert MASKED.secret is not None
+    assert MASKED.secret.fingerprint in written
+    other = replace(MASKED, secret=Secret(b"another one of 16"))
+    for specs in ((), (TableSpec(0, "golf", reshape=other),)):
+        patterns = (Pattern("golf", folds=True),) * len(specs)
+        with pytest.raises(CheckpointMismatch, match="a secret that its hashes were made with"):
+            decisions.from_manifest(manifest, pins(tmp_path, specs=specs, patterns=patterns))
+    again = decisions.from_manifest(manifest, pins(tmp_path, **changes))
+    assert again.rules.tables.reshape("golf") == MASKED
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,138 @@
+"""The types that a rule may have a field cast to, and values cast to them: exactly, or not at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+
+from distributary.codecs.types.fit import is_number
+from distributary.codecs.types.masks import Mask, is_valid
+from distributary.ingest.reshaping.texts import as_texts
+
+_PLAIN: Mapping[str, pa.DataType] = {
+    "string": pa.string(),
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "binary": pa.binary(),
+}
+
+# Times as numbers, by what these count since 1970 began.
+_COUNTED: Mapping[str, str] = {"timestamp(s)": "s", "timestamp(ms)": "ms", "timestamp(us)": "us"}
+
+NAMES = (*_PLAIN, *_COUNTED, "decimal(p,s)")
+
+_DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)")
+
+_MOST_DIGITS = 38
+
+
+def type_of(name: str) -> pa.DataType | None:
+    """The type of this name, as Spark's SQL has it; None where there is none."""
+    name = "timestamp" if unit_of(name) else name.strip().lower()
+    if found := _DECIMAL.fullmatch(name):
+        precision, scale = int(found[1]), int(found[2])
+        fits = 1 <= precision <= _MOST_DIGITS and scale <= precision
+        return pa.decimal128(precision, scale) if fits else None
+    return _PLAIN.get(name)
+
+
+def unit_of(name: str) -> str | None:
+    """What a time that is a number counts, by the name of the type; None of all other types."""
+    return _COUNTED.get(name.strip().lower())
+
+
+def castable(given: pa.DataType, to: pa.DataType, unit: str | None = None) -> bool:
+    """Whether some values of a type, which has no children, can be ones of another; `unit` is that of times which are numbers."""
+    if kinds.is_dictionary(given):
+        return castable(given.value_type, to, unit)
+    if kinds.is_null(given):
+        return True
+    if unit is not None:
+        return bool(kinds.is_integer(given))
+    return given == to or kinds.is_string(to) or _takes(given, to)
+
+
+def _takes(given: pa.DataType, to: pa.DataType) -> bool:
+    text = kinds.is_string(given) or kinds.is_large_string(given)
+    if kinds.is_binary(to):
+        return bool(text)
+    if kinds.is_temporal(to):
+        return bool(text or kinds.is_date(given) or kinds.is_timestamp(given))
+    if kinds.is_boolean(to):
+        return bool(text or kinds.is_integer(given))
+    return bool(text or is_number(given) or (kinds.is_boolean(given) and kinds.is_integer(to)))
+
+
+def cast(values: pa.Array, to: pa.DataType, unit: str | None = None) -> tuple[pa.Array, Mask]:
+    """Values as another type, and where one has no exact place in it, which is null then; `unit` is that of times which are numbers."""
+    if kinds.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    ways = [partial(_counted, unit=unit, to=to)] if unit else list(_ways(values.type, to))
+    for way in ways:
+        if (whole := _tried(way, values)) is not None:
+            return whole, np.zeros(len(values), np.bool_)
+    found = values.dictionary_encode()
+    made = [_first(found.dictionary.slice(place, 1), to, ways) for place in range(len(found.dictionary))]
+    cells = pa.concat_arrays(made) if made else pa.nulls(0, to)
+    stored = cells.take(found.indices)
+    return stored, is_valid(values) & ~is_valid(stored)
+
+
+def _first(value: pa.Array, to: pa.DataType, ways: Sequence[Callable[[pa.Array], pa.Array]]) -> pa.Array:
+    """One value by the first way that takes it."""
+    tried = (_tried(way, value) for way in ways)
+    return next((one for one in tried if one is not None), pa.nulls(1, to))
+
+
+def _tried(way: Callable[[pa.Array], pa.Array], values: pa.Array) -> pa.Array | None:
+    try:
+        return way(values)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError):
+        return None
+
+
+def _ways(given: pa.DataType, to: pa.DataType) -> Iterator[Callable[[pa.Array], pa.Array]]:
+    if kinds.is_string(to):
+        # Bytes that are no text are none here either.
+        yield partial(pc.cast, target_type=to) if _has_bytes(given) else as_texts
+        return
+    yield partial(_exactly, to=to)
+    if kinds.is_timestamp(to) and to.tz and (kinds.is_string(given) or kinds.is_large_string(given)):
+        # A time that says no zone is taken for one in UTC.
+        yield lambda values: pc.assume_timezone(pc.cast(values, pa.timestamp("us")), "UTC")
+
+
+def _counted(values: pa.Array, unit: str, to: pa.DataType) -> pa.Array:
+    return pc.cast(pc.cast(pc.cast(values, pa.int64()), pa.timestamp(unit, "UTC")), to)
+
+
+def _exactly(values: pa.Array, to: pa.DataType) -> pa.Array:
+    stored = pc.cast(values, to)
+    if kinds.is_floating(to) and is_number(values.type) and not kinds.is_floating(values.type):
+        # Of decimals Arrow takes the nearest.
+        back = pc.cast(stored, values.type)
+        if not pc.all(pc.equal(back, values)).as_py():
+            raise pa.ArrowInvalid("not exact")
+    if kinds.is_float32(to) and kinds.is_float64(values.type):
+        back = pc.cast(stored, values.type)
+        if not pc.all(pc.or_(pc.equal(back, values), pc.is_nan(values))).as_py():
+            raise pa.ArrowInvalid("not exact")
+    return stored
+
+
+def _has_bytes(of: pa.DataType) -> bool:
+    return bool(kinds.is_binary(of) or kinds.is_large_binary(of) or kinds.is_fixed_size_binary(of))

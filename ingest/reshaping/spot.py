@@ -1,0 +1,76 @@
+"""A place in a record, and what a rule says of it: the one way in which paths are held against schemas, values and texts.
+
+A path names fields from the outside in. Lists and maps on the way are passed through; who likes to may say so, by `element` and
+`value`. What hides a value sees no case, since engines see none in the names of columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from distributary.ingest.columns.safe_names import fold
+from distributary.ingest.reshaping.rule import HIDING, OF_VALUES, Op, Path, Reshape
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """What is said of one place.
+
+    here   of the place itself
+    rest   of places within, by the paths to them from here
+    taken  whether all of it is wanted, where nothing else is said
+    """
+
+    here: tuple[Op, ...]
+    rest: tuple[tuple[Path, Op], ...]
+    taken: bool
+
+    @classmethod
+    def top(cls, rule: Reshape) -> Spot:
+        """Of a record as a whole."""
+        return cls((), rule.ops, all(op.what != "take" for _, op in rule.ops))
+
+    def field(self, name: str) -> Spot:
+        """What is said of a field of the struct that is here."""
+        found = [(path[1:], op) for path, op in self.rest if _names(path[0], name, op)]
+        here = tuple(op for path, op in found if not path)
+        rest = tuple((path, op) for path, op in found if path)
+        return Spot(here, rest, self.taken or any(op.what == "take" for op in here))
+
+    def inside(self, word: str) -> Spot:
+        """What is said of the elements of a list, or the values of a map, that is here; `word` is what those are called."""
+        named = [(path[1:], op) for path, op in self.rest if path[0] == word]
+        here = tuple(op for path, op in named if not path)
+        rest = (*self.rest, *((path, op) for path, op in named if path))
+        return Spot(here, rest, self.taken or any(op.what == "take" for op in here))
+
+    @property
+    def is_left(self) -> bool:
+        """Whether nothing of it is to land."""
+        if any(op.what == "leave" for op in self.here):
+            return True
+        return not self.taken and all(op.what != "take" for _, op in self.rest)
+
+    @property
+    def name(self) -> str | None:
+        """What it is called from here on; None where it keeps its name."""
+        return next((op.to for op in self.here if op.what == "rename"), None)
+
+    @property
+    def op(self) -> Op | None:
+        """What is done with its values."""
+        return next((op for op in self.here if op.what in OF_VALUES), None)
+
+    @property
+    def hides(self) -> bool:
+        """Whether it, or something within, is to be seen by nobody."""
+        return any(op.what in HIDING for op in self.here) or self.hides_within
+
+    @property
+    def hides_within(self) -> bool:
+        """Whether something within is to be seen by nobody."""
+        return any(op.what in HIDING for _, op in self.rest)
+
+
+def _names(part: str, name: str, op: Op) -> bool:
+    return part == name or (op.what in HIDING and fold(part) == fold(name))

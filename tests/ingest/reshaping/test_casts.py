@@ -1,0 +1,82 @@
+"""Values cast to another type: exactly, or not at all."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from distributary.ingest.reshaping.casts import NAMES, cast, castable, type_of, unit_of
+
+UTC = timezone.utc
+
+
+def test_types_are_called_as_in_sql() -> None:
+    assert all(type_of(name) is not None for name in NAMES[:-1])
+    assert type_of(" Decimal( 18, 2 )") == pa.decimal128(18, 2)
+    assert [type_of(name) for name in ("decimal(39,2)", "decimal(2,3)", "decimal", "array<int>", "")] == [
+        None
+    ] * 5
+
+
+@pytest.mark.parametrize(
+    ("values", "to", "expected"),
+    [
+        (pa.array(["12", "x", None, "-7", "1.5"]), "int", [12, None, None, -7, None]),
+        (pa.array(["128"]), "tinyint", [None]),
+        (pa.array(["1.50", "1.555", "x"]), "decimal(5,2)", [Decimal("1.50"), None, None]),
+        (pa.array([1.0, 1.5, None]), "bigint", [1, None, None]),
+        (pa.array([2**53, 2**53 + 1]), "double", [float(2**53), None]),
+        (pa.array([0.5, 0.1]), "float", [0.5, None]),
+        (pa.array([Decimal("0.50"), Decimal("0.10")]), "double", [0.5, 0.1]),
+        (pa.array([3, 300]), "tinyint", [3, None]),
+        (pa.array([3.0, 0.25]), "string", ["3", "0.25"]),
+        (pa.array([True, None]), "string", ["true", None]),
+        (pa.array([b"abc", b"\xff"]), "string", ["abc", None]),
+        (pa.array(["abc"]), "binary", [b"abc"]),
+        (pa.array(["true", "FALSE", "maybe"]), "boolean", [True, False, None]),
+        (pa.array(["2026-01-02", "2026-13-02"]), "date", [date(2026, 1, 2), None]),
+        (pa.array(["2026-01-02T03:04:05Z", "2026-01-02 03:04:05", "2026-01-02T05:04:05+02:00", "soon"]),
+         "timestamp", [datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)] * 3 + [None]),
+        (pa.array([datetime(2026, 1, 2, 3, 4, 5)]), "date", [date(2026, 1, 2)]),
+        (pa.array([1_500, None, -1]), "timestamp(ms)", [datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=UTC), None,
+                                                        datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)]),
+        (pa.array([1, 2**62]), "timestamp(s)", [datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), None]),
+        (pa.array([1], pa.uint32()), "timestamp(us)", [datetime(1970, 1, 1, 0, 0, 0, 1, tzinfo=UTC)]),
+        (pa.array([], pa.string()), "int", []),
+        (pa.array([None, None], pa.string()), "int", [None, None]),
+        (pa.array(["1", "x", "1"]).dictionary_encode(), "int", [1, None, 1]),
+    ],
+)  # fmt: skip
+def test_a_value_that_is_none_of_the_type_is_told(values: pa.Array, to: str, expected: list[Any]) -> None:
+    of = type_of(to)
+    assert of is not None
+    assert castable(values.type, of, unit_of(to))
+    stored, bad = cast(values, of, unit_of(to))
+    assert stored.type == of
+    assert stored.to_pylist() == expected
+    assert bad.tolist() == [
+        was is not None and is_now is None for was, is_now in zip(values.to_pylist(), expected, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "to"),
+    [
+        (pa.int64(), "timestamp"),
+        (pa.float64(), "date"),
+        (pa.string(), "timestamp(ms)"),
+        (pa.bool_(), "double"),
+        (pa.int32(), "binary"),
+        (pa.float64(), "boolean"),
+        (pa.date32(), "int"),
+        (pa.binary(), "int"),
+    ],
+)
+def test_a_type_of_which_no_value_is_one_of_the_other(given: pa.DataType, to: str) -> None:
+    of = type_of(to)
+    assert of is not None
+    assert not castable(given, of, unit_of(to))

@@ -1,0 +1,238 @@
+"""Records of one schema as a rule has them: which columns, and what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from distributary.ingest.reshaping.given import ColumnsRule
+from distributary.ingest.reshaping.rule import Reshape, Secret
+from distributary.ingest.reshaping.shape import Reshaped, columns_of, is_there, shape_of, why_unshapeable
+from distributary.ingest.reshaping.texts import hashed
+
+WORD = "0123456789abcdef"
+ROWS = [
+    {
+        "id": 1,
+        "Email": "ann@x.org",
+        "customer": {"email": "ann@y.org", "name": "Ann", "card": {"no": "41111234", "kind": "v"}},
+        "contacts": [{"phone": "+4912345", "kind": "home"}, {"phone": None, "kind": "work"}],
+        "tags": ["a", "b"],
+        "attrs": [("x", {"pin": 7, "n": 1})],
+        "amount": "1.50",
+    },
+    {
+        "id": 2,
+        "Email": None,
+        "customer": None,
+        "contacts": None,
+        "tags": [],
+        "attrs": [],
+        "amount": "x",
+    },
+]
+CUSTOMER = pa.struct(
+    [
+        ("email", pa.string()),
+        ("name", pa.string()),
+        ("card", pa.struct([("no", pa.string()), ("kind", pa.string())])),
+    ]
+)
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("Email", pa.string()),
+        ("customer", CUSTOMER),
+        ("contacts", pa.list_(pa.struct([("phone", pa.string()), ("kind", pa.string())]))),
+        ("tags", pa.list_(pa.string())),
+        ("attrs", pa.map_(pa.string(), pa.struct([("pin", pa.int32()), ("n", pa.int32())]))),
+        ("amount", pa.string()),
+    ]
+)
+RECORDS = pa.RecordBatch.from_pylist(ROWS, SCHEMA)
+HEADERS = ["A", "X-Trace"]
+KAFKA = pa.RecordBatch.from_pylist(
+    [{"headers": [None, b"t1"], "ts_type": 0}, {"headers": [b"a", b"\xff"], "ts_type": 1}],
+    pa.schema([("headers", pa.list_(pa.binary())), ("ts_type", pa.int32())]),
+)
+
+
+def rule(**said: Any) -> Reshape:
+    hashes = {} if "hash" not in said else {"hash": {"fields": said.pop("hash"), "secret": WORD}}
+    return ColumnsRule.model_validate({**said, **hashes}).rule()
+
+
+def reshaped(records: pa.RecordBatch = RECORDS, **said: Any) -> Reshaped:
+    return shape_of(rule(**said), records.schema).apply(records, KAFKA, HEADERS)
+
+
+def first(**said: Any) -> dict[str, Any]:
+    made: Mapping[str, Any] = reshaped(**said).rows.to_pylist()[0]
+    return dict(made)
+
+
+def digest(value: str) -> str:
+    return str(hashed(Secret(WORD.encode()), pa.array([value]))[0].as_py())
+
+
+def test_what_is_not_taken_is_gone() -> None:
+    found = reshaped(take=["id", "customer.card.kind", "contacts.phone", "attrs.n"])
+    assert found.rows.to_pylist() == [
+        {
+            "id": 1,
+            "customer": {"card": {"kind": "v"}},
+            "contacts": [{"phone": "+4912345"}, {"phone": None}],
+            "attrs": [("x", {"n": 1})],
+        },
+        {"id": 2, "customer": None, "contacts": None, "attrs": []},
+    ]
+    assert found.refused == ()
+
+
+@pytest.mark.parametrize("path", ["contacts.phone", "contacts.element.phone"])
+def test_what_is_left_out_is_gone_within_lists_too(path: str) -> None:
+    assert first(leave=[path])["contacts"] == [{"kind": "home"}, {"kind": "work"}]
+
+
+def test_what_is_left_out_sees_no_case() -> None:
+    assert "Email" not in first(leave=["email"])
+    assert "email" not in first(leave=["CUSTOMER.EMAIL"])["customer"]
+    # What is taken does: who lets something land says so.
+    assert "Email" not in first(take=["email", "id"])
+
+
+def test_a_struct_of_which_nothing_is_left_is_gone() -> None:
+    left = ["customer.email", "customer.name", "customer.card", "contacts.phone", "contacts.kind", "tags"]
+    assert first(leave=left, take=["customer", "contacts", "tags", "id"]) == {"id": 1}
+
+
+def test_a_batch_of_which_nothing_is_left_keeps_its_rows() -> None:
+    found = reshaped(take=["nothing"])
+    assert (found.rows.num_columns, found.rows.num_rows) == (0, 2)
+
+
+def test_names_change_within_their_struct() -> None:
+    found = first(
+        rename={
+            "id": "Id2",
+            "customer.card": "payment",
+            "customer.card.no": "number",
+            "contacts.phone": "tel",
+        }
+    )
+    assert found["Id2"] == 1
+    assert found["customer"]["payment"] == {"number": "41111234", "kind": "v"}
+    assert found["contacts"][0] == {"tel": "+4912345", "kind": "home"}
+
+
+def test_names_may_be_exchanged() -> None:
+    found = first(rename={"id": "amount", "amount": "id"})
+    assert (found["id"], found["amount"]) == ("1.50", 1)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"rename": {"id": "tags"}}, "a field is to be called tags, and there is one already"),
+        ({"rename": {"id": "TAGS"}}, "a field is to be called TAGS, and there is one already"),
+        ({"rename": {"customer.email": "name"}}, "a field is to be called customer.name, and there is one already"),
+        ({"constants": {"ID": 1}}, "a column ID is to be added, and there is a field id"),
+        ({"hash": ["customer"]}, "field customer is a struct, of which no hash is made: name the fields in it"),
+        ({"mask": {"contacts": "x"}}, "field contacts.element is a struct, of which no mask is made"),
+        ({"leave": ["amount.cents"]}, "field amount is of type string, which has no cents to be hidden"),
+        ({"hash": ["tags.text"]}, "field tags.element is of type string, which has no text to be hidden"),
+        ({"cast": {"id": "timestamp"}}, "field id is of type bigint, which is never a timestamp"),
+    ],
+)  # fmt: skip
+def test_a_schema_that_cannot_be_what_the_rule_says(said: dict[str, Any], expected: str) -> None:
+    assert why_unshapeable(rule(**said), SCHEMA).startswith(expected)
+    assert columns_of(rule(**said), SCHEMA) == pa.schema([])
+
+
+def test_a_name_is_free_once_its_field_is_left_out_or_has_another() -> None:
+    assert first(rename={"id": "tags"}, leave=["tags"])["tags"] == 1
+    assert first(constants={"id": 5}, rename={"id": "old"})["id"] == 5
+
+
+def test_hashes_and_masks_stand_in_the_place_of_values() -> None:
+    found = reshaped(
+        hash=["email", "customer.card.no", "contacts.phone", "attrs.pin"],
+        mask={"customer.name": "hidden", "customer.email": {"keep_last": 3}, "tags": "t"},
+    ).rows.to_pylist()
+    assert found[0]["Email"] == digest("ann@x.org")
+    assert found[0]["customer"] == {
+        "email": "****org",
+        "name": "hidden",
+        "card": {"no": digest("41111234"), "kind": "v"},
+    }
+    assert [one["phone"] for one in found[0]["contacts"]] == [digest("+4912345"), None]
+    assert found[0]["tags"] == ["t", "t"]
+    assert found[0]["attrs"] == [("x", {"pin": digest("7"), "n": 1})]
+    assert (found[1]["Email"], found[1]["customer"], found[1]["contacts"]) == (None, None, None)
+
+
+def test_a_value_that_is_none_of_its_type_refuses_its_record() -> None:
+    found = reshaped(cast={"amount": "decimal(5,2)", "id": "string"})
+    assert found.refused == ((1, "field amount has a value that is no decimal(5,2)"),)
+    assert [str(row["amount"]) for row in found.rows.to_pylist()] == ["1.50", "None"]
+    assert found.rows.column("id").to_pylist() == ["1", "2"]
+
+
+def test_a_value_within_a_list_is_told_by_its_row() -> None:
+    bad = reshaped(cast={"contacts.kind": "int"})
+    assert bad.refused == ((0, "field contacts.element.kind has a value that is no int"),)
+
+
+def test_a_slice_is_what_it_is_a_slice_of() -> None:
+    said: dict[str, Any] = {
+        "cast": {"contacts.kind": "int"},
+        "hash": ["customer.email"],
+        "leave": ["attrs.pin"],
+    }
+    twice = pa.concat_batches([RECORDS, RECORDS])
+    shape = shape_of(rule(**said), SCHEMA)
+    kafka = pa.concat_batches([KAFKA, KAFKA])
+    whole = shape.apply(twice, kafka, HEADERS)
+    for begin in range(4):
+        found = shape.apply(twice.slice(begin), kafka.slice(begin), HEADERS)
+        assert found.rows.to_pylist() == whole.rows.slice(begin).to_pylist()
+        assert found.refused == tuple((row - begin, why) for row, why in whole.refused if row >= begin)
+
+
+def test_columns_that_no_field_is_for() -> None:
+    found = reshaped(
+        take=["id"],
+        constants={"region": "eu", "n": 1, "half": 0.5, "yes": True},
+        headers={"trace": "X-Trace", "a": "A"},
+        timestamp_type="kafka_timestamp_type",
+    )
+    fixed = {"region": "eu", "n": 1, "half": 0.5, "yes": True}
+    assert found.rows.to_pylist() == [
+        {"id": 1, **fixed, "trace": "t1", "a": None, "kafka_timestamp_type": "create_time"},
+        {
+            "id": 2,
+            **fixed,
+            "trace": "\N{REPLACEMENT CHARACTER}",
+            "a": "a",
+            "kafka_timestamp_type": "log_append_time",
+        },
+    ]
+    assert [str(one.type) for one in found.rows.schema][1:5] == ["string", "int64", "double", "bool"]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [("customer.card.no", True), ("contacts.phone", True), ("attrs.pin", True), ("customer.none", False), ("tags.x", False)],
+)  # fmt: skip
+def test_whether_a_path_leads_anywhere(path: str, expected: bool) -> None:
+    said = rule(mask={path: "x"})
+    assert is_there(said, said.ops[0][0], SCHEMA) == expected
+
+
+def test_a_name_with_a_dot_stands_in_backticks() -> None:
+    record = pa.schema([("a.b", pa.string()), ("a", pa.struct([("b", pa.string())]))])
+    assert columns_of(rule(leave=["`a.b`"]), record).names == ["a"]
+    assert columns_of(rule(leave=["a.b"]), record).names == ["a.b"]
