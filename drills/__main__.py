@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from drills import copies, kills, others, outages, power, upserted
+from drills import copies, kills, others, outages, power, told, upserted
 from drills.drill import Account, CannotBeDrilled, Drill
 from drills.table import PAGE, RECORD, recorded, with_table
 from drills.world import World, open_world
@@ -34,6 +34,7 @@ DRILLS = tuple(
         kills.standing_still_while_another_goes_on,
         upserted.upserted_at_failpoints,
         upserted.upserted_at_any_moment,
+        told.told_at_any_moment,
         power.power_lost,
         copies.checkpoint_from_a_copy,
         copies.checkpoint_lost,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from drills.drill import Account
@@ -17,7 +18,7 @@ from distributary.producer_sim.verify.comparison import verify
 
 # A batch is a part of them, so that rows come that are newer, older and once more.
 CHANGES = 300
-_BATCH_ROWS = 100
+BATCH_ROWS = 100
 
 # What dies between the other steps is of no kind of table.
 _POINTS = (AMID_SCHEMA_CHANGE, AMID_MERGE, BETWEEN_COMMITS)
@@ -25,7 +26,7 @@ _POINTS = (AMID_SCHEMA_CHANGE, AMID_MERGE, BETWEEN_COMMITS)
 _RULE = {"mode": "upsert", "keys": ["player.id"], "sequence_by": ["at"], "deletes": "op = 'd'"}
 
 # Of the changes.
-_DELETES = 0.2
+DELETES = 0.2
 
 
 def upserted_at_failpoints(world: World, account: Account) -> None:
@@ -52,8 +53,8 @@ def upserted_at_any_moment(world: World, account: Account) -> None:
 
 def keyed_pipeline(world: World) -> Keyed:
     """A pipeline with such tables, and changes that nobody has read yet."""
-    keyed = Keyed(world.pipeline(), seed=world.random.randrange(1 << 30), deletes=_DELETES)
-    keyed.configured(_RULE, limits={"batch_rows": _BATCH_ROWS, "commit_threads": 1})
+    keyed = Keyed(world.pipeline(), seed=world.random.randrange(1 << 30), deletes=DELETES)
+    keyed.configured(_RULE, limits={"batch_rows": BATCH_ROWS, "commit_threads": 1})
     keyed.send(CHANGES)
     return keyed
 
@@ -64,11 +65,13 @@ def _recovered(kit: PipelineKit, account: Account) -> None:
     ends_whole(kit, account)
 
 
-def ends_whole(kit: PipelineKit, account: Account) -> None:
-    """A round is over: hold the tables against what the topic says of each key."""
+def ends_whole(
+    kit: PipelineKit, account: Account, compare: Callable[[PipelineKit, Account], None] | None = None
+) -> None:
+    """A round is over: hold the tables against what the topic says of each key; by `compare` where these are of another kind."""
     account.rounds += 1
     account.counts(kit.topic, len(topic_of(kit)))
-    _compare(kit, account)
+    (compare or _compare)(kit, account)
     account.differences += map(str, verify(kit.settings).differences)
     # A file of which each row is older than what its table has is named by no log, and VACUUM takes it.
     account.requires_no_unnamed_files(kit, lambda: _decided(kit))
