@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from distributary.codecs.types.fields import part
+from distributary.codecs.types.fields import part, parts
 from distributary.ingest.columns.partitions import column_of, takes
 from distributary.ingest.columns.single_values import value_path
 from distributary.ingest.pins import PinnedTable
@@ -130,7 +130,8 @@ def rules_in_plan(
 
 
 def _shaped(rule: Reshape, schemas: Sequence[pa.Schema]) -> ShapedBy:
-    paths = dict.fromkeys(path for path, _ in rule.ops) if schemas else {}
+    days = (parts(one.value) for one in rule.added if one.source == "day")
+    paths = dict.fromkeys((*(path for path, _ in rule.ops), *days)) if schemas else {}
     lacking = [path for path in paths if not any(is_there(rule, path, one) for one in schemas)]
     refused = dict.fromkeys(why for one in schemas if (why := why_unshapeable(rule, one)))
     return ShapedBy(

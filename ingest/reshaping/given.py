@@ -100,6 +100,8 @@ class ColumnsRule(Group):
     """Further columns with one value each: a text, a number or a boolean."""
     headers: Annotated[dict[Name, Name], Field(default_factory=dict)]
     """Further columns with the text of a record header, the last of its name: `{trace_id: X-Trace-Id}`; null where there is none."""
+    days: Annotated[dict[Name, Name], Field(default_factory=dict)]
+    """Further columns with the day, in UTC, of a field that has a time or a day: `{event_day: occurred_at}`; null where the field is, or is not there. For `partition_by`, which takes no expression. A number says one by a `cast` to `timestamp(ms)` or its like; a text that is no time has its record go to quarantine."""
     timestamp_type: Name | None = None
     """The name of a further column that says what a record's time in Kafka is: `create_time`, its producer's, or `log_append_time`, the broker's."""
     key: Literal["keep", "leave", "hash"] = "keep"
@@ -166,6 +168,8 @@ class ColumnsRule(Group):
             yield Added(name, *_constant(value))
         for name, header in self.headers.items():
             yield Added(name, "header", header)
+        for name, path in self.days.items():
+            yield Added(name, "day", path)
         if self.timestamp_type is not None:
             yield Added(self.timestamp_type, "timestamp_type")
 
@@ -174,6 +178,7 @@ class ColumnsRule(Group):
         return [
             *((("constants", name), name) for name in self.constants),
             *((("headers", name), name) for name in self.headers),
+            *((("days", name), name) for name in self.days),
             *(() if self.timestamp_type is None else ((("timestamp_type",), self.timestamp_type),)),
         ]
 
@@ -182,6 +187,14 @@ class ColumnsRule(Group):
             for path in given:
                 if not _whole(path):
                     yield (name, path), _BROKEN
+        for name, path in self.days.items():
+            if not _whole(path):
+                yield ("days", name), _BROKEN
+            elif any(_within(parts(path), one) for _, one, _ in self.hidden()):
+                yield (
+                    ("days", name),
+                    "the field is hidden, and its day would land; leave it out here, or there",
+                )
 
     def _wrong_types(self) -> Iterator[Wrong]:
         for path, kind in self.cast.items():

@@ -19,7 +19,7 @@ HIDING: frozenset[What] = frozenset({"leave", "hash", "mask"})
 # What is done with a value, so that one of them is enough.
 OF_VALUES: frozenset[What] = frozenset({"hash", "mask", "cast"})
 
-Source: TypeAlias = Literal["string", "bigint", "double", "boolean", "header", "timestamp_type"]
+Source: TypeAlias = Literal["string", "bigint", "double", "boolean", "header", "timestamp_type", "day"]
 
 OfKey: TypeAlias = Literal["keep", "leave", "hash"]
 
@@ -42,7 +42,7 @@ class Added:
     """A column that no field is for.
 
     source  the type of a constant, or what it is made of
-    value   the constant as text, or the record header's name
+    value   the constant as text, the record header's name, or the path of the field whose day it is
     """
 
     name: str

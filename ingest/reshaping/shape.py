@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from distributary.codecs.types.fields import part
+from distributary.codecs.types.fields import part, parts
 from distributary.codecs.types.fit import is_list
+from distributary.codecs.types.masks import Rows
 from distributary.codecs.types.row_shape import empty_rows
 from distributary.codecs.types.spark_struct import type_name
 from distributary.codecs.types.walk import children, rebuilt
 from distributary.ingest.columns.safe_names import fold
 from distributary.ingest.reshaping.casts import castable, type_of, unit_of
+from distributary.ingest.reshaping.days import Day, day_of
 from distributary.ingest.reshaping.nodes import Cast, Hidden, Inside, Keep, Kept, Node, Struct, applied
 from distributary.ingest.reshaping.rule import HIDING, Added, Path, Reshape
 from distributary.ingest.reshaping.spot import Spot
@@ -23,7 +26,9 @@ from distributary.ingest.reshaping.spot import Spot
 # What a record's time in Kafka says, by the number that Kafka's own clients have for it.
 TIMESTAMP_TYPES = {0: "create_time", 1: "log_append_time"}
 
-_TYPES = {"bigint": pa.int64(), "double": pa.float64(), "boolean": pa.bool_()}
+_TYPES = {"bigint": pa.int64(), "double": pa.float64(), "boolean": pa.bool_(), "day": pa.date32()}
+
+_NONE: Rows = np.empty(0, np.int64)
 
 
 class Unshapeable(Exception):
@@ -40,11 +45,15 @@ class Reshaped:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How records of one schema become what the rule says; made by `shape_of`, used in the workers."""
+    """How records of one schema become what the rule says; made by `shape_of`, used in the workers.
+
+    days  by the names of added columns the fields whose days they have; None of one that these records lack
+    """
 
     columns: pa.Schema
     fields: tuple[Kept, ...]
     added: tuple[Added, ...]
+    days: Mapping[str, Day | None]
 
     def apply(self, rows: pa.RecordBatch, kafka: pa.RecordBatch, headers: Sequence[str]) -> Reshaped:
         """The rows so.
@@ -53,7 +62,10 @@ class Shape:
         headers  the record headers whose values are in its column `headers`, in their order
         """
         made, bad = applied(self.fields, rows.columns)
-        made += [_added(one, kafka, headers) for one in self.added]
+        for one in self.added:
+            values, wrong = self._added(one, rows, kafka, headers)
+            made.append(values)
+            bad += [(wrong, f"field {one.value} has a value that says no day")] if len(wrong) else []
         first: dict[int, str] = {}
         for found, why in bad:
             for row in found.tolist():
@@ -64,6 +76,15 @@ class Shape:
             else empty_rows(self.columns, rows.num_rows)
         )
         return Reshaped(whole, tuple(sorted(first.items())))
+
+    def _added(
+        self, one: Added, rows: pa.RecordBatch, kafka: pa.RecordBatch, headers: Sequence[str]
+    ) -> tuple[pa.Array, Rows]:
+        """A column that no field is for, and the rows in which it cannot be."""
+        if one.source != "day":
+            return _added(one, kafka, headers), _NONE
+        day = self.days[one.name]
+        return (pa.nulls(rows.num_rows, pa.date32()), _NONE) if day is None else day.of(rows.columns)
 
 
 def shape_of(rule: Reshape, record: pa.Schema) -> Shape:
@@ -79,7 +100,29 @@ def shape_of(rule: Reshape, record: pa.Schema) -> Shape:
     columns = pa.schema(
         [*(one.field for one in fields), *(pa.field(one.name, _type(one)) for one in rule.added)]
     )
-    return Shape(columns, fields, rule.added)
+    days = {one.name: _day(rule, one, record) for one in rule.added if one.source == "day"}
+    return Shape(columns, fields, rule.added, days)
+
+
+def _day(rule: Reshape, added: Added, record: pa.Schema) -> Day | None:
+    path = parts(added.value)
+    found = day_of(rule, path, record)
+    if found is None and _leads_to(record, path):
+        raise Unshapeable(f"field {added.value} says no day, which {added.name} is to be of")
+    return found
+
+
+def _leads_to(record: pa.Schema, path: Path) -> bool:
+    """Whether there is a field at a path, or something in which there is none any more."""
+    fields = list(record)
+    for name in path:
+        field = next((one for one in fields if one.name == name), None)
+        if field is None:
+            return False
+        if not kinds.is_struct(field.type):
+            return True
+        fields = list(field.type)
+    return True
 
 
 def columns_of(rule: Reshape | None, record: pa.Schema) -> pa.Schema:
@@ -104,6 +147,8 @@ def why_unshapeable(rule: Reshape, record: pa.Schema) -> str:
 def is_there(rule: Reshape, path: Path, record: pa.Schema) -> bool:
     """Whether records with these columns have the field that a rule names by this path."""
     ops = tuple((one, op) for one, op in rule.ops if one == path)
+    if not ops:
+        return _leads_to(record, path)
     return _leads(pa.struct(list(record)), Spot((), ops, taken=True))
 
 

@@ -290,6 +290,8 @@ def _wrong_columns(rule: TableRule, columns: Columns) -> Iterator[Wrong]:
     keys = rule.keys if isinstance(rule.keys, tuple) else ()
     day = () if columns.kafka_date is None else (columns.kafka_date,)
     mark = rule.deletes.mark if isinstance(rule.deletes, DeleteRule) else None
+    keeps = rule.landing().upsert if rule.mode == "history" else None
+    bounds = () if keeps is None else keeps.bounds
     yield from wrong_columns(
         rule.columns,
         {
@@ -297,7 +299,7 @@ def _wrong_columns(rule: TableRule, columns: Columns) -> Iterator[Wrong]:
             "sequence_by": rule.sequence_by or (),
             "partition_by": tuple(name for name in rule.partition_by or () if name not in day),
         },
-        columns.reserved() | (frozenset() if mark is None else {mark}),
+        columns.reserved().union(() if mark is None else (mark,), bounds),
         by_key=rule.keys == RECORD_KEY,
     )
 
@@ -313,7 +315,7 @@ def _why_not(name: str, columns: Columns) -> str:
     if name in columns.reserved() or name == "kafka_date":
         return f"of Kafka's columns only the day can be meant; {day}"
     if "(" in name:
-        return f"an expression is none of a record's fields; for the day in Kafka {day}"
+        return f"an expression is none of a record's fields; for a field's day give it a column by columns.days, for the day in Kafka {day}"
     if "." in name:
         return "it is nested, and no table is partitioned by what is in a struct; name a field that is not nested"
     return ""

@@ -309,3 +309,18 @@ def everything_under(root: Path) -> str:
             read = pq.ParquetFile(file)
             found += [str(read.read().to_pylist()), str(read.metadata.to_dict())]
     return "\n".join(found)
+
+
+def test_a_table_is_in_partitions_by_the_day_of_a_field(kit: PipelineKit) -> None:
+    rule = {"match": "golf", "columns": {"days": {"day": "made.at"}}, "partition_by": ["day"]}
+    kit.configured(decode={"format": "json"}, route={"field": "game", "table": "{entity}"}, tables=[rule])
+    times = ["2026-01-02T23:30:00-02:00", "2026-01-03T10:00:00Z", "soon", None, "2026-01-02T00:00:00Z"]
+    kit.send(
+        [json.dumps({"game": "golf", "made": {"at": at, "n": n}}).encode() for n, at in enumerate(times)]
+    )
+    kit.run()
+    assert kit.delta("golf").metadata().partition_columns == ["day"]
+    found = {row["made"]["n"]: str(row["day"]) for row in rows_of(kit, "golf")}
+    assert found == {0: "2026-01-03", 1: "2026-01-03", 3: "None", 4: "2026-01-02"}
+    assert reasons(kit) == {"columns": 1}
+    assert "no schema" not in str(plan(kit.settings))

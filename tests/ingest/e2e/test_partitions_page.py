@@ -21,7 +21,7 @@ PAGE = Path(__file__).resolve().parents[3] / "docs/how-to/partitions.md"
 @pytest.mark.heavy
 def test_the_pages_settings_and_commands_do_what_it_says(kit: PipelineKit) -> None:
     text = PAGE.read_text(encoding="utf-8")
-    (shown,) = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    shown, by_day = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     (told,) = re.findall(r"^```\n(tables\[0\].*?)^```$", text, re.MULTILINE | re.DOTALL)
     kit.configured(route={"field": None}).configured(**yaml.safe_load(shown))
     countries = ["de", "fr", "", None, "__HIVE_DEFAULT_PARTITION__"]
@@ -43,4 +43,8 @@ def test_the_pages_settings_and_commands_do_what_it_says(kit: PipelineKit) -> No
     assert answered == 0, output
     assert kit.rows(table).num_rows == 4
     answered, output = said(kit, "verify", str(kit.settings_file))
+    assert answered == 0, output
+
+    kit.configured(**yaml.safe_load(by_day))
+    answered, output = said(kit, "settings", "check", str(kit.settings_file))
     assert answered == 0, output

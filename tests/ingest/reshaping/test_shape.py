@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date, datetime, timezone
 from typing import Any
 
 import pyarrow as pa
@@ -236,3 +237,77 @@ def test_a_name_with_a_dot_stands_in_backticks() -> None:
     record = pa.schema([("a.b", pa.string()), ("a", pa.struct([("b", pa.string())]))])
     assert columns_of(rule(leave=["`a.b`"]), record).names == ["a"]
     assert columns_of(rule(leave=["a.b"]), record).names == ["a.b"]
+
+
+TIMES = pa.schema(
+    [
+        ("at", pa.timestamp("us", "UTC")),
+        ("local", pa.timestamp("us")),
+        ("day", pa.date32()),
+        ("text", pa.string()),
+        ("ms", pa.int64()),
+        ("meta", pa.struct([("at", pa.timestamp("us", "UTC"))])),
+        ("flag", pa.bool_()),
+    ]
+)
+LATE = datetime(1969, 12, 31, 23, 59, 59, 999_999)
+TIMED = [
+    {
+        "at": LATE.replace(tzinfo=timezone.utc),
+        "local": LATE,
+        "day": date(2026, 1, 2),
+        "text": "2026-01-02T01:00:00+02:00",
+        "ms": 86_400_000 - 1,
+        "meta": None,
+        "flag": True,
+    },
+    {
+        "at": None,
+        "local": datetime(9999, 12, 31, 23),
+        "day": None,
+        "text": "soon",
+        "ms": -1,
+        "meta": {"at": datetime(1, 1, 1, tzinfo=timezone.utc)},
+        "flag": None,
+    },
+]
+
+
+def days_of(days: Mapping[str, str], **more: Any) -> Reshaped:
+    rule = ColumnsRule.model_validate({"days": days, **more}).rule()
+    found = shape_of(rule, TIMES).apply(pa.RecordBatch.from_pylist(TIMED, TIMES), KAFKA, HEADERS)
+    assert [found.rows.schema.field(name).type for name in days] == [pa.date32()] * len(days)
+    return found
+
+
+def test_the_day_of_a_time_is_a_column_in_utc() -> None:
+    named = {"a": "at", "b": "local", "c": "day", "d": "meta.at", "e": "ms", "f": "text", "g": "nowhere.at"}
+    found = days_of(named, cast={"ms": "timestamp(ms)"})
+    first, second = ({name: row[name] for name in named} for row in found.rows.to_pylist())
+    before = date(1969, 12, 31)
+    assert first == {
+        "a": before,
+        "b": before,
+        "c": date(2026, 1, 2),
+        "d": None,
+        "e": date(1970, 1, 1),
+        "f": date(2026, 1, 1),
+        "g": None,
+    }
+    assert second == {
+        "a": None,
+        "b": date(9999, 12, 31),
+        "c": None,
+        "d": date(1, 1, 1),
+        "e": before,
+        "f": None,
+        "g": None,
+    }
+    assert found.refused == ((1, "field text has a value that says no day"),)
+
+
+@pytest.mark.parametrize("field", ["ms", "flag", "meta", "at.more"])
+def test_what_says_no_day_has_its_records_refused(field: str) -> None:
+    rule = ColumnsRule.model_validate({"days": {"it": field}}).rule()
+    assert why_unshapeable(rule, TIMES) == f"field {field} says no day, which it is to be of"
+    assert columns_of(rule, TIMES).names == []

@@ -29,6 +29,23 @@ UPSERT = "mode: upsert, keys: "
         ("columns: {leave: [a..b]}", "columns.leave[0]: it is no path; write names with dots between"),
         ("columns: {leave: [a, a]}", "columns.leave[1]: written twice; keep one"),
         ("columns: {take: []}", "columns.take: write at least 1 of them"),
+        ("columns: {days: {d: a..b}}", "columns.days.d: it is no path"),
+        (
+            "columns: {days: {d: Meta.at}, leave: [meta]}",
+            "columns.days.d: the field is hidden, and its day would",
+        ),
+        (
+            "columns: {days: {kafka_ts: at}}",
+            "columns.days.kafka_ts: another column, or Delta itself, has this",
+        ),
+        (
+            "columns: {days: {d: at}, constants: {D: 1}}",
+            "columns.days.d: another column, or Delta itself, has this name",
+        ),
+        (
+            "partition_by: ['date(at)']",
+            "partition_by[0]: an expression is none of a record's fields; for a field's day",
+        ),
         ("columns: {rename: {a..b: c}}", "columns.rename.a..b: it is no path"),
         ("columns: {rename: {a: a}}", "columns.rename.a: that is its name already; leave it out"),
         ("columns: {rename: {a: 'b.c'}}", "columns.rename.a: Delta takes no column of this name"),

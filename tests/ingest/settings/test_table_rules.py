@@ -180,7 +180,7 @@ def with_rules(*rules: str) -> str:
         (
             ["{match: a, partition_by: [date(kafka_ts)]}"],
             0,
-            "tables[0].partition_by[0]: an expression is none of a record's fields; for the day in Kafka give",
+            "tables[0].partition_by[0]: an expression is none of a record's fields; for a field's day give it a column by columns.days, for the day in Kafka give",
         ),
         (["{match: a, partition_by: [kafka_date]}"], 0, "give sink.columns.kafka_date a name"),
         (["{match: a, partition_by: [land, land]}"], 0, "tables[0].partition_by[1]: written twice; keep one"),
