@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as kinds
 from deltalake import DeltaTable
 
 from distributary.ingest.columns.layout import is_own
@@ -48,6 +49,7 @@ class KeysMet:
         """Take note of the keys of these rows."""
         found = [value_at(rows, path) for path in self.paths] or [self._own(rows)]
         found += [rows.column(name) for name in self.bounds]
+        found = [_plain(values) for values in found]
         self._parts.append(pa.table(found, names=[str(number) for number in range(len(found))]))
 
     def twice(self) -> int:
@@ -74,6 +76,13 @@ class KeysMet:
         if text is None or text not in rows.schema.names:
             return rows.column(name)
         return pc.coalesce(rows.column(text).cast(pa.binary()), rows.column(name))
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    """Values as Arrow compares them: delta-rs gives texts and bytes as views, which it does not."""
+    if kinds.is_string_view(values.type):
+        return values.cast(pa.string())
+    return values.cast(pa.binary()) if kinds.is_binary_view(values.type) else values
 
 
 def _overlapping(rows: pa.Table) -> int:

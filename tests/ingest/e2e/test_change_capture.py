@@ -7,6 +7,7 @@ import random
 import signal
 import struct
 from collections.abc import Callable, Iterable
+from datetime import timezone
 from typing import Any
 
 import pytest
@@ -244,3 +245,40 @@ def test_each_tables_rows_have_a_schema_of_their_own(kit: PipelineKit) -> None:
     assert [(row["id"], row["name"], row["score"], row["at"]) for row in rows_of(kit, "orders")] == [
         (2, 8, "little", 5)
     ]
+
+
+def test_tables_tell_what_the_database_was_when(kit: PipelineKit) -> None:
+    database = Database()
+    rule = {"match": "*", "mode": "history", "keys": "kafka_key"}
+    envelope = {"kind": "debezium", "keep": ["op", "source_ts"]}
+    capturing(kit, rule, decode={"envelope": envelope}, limits={"batch_rows": 25})
+    were = dict[Any, dict[str, dict[int, dict[str, Any]]]]()
+    for seed in range(3):
+        changes = changed(database, seed, 12)
+        send(kit, changes)
+        kit.run()
+        moment = max(change.value["source"]["ts_ms"] for change in changes if change.value is not None)
+        were[moment] = {
+            table: {id_: dict(row) for id_, row in rows.items()} for table, rows in database.tables.items()
+        }
+    for table in TABLES:
+        rows = rows_of(kit, table)
+        for moment, tables in were.items():
+            at = {
+                row["id"]: {name: row[name] for name in ("id", "name", "score")}
+                for row in rows
+                if true_at(row, moment)
+            }
+            assert at == tables[table]
+        assert {row["id"] for row in rows if row["is_current"]} == database.tables[table].keys()
+    found = verify(kit.settings).differences
+    assert not found, "\n".join(map(str, found))
+
+
+def true_at(row: dict[str, Any], moment: int) -> bool:
+    since, until = (
+        None if at is None else at.replace(tzinfo=timezone.utc).timestamp() * 1000
+        for at in (row["valid_from"], row["valid_to"])
+    )
+    assert since is not None
+    return bool(since <= moment and (until is None or until > moment))

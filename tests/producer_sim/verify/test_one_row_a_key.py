@@ -60,6 +60,6 @@ def test_rows_that_say_when_they_are_true_may_have_the_key_of_another_one_at_ano
     met = KeysMet((("id",),), Columns(), ("since", "until"))
     for key, since, until in spans:
         moments = pa.timestamp("us", "UTC")
-        arrays = [pa.array([key]), pa.array([since], moments), pa.array([until], moments)]
+        arrays = [pa.array([key], pa.string_view()), pa.array([since], moments), pa.array([until], moments)]
         met.add(pa.RecordBatch.from_arrays(arrays, names=["id", "since", "until"]))
     assert met.twice() == wrong
