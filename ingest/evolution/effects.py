@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from distributary.codecs.base import Codec, RecordPath
 from distributary.codecs.changes.classify import SchemaChange, classify
-from distributary.codecs.types.fields import part
+from distributary.codecs.types.fields import part, parts
 from distributary.codecs.types.spark_struct import type_name
 from distributary.errors import BadSchema
 from distributary.ingest.columns.layout import NO_COLUMNS, source_of
@@ -59,8 +59,24 @@ class Effects:
 
     def after(self, before: PinnedRecord, candidate: Candidate, table: PinnedTable, *, met: bool) -> Told:
         """In a table whose records came as `before` so far; `met` where it has met the candidate's too."""
-        told = () if met else self._judged(before, candidate, table)
-        return self._routed(told, self.name(candidate, before.key[1]), self._columns_after(before, candidate))
+        columns = self._columns_after(before, candidate)
+        told = self._by_rule(candidate, columns, table) if met else self._judged(before, candidate, table)
+        return self._routed(told, self.name(candidate, before.key[1]), columns)
+
+    def _by_rule(self, candidate: Candidate, columns: pa.Schema | None, table: PinnedTable) -> Told:
+        """What records that a table knows bring to it by a rule that had other columns before, or none.
+
+        Those of an inferred schema come with their values, which nobody knows ahead.
+        """
+        rules = self._rules.of(table.entity).with_fixed(table.fixed)
+        if rules.reshape is None or columns is None or candidate.schema.inferred:
+            return ()
+        if refused := self._unshapeable(columns, rules):
+            return refused
+        shaped = columns_of(rules.reshape, columns)
+        made = {field.name for field in shaped if field not in list(columns)}
+        told = verdicts_of_table(shaped, table.layout, rules)
+        return tuple(one for one in told if parts(one.column)[:1] and parts(one.column)[0] in made)
 
     def on_unknown(
         self, may_come: Sequence[Candidate], table: PinnedTable

@@ -85,15 +85,16 @@ class Quarantine:
         if not book.reshapes:
             return keys, values
         whose = self._entities(raw, refused)
-        for entity in set(whose):
-            rules = book.in_quarantine(entity)
-            mine = pa.array([one == entity for one in whose])
+        by = {entity: tuple(book.in_quarantine(entity)) for entity in set(whose)}
+        kinds = [(by[entity], entity is None) for entity in whose]
+        for rules, unknown in dict.fromkeys(kinds):
+            mine = pa.array([kind == (rules, unknown) for kind in kinds])
             if not all(one.payload for one in rules):
                 values = pc.if_else(mine, None, values)
                 keys = pc.if_else(mine, None, keys)
             for one in rules:
                 # Of which secret a hash would be nobody knows where several rules might be a record's.
-                landing = landing_key(one, keys) if entity is not None else pa.nulls(len(keys), keys.type)
+                landing = pa.nulls(len(keys), keys.type) if unknown else landing_key(one, keys)
                 keys = keys if one.key == "keep" else pc.if_else(mine, landing, keys)
         return keys, values
 

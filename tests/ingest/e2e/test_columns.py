@@ -212,6 +212,22 @@ def test_one_row_a_key_by_a_hash(kit: PipelineKit) -> None:
     assert_each_record_in_one_place(kit)
 
 
+def test_a_tombstone_takes_away_the_row_of_a_key_of_which_only_the_hash_is_known(kit: PipelineKit) -> None:
+    kit.configured(decode={"format": "json"}, route={"by": "topic", "field": None, "table": "{entity}"})
+    columns = {"key": "hash", "hash": hashes("email")}
+    deletes = {"tombstones": "delete"}
+    ruled(kit, {"match": "*", "columns": columns, "mode": "upsert", "keys": "kafka_key", "deletes": deletes})
+    for key in (b"ann", b"bob"):
+        kit.send([b'{"email":"x","n":1}'], key=key)
+    kit.run()
+    kit.send([b'{"n":2}'], key=b"bob")
+    kit.send([None], key=b"ann")
+    kit.run()
+    rows = rows_of(kit, kit.lake.table_of(kit.topic))
+    assert [(bytes(row["kafka_key"]), row["n"]) for row in rows] == [(digest("bob").encode(), 2)]
+    assert_each_record_in_one_place(kit)
+
+
 def test_lost_files_are_written_again_as_they_were_whatever_the_rules_say_by_then(
     kit: PipelineKit, fail_at: Callable[..., None]
 ) -> None:

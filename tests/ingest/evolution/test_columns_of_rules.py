@@ -128,6 +128,20 @@ def test_a_plan_tells_of_the_columns_that_the_rule_makes(tmp_path: Path) -> None
     ]
 
 
+def test_a_rule_that_is_new_is_told_of_tables_that_know_their_records(tmp_path: Path) -> None:
+    layout = pa.schema([("game", pa.string()), ("level", pa.int64()), ("email", pa.string())])
+    columns = {"rename": {"email": "mail"}, "hash": {"fields": ["level"], "secret": "0123456789abcdef"}}
+    assert plan(chosen(tmp_path, columns), OLD, layout=layout) == [
+        ("added", "mail", "add", "policies.new_field"),
+        ("changed", "level", "quarantine", "policies.incompatible_type"),
+    ]
+    # Of what it leaves as it was nothing is told, whatever does not fit.
+    narrow = layout.set(1, pa.field("level", pa.int8()))
+    assert plan(chosen(tmp_path, {"leave": ["email"]}), OLD, layout=narrow) == []
+    refused = plan(chosen(tmp_path, {"rename": {"email": "game"}}), OLD, layout=layout)
+    assert refused == [("changed", "", "quarantine", "tables[0].columns")]
+
+
 def test_a_schema_of_which_the_columns_cannot_be_made_is_told_for_each_table(tmp_path: Path) -> None:
     layout = pa.schema([("game", pa.string())])
     columns = {"rename": {"level": "phone"}}
