@@ -39,7 +39,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
         "checkpoint",
         "lease",
         "schemas resolve table_versions upkeep",
-        "worker evolution inference",
+        "worker evolution inference erasure",
         "batch",
         "handover",
         "beginnings",

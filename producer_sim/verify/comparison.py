@@ -12,6 +12,7 @@ import numpy as np
 from distributary.errors import ConfigError
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.erasure.record import RECORDS
 from distributary.ingest.kafka import librdkafka
 from distributary.ingest.session import pipeline_session
 from distributary.ingest.settings.model import Settings
@@ -19,6 +20,7 @@ from distributary.ingest.storage.opening import open_files
 from distributary.producer_sim.truth.sent import Truth
 from distributary.producer_sim.verify.commit_check import check_commits, generations, newest_of_own
 from distributary.producer_sim.verify.coverage import Coverage
+from distributary.producer_sim.verify.erased import with_erased
 from distributary.producer_sim.verify.lake import READ_ERRORS, Lake
 from distributary.producer_sim.verify.ledger_check import Batch, Held, check_ledger, read_ledger
 from distributary.producer_sim.verify.log_check import LogNow, check_log, read_log
@@ -124,7 +126,7 @@ def compare(
         *_stray(held),
         *_twice(lake, readable, tables, held.coverage),
         *(against_truth(lake, truth, tables, held) if truth is not None else ()),
-        *(_against_ledger(ledger, tables, held) if told else ()),
+        *(_against_ledger(lake, ledger, tables, held) if told else ()),
         *(_against_the_rest(lake, ledger or [], tables, log, beside.topics) if told else ()),
     ]
     return Verdict(
@@ -178,10 +180,15 @@ def _twice(lake: Lake, names: list[str], tables: Survey, quarantine: Coverage) -
 
 
 def _against_ledger(
-    ledger: list[Batch] | None, tables: Survey, quarantine: QuarantineSurvey
+    lake: Lake, ledger: list[Batch] | None, tables: Survey, quarantine: QuarantineSurvey
 ) -> Iterator[Difference]:
     if ledger is not None:
         held = Held(tables.coverage, quarantine.coverage, quarantine.by_batch, tables.merged)
+        try:
+            # The last to look at where records are: from here on erased ones count as if they were there.
+            held = with_erased(lake, held)
+        except READ_ERRORS as error:
+            yield Difference("table_unreadable", RECORDS, str(error))
         yield from check_ledger(ledger, held)
     elif tables.tables or quarantine.rows:
         yield Difference("ledger_missing", BATCHES_TABLE, "there are rows, but no ledger that tells of them")

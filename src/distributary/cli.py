@@ -15,6 +15,7 @@ import typer
 
 from distributary import __version__
 from distributary.commands import demo as commands_demo
+from distributary.commands import erase as commands_erase
 from distributary.commands import infer as commands_infer
 from distributary.commands import maintain as commands_maintain
 from distributary.commands import package as commands_package
@@ -74,6 +75,8 @@ app.command()(commands_verify.verify)
 app.command()(commands_versions.versions)
 
 app.command()(commands_maintain.maintain)
+
+app.command()(commands_erase.erase)
 
 app.command()(commands_demo.demo)
 

@@ -1,0 +1,274 @@
+"""Rows that are to be nowhere any more, taken out of all tables of a pipeline: what went, what did not, and from when on it is final."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from distributary.errors import ConfigError, PipelineError
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.columns.safe_names import QUARANTINE_TABLE, fold
+from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.erasure.quarantined import Quarantined
+from distributary.ingest.erasure.record import Gone, keep
+from distributary.ingest.erasure.rewriting import Mask, Rewritten, Rows, without_rows
+from distributary.ingest.lease.upkeep_lock import upkeep_under_way
+from distributary.ingest.merge.rule import memory_folder
+from distributary.ingest.progress import Bars, no_bars
+from distributary.ingest.routing.conditions import ReadCondition, conditions_ahead
+from distributary.ingest.routing.tree import Call, Field, Node
+from distributary.ingest.settings.groups import Columns
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.place import Place
+from distributary.ingest.tables.handle import opened
+from distributary.ingest.tables.known import REMEMBERS_PROPERTY, UPSERT_PROPERTY
+from distributary.ingest.tables.log import has_log
+from distributary.ingest.tables.state import state_of
+from distributary.ingest.upkeep.compaction import said
+from distributary.ingest.upkeep.leftovers import Bound
+from distributary.ingest.upkeep.maintain import Clock, time_there
+from distributary.ingest.upkeep.undecided import undecided
+
+_DAY = 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to go.
+
+    where    a SQL condition over the columns of tables
+    keys     keys of records in quarantine which go, whatever they say
+    tables   the folders of tables; none: all of the pipeline, and the quarantine
+    dry_run  whether to change nothing
+    """
+
+    where: str
+    keys: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableErasure:
+    """What became of a table's rows.
+
+    table     its folder under `sink.root`
+    rows      that went, or would
+    hidden    of these how many were marked as gone before, so that no reader saw them
+    files     that had any, written anew
+    version   by which they went; None where none did
+    final_at  from when on upkeep deletes the files that had them; None where it has nothing to delete
+    left      what was not done, and why
+    failed    why something that should have been done was not; None where all went well
+    """
+
+    table: str
+    rows: int = 0
+    hidden: int = 0
+    files: int = 0
+    version: int | None = None
+    final_at: datetime | None = None
+    left: tuple[str, ...] = ()
+    failed: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """What became of a pipeline's rows.
+
+    id         of this erasure, which the commits of tables have
+    where      the SHA-256 of the condition, which may name somebody
+    tables     in order
+    record     where it is kept that this was done; None where nothing was
+    undecided  how many batches may yet bring such rows: they wait for a parked table, or are not in all tables
+    """
+
+    pipeline: str
+    id: str
+    where: str
+    dry_run: bool
+    at: datetime
+    tables: tuple[TableErasure, ...] = field(default_factory=tuple)
+    record: str | None = None
+    undecided: int = 0
+
+    @property
+    def rows(self) -> int:
+        """That went, or would."""
+        return sum(one.rows for one in self.tables)
+
+    @property
+    def final_at(self) -> datetime | None:
+        """From when on upkeep has nothing of them left to delete."""
+        return max((one.final_at for one in self.tables if one.final_at is not None), default=None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        found: dict[str, Any] = json.loads(json.dumps(asdict(self), default=lambda at: at.isoformat()))
+        final = self.final_at
+        return {**found, "rows": self.rows, "final_at": None if final is None else final.isoformat()}
+
+    def check(self) -> None:
+        """Raises PipelineError where a table's failed."""
+        failed = [f"{one.table}: {one.failed}" for one in self.tables if one.failed is not None]
+        if failed:
+            raise PipelineError(
+                f"rows of {len(failed)} of {len(self.tables)} tables were not erased; say it again once that is mended: {'; '.join(failed)}"
+            )
+
+
+def erase(settings: Settings, wanted: Wanted, make_bar: Bars = no_bars, clock: Clock = time_there) -> Erasure:
+    """Take rows out of a pipeline's tables, what remembers their deletes, and quarantine: their files are written anew without them.
+
+    Runs of the pipeline may go on meanwhile; what they bring later is not looked at, so say it again then. What had the rows is deleted by
+    upkeep once it is old enough: see `Erasure.final_at`.
+
+    Raises ConfigError for a condition that cannot be read, and for a table that is not the pipeline's; SetupError without Java, which reads
+    conditions; PipelineError while `resolve` puts a table aside.
+    """
+    condition = conditions_ahead([("--where", wanted.where)])[wanted.where]
+    root = open_files(settings.sink.root, settings.storage)
+    try:
+        tables = _chosen(root, settings.name, wanted.tables)
+        now = clock(root) if tables and not wanted.dry_run else 0
+    except OSError as error:
+        raise PipelineError(
+            f"{error}; nothing was changed, say it again once that can be read and written"
+        ) from error
+    done = Erasure(
+        settings.name,
+        uuid.uuid4().hex,
+        hashlib.sha256(wanted.where.encode()).hexdigest(),
+        wanted.dry_run,
+        datetime.now(timezone.utc),
+    )
+    work = _Work(_Place(root, settings.name, settings.sink.columns, now), condition, wanted, done.id)
+    advance, found = make_bar(len(tables), "erasing"), list[TableErasure]()
+    with upkeep_under_way(root) if tables and not wanted.dry_run else nullcontext():
+        for table in tables:
+            found.append(work.of(table))
+            advance(1)
+    done = replace(done, tables=tuple(found), undecided=_undecided(settings, root))
+    return done if wanted.dry_run or not done.rows else _recorded(root, done, work.gone)
+
+
+def _recorded(root: Files, done: Erasure, gone: Mapping[str, Gone]) -> Erasure:
+    name = f"{done.at.strftime('%Y%m%dT%H%M%SZ')}-{done.id}"
+    told = {**done.as_dict(), "gone": {table: one.to_json() for table, one in gone.items()}}
+    return replace(done, record=keep(root, name, told))
+
+
+def _chosen(root: Files, pipeline: str, wished: Sequence[str]) -> list[str]:
+    owners = Records(root).all()
+    mine = sorted(table for table, owner in owners.items() if owner.pipeline == pipeline)
+    known = [*mine, *(memory_folder(table) for table in mine), QUARANTINE_TABLE]
+    there = [table for table in dict.fromkeys(known) if has_log(root.below(table))]
+    if unknown := sorted(set(wished) - set(there)):
+        raise ConfigError(
+            f"{', '.join(unknown)}: no such table of the pipeline is under {root}; it has {', '.join(there) or 'none yet'}"
+        )
+    return [table for table in there if not wished or table in wished]
+
+
+def _undecided(settings: Settings, root: Files) -> int:
+    """How many batches are not in all tables."""
+    checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
+    owners = [owner for owner in Records(root).all().values() if owner.pipeline == settings.name]
+    waits = undecided(
+        checkpoint, owners, lambda log: Checkpoint(open_files(Place.parse(log), settings.storage))
+    )
+    return max(waits.parked.values(), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A pipeline's tables under a root, at a time by its clock; `columns` are those of Kafka."""
+
+    root: Files
+    pipeline: str
+    columns: Columns
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One erasure.
+
+    gone  where rows came from that are counted by where they came from, by their tables
+    """
+
+    where: _Place
+    condition: ReadCondition
+    wanted: Wanted
+    id: str
+    gone: dict[str, Gone] = field(default_factory=dict)
+
+    def of(self, table: str) -> TableErasure:
+        """What became of a table, by its folder."""
+        place = self.where.root.below(table)
+        try:
+            return self._of_quarantine(place) if table == QUARANTINE_TABLE else self._of_table(table, place)
+        except TableNotFoundError:
+            return TableErasure(table)
+        except ConfigError as error:
+            return TableErasure(table, left=(str(error),))
+        except (DeltaError, OSError, ValueError) as error:
+            return TableErasure(table, failed=said(error))
+
+    def _of_table(self, table: str, place: Files) -> TableErasure:
+        state = state_of(opened(place), place)
+        layout, by = state.layout, self.where.columns
+        names = {fold(path[0]) for path in _fields(self.condition.tree)}
+        columns = frozenset(name for name in layout.names if fold(name) in names)
+        if lacking := sorted(names - set(map(fold, columns))):
+            why = f"it has no column {', '.join(lacking)}, so that nobody knows which of its rows are meant"
+            return TableErasure(table, left=(why,))
+        merged = UPSERT_PROPERTY in state.properties or REMEMBERS_PROPERTY in state.properties
+        # Of those that are merged nobody expects each record.
+        told = () if merged else (by.kafka_topic, by.kafka_partition, by.kafka_offset)
+        return self._told(table, place, self._without(place, Rows(columns, self._met, told)))
+
+    def _without(self, place: Files, rows: Rows) -> Rewritten:
+        return without_rows(place, rows, self.id, dry_run=self.wanted.dry_run)
+
+    def _met(self, rows: pa.RecordBatch) -> Mask:
+        return np.array(self.condition.met(rows).to_numpy(zero_copy_only=False))
+
+    def _of_quarantine(self, place: Files) -> TableErasure:
+        keys = frozenset(key.encode() for key in self.wanted.keys)
+        which = Quarantined(self.condition, self.where.pipeline, keys)
+        found = self._told(QUARANTINE_TABLE, place, self._without(place, which.rows()))
+        if not which.unread:
+            return found
+        why = f"{which.unread:,} records have bytes that are no JSON, or that the condition does not go with: they go by their keys alone (--key)"
+        return replace(found, left=(*found.left, why))
+
+    def _told(self, table: str, place: Files, found: Rewritten) -> TableErasure:
+        final, now = None, self.where.now
+        if found.told is not None:
+            self.gone[table] = Gone.of(found.told)
+        if found.version is not None:
+            bound = Bound.of(state_of(opened(place), place).properties, 0, now)
+            days = 7 * _DAY if bound is None else max(7 * _DAY, now - bound.since)
+            final = datetime.fromtimestamp(now / 1000, timezone.utc) + timedelta(milliseconds=days)
+        left = (found.left,) if found.left else ()
+        return TableErasure(table, found.rows, found.hidden, found.files, found.version, final, left)
+
+
+def _fields(node: Node) -> list[tuple[str, ...]]:
+    """The paths of all fields that a condition names."""
+    if isinstance(node, Field):
+        return [node.path]
+    return [path for one in node.arguments for path in _fields(one)] if isinstance(node, Call) else []

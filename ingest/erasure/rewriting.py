@@ -1,0 +1,249 @@
+"""A table's data files written anew without some rows, those that were only marked as gone among them; one entry puts them in the others' place."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from distributary.ingest.columns.layout import Layout
+from distributary.ingest.log_paths import entry_path
+from distributary.ingest.merge import live_files, vectors
+from distributary.ingest.merge.columns import DataColumns
+from distributary.ingest.merge.found import partition_of
+from distributary.ingest.merge.live_files import Action
+from distributary.ingest.parquet.statistics import Indexed, statistics
+from distributary.ingest.settings.upserts import Upsert
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.tables.handle import opened
+from distributary.ingest.tables.known import UPSERT_PROPERTY
+from distributary.ingest.tables.log import ENGINE, put_entry
+from distributary.ingest.tables.state import TableState, state_of
+
+Mask = npt.NDArray[np.bool_]
+
+ATTEMPTS = 20
+
+ERASURE = "distributary.erasure"
+"""In a commit: the erasure that it is a part of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Which rows are to go.
+
+    columns  what is read of a table to tell, by the names of its top-level columns; those that it lacks are passed over
+    met      for which of some rows, with these columns, it is true
+    told     columns of which it is told what the rows had that a reader saw
+    """
+
+    columns: frozenset[str]
+    met: Callable[[pa.RecordBatch], Mask]
+    told: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What became of a table.
+
+    rows     that went
+    hidden   of these how many no reader saw any more
+    files    that had any
+    version  by which they went; None where none did
+    left     why nothing was done; empty where there is no such reason
+    told     what the rows had that a reader saw; None where that was not asked for
+    """
+
+    rows: int = 0
+    hidden: int = 0
+    files: int = 0
+    version: int | None = None
+    left: str = ""
+    told: pa.Table | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A file that is not in the table yet."""
+
+    name: str
+    bytes: int
+    statistics: str
+
+
+@dataclass(slots=True)
+class _File:
+    """A data file that has rows which are to go.
+
+    told  what those had that a reader saw
+    made  what takes its place; None where no row is left
+    """
+
+    add: Action
+    rows: int
+    hidden: int
+    told: pa.Table
+    made: _Made | None = None
+
+
+def without_rows(place: Files, rows: Rows, erasure: str, *, dry_run: bool = False) -> Rewritten:
+    """Write a table's files anew without these rows.
+
+    A rival that is first in between makes it look again, some times. The new version survives a loss of power when this returns.
+
+    erasure  what the entry says that it is a part of
+
+    Raises TableNotFoundError and other DeltaErrors where delta-rs cannot open the table, ConfigError where the condition does not go with
+    its columns, OSError where its place does not answer, and PipelineError where others were first each time.
+    """
+    known: dict[tuple[str, str], _File | None] = {}
+    looking = _Looking(place, rows, dry_run)
+    for _ in range(ATTEMPTS):
+        handle = opened(place)
+        state = state_of(handle, place)
+        if why := _why_not(state):
+            return Rewritten(left=why)
+        live = live_files.read(place, state.version)
+        found: dict[str, _File] = {}
+        for name, add in live:
+            key = (name, json.dumps(add.get("deletionVector"), sort_keys=True))
+            if key not in known:
+                known[key] = looking.into(name, add, state)
+            if (one := known[key]) is not None:
+                found[name] = one
+        told = Rewritten(
+            sum(one.rows for one in found.values()), sum(one.hidden for one in found.values()), len(found)
+        )
+        if not found or dry_run:
+            return told
+        place.sync([one.made.name for one in found.values() if one.made is not None])
+        if put_entry(place, state.version + 1, _actions(list(found.values()), erasure)):
+            place.sync([entry_path(state.version + 1)])
+            told_of = pa.concat_tables([one.told for one in found.values()]) if rows.told else None
+            return replace(told, version=state.version + 1, told=told_of)
+    return Rewritten(left=f"{ATTEMPTS} times another writer was first; say it again when there is less to do")
+
+
+def _why_not(state: TableState) -> str:
+    if not state.native:
+        return f"only Spark's writer may rewrite its rows ({state.why_not}): DELETE and REORG TABLE … APPLY (PURGE) there"
+    if state.properties.get("delta.appendOnly", "").lower() == "true":
+        return "it lets nobody take rows away (delta.appendOnly); take that property away for as long as this takes"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Looking:
+    """Into a table's files."""
+
+    place: Files
+    rows: Rows
+    dry_run: bool
+
+    def into(self, name: str, add: Action, state: TableState) -> _File | None:
+        """A file without the rows that are to go; None where it has none."""
+        opened_file = DataColumns(self.place, name, add["size"], partition_of(add))
+        wanted = pa.schema([one for one in state.layout if one.name in self.rows.columns])
+        beside = pa.schema([state.layout.field(name) for name in self.rows.told])
+        masks = [_met(opened_file, number, wanted, self.rows) for number, _, _ in opened_file.groups()]
+        if not any(mask.any() for mask in masks):
+            return None
+        vector: Mapping[str, Any] | None = add.get("deletionVector")
+        marked = np.zeros(opened_file.rows, dtype=bool)
+        if vector is not None:
+            marked[vectors.read(self.place, vector)] = True
+        gone = np.concatenate(masks)
+        told = pa.concat_tables(opened_file.read(number, beside) for number, _, _ in opened_file.groups())
+        told = told.filter(pa.array(gone & ~marked)) if self.rows.told else told
+        found = _File(add, int(gone.sum()), int((gone & marked).sum()), told)
+        stays = ~(gone | marked)
+        if not self.dry_run and stays.any():
+            found.made = _written(self.place, opened_file, stays, _columns(state, add), state)
+        return found
+
+
+def _met(opened_file: DataColumns, number: int, wanted: pa.Schema, rows: Rows) -> Mask:
+    read = opened_file.read(number, wanted).combine_chunks()
+    return np.concatenate([np.empty(0, bool), *(rows.met(batch) for batch in read.to_batches())])
+
+
+def _columns(state: TableState, add: Action) -> pa.Schema:
+    """What a file of the table has: all its columns but those that all rows of the file have one value in."""
+    return pa.schema([one for one in state.layout if one.name not in partition_of(add)])
+
+
+def _written(
+    place: Files, opened_file: DataColumns, stays: Mask, columns: pa.Schema, state: TableState
+) -> _Made:
+    """A file of these rows."""
+    # As other programs call theirs: what no version names goes as theirs does.
+    name = f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
+    with place.writer(name, named_later=True) as stream:
+        with pq.ParquetWriter(stream.sink, columns, compression="zstd", store_schema=False) as writer:
+            for number, first, count in opened_file.groups():
+                kept = np.flatnonzero(stays[first : first + count])
+                if len(kept):
+                    writer.write_table(opened_file.read(number, columns).take(pa.array(kept)))
+        size = stream.tell()
+    indexed = Indexed.told(state.properties, _always(state))
+    return _Made(name, size, statistics(writer.writer.metadata, Layout(columns), indexed))
+
+
+def _always(state: TableState) -> tuple[str, ...]:
+    """The columns that have statistics wherever they are: by those a batch finds its keys."""
+    told = state.properties.get(UPSERT_PROPERTY)
+    try:
+        upsert = None if told is None else Upsert.from_json(json.loads(told))
+    except (ValueError, KeyError, TypeError):
+        upsert = None
+    return () if upsert is None else (*upsert.fields, *upsert.bounds)
+
+
+def _actions(files: Sequence[_File], erasure: str) -> list[dict[str, Any]]:
+    now = int(time.time() * 1000)
+    info = {
+        "timestamp": now,
+        "operation": "DELETE",
+        # The condition may name somebody.
+        "operationParameters": {"predicate": "[]"},
+        "operationMetrics": {
+            "numRemovedFiles": str(len(files)),
+            "numAddedFiles": str(sum(one.made is not None for one in files)),
+            "numDeletedRows": str(sum(one.rows for one in files)),
+        },
+        "isBlindAppend": False,
+        "engineInfo": ENGINE,
+        "txnId": str(uuid.uuid4()),
+        ERASURE: erasure,
+    }
+    removes = [_remove(one.add, now) for one in files]
+    adds = [_add(one.add, one.made, now) for one in files if one.made is not None]
+    return [{"commitInfo": info}, *({"remove": one} for one in removes), *({"add": one} for one in adds)]
+
+
+_KEPT = ("path", "partitionValues", "size", "tags", "deletionVector")
+
+
+def _remove(add: Action, now: int) -> dict[str, Any]:
+    found = {name: add[name] for name in _KEPT if name in add}
+    return {**found, "deletionTimestamp": now, "dataChange": True, "extendedFileMetadata": True}
+
+
+def _add(add: Action, made: _Made, now: int) -> dict[str, Any]:
+    return {
+        "path": quote(made.name),
+        "partitionValues": dict(add.get("partitionValues") or {}),
+        "size": made.bytes,
+        "modificationTime": now,
+        "dataChange": True,
+        "stats": made.statistics,
+    }

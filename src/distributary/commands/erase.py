@@ -1,0 +1,49 @@
+"""`distributary erase`: rows that are to be nowhere any more."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from distributary.commands.run import File
+from distributary.views.erase import lines
+from distributary.views.terminal import bars
+
+
+def erase(
+    file: File,
+    where: Annotated[
+        str,
+        typer.Option(help="A SQL condition over the tables' columns; the rows for which it is true go."),
+    ],
+    key: Annotated[
+        list[str] | None,
+        typer.Option(help="A key, of which records in quarantine go whatever they say; may be given again."),
+    ] = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(help="A table, by its folder; may be given again (default: all, and the quarantine)."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Change nothing, and tell what would be done.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what was done as JSON, and no progress.")
+    ] = False,
+) -> None:
+    """Take rows out of a pipeline's tables and quarantine: their files are written anew without them; a run may go on meanwhile."""
+    from distributary.ingest.erasure.erase import Wanted
+    from distributary.ingest.erasure.erase import erase as take_out
+    from distributary.ingest.settings.model import load
+
+    wanted = Wanted(where, tuple(key or ()), tuple(table or ()), dry_run)
+    with bars(silent=as_json) as make_bar:
+        done = take_out(load(file), wanted, make_bar)
+    if as_json:
+        typer.echo(json.dumps(done.as_dict(), indent=2))
+    else:
+        for line in lines(done):
+            typer.echo(line)
+    done.check()

@@ -1,0 +1,160 @@
+"""Rows that are erased from a pipeline's tables, on the real broker: they are nowhere, all others are where they were, and runs go on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from tests.ingest.e2e.keyed import rows_of
+from tests.ingest.e2e.pipeline_kit import PipelineKit
+from tests.ingest.e2e.planted import said
+from tests.ingest.e2e.test_upserts_in_partitions import nine_days_later
+
+from distributary.errors import ConfigError
+from distributary.ingest.erasure.erase import Wanted, erase
+from distributary.ingest.erasure.record import RECORDS
+from distributary.ingest.merge.rule import memory_folder
+from distributary.ingest.upkeep.maintain import Wish, maintain
+from distributary.producer_sim.verify.comparison import verify
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+ANN, BOB = "ann@example.org", "bob@example.org"
+
+RULES = [
+    {"match": "chess", "mode": "upsert", "keys": ["who"], "sequence_by": ["at"], "deletes": "op = 'd'"},
+    {"match": "*", "partition_by": ["who"]},
+]
+
+
+def body(game: str, who: Any, at: int, op: str = "u") -> bytes:
+    return json.dumps({"game": game, "who": who, "at": at, "op": op, "said": f"{who} at {at}"}).encode()
+
+
+def sent(kit: PipelineKit, *records: bytes, key: bytes = b"") -> None:
+    if key:
+        kit.send(list(records), key=key)
+    else:
+        kit.send(list(records))
+    kit.run()
+
+
+def pipeline(kit: PipelineKit) -> PipelineKit:
+    kit.configured(decode={"format": "json"}, route={"field": "game", "table": "{entity}"}, tables=RULES)
+    sent(kit, body("chess", ANN, 1), body("chess", BOB, 1), body("go", ANN, 1), body("go", BOB, 1))
+    sent(kit, body("chess", ANN, 2), body("go", ANN, 2), body("chess", "cy", 3, "d"))
+    # Of no number, which the column of times has, and no JSON at all.
+    sent(kit, json.dumps({"game": "chess", "who": ANN, "at": None}).encode(), b"{", body("chess", None, 4))
+    sent(kit, b"{", key=b"ann")
+    return kit
+
+
+def naming(kit: PipelineKit, who: str) -> list[str]:
+    """The files under the root, but for logs, that have a name: in bytes, or in what Parquet has packed."""
+    found = []
+    for path in kit.root.rglob("*"):
+        if not path.is_file() or "_delta_log" in path.parts:
+            continue
+        said_there = path.read_bytes()
+        if path.suffix == ".parquet":
+            said_there += repr(pq.read_table(path).to_pydict()).encode()
+        found += [str(path.relative_to(kit.root))] if who.encode() in said_there else []
+    return found
+
+
+def test_rows_of_a_person_are_in_no_table_and_all_others_are(kit: PipelineKit) -> None:
+    pipeline(kit)
+    where = f"who = '{ANN}'"
+    told = erase(kit.settings, Wanted(where, keys=("ann",), dry_run=True))
+    counted = {one.table: one.rows for one in told.tables}
+    assert counted == {"chess": 2, "chess__deleted": 0, "go": 2, "quarantine": 2}
+    assert len(rows_of(kit, "go")) == 3
+    done = erase(kit.settings, Wanted(where, keys=("ann",)))
+    assert {one.table: one.rows for one in done.tables} == counted
+    assert {one.table: one.hidden for one in done.tables if one.hidden} == {"chess": 1}
+    assert [one.failed for one in done.tables if one.failed] == []
+    assert (
+        {row["who"] for row in rows_of(kit, "chess")} == {row["who"] for row in rows_of(kit, "go")} == {BOB}
+    )
+    left = kit.rows("quarantine").to_pylist()
+    assert sorted(row["reason"] for row in left) == ["malformed", "null_key"]
+    (quarantine,) = [one for one in done.tables if one.table == "quarantine"]
+    assert "1 records have bytes that are no JSON" in quarantine.left[0]
+    # It is kept that it was done, and not of whom.
+    assert done.record is not None
+    kept = kit.lake.root.read(done.record)
+    assert json.loads(kept)["rows"] == 6
+    assert b"ann" not in kept
+    assert done.record.startswith(f"{RECORDS}/")
+
+    # Runs go on.
+    sent(kit, body("chess", BOB, 9), body("go", "dee", 9))
+    assert {(row["who"], row["at"]) for row in rows_of(kit, "chess")} == {(BOB, 9)}
+    assert {row["who"] for row in rows_of(kit, "go")} == {BOB, "dee"}
+    again = erase(kit.settings, Wanted(where))
+    assert (again.rows, again.record) == (0, None)
+
+
+def test_what_remembers_deletes_forgets_them_too(kit: PipelineKit) -> None:
+    pipeline(kit)
+    done = erase(kit.settings, Wanted("who = 'cy'", tables=("chess__deleted",)))
+    assert [(one.table, one.rows) for one in done.tables] == [(memory_folder("chess"), 1)]
+    sent(kit, body("chess", "cy", 2))
+    assert {row["who"] for row in rows_of(kit, "chess")} == {ANN, BOB, "cy"}
+
+
+# It looks into files; in a store rows go the same way.
+@pytest.mark.folder
+def test_after_upkeep_no_file_names_a_person(kit: PipelineKit) -> None:
+    pipeline(kit)
+    bob = len(naming(kit, BOB))
+    assert min(bob, len(naming(kit, ANN))) > 1
+    done = erase(kit.settings, Wanted(f"who = '{ANN}'", keys=("ann",)))
+    assert done.final_at is not None
+    assert naming(kit, ANN)
+    # Files of the newest batch wait for the one after it.
+    sent(kit, body("go", BOB, 9))
+    upkeep = maintain(kit.settings, Wish(older_than_days=8), clock=nine_days_later)
+    assert [one.failed for one in upkeep.tables if one.failed] == []
+    assert naming(kit, ANN) == []
+    assert naming(kit, BOB)
+    assert verify(kit.settings).differences == ()
+
+
+def test_what_is_not_meant_is_told(kit: PipelineKit) -> None:
+    pipeline(kit)
+    lacking = erase(kit.settings, Wanted("nobody = 1"))
+    assert {one.table for one in lacking.tables if "it has no column nobody" in "".join(one.left)} == {
+        "chess",
+        "chess__deleted",
+        "go",
+    }
+    odd = erase(kit.settings, Wanted("who > 7", tables=("go",)))
+    assert "the condition does not go with these records" in odd.tables[0].left[0]
+    with pytest.raises(ConfigError, match="no such table of the pipeline"):
+        erase(kit.settings, Wanted("who = 'x'", tables=("other",)))
+    with pytest.raises(ConfigError, match="--where"):
+        erase(kit.settings, Wanted("who ="))
+
+
+def test_the_command_says_what_was_done(kit: PipelineKit) -> None:
+    pipeline(kit)
+    command = ["erase", str(kit.settings_file), "--where", f"who = '{ANN}'", "--key", "ann"]
+    answered, output = said(kit, *command, "--dry-run")
+    assert answered == 0, output
+    assert (
+        "chess: 2 rows (1 that no reader saw any more) would be erased, 2 files would be written anew"
+        in output
+    )
+    answered, output = said(kit, *command, "--json")
+    assert answered == 0, output
+    found = json.loads(output[output.index("{") :])
+    assert (found["rows"], len(found["where"])) == (6, 64)
+    assert ANN not in output
+    answered, output = said(kit, *command)
+    assert answered == 0, output
+    assert "go: no such row" in output
+    answered, output = said(kit, "verify", str(kit.settings_file))
+    assert answered == 0, output

@@ -1,0 +1,82 @@
+"""Records in quarantine are known by what their bytes say, where they are JSON, and by their keys."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from distributary.ingest.erasure.quarantined import Quarantined
+from distributary.ingest.erasure.record import Gone
+from distributary.ingest.routing.conditions import ReadCondition
+from distributary.ingest.routing.tree import Call, Field, Literal
+
+ANN = ReadCondition(Call("=", (Field(("who", "name")), Literal("ann"))))
+
+SAYS = {"who": {"name": "ann"}, "n": 1}
+
+
+def met(
+    *records: tuple[bytes | None, bytes | None, str | None], keys: tuple[bytes, ...] = ()
+) -> tuple[list[bool], int]:
+    which = Quarantined(ANN, "games", frozenset(keys))
+    key, value, pipeline = zip(*records, strict=True)
+    arrays = [pa.array(key, pa.binary()), pa.array(value, pa.binary()), pa.array(pipeline, pa.string())]
+    rows = pa.RecordBatch.from_arrays(arrays, names=["kafka_key", "value", "pipeline"])
+    return which.rows().met(rows).tolist(), which.unread
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        SAYS,
+        {"before": None, "after": SAYS, "op": "u"},
+        {"before": SAYS, "after": None, "op": "d"},
+        {"schema": {}, "payload": {"before": None, "after": SAYS}},
+    ],
+)
+@pytest.mark.parametrize("header", [b"", b"\0\0\0\0\7"])
+def test_bytes_that_say_so(said: dict[str, Any], header: bytes) -> None:
+    value = header + json.dumps(said).encode()
+    assert met((None, value, "games"), (None, value, None), (None, value, "other")) == (
+        [True, True, False],
+        0,
+    )
+
+
+def test_bytes_that_do_not_or_that_nobody_can_read() -> None:
+    others = [
+        b"{",
+        b"\0\0\0\0\1\2abc",
+        json.dumps({"who": "ann"}).encode(),
+        json.dumps({"who": {"name": "x"}}).encode(),
+        b"[1]",
+    ]
+    assert met(*((None, value, "games") for value in others), (None, None, "games")) == ([False] * 6, 4)
+
+
+def test_a_key_is_enough() -> None:
+    assert met((b"a", b"{", "games"), (b"b", b"{", "games"), (None, b"{", "games"), keys=(b"a",)) == (
+        [True, False, False],
+        2,
+    )
+
+
+def test_where_records_came_from_survives_its_text() -> None:
+    rows = pa.table(
+        {
+            "topic": ["t", "t", "u"],
+            "partition": pa.array([0, 1, 0], pa.int32()),
+            "offset": [5, 2**40, 7],
+            "generation": ["g", "g", "h"],
+            "batch_id": [1, 1, 2],
+        }
+    )
+    found = Gone.from_json(json.loads(json.dumps(Gone.of(rows).to_json())))
+    told = sorted((topic, number, offsets.tolist()) for topic, number, offsets in found.offsets)
+    assert told == [("t", 0, [5]), ("t", 1, [2**40]), ("u", 0, [7])]
+    assert all(offsets.dtype == np.int64 for _, _, offsets in found.offsets)
+    assert found.batches == {("g", 1): 2, ("h", 2): 1}
