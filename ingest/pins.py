@@ -297,6 +297,9 @@ PARTITION = "partition"
 
 COLUMNS = "columns"
 
+ERASED = "erased"
+"""In the ledger: records that land nowhere, as the settings say that they were erased."""
+
 DELETE = "delete"
 """In the ledger: records that say of themselves that they are deletes, where the settings keep them out."""
 

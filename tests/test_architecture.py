@@ -88,6 +88,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
 }
 # Who is handed all settings: what users call, and what puts a run together. Everything else is handed the groups it reads.
 MAY_TAKE_ALL_SETTINGS = {
+    "erasure",
     "infer",
     "pipeline",
     "plan",

@@ -61,6 +61,7 @@ def to_json(pins: Pins) -> dict[str, Any]:
             **_conditions_to_json(pins.rules.tables),
             **_partitions_to_json(pins.rules.tables),
             **_columns_to_json(pins.rules.tables),
+            **({"erased": list(pins.rules.tables.erased)} if pins.rules.tables.erased else {}),
         },
     }
 
@@ -106,6 +107,7 @@ def _rules(decided: Mapping[str, Any], now: WorkerRules) -> WorkerRules:
     tables = _tables_from_json(then["tables"]) if "tables" in then else _undecided(now.tables)
     read = {text: ReadCondition.from_json(tree) for text, tree in then.get("conditions", {}).items()}
     tables = replace(_with_partitions(tables, then.get("partitions")), conditions=read)
+    tables = replace(tables, erased=tuple(then.get("erased", ())))
     tables = _with_columns(tables, then.get("columns"), now.tables)
     return replace(now, decoding=decoding, policies=_policies(then["policies"]), tables=tables)
 

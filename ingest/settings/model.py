@@ -37,7 +37,7 @@ from distributary.ingest.settings.table_rules import TableRule, wrong_rules
 from distributary.ingest.settings.yaml_file import Document, in_no_file, parse, read
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
-from distributary.values import Group, Wrong
+from distributary.values import Group, Name, Wrong
 
 KEY_TEXT = "kafka_key_text"
 
@@ -133,6 +133,8 @@ class Settings(Group):
     """Where the tables are."""
     tables: tuple[TableRule, ...] = ()
     """What some entities' tables are: a list of rules, of which the first that fits an entity says it."""
+    erased: tuple[Name, ...] = ()
+    """SQL conditions over records' own fields, such as `player.id = 7`: a record for which one of them is true lands nowhere, and is counted as `erased`, so that no replay brings back what was erased from the tables. As those of `tables[].deletes`."""
     catalog: Catalog | None = None
     """By which names Spark's SQL finds the tables; by default they have none but their places."""
     storage: StorageOptions = StorageOptions()
@@ -213,7 +215,7 @@ class Settings(Group):
 
     def rule_book(self) -> RuleBook:
         """Which rule says what an entity's table is."""
-        return RuleBook.by(self.tables, self.route, self.sink)
+        return RuleBook.by(self.tables, self.route, self.sink, self.erased)
 
     @field_validator("checkpoint", mode="after")
     @classmethod

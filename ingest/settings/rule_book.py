@@ -74,7 +74,8 @@ class RuleBook:
     specs, patterns  what each rule says, and whom it is for
     defaults         what the table of an entity is that none fits
     fits             by the places of rules that have policies of their own, what these come to
-    conditions       those of deletes, by their texts
+    conditions       those of deletes, and of what is erased, by their texts
+    erased           conditions over records that land nowhere
     """
 
     specs: tuple[TableSpec, ...] = ()
@@ -82,15 +83,17 @@ class RuleBook:
     defaults: TableSpec = field(default_factory=TableSpec)
     fits: Mapping[int, FitRules] = field(default_factory=dict)
     conditions: Mapping[str, Condition] = field(default_factory=dict)
+    erased: tuple[str, ...] = ()
     _found: dict[str, TableSpec] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def by(cls, rules: Sequence[TableRule], route: Route, sink: Sink) -> RuleBook:
+    def by(cls, rules: Sequence[TableRule], route: Route, sink: Sink, erased: Sequence[str] = ()) -> RuleBook:
         """The book of these settings."""
         return cls(
             tuple(_spec(place, rule, sink) for place, rule in enumerate(rules)),
             tuple(rule.pattern(route) for rule in rules),
             TableSpec(properties=dict(sink.properties), most_rows=sink.max_rows_per_file),
+            erased=tuple(erased),
         )
 
     def of(self, entity: str) -> TableSpec:
@@ -119,13 +122,16 @@ class RuleBook:
         """Whether any rule has deletes, which a table beside its table remembers."""
         return any(spec.upsert is not None and spec.upsert.remembers for spec in self.specs)
 
-    def deletes(self) -> list[tuple[str, str]]:
-        """The conditions of deletes, each behind the setting that has it."""
+    def asked(self) -> list[tuple[str, str]]:
+        """The conditions over records, of deletes and of what is erased, each behind the setting that has it."""
         told = [(spec.setting, spec.upsert.deletes) for spec in self.specs if spec.upsert is not None]
         return [
-            (f"{setting}.deletes", deletes.when)
-            for setting, deletes in told
-            if deletes is not None and deletes.when is not None
+            *((f"erased[{place}]", text) for place, text in enumerate(self.erased)),
+            *(
+                (f"{setting}.deletes", deletes.when)
+                for setting, deletes in told
+                if deletes is not None and deletes.when is not None
+            ),
         ]
 
     @property

@@ -38,7 +38,15 @@ from distributary.ingest.worker.keyed import (
     unplaced,
     wrong_mark,
 )
-from distributary.ingest.worker.record_group import Batch, Columns, Part, brought_columns, parts, picked
+from distributary.ingest.worker.record_group import (
+    Batch,
+    Columns,
+    Part,
+    brought_columns,
+    parts,
+    picked,
+    without_erased,
+)
 from distributary.ingest.worker.report import Growth, Wish
 from distributary.ingest.worker.task import Task, tally
 from distributary.ingest.worker.unrouted import note_unrouted
@@ -70,7 +78,7 @@ def place(batch: Batch, rows: Rows, payloads: pa.BinaryArray, decoded: Decoded) 
         report.counts.dropped.update({why: len(some) for why, some in decoded.around.left_out.items()})
     lacking = (batch.pinned.schema.id, batch.reader.name)
     note(report.sightings.unknown, lacking, decoded.unknown, batch.raw, rows)
-    decoded = _without_growth(batch, rows, payloads, decoded)
+    decoded = without_erased(batch, rows, _without_growth(batch, rows, payloads, decoded))
     rows = rows[decoded.source]
     for number, count in batch.counted(rows).items():
         report.counts.decoded[batch.pins.schemas.records[number].schema.id] += count

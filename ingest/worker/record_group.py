@@ -13,8 +13,9 @@ import pyarrow as pa
 from distributary.codecs.base import Decoded, RecordReader
 from distributary.codecs.types.masks import Codes, Rows, present
 from distributary.codecs.types.row_shape import with_beside
+from distributary.errors import ConfigError
 from distributary.ingest.kafka.records import TEXT
-from distributary.ingest.pins import PinnedRecord, Pins
+from distributary.ingest.pins import DELETE_CONDITION, ERASED, PinnedRecord, Pins, Verdict
 from distributary.ingest.reshaping.key import as_landing
 from distributary.ingest.reshaping.leftovers import let_land
 from distributary.ingest.routing.routes import Records, entities
@@ -258,6 +259,24 @@ def _reshaped(part: Part, place: int) -> Part:
     return Part(
         by, part.rows, Columns(made.rows, left, decoded.beside, decoded.rows), part.codes, made.refused
     )
+
+
+def without_erased(batch: Batch, rows: Rows, decoded: Decoded) -> Decoded:
+    """Records that were erased, wherever they land, land nowhere."""
+    book = batch.pins.rules.tables
+    for text in book.erased:
+        try:
+            met = book.conditions[text].met(with_beside(decoded.rows, decoded.beside))
+        except ConfigError as error:
+            why, mine = Verdict(DELETE_CONDITION, f"erased: {error}"), rows[decoded.source]
+            refs = [batch.pinned_of(row).key[0] for row in mine.tolist()]
+            batch.task.quarantine.take(batch.raw, mine, [why] * len(mine), refs)
+            return decoded.without(decoded.source)
+        gone = decoded.source[met.fill_null(False).to_numpy(zero_copy_only=False)]
+        if len(gone):
+            batch.task.report.counts.dropped[ERASED] += len(gone)
+            decoded = decoded.without(gone)
+    return decoded
 
 
 def picked(batch: pa.RecordBatch, rows: Rows) -> pa.RecordBatch:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from distributary.errors import ConfigError, SetupError
-from distributary.values import dotted
+from distributary.values import Keys, dotted
 
 if TYPE_CHECKING:
     from distributary.ingest.routing.read_ahead import ReadExpression
@@ -44,15 +44,17 @@ def check(
 
 
 def delete_conditions(file: Path, settings: Settings) -> None:
-    """Read the conditions of deletes as a run does. Raises ConfigError with the line for one that cannot be read."""
+    """Read the conditions of deletes, and of what is erased, as a run does. Raises ConfigError with the line for one that cannot be read."""
     from distributary.ingest.routing.conditions import conditions_ahead
     from distributary.ingest.settings.yaml_file import read
 
+    given: list[tuple[Keys, str | None]] = [(("erased", n), text) for n, text in enumerate(settings.erased)]
     for number, rule in enumerate(settings.tables):
-        keys, text = rule.condition()
+        keys, of_deletes = rule.condition()
+        given.append((("tables", number, *keys), of_deletes))
+    for place, text in given:
         if text is None:
             continue
-        place = ("tables", number, *keys)
         try:
             conditions_ahead([(dotted(place), text)])
         except SetupError as error:

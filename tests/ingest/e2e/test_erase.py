@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -158,3 +159,37 @@ def test_the_command_says_what_was_done(kit: PipelineKit) -> None:
     assert "go: no such row" in output
     answered, output = said(kit, "verify", str(kit.settings_file))
     assert answered == 0, output
+
+
+def test_a_replay_brings_nothing_back_that_the_settings_say_was_erased(kit: PipelineKit) -> None:
+    pipeline(kit)
+    erase(kit.settings, Wanted(f"who = '{ANN}'"))
+    kit.configured(erased=[f"who = '{ANN}'", "who = 'nobody'"], checkpoint="./another", start="again")
+    kit.run()
+    assert {row["who"] for row in rows_of(kit, "chess")} == {BOB}
+    assert {row["who"] for row in rows_of(kit, "go")} == {BOB}
+    rows = sorted(kit.rows("ledger_batches").to_pylist(), key=lambda row: row["started_at"])
+    assert json.loads(rows[-1]["rows_by_reason"])["erased"] == 5
+    # A number is no text: nobody knows whether it is meant.
+    kit.configured(erased=["who > 7"])
+    sent(kit, body("go", BOB, 10))
+    assert {row["at"] for row in rows_of(kit, "go") if row["who"] == BOB} == {1}
+    told = [
+        row["detail"] for row in kit.rows("quarantine").to_pylist() if row["reason"] == "delete_condition"
+    ]
+    assert [one.startswith("erased: the condition does not go with these records") for one in told] == [True]
+
+
+def test_lost_files_are_written_again_without_what_was_erased_then(kit: PipelineKit) -> None:
+    pipeline(kit)
+    kit.configured(erased=[f"who = '{ANN}'"])
+    kit.send([body("go", ANN, 7), body("go", BOB, 7)])
+    killed = kit.run_apart("after_manifest=kill")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    mine = [path for path in kit.unnamed_files() if path.startswith("go/")]
+    assert mine
+    kit.lake.root.delete(mine)
+    # What is erased from now on is of the next batch.
+    kit.configured(erased=[f"who = '{BOB}'"])
+    kit.run()
+    assert {(row["who"], row["at"]) for row in rows_of(kit, "go") if row["at"] == 7} == {(BOB, 7)}

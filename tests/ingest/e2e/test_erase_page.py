@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from tests.ingest.e2e.keyed import rows_of
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.e2e.planted import said
@@ -48,3 +49,10 @@ def test_the_pages_commands_do_what_it_says(kit: PipelineKit) -> None:
     assert kit.rows("quarantine").num_rows == 0
     answered, output = said(kit, "verify", str(kit.settings_file))
     assert answered == 0, output
+
+    (kept_away,) = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    kit.configured(**yaml.safe_load(kept_away), checkpoint="./another", start="again")
+    answered, output = said(kit, "settings", "check", str(kit.settings_file))
+    assert answered == 0, output
+    kit.run()
+    assert [row["player"]["id"] for row in rows_of(kit, "chess")] == [9]

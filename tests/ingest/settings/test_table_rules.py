@@ -238,7 +238,7 @@ def test_deletes_are_a_condition_or_more_of_them(tmp_path: Path) -> None:
     )
     assert short.tables[0].upsert() == Upsert(("a",), deletes=Deleting("op = 'd'"))
     assert long.tables[0].upsert() == Upsert(("a",), deletes=Deleting("op = 'd'", 7))
-    assert short.rule_book().deletes() == [("tables[0].deletes", "op = 'd'")]
+    assert short.rule_book().asked() == [("tables[0].deletes", "op = 'd'")]
     for one in (short.tables[0].upsert(), long.tables[0].upsert()):
         assert one is not None
         assert Upsert.from_json(one.to_json()) == one
