@@ -19,14 +19,13 @@ from distributary.errors import ConfigError, PipelineError
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE, fold
 from distributary.ingest.commit_log.owners import Records
-from distributary.ingest.erasure.quarantined import Quarantined
+from distributary.ingest.erasure.quarantined import Quarantined, fields_of
 from distributary.ingest.erasure.record import Gone, keep
 from distributary.ingest.erasure.rewriting import Mask, Rewritten, Rows, without_rows
 from distributary.ingest.lease.upkeep_lock import upkeep_under_way
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.progress import Bars, no_bars
 from distributary.ingest.routing.conditions import ReadCondition, conditions_ahead
-from distributary.ingest.routing.tree import Call, Field, Node
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
@@ -230,14 +229,15 @@ class _Work:
     def _of_table(self, table: str, place: Files) -> TableErasure:
         state = state_of(opened(place), place)
         layout, by = state.layout, self.where.columns
-        names = {fold(path[0]) for path in _fields(self.condition.tree)}
+        names = {fold(path[0]) for path in fields_of(self.condition.tree)}
         columns = frozenset(name for name in layout.names if fold(name) in names)
         if lacking := sorted(names - set(map(fold, columns))):
             why = f"it has no column {', '.join(lacking)}, so that nobody knows which of its rows are meant"
             return TableErasure(table, left=(why,))
         merged = UPSERT_PROPERTY in state.properties or REMEMBERS_PROPERTY in state.properties
-        # Of those that are merged nobody expects each record.
-        told = () if merged else (by.kafka_topic, by.kafka_partition, by.kafka_offset)
+        where = (by.kafka_topic, by.kafka_partition, by.kafka_offset)
+        # Of those that are merged nobody expects each record, nor of those that do not say which they have.
+        told = () if merged or not set(where) <= set(layout.names) else where
         return self._told(table, place, self._without(place, Rows(columns, self._met, told)))
 
     def _without(self, place: Files, rows: Rows) -> Rewritten:
@@ -265,10 +265,3 @@ class _Work:
             final = datetime.fromtimestamp(now / 1000, timezone.utc) + timedelta(milliseconds=days)
         left = (found.left,) if found.left else ()
         return TableErasure(table, found.rows, found.hidden, found.files, found.version, final, left)
-
-
-def _fields(node: Node) -> list[tuple[str, ...]]:
-    """The paths of all fields that a condition names."""
-    if isinstance(node, Field):
-        return [node.path]
-    return [path for one in node.arguments for path in _fields(one)] if isinstance(node, Call) else []

@@ -38,8 +38,8 @@ class Gone:
 
     @classmethod
     def of(cls, rows: pa.Table) -> Gone:
-        """Of rows with topic, partition and offset, and then with `BATCH`, if that is known of them."""
-        found = cls()
+        """Of rows with topic, partition and offset, and then with `BATCH`, if that is known of them; one that lacks any of these came from elsewhere."""
+        found, rows = cls(), rows.drop_null()
         where = rows.columns[:3]
         if rows.num_rows:
             parts = pa.table(where, names=["topic", "partition", "offset"]).group_by(["topic", "partition"])

@@ -6,8 +6,10 @@ import json
 import signal
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 from tests.ingest.e2e.keyed import rows_of
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.e2e.planted import said
@@ -138,6 +140,19 @@ def test_what_is_not_meant_is_told(kit: PipelineKit) -> None:
         erase(kit.settings, Wanted("who = 'x'", tables=("other",)))
     with pytest.raises(ConfigError, match="--where"):
         erase(kit.settings, Wanted("who ="))
+
+
+# It writes with another hand than the store's.
+@pytest.mark.folder
+def test_rows_of_other_hands_and_records_that_fit_no_type_go_too(kit: PipelineKit) -> None:
+    pipeline(kit)
+    # Of no place in Kafka.
+    write_deltalake(kit.root / "go", pa.table({"who": [ANN]}), mode="append", schema_mode="merge")
+    sent(kit, json.dumps({"game": "chess", "who": ANN, "at": None, "n": 2**70}).encode())
+    done = erase(kit.settings, Wanted(f"who = '{ANN}'"))
+    assert [one.failed for one in done.tables if one.failed] == []
+    assert {one.table: one.rows for one in done.tables if one.rows} == {"chess": 2, "go": 3, "quarantine": 2}
+    assert verify(kit.settings).differences == ()
 
 
 def test_the_command_says_what_was_done(kit: PipelineKit) -> None:
