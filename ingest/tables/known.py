@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from py4j.protocol import Py4JError
@@ -55,6 +55,9 @@ REMEMBERS_PROPERTY = "distributary.remembers"
 # Within it: what of a record's own key names a row.
 _RECORD_KEY = "record_key"
 
+# Within it: by the hashes of which secret rows are named.
+_HASHED = "hashed"
+
 # Where tables are on another machine, each is waited for a dozen times a batch, and hardly a processor is needed.
 _THREADS, _THREADS_IN_STORES = 8, 64
 
@@ -99,7 +102,9 @@ def properties_of(
     """What a table is made with for how its rows land, of these topics."""
     if spec.upsert is None:
         return {}
-    return {VECTORS: "true", UPSERT_PROPERTY: _told(spec.upsert, topics or {}, by_text)}
+    hashed = _named_by(spec)
+    told = {**_told(spec.upsert, topics or {}, by_text), **({} if hashed is None else {_HASHED: hashed})}
+    return {VECTORS: "true", UPSERT_PROPERTY: json.dumps(told)}
 
 
 def require_mode(
@@ -111,8 +116,8 @@ def require_mode(
 ) -> None:
     """Raises CommitImpossible where rows of a table that is there land otherwise than the settings say: those that it has came that way.
 
-    So it does where positions order them, and those of a topic count other records by now than they did; and where a record's own
-    key names them, which was its bytes before and is its text now, or the other way round.
+    So it does where positions order them, and those of a topic count other records by now than they did; where a record's own
+    key names them, which was its bytes before and is its text now, or the other way round; and where hashes name them, by another secret.
     """
     told, wanted = state.properties.get(UPSERT_PROPERTY), spec.upsert
     if told is None and wanted is None:
@@ -135,6 +140,13 @@ def require_mode(
             f"table {state.place} has rows that are named by their records' keys as {before}, and by decode.key it is their {_spelled(by_text)} "
             "now: each key would get a second row. Write decode.key as it was; or move the table away, or have route.table name another, and "
             "read the topics once more with a new checkpoint and `start: again`"
+        )
+    hashed, hashes = json.loads(told or "{}").get(_HASHED), _named_by(spec)
+    if hashed != hashes:
+        raise CommitImpossible(
+            f"table {state.place} has rows that are named by {_spelled_hash(hashed)}, and {spec.setting} names them by {_spelled_hash(hashes, hashed)} "
+            "now: each key would get a second row. Write columns.hash, and its secret, as they were; or move the table away, or have route.table "
+            "name another, and read the topics once more with a new checkpoint and `start: again`"
         )
     if wanted is not None and wanted.by_position and (anew := _made_anew(told or "", topics or {})):
         raise CommitImpossible(
@@ -173,11 +185,23 @@ def with_topics(state: TableState, spec: TableSpec, topics: Mapping[str, str]) -
     )
 
 
-def _told(upsert: Upsert, topics: Mapping[str, str], by_text: bool | None) -> str:
+def _named_by(spec: TableSpec) -> str | None:
+    if spec.reshape is None or spec.upsert is None:
+        return None
+    return spec.reshape.names_by(spec.upsert.keys)
+
+
+def _spelled_hash(fingerprint: str | None, before: str | None = None) -> str:
+    if fingerprint is None:
+        return "what their records say"
+    return "hashes of that" if before is None else "hashes with another secret"
+
+
+def _told(upsert: Upsert, topics: Mapping[str, str], by_text: bool | None) -> dict[str, Any]:
     known = {name: topic_id(uuid) for name, uuid in topics.items() if uuid != UNKNOWN}
     by = {"topics": known} if known and not upsert.sequence_by else {}
     named = {} if upsert.keys or by_text is None else {_RECORD_KEY: _spelled(by_text)}
-    return json.dumps({**upsert.lasting.to_json(), **named, **by})
+    return {**upsert.lasting.to_json(), **named, **by}
 
 
 def _spelled(by_text: bool) -> str:
