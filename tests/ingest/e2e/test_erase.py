@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -55,9 +56,11 @@ def pipeline(kit: PipelineKit) -> PipelineKit:
 
 
 def naming(kit: PipelineKit, who: str) -> list[str]:
-    """The files under the root, but for logs, that have a name: in bytes, or in what Parquet has packed."""
+    """The files under the root, but for logs, that have a name: in bytes, or in what Parquet has packed; and folders that are called so."""
     found = []
     for path in kit.root.rglob("*"):
+        if quote(who) in path.name or who in path.name:
+            found.append(str(path.relative_to(kit.root)))
         if not path.is_file() or "_delta_log" in path.parts:
             continue
         said_there = path.read_bytes()
@@ -112,6 +115,9 @@ def test_what_remembers_deletes_forgets_them_too(kit: PipelineKit) -> None:
 @pytest.mark.folder
 def test_after_upkeep_no_file_names_a_person(kit: PipelineKit) -> None:
     pipeline(kit)
+    # Others put the files of a partition into a folder that is called as its value.
+    maintain(kit.settings, Wish())
+    assert [one for one in naming(kit, ANN) if one.startswith("go/who=")]
     bob = len(naming(kit, BOB))
     assert min(bob, len(naming(kit, ANN))) > 1
     done = erase(kit.settings, Wanted(f"who = '{ANN}'", keys=("ann",)))
