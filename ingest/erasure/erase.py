@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta, timezone
@@ -90,7 +90,7 @@ class Erasure:
     id         of this erasure, which the commits of tables have
     where      the SHA-256 of the condition, which may name somebody
     tables     in order
-    record     where it is kept that this was done; None where nothing was
+    record     where it is kept that this was done; None where nothing was, or that could not be written
     undecided  how many batches may yet bring such rows: they wait for a parked table, or are not in all tables
     """
 
@@ -102,6 +102,11 @@ class Erasure:
     tables: tuple[TableErasure, ...] = field(default_factory=tuple)
     record: str | None = None
     undecided: int = 0
+
+    @property
+    def name(self) -> str:
+        """Of what is kept of it, in order of time."""
+        return f"{self.at.strftime('%Y%m%dT%H%M%SZ')}-{self.id}"
 
     @property
     def rows(self) -> int:
@@ -153,20 +158,23 @@ def erase(settings: Settings, wanted: Wanted, make_bar: Bars = no_bars, clock: C
         wanted.dry_run,
         datetime.now(timezone.utc),
     )
-    work = _Work(_Place(root, settings.name, settings.sink.columns, now), condition, wanted, done.id)
+    work = _Work(_Place(root, settings.name, settings.sink.columns, now), condition, wanted, done)
     advance, found = make_bar(len(tables), "erasing"), list[TableErasure]()
     with upkeep_under_way(root) if tables and not wanted.dry_run else nullcontext():
         for table in tables:
             found.append(work.of(table))
             advance(1)
     done = replace(done, tables=tuple(found), undecided=_undecided(settings, root))
-    return done if wanted.dry_run or not done.rows else _recorded(root, done, work.gone)
+    return done if wanted.dry_run or not done.rows else _recorded(root, done)
 
 
-def _recorded(root: Files, done: Erasure, gone: Mapping[str, Gone]) -> Erasure:
-    name = f"{done.at.strftime('%Y%m%dT%H%M%SZ')}-{done.id}"
-    told = {**done.as_dict(), "gone": {table: one.to_json() for table, one in gone.items()}}
-    return replace(done, record=keep(root, name, told))
+def _recorded(root: Files, done: Erasure) -> Erasure:
+    try:
+        return replace(done, record=keep(root, done.name, done.as_dict()))
+    except OSError as error:
+        raise PipelineError(
+            f"{error}; {done.rows:,} rows of {len(done.tables)} tables were erased all the same, but a summary of it could not be kept"
+        ) from error
 
 
 def _chosen(root: Files, pipeline: str, wished: Sequence[str]) -> list[str]:
@@ -203,16 +211,13 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """One erasure.
-
-    gone  where rows came from that are counted by where they came from, by their tables
-    """
+    """One erasure; `kept` names the files which say where rows came from."""
 
     where: _Place
     condition: ReadCondition
     wanted: Wanted
-    id: str
-    gone: dict[str, Gone] = field(default_factory=dict)
+    done: Erasure
+    kept: list[str] = field(default_factory=list)
 
     def of(self, table: str) -> TableErasure:
         """What became of a table, by its folder."""
@@ -238,10 +243,22 @@ class _Work:
         where = (by.kafka_topic, by.kafka_partition, by.kafka_offset)
         # Of those that are merged nobody expects each record, nor of those that do not say which they have.
         told = () if merged or not set(where) <= set(layout.names) else where
-        return self._told(table, place, self._without(place, Rows(columns, self._met, told)))
+        return self._told(
+            table, place, self._without(place, Rows(columns, self._met, told, self._keep(table)))
+        )
 
     def _without(self, place: Files, rows: Rows) -> Rewritten:
-        return without_rows(place, rows, self.id, dry_run=self.wanted.dry_run)
+        return without_rows(place, rows, self.done.id, dry_run=self.wanted.dry_run)
+
+    def _keep(self, table: str) -> Callable[[pa.Table], None]:
+        """Keeps where rows of a table came from, each time they are about to go."""
+
+        def told(rows: pa.Table) -> None:
+            what = {"pipeline": self.where.pipeline, "id": self.done.id, "table": table}
+            name = f"{self.done.name}-{len(self.kept):05}"
+            self.kept.append(keep(self.where.root, name, {**what, "gone": Gone.of(rows).to_json()}))
+
+        return told
 
     def _met(self, rows: pa.RecordBatch) -> Mask:
         return np.array(self.condition.met(rows).to_numpy(zero_copy_only=False))
@@ -249,7 +266,9 @@ class _Work:
     def _of_quarantine(self, place: Files) -> TableErasure:
         keys = frozenset(key.encode() for key in self.wanted.keys)
         which = Quarantined(self.condition, self.where.pipeline, keys)
-        found = self._told(QUARANTINE_TABLE, place, self._without(place, which.rows()))
+        found = self._told(
+            QUARANTINE_TABLE, place, self._without(place, which.rows(self._keep(QUARANTINE_TABLE)))
+        )
         if not which.unread:
             return found
         why = f"{which.unread:,} records have bytes that are no JSON, or that the condition does not go with: they go by their keys alone (--key)"
@@ -257,8 +276,6 @@ class _Work:
 
     def _told(self, table: str, place: Files, found: Rewritten) -> TableErasure:
         final, now = None, self.where.now
-        if found.told is not None:
-            self.gone[table] = Gone.of(found.told)
         if found.version is not None:
             bound = Bound.of(state_of(opened(place), place).properties, 0, now)
             days = 7 * _DAY if bound is None else max(7 * _DAY, now - bound.since)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,10 +38,10 @@ class Quarantined:
     keys: frozenset[bytes] = frozenset()
     unread: int = 0
 
-    def rows(self) -> Rows:
-        """As a table's rows."""
+    def rows(self, keep: Callable[[pa.Table], None] | None = None) -> Rows:
+        """As a table's rows; `keep` is told what `TOLD` names of them."""
         self.unread = 0
-        return Rows(COLUMNS, self._of, TOLD)
+        return Rows(COLUMNS, self._of, TOLD, keep)
 
     def _of(self, rows: pa.RecordBatch) -> Mask:
         found = np.zeros(rows.num_rows, dtype=bool)

@@ -17,9 +17,12 @@ from tests.ingest.e2e.planted import said
 from tests.ingest.e2e.test_upserts_in_partitions import nine_days_later
 
 from distributary.errors import ConfigError
+from distributary.ingest.erasure import rewriting
 from distributary.ingest.erasure.erase import Wanted, erase
 from distributary.ingest.erasure.record import RECORDS
 from distributary.ingest.merge.rule import memory_folder
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.tables.log import put_entry
 from distributary.ingest.upkeep.maintain import Wish, maintain
 from distributary.producer_sim.verify.comparison import verify
 
@@ -180,6 +183,32 @@ def test_the_command_says_what_was_done(kit: PipelineKit) -> None:
     assert "go: no such row" in output
     answered, output = said(kit, "verify", str(kit.settings_file))
     assert answered == 0, output
+
+
+@pytest.mark.parametrize("where", ["before", "behind"])
+def test_verify_misses_nothing_wherever_an_erasure_ends(
+    kit: PipelineKit, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    pipeline(kit)
+
+    def dying(place: Files, version: int, actions: list[dict[str, Any]]) -> bool:
+        if where == "behind":
+            put_entry(place, version, actions)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rewriting, "put_entry", dying)
+        for table in ("go", "quarantine"):
+            with pytest.raises(KeyboardInterrupt):
+                erase(kit.settings, Wanted(f"who = '{ANN}'", keys=("ann",), tables=(table,)))
+    assert verify(kit.settings).differences == ()
+    erase(kit.settings, Wanted(f"who = '{ANN}'", keys=("ann",)))
+    assert {row["who"] for row in rows_of(kit, "go")} == {BOB}
+    assert verify(kit.settings).differences == ()
+    # What comes again is there, and not twice.
+    kit.configured(checkpoint="./another", start="again")
+    kit.run()
+    assert {row["who"] for row in rows_of(kit, "go")} == {ANN, BOB}
 
 
 def test_a_replay_brings_nothing_back_that_the_settings_say_was_erased(kit: PipelineKit) -> None:

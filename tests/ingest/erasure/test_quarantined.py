@@ -93,10 +93,9 @@ def test_where_records_came_from_survives_its_text() -> None:
         }
     )
     found = Gone.from_json(json.loads(json.dumps(Gone.of(rows).to_json())))
-    told = sorted((topic, number, offsets.tolist()) for topic, number, offsets in found.offsets)
-    assert told == [("t", 0, [5]), ("t", 1, [2**40]), ("u", 0, [7])]
-    assert all(offsets.dtype == np.int64 for _, _, offsets in found.offsets)
-    assert found.batches == {("g", 1): 2, ("h", 2): 1}
+    told = {part: offsets.tolist() for part, offsets in found.parts.items()}
+    assert told == {("g", 1, "t", 0): [5], ("g", 1, "t", 1): [2**40], ("h", 2, "u", 0): [7]}
+    assert all(offsets.dtype == np.int64 for offsets in found.parts.values())
 
 
 def test_rows_that_no_record_made_came_from_nowhere() -> None:
@@ -107,6 +106,6 @@ def test_rows_that_no_record_made_came_from_nowhere() -> None:
             "offset": pa.array([5, None, None], pa.int64()),
         }
     )
-    ((topic, number, offsets),) = Gone.of(rows).offsets
-    assert (topic, number, offsets.tolist()) == ("t", 0, [5])
-    assert Gone.of(rows.slice(1)).offsets == []
+    ((part, offsets),) = Gone.of(rows).parts.items()
+    assert (part, offsets.tolist()) == ((None, None, "t", 0), [5])
+    assert Gone.of(rows.slice(1)).parts == {}
