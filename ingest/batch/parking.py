@@ -9,6 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pyarrow as pa
 from deltalake.exceptions import DeltaError
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -202,23 +203,28 @@ def brought_in(
     # A run that died amid this left some in; the newest of them is held against the batch once more.
     behind = 0 if newest is None or newest not in numbers else numbers.index(newest)
     last = found[-1][0].table(waiting.folder)
-    place = tables.place(waiting.folder)
-    if waiting.folder in tables.states([waiting.folder]):
-        # What the batches brought while the table was left alone.
-        wider = spark is not None and any(
-            widenings(found[0][0].table(waiting.folder).layout.columns, last.layout.columns)
-        )
-        evolve(place, table_schema(columns, last.layout), spark, widen=wider)
-        tables.changed(waiting.folder)
-    rule = finisher.rule_of(last)
-    parked_at = finished_manifest(waiting.log, waiting.numbers[0])[0].table(waiting.folder)
-    began_before = parked_at.merging is not None and parked_at.merging.deletes is not None
-    if rule is not None and rule.deletes is not None and not began_before:
-        # So with what remembers its deletes, which began meanwhile; one that was there and is gone knew of others.
-        folder = memory_folder(waiting.folder)
-        own = {REMEMBERS_PROPERTY: waiting.folder}
-        create(tables.place(folder), memory_schema(rule, table_schema(columns, last.layout)), own)
-        tables.changed(folder)
+    # What the batches brought while the table was left alone.
+    wider = spark is not None and any(
+        widenings(found[0][0].table(waiting.folder).layout.columns, last.layout.columns)
+    )
+    schema, rule = table_schema(columns, last.layout), finisher.rule_of(last)
+
+    def evolved(folder: str, wanted: pa.Schema) -> None:
+        if folder in tables.states([folder]):
+            evolve(tables.place(folder), wanted, spark, widen=wider)
+            tables.changed(folder)
+
+    evolved(waiting.folder, schema)
+    if rule is not None and rule.deletes is not None:
+        # So with what remembers its deletes, and with each record what a history has.
+        folder, remembered = memory_folder(waiting.folder), memory_schema(rule, schema)
+        parked_at = finished_manifest(waiting.log, waiting.numbers[0])[0].table(waiting.folder)
+        if parked_at.merging is not None and parked_at.merging.deletes is not None:
+            evolved(folder, remembered)
+        else:
+            # It began meanwhile; one that was there and is gone knew of others.
+            create(tables.place(folder), remembered, {REMEMBERS_PROPERTY: waiting.folder})
+            tables.changed(folder)
     for manifest, before in found[behind:]:
         finisher.bring_in(manifest, waiting.folder, spark, before)
 
