@@ -11,17 +11,16 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from distributary.errors import ConfigError, PipelineError
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE, fold
 from distributary.ingest.commit_log.owners import Records
-from distributary.ingest.erasure.quarantined import Quarantined, fields_of
+from distributary.ingest.erasure import bodies
+from distributary.ingest.erasure.quarantined import Quarantined
 from distributary.ingest.erasure.record import Gone, keep
-from distributary.ingest.erasure.rewriting import Mask, Rewritten, Rows, without_rows
+from distributary.ingest.erasure.rewriting import Rewritten, Rows, without_rows
 from distributary.ingest.lease.upkeep_lock import upkeep_under_way
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.progress import Bars, no_bars
@@ -229,7 +228,7 @@ class _Work:
     def _of_table(self, table: str, place: Files) -> TableErasure:
         state = state_of(opened(place), place)
         layout, by = state.layout, self.where.columns
-        names = {fold(path[0]) for path in fields_of(self.condition.tree)}
+        names = {fold(path[0]) for path in bodies.fields_of(self.condition.tree)}
         columns = frozenset(name for name in layout.names if fold(name) in names)
         if lacking := sorted(names - set(map(fold, columns))):
             why = f"it has no column {', '.join(lacking)}, so that nobody knows which of its rows are meant"
@@ -238,13 +237,20 @@ class _Work:
         where = (by.kafka_topic, by.kafka_partition, by.kafka_offset)
         # Of those that are merged nobody expects each record, nor of those that do not say which they have.
         told = () if merged or not set(where) <= set(layout.names) else where
-        return self._told(table, place, self._without(place, Rows(columns, self._met, told)))
+        # What had no place in a column is there as text.
+        meant = bodies.Rows(self.condition, by.rescued if by.rescued in layout.names else None)
+        found = self._without(place, Rows(columns | {by.rescued}, meant.met, told))
+        done = self._told(table, place, found)
+        if not meant.unread:
+            return done
+        why = (
+            f"{meant.unread:,} rows have something in {by.rescued} that the condition names and does not go with, so that nobody knows whether "
+            f"they are meant: look at them, and name them by {', '.join(where)}"
+        )
+        return replace(done, left=(*done.left, why))
 
     def _without(self, place: Files, rows: Rows) -> Rewritten:
         return without_rows(place, rows, self.id, dry_run=self.wanted.dry_run)
-
-    def _met(self, rows: pa.RecordBatch) -> Mask:
-        return np.array(self.condition.met(rows).to_numpy(zero_copy_only=False))
 
     def _of_quarantine(self, place: Files) -> TableErasure:
         keys = frozenset(key.encode() for key in self.wanted.keys)

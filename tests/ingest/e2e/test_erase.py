@@ -161,6 +161,21 @@ def test_rows_of_other_hands_and_records_that_fit_no_type_go_too(kit: PipelineKi
     assert verify(kit.settings).differences == ()
 
 
+def test_what_had_no_place_in_its_column_is_looked_into(kit: PipelineKit) -> None:
+    kit.configured(policies={"incompatible_type": "rescue"})
+    pipeline(kit)
+    odd = {"game": "go", "who": BOB, "at": 8, "op": "u", "said": 17}
+    sent(kit, json.dumps(odd).encode(), json.dumps({**odd, "at": {"hour": 8}}).encode())
+    rescued = {row["_rescued_data"] for row in rows_of(kit, "go")}
+    assert rescued == {None, '{"at":{"hour": 8}}'}
+    done = erase(kit.settings, Wanted("at = 7", tables=("go",)))
+    assert done.rows == 0
+    assert "1 rows have something in _rescued_data that the condition names" in done.tables[0].left[0]
+    done = erase(kit.settings, Wanted("said = '17'", tables=("go",)))
+    assert [(one.rows, one.left) for one in done.tables] == [(2, ())]
+    assert verify(kit.settings).differences == ()
+
+
 def test_the_command_says_what_was_done(kit: PipelineKit) -> None:
     pipeline(kit)
     command = ["erase", str(kit.settings_file), "--where", f"who = '{ANN}'", "--key", "ann"]
