@@ -40,24 +40,35 @@ def holds(condition: ReadCondition, body: Mapping[str, Any]) -> bool | None:
 class Rows:
     """Which rows of a table a condition means, by their columns and by what of their records had no place in these.
 
-    rescued  the column that has the latter as JSON text; None where the table has none
-    unread   how many have something there that the condition names, and of which nobody can tell whether it is true
+    condition  None where the table lacks a column that it names
+    rescued    the column that has what had no place as JSON text; None where the table has none
+    key, keys  the column of records' keys, and those that are meant whatever else their rows say
+    unread     how many have something rescued that the condition names, and of which nobody can tell whether it is true
     """
 
-    condition: ReadCondition
+    condition: ReadCondition | None
     rescued: str | None = None
+    key: str = ""
+    keys: frozenset[bytes] = frozenset()
     unread: int = 0
 
     def met(self, rows: pa.RecordBatch) -> Mask:
         """For which of these it is true. Raises ConfigError where the columns' types do not go with it."""
-        found: Mask = np.array(self.condition.met(rows).to_numpy(zero_copy_only=False))
+        found = np.zeros(rows.num_rows, dtype=bool)
+        if self.keys:
+            found |= np.array([one in self.keys for one in rows.column(self.key).to_pylist()], dtype=bool)
+        return found if self.condition is None else found | self._met(self.condition, rows, found)
+
+    def _met(self, condition: ReadCondition, rows: pa.RecordBatch, already: Mask) -> Mask:
+        found: Mask = np.array(condition.met(rows).to_numpy(zero_copy_only=False))
         if self.rescued is None or self.rescued not in rows.schema.names:
             return found
-        texts, fields = rows.column(self.rescued), fields_of(self.condition.tree)
-        for row in np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False) & ~found).tolist():
+        texts, fields = rows.column(self.rescued), fields_of(condition.tree)
+        there = texts.is_valid().to_numpy(zero_copy_only=False)
+        for row in np.flatnonzero(there & ~found & ~already).tolist():
             said = list(_rescued(texts[row].as_py(), fields))
             if said:
-                told = holds(self.condition, _whole(rows.slice(row, 1).to_pylist()[0], said))
+                told = holds(condition, _whole(rows.slice(row, 1).to_pylist()[0], said))
                 found[row], self.unread = told is True, self.unread + (told is None)
         return found
 

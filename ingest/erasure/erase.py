@@ -47,7 +47,7 @@ class Wanted:
     """What is to go.
 
     where    a SQL condition over the columns of tables
-    keys     keys of records in quarantine which go, whatever they say
+    keys     keys of records in quarantine, and in what remembers deletes, which go whatever they say
     tables   the folders of tables; none: all of the pipeline, and the quarantine
     dry_run  whether to change nothing
     """
@@ -230,24 +230,33 @@ class _Work:
         layout, by = state.layout, self.where.columns
         names = {fold(path[0]) for path in bodies.fields_of(self.condition.tree)}
         columns = frozenset(name for name in layout.names if fold(name) in names)
+        # What remembers deletes may have nothing else of a record.
+        keyed = REMEMBERS_PROPERTY in state.properties and by.kafka_key in layout.names
+        keys = frozenset(key.encode() for key in self.wanted.keys) if keyed else frozenset()
+        left = list[str]()
         if lacking := sorted(names - set(map(fold, columns))):
-            why = f"it has no column {', '.join(lacking)}, so that nobody knows which of its rows are meant"
-            return TableErasure(table, left=(why,))
+            which = "the others of its rows" if keys else "its rows"
+            left.append(
+                f"it has no column {', '.join(lacking)}, so that nobody knows which of {which} are meant"
+            )
+            if not keys:
+                more = "; name records' keys, which it has (--key)" if keyed else ""
+                return TableErasure(table, left=(f"{left[0]}{more}",))
         merged = UPSERT_PROPERTY in state.properties or REMEMBERS_PROPERTY in state.properties
         where = (by.kafka_topic, by.kafka_partition, by.kafka_offset)
         # Of those that are merged nobody expects each record, nor of those that do not say which they have.
         told = () if merged or not set(where) <= set(layout.names) else where
         # What had no place in a column is there as text.
-        meant = bodies.Rows(self.condition, by.rescued if by.rescued in layout.names else None)
-        found = self._without(place, Rows(columns | {by.rescued}, meant.met, told))
-        done = self._told(table, place, found)
-        if not meant.unread:
-            return done
-        why = (
-            f"{meant.unread:,} rows have something in {by.rescued} that the condition names and does not go with, so that nobody knows whether "
-            f"they are meant: look at them, and name them by {', '.join(where)}"
-        )
-        return replace(done, left=(*done.left, why))
+        rescued = by.rescued if by.rescued in layout.names else None
+        meant = bodies.Rows(None if lacking else self.condition, rescued, by.kafka_key, keys)
+        read = columns | {by.rescued} | ({by.kafka_key} if keys else frozenset())
+        done = self._told(table, place, self._without(place, Rows(read, meant.met, told)))
+        if meant.unread:
+            left.append(
+                f"{meant.unread:,} rows have something in {by.rescued} that the condition names and does not go with, so that nobody knows "
+                f"whether they are meant: look at them, and name them by {', '.join(where)}"
+            )
+        return replace(done, left=(*done.left, *left))
 
     def _without(self, place: Files, rows: Rows) -> Rewritten:
         return without_rows(place, rows, self.id, dry_run=self.wanted.dry_run)

@@ -111,6 +111,25 @@ def test_what_remembers_deletes_forgets_them_too(kit: PipelineKit) -> None:
     assert {row["who"] for row in rows_of(kit, "chess")} == {ANN, BOB, "cy"}
 
 
+def test_what_remembers_tombstones_forgets_keys(kit: PipelineKit) -> None:
+    kit.configured(decode={"format": "json"}, route={"by": "topic", "field": None, "table": "{entity}"})
+    rule = {"match": "*", "mode": "upsert", "keys": "kafka_key", "deletes": {"tombstones": "delete"}}
+    kit.configured(tables=[rule])
+    for key in (b"ann", b"bob"):
+        sent(kit, body("go", key.decode(), 1), key=key)
+    kit.send([None], key=b"ann")
+    kit.send([None], key=b"bob")
+    kit.run()
+    memory = memory_folder(kit.lake.table_of(kit.topic))
+    lacking = erase(kit.settings, Wanted("who = 'ann'"))
+    (told,) = [one for one in lacking.tables if one.table == memory]
+    assert "name records' keys, which it has (--key)" in told.left[0]
+    done = erase(kit.settings, Wanted("who = 'ann'", keys=("ann",)))
+    assert [one.rows for one in done.tables if one.table == memory] == [1]
+    assert [bytes(row["kafka_key"]) for row in rows_of(kit, memory)] == [b"bob"]
+    assert verify(kit.settings).differences == ()
+
+
 # It looks into files; in a store rows go the same way.
 @pytest.mark.folder
 def test_after_upkeep_no_file_names_a_person(kit: PipelineKit) -> None:
