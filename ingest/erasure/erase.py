@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
@@ -19,9 +18,10 @@ from distributary.errors import ConfigError, PipelineError
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE, fold
 from distributary.ingest.commit_log.owners import Records
-from distributary.ingest.erasure.quarantined import Quarantined, fields_of
+from distributary.ingest.erasure import bodies
+from distributary.ingest.erasure.quarantined import Quarantined
 from distributary.ingest.erasure.record import Gone, keep
-from distributary.ingest.erasure.rewriting import Mask, Rewritten, Rows, without_rows
+from distributary.ingest.erasure.rewriting import Rewritten, Rows, without_rows
 from distributary.ingest.lease.upkeep_lock import upkeep_under_way
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.progress import Bars, no_bars
@@ -48,7 +48,7 @@ class Wanted:
     """What is to go.
 
     where    a SQL condition over the columns of tables
-    keys     keys of records in quarantine which go, whatever they say
+    keys     keys of records in quarantine, and in what remembers deletes, which go whatever they say
     tables   the folders of tables; none: all of the pipeline, and the quarantine
     dry_run  whether to change nothing
     """
@@ -234,18 +234,35 @@ class _Work:
     def _of_table(self, table: str, place: Files) -> TableErasure:
         state = state_of(opened(place), place)
         layout, by = state.layout, self.where.columns
-        names = {fold(path[0]) for path in fields_of(self.condition.tree)}
+        names = {fold(path[0]) for path in bodies.fields_of(self.condition.tree)}
         columns = frozenset(name for name in layout.names if fold(name) in names)
+        # What remembers deletes may have nothing else of a record.
+        keyed = REMEMBERS_PROPERTY in state.properties and by.kafka_key in layout.names
+        keys = frozenset(key.encode() for key in self.wanted.keys) if keyed else frozenset()
+        left = list[str]()
         if lacking := sorted(names - set(map(fold, columns))):
-            why = f"it has no column {', '.join(lacking)}, so that nobody knows which of its rows are meant"
-            return TableErasure(table, left=(why,))
+            which = "the others of its rows" if keys else "its rows"
+            left.append(
+                f"it has no column {', '.join(lacking)}, so that nobody knows which of {which} are meant"
+            )
+            if not keys:
+                more = "; name records' keys, which it has (--key)" if keyed else ""
+                return TableErasure(table, left=(f"{left[0]}{more}",))
         merged = UPSERT_PROPERTY in state.properties or REMEMBERS_PROPERTY in state.properties
         where = (by.kafka_topic, by.kafka_partition, by.kafka_offset)
         # Of those that are merged nobody expects each record, nor of those that do not say which they have.
         told = () if merged or not set(where) <= set(layout.names) else where
-        return self._told(
-            table, place, self._without(place, Rows(columns, self._met, told, self._keep(table)))
-        )
+        # What had no place in a column is there as text.
+        rescued = by.rescued if by.rescued in layout.names else None
+        meant = bodies.Rows(None if lacking else self.condition, rescued, by.kafka_key, keys)
+        read = columns | {by.rescued} | ({by.kafka_key} if keys else frozenset())
+        done = self._told(table, place, self._without(place, Rows(read, meant.met, told, self._keep(table))))
+        if meant.unread:
+            left.append(
+                f"{meant.unread:,} rows have something in {by.rescued} that the condition names and does not go with, so that nobody knows "
+                f"whether they are meant: look at them, and name them by {', '.join(where)}"
+            )
+        return replace(done, left=(*done.left, *left))
 
     def _without(self, place: Files, rows: Rows) -> Rewritten:
         return without_rows(place, rows, self.done.id, dry_run=self.wanted.dry_run)
@@ -259,9 +276,6 @@ class _Work:
             self.kept.append(keep(self.where.root, name, {**what, "gone": Gone.of(rows).to_json()}))
 
         return told
-
-    def _met(self, rows: pa.RecordBatch) -> Mask:
-        return np.array(self.condition.met(rows).to_numpy(zero_copy_only=False))
 
     def _of_quarantine(self, place: Files) -> TableErasure:
         keys = frozenset(key.encode() for key in self.wanted.keys)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from distributary.errors import ConfigError
+from distributary.ingest.erasure.bodies import holds
 from distributary.ingest.erasure.record import BATCH
 from distributary.ingest.erasure.rewriting import Mask, Rows
 from distributary.ingest.routing.conditions import ReadCondition
-from distributary.ingest.routing.tree import Call, Field, Node
 
 COLUMNS = frozenset({"kafka_key", "value", "pipeline"})
 
@@ -57,37 +56,11 @@ class Quarantined:
     def _says_so(self, value: bytes | None) -> bool:
         if value is None:
             return False
-        told = [self._holds(body) for body in _bodies(value)]
+        told = [holds(self.condition, body) for body in _bodies(value)]
         if True in told:
             return True
         self.unread += not told or None in told
         return False
-
-    def _holds(self, body: dict[str, Any]) -> bool | None:
-        """Whether the condition is true of it; None where nobody can tell."""
-        # Of all else anything may be there, of no one type, or too large for any: that is why such records are here.
-        row = {**_named(body, fields_of(self.condition.tree)), "": None}
-        try:
-            return bool(self.condition.met(pa.RecordBatch.from_pylist([row]))[0].as_py())
-        except (pa.ArrowException, ConfigError, ValueError, OverflowError):
-            return None
-
-
-def fields_of(node: Node) -> list[tuple[str, ...]]:
-    """The paths of all fields that a condition names."""
-    if isinstance(node, Field):
-        return [node.path]
-    return [path for one in node.arguments for path in fields_of(one)] if isinstance(node, Call) else []
-
-
-def _named(body: Mapping[str, Any], paths: Sequence[tuple[str, ...]]) -> dict[str, Any]:
-    """Of an object what these paths lead to; names see no case."""
-    found = dict[str, Any]()
-    for name, value in body.items():
-        within = [path[1:] for path in paths if path[0].lower() == name.lower()]
-        if within:
-            found[name] = _named(value, within) if isinstance(value, dict) and all(within) else value
-    return found
 
 
 def _bodies(value: bytes) -> Iterator[dict[str, Any]]:

@@ -114,6 +114,25 @@ def test_what_remembers_deletes_forgets_them_too(kit: PipelineKit) -> None:
     assert {row["who"] for row in rows_of(kit, "chess")} == {ANN, BOB, "cy"}
 
 
+def test_what_remembers_tombstones_forgets_keys(kit: PipelineKit) -> None:
+    kit.configured(decode={"format": "json"}, route={"by": "topic", "field": None, "table": "{entity}"})
+    rule = {"match": "*", "mode": "upsert", "keys": "kafka_key", "deletes": {"tombstones": "delete"}}
+    kit.configured(tables=[rule])
+    for key in (b"ann", b"bob"):
+        sent(kit, body("go", key.decode(), 1), key=key)
+    kit.send([None], key=b"ann")
+    kit.send([None], key=b"bob")
+    kit.run()
+    memory = memory_folder(kit.lake.table_of(kit.topic))
+    lacking = erase(kit.settings, Wanted("who = 'ann'"))
+    (told,) = [one for one in lacking.tables if one.table == memory]
+    assert "name records' keys, which it has (--key)" in told.left[0]
+    done = erase(kit.settings, Wanted("who = 'ann'", keys=("ann",)))
+    assert [one.rows for one in done.tables if one.table == memory] == [1]
+    assert [bytes(row["kafka_key"]) for row in rows_of(kit, memory)] == [b"bob"]
+    assert verify(kit.settings).differences == ()
+
+
 # It looks into files; in a store rows go the same way.
 @pytest.mark.folder
 def test_after_upkeep_no_file_names_a_person(kit: PipelineKit) -> None:
@@ -161,6 +180,21 @@ def test_rows_of_other_hands_and_records_that_fit_no_type_go_too(kit: PipelineKi
     done = erase(kit.settings, Wanted(f"who = '{ANN}'"))
     assert [one.failed for one in done.tables if one.failed] == []
     assert {one.table: one.rows for one in done.tables if one.rows} == {"chess": 2, "go": 3, "quarantine": 2}
+    assert verify(kit.settings).differences == ()
+
+
+def test_what_had_no_place_in_its_column_is_looked_into(kit: PipelineKit) -> None:
+    kit.configured(policies={"incompatible_type": "rescue"})
+    pipeline(kit)
+    odd = {"game": "go", "who": BOB, "at": 8, "op": "u", "said": 17}
+    sent(kit, json.dumps(odd).encode(), json.dumps({**odd, "at": {"hour": 8}}).encode())
+    rescued = {row["_rescued_data"] for row in rows_of(kit, "go")}
+    assert rescued == {None, '{"at":{"hour": 8}}'}
+    done = erase(kit.settings, Wanted("at = 7", tables=("go",)))
+    assert done.rows == 0
+    assert "1 rows have something in _rescued_data that the condition names" in done.tables[0].left[0]
+    done = erase(kit.settings, Wanted("said = '17'", tables=("go",)))
+    assert [(one.rows, one.left) for one in done.tables] == [(2, ())]
     assert verify(kit.settings).differences == ()
 
 

@@ -197,6 +197,19 @@ def test_a_rule_that_does_not_say_when_rows_are_true_is_refused(tmp_path: Path) 
         History(table.place, [], table.schema, replace(table.rule, history=None))
 
 
+def test_a_struct_of_which_a_part_makes_no_history_counts_by_its_other_parts(tmp_path: Path) -> None:
+    inner = pa.struct([("trace", pa.int64()), ("x", pa.string())])
+    columns = [*COLUMNS, ("s", pa.struct([("in", inner), ("y", pa.struct([("z", pa.int64())]))]))]
+    table = Kept.new(tmp_path, columns, rule_by("at", apart=("s.in.trace",)))
+    # A schema without `x` and `y` knows nothing of them: however the stream is cut, there is nothing that differs.
+    same_said = [None, {"in": None, "y": None}, {"in": {"trace": 1, "x": None}, "y": None}]
+    counts = table.merge([row(1, at, s=s) for at, s in enumerate(same_said)])
+    assert counts == MergeCounts(inserted=1, unchanged=2)
+    other = [{"in": {"trace": 1, "x": "a"}, "y": None}, {"in": None, "y": {"z": None}}, None]
+    counts = table.merge([row(1, at, s=s) for at, s in enumerate(other, 3)])
+    assert counts == MergeCounts(updated=3)
+
+
 def test_a_row_beside_one_in_a_file_that_is_passed_by_ends_where_it_did(tmp_path: Path) -> None:
     table = made(tmp_path)
     # Later moments of other keys have their files looked into.
