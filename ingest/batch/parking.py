@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -33,6 +34,7 @@ from distributary.ingest.settings.groups import Columns
 from distributary.ingest.spark.error_classes import named
 from distributary.ingest.tables.change import create, evolve
 from distributary.ingest.tables.known import REMEMBERS_PROPERTY, TableBook
+from distributary.ingest.tables.state import read_state
 from distributary.values import without_logins
 
 _log = logging.getLogger(__name__)
@@ -136,13 +138,25 @@ class RunsParkedTables:
             if folder in self.folders
         }
         names = {folder: entity for entity, folder in entities.items()}
+        before = {folder: found.partitions for (folder, _), found in self._pinned.items()}
         self._pinned = {key: found for key, found in self._pinned.items() if key in parked.items()}
         for key in parked.items():
             if key not in self._pinned:
                 last = finished_manifest(self.checkpoint.log, key[1])[0].table(key[0])
-                fixed = frozenset(last.partitions)
-                self._pinned[key] = PinnedTable(names[key[0]], last.layout, fixed, last.partitions)
+                by = last.partitions or before.get(key[0]) or self._partitions(key[0])
+                self._pinned[key] = PinnedTable(names[key[0]], last.layout, frozenset(by), by)
         return {folder: found for (folder, _), found in self._pinned.items()}
+
+    def _partitions(self, folder: str) -> tuple[str, ...]:
+        """What a parked table is partitioned by, which files tell that wait: a batch of deletes alone has none."""
+        for number in reversed(self.writer.so_far.parked[folder]):
+            if found := finished_manifest(self.checkpoint.log, number)[0].table(folder).partitions:
+                return found
+        # Where none waits that tells it, what is there now, if that is a table.
+        with suppress(DeltaError, OSError, PipelineError):
+            if (state := read_state(self.tables.place(folder))) is not None:
+                return state.native_partitions
+        return ()
 
     def bring_in(self, finisher: Finisher, columns: Columns) -> None:
         """Commit what waits to all tables that take it now, as a start does. Raises CommitImpossible where the settings let none be parked."""
