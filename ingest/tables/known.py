@@ -186,6 +186,14 @@ def require_clustering(state: TableState, spec: TableSpec) -> None:
         )
 
 
+def named_columns(state: TableState) -> tuple[str, ...]:
+    """The columns that have statistics wherever they are: by those a batch finds its keys, or a table is clustered by them."""
+    told = state.properties.get(UPSERT_PROPERTY)
+    upsert = None if told is None else _upsert(told)
+    keys = () if upsert is None else (*upsert.fields, *upsert.bounds)
+    return (*keys, *sources(state.layout, state.clustering or ()))
+
+
 def with_topics(state: TableState, spec: TableSpec, topics: Mapping[str, str]) -> TableSpec:
     """What a table is to be, which also knows the topics that came since it was made: one of these may be made anew, too."""
     told = state.properties.get(UPSERT_PROPERTY)
