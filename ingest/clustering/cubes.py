@@ -1,7 +1,7 @@
 """Which files of a clustered table are to be written anew together, so that each byte is few times, however many batches come.
 
 What is written together is a cube: files that share no part of the curve. Loose files, of batches and the like, make a cube,
-and with them those that are no larger than what has come together so far. So the cubes of a table are each larger than the ones after
+and with them those that are not much larger than what has come together so far. So the cubes of a table are each larger than the ones after
 it, some ten of them after a year, and what is in one that is as large as may be is not written any more.
 """
 
@@ -31,6 +31,9 @@ _SIZE = "size"
 
 # How many files of the size that a table's are to have a cube has at the most.
 _FILES = 64
+
+# By so much a cube may be larger than what has come together so far: written anew, the same rows may take more bytes.
+_LARGER = 1.5
 
 # Where so many of a file's rows are marked, it is written anew without them.
 _MARKED = 0.25
@@ -70,7 +73,7 @@ def portions(live: Iterable[tuple[str, Action]], by: Sequence[Path], target: int
             cubes.setdefault(add["tags"][CUBE], {})[name] = add
     together = found[-1]
     for cube in sorted(map(Portion, cubes.values()), key=lambda one: one.bytes):
-        if cube.bytes > together.bytes or together.bytes + cube.bytes > most:
+        if cube.bytes > _LARGER * together.bytes or together.bytes + cube.bytes > most:
             break
         together = Portion({**cube.files, **together.files})
     return [*found[:-1], together]

@@ -6,12 +6,10 @@ to their stretch, and each stretch is sorted when its turn comes.
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -28,6 +26,7 @@ from distributary.ingest.merge.found import partition_of
 from distributary.ingest.merge.live_files import Action
 from distributary.ingest.parquet.statistics import Indexed, statistics
 from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.posix import temporary_files
 from distributary.ingest.storage.stream import Upload
 
 MEMORY_BYTES = 128 * 2**20
@@ -174,34 +173,33 @@ def _stretches(rows: Iterable[pa.Table], cuts: Places) -> Iterator[pa.Table]:
     if not len(cuts):
         yield from _portions(rows)
         return
-    with TemporaryDirectory(prefix="distributary-") as folder:
-        waiting: dict[int, tuple[Any, Any]] = {}
-        try:
-            for some in rows:
-                _put(some, cuts, folder, waiting)
-        finally:
-            for writer, sink in waiting.values():
-                writer.close()
-                sink.close()
-        for number in sorted(waiting):
-            path = f"{folder}/{number}"
-            with pa.OSFile(path) as source, pa.ipc.open_stream(source) as reader:
+    with temporary_files("distributary-rows-") as waiting:
+        streams: dict[int, tuple[Any, Upload]] = {}
+        for some in rows:
+            _put(some, cuts, waiting, streams)
+        sizes = dict[int, int]()
+        for number, (writer, stream) in streams.items():
+            writer.close()
+            sizes[number] = stream.tell()
+            stream.close()
+        for number in sorted(sizes):
+            with pa.ipc.open_stream(waiting.reader(str(number), sizes[number])) as reader:
                 yield from _portions(pa.Table.from_batches([batch]) for batch in reader)
-            os.unlink(path)
+            waiting.delete([str(number)])
 
 
-def _put(rows: pa.Table, cuts: Places, folder: str, waiting: dict[int, tuple[Any, Any]]) -> None:
+def _put(rows: pa.Table, cuts: Places, waiting: Files, streams: dict[int, tuple[Any, Upload]]) -> None:
     of = np.searchsorted(cuts, rows.column(_PLACE).to_numpy(), side="right")
     order = np.argsort(of, kind="stable")
     rows, of = rows.take(pa.array(order)).combine_chunks(), of[order]
     edges = [0, *(np.flatnonzero(np.diff(of)) + 1).tolist(), len(of)]
     for first, end in pairwise(edges):
         number = int(of[first])
-        if number not in waiting:
-            sink = pa.OSFile(f"{folder}/{number}", "wb")
+        if number not in streams:
+            stream = waiting.writer(str(number), named_later=True)
             options = pa.ipc.IpcWriteOptions(compression="lz4")
-            waiting[number] = (pa.ipc.new_stream(sink, rows.schema, options=options), sink)
-        waiting[number][0].write_table(rows.slice(first, end - first))
+            streams[number] = (pa.ipc.new_stream(stream.sink, rows.schema, options=options), stream)
+        streams[number][0].write_table(rows.slice(first, end - first))
 
 
 def _portions(rows: Iterable[pa.Table]) -> Iterator[pa.Table]:

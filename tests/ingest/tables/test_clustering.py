@@ -14,7 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 from tests.ingest.commits import by_log
 
-from distributary.errors import CommitImpossible
+from distributary.errors import CommitImpossible, PipelineError
 from distributary.ingest.clustering.domain import clustered_by, clustering_action
 from distributary.ingest.columns.clustering import ClusterBy
 from distributary.ingest.columns.layout import SOURCE, Layout
@@ -22,11 +22,12 @@ from distributary.ingest.log_paths import LOG
 from distributary.ingest.parquet.buffers import TableBuffers
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.parquet.statistics import Indexed
+from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.rule_book import TableSpec
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.change import create, evolve
 from distributary.ingest.tables.handle import opened
-from distributary.ingest.tables.known import require_clustering, require_partitions
+from distributary.ingest.tables.known import TableBook, named_columns, require_clustering, require_partitions
 from distributary.ingest.tables.log import entry
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.properties import CLUSTERED, Setting, differing, retell
@@ -234,6 +235,45 @@ def test_columns_are_added_in_structs_and_lists_as_well_and_keep_what_is_said_of
     assert state.clustering == (("a",),)
     assert evolve(table, more) == ()
     appended(table, 0, schema=pa.schema([("a", pa.int64())]))
+
+
+@pytest.mark.spark
+def test_one_that_spark_made_is_appended_to_with_bounds_of_its_columns_wherever_they_are(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    columns = ", ".join(f"c{n} INT" for n in range(3))
+    spark.sql(
+        f"CREATE TABLE delta.`{tmp_path / 't'}` ({columns}) USING delta CLUSTER BY (c2) "
+        "TBLPROPERTIES ('delta.dataSkippingStatsColumns' = 'c2')"
+    )
+    state = state_of(tmp_path / "t")
+    assert (state.why_not, state.clustering) == ("", (("c2",),))
+    book = TableBook(str(tmp_path), Columns(), None)
+    assert book.pinned({"chess": "t"})["t"].clustered == ("c2",)
+    assert named_columns(state) == ("c2",)
+
+
+@pytest.mark.spark
+def test_columns_that_have_other_names_in_files_are_changed_by_spark_and_read_by_those_of_the_table(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    table = tmp_path / "t"
+    spark.sql(
+        f"CREATE TABLE delta.`{table}` (a LONG, s STRUCT<b: STRING>) USING delta CLUSTER BY (a) "
+        "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+    )
+    assert state_of(table).clustering == (("a",),)
+    (told,) = [one["domainMetadata"] for one in entry(files_at(table), 0) if "domainMetadata" in one]
+    assert '"a"' not in told["configuration"]
+    with pytest.raises(
+        PipelineError, match="cluster_by would be set, and it needs Spark for it: column mapping"
+    ):
+        retell(table, spec("s.b"))
+    assert retell(table, spec("s.b", "a"), spark) == (Setting(CLUSTERED, "a", "s.b, a"),)
+    assert state_of(table).clustering == (("s", "b"), ("a",))
+    assert detail(spark, table) == ["s.b", "a"]
+    retell(table, spec(), spark)
+    assert state_of(table).clustering == ()
 
 
 def test_partitions_and_clusters_exclude_each_other_with_the_way_out(tmp_path: Path) -> None:
