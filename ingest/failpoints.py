@@ -36,6 +36,9 @@ BEFORE_LEDGER = "before_ledger"
 # All of a batch is done, and Spark is not told.
 BEFORE_SPARK_COMMIT = "before_spark_commit"
 
+# Upkeep has written files of a clustered table anew, and no entry names them. No batch comes to it.
+AMID_UPKEEP = "amid_upkeep"
+
 # In the order in which a batch comes to them.
 POINTS = (
     AMID_FILE,

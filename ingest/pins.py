@@ -83,12 +83,14 @@ class PinnedTable:
     """A table that is there already: the entity it belongs to, its payload columns, and those of a type that must stay.
 
     partitions  all its columns that its files are told apart by; none where Spark's writer does that
+    clustered   those that it is clustered by, by the payload's names, dotted: its log has to tell of them
     """
 
     entity: str
     layout: Layout
     fixed: frozenset[str] = frozenset()
     partitions: tuple[str, ...] = ()
+    clustered: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,6 +212,7 @@ def _recreate(
         made_with.whole(folder, spec, own),
         comment=spec.comment or "",
         partitions=partitions,
+        cluster_by=spec.cluster_by,
     )
     merging = table.merging
     if merging is not None and merging.deletes is not None:

@@ -34,7 +34,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
         "session",
         "routing",
         "pins merge",
-        "history",
+        "history clustering",
         "tables commit_log partitioned",
         "checkpoint",
         "lease",

@@ -9,6 +9,7 @@ from typing import Any
 from distributary.codecs.base import CodecName, Enveloped
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.checkpoint.manifest import Manifest
+from distributary.ingest.columns.clustering import ClusterBy
 from distributary.ingest.kafka.offsets import stretches_from_json, stretches_to_json
 from distributary.ingest.pins import (
     PinnedKeys,
@@ -60,6 +61,7 @@ def to_json(pins: Pins) -> dict[str, Any]:
             **({"tables": _tables_to_json(pins.rules.tables)} if _decides(pins.rules.tables) else {}),
             **_conditions_to_json(pins.rules.tables),
             **_partitions_to_json(pins.rules.tables),
+            **_clusters_to_json(pins.rules.tables),
             **_columns_to_json(pins.rules.tables),
             **({"erased": list(pins.rules.tables.erased)} if pins.rules.tables.erased else {}),
         },
@@ -107,6 +109,7 @@ def _rules(decided: Mapping[str, Any], now: WorkerRules) -> WorkerRules:
     tables = _tables_from_json(then["tables"]) if "tables" in then else _undecided(now.tables)
     read = {text: ReadCondition.from_json(tree) for text, tree in then.get("conditions", {}).items()}
     tables = replace(_with_partitions(tables, then.get("partitions")), conditions=read)
+    tables = _with_clusters(tables, then.get("clusters"))
     tables = replace(tables, erased=tuple(then.get("erased", ())))
     tables = _with_columns(tables, then.get("columns"), now.tables)
     return replace(now, decoding=decoding, policies=_policies(then["policies"]), tables=tables)
@@ -131,8 +134,8 @@ def _policies(then: Mapping[str, Any]) -> Policies:
 
 
 def _decides(book: RuleBook) -> bool:
-    """Whether rules of tables have a say in where a record goes."""
-    return bool(book.fits) or book.upserts or book.partitions or book.reshapes
+    """Whether rules of tables have a say in where a record goes, or in what its file tells."""
+    return bool(book.fits) or book.upserts or book.partitions or book.reshapes or book.clusters
 
 
 def _tables_to_json(book: RuleBook) -> list[Any]:
@@ -163,6 +166,23 @@ def _with_partitions(book: RuleBook, told: Sequence[Sequence[str]] | None) -> Ru
     each = told or [()] * len(book.specs)
     specs = (replace(spec, partition_by=tuple(by)) for spec, by in zip(book.specs, each, strict=True))
     return replace(book, specs=tuple(specs))
+
+
+def _clusters_to_json(book: RuleBook) -> dict[str, Any]:
+    """What each rule's tables are clustered by, and those of none: of these columns files have to tell the bounds."""
+    if not book.clusters:
+        return {}
+    each = (spec.cluster_by for spec in (*book.specs, book.defaults))
+    return {"clusters": [None if one is None else list(one.fields) for one in each]}
+
+
+def _with_clusters(book: RuleBook, told: Sequence[Sequence[str] | None] | None) -> RuleBook:
+    each = told or [None] * (len(book.specs) + 1)
+    *specs, defaults = (
+        replace(spec, cluster_by=None if by is None else ClusterBy(tuple(by)))
+        for spec, by in zip((*book.specs, book.defaults), each, strict=True)
+    )
+    return replace(book, specs=tuple(specs), defaults=defaults)
 
 
 def _columns_to_json(book: RuleBook) -> dict[str, Any]:

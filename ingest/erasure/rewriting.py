@@ -22,10 +22,9 @@ from distributary.ingest.merge.columns import DataColumns
 from distributary.ingest.merge.found import partition_of
 from distributary.ingest.merge.live_files import Action
 from distributary.ingest.parquet.statistics import Indexed, statistics
-from distributary.ingest.settings.upserts import Upsert
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.handle import opened
-from distributary.ingest.tables.known import UPSERT_PROPERTY
+from distributary.ingest.tables.known import named_columns
 from distributary.ingest.tables.log import ENGINE, put_entry
 from distributary.ingest.tables.state import TableState, state_of
 
@@ -195,18 +194,8 @@ def _written(
                 if len(kept):
                     writer.write_table(opened_file.read(number, columns).take(pa.array(kept)))
         size = stream.tell()
-    indexed = Indexed.told(state.properties, _always(state))
+    indexed = Indexed.told(state.properties, named_columns(state))
     return _Made(name, size, statistics(writer.writer.metadata, Layout(columns), indexed))
-
-
-def _always(state: TableState) -> tuple[str, ...]:
-    """The columns that have statistics wherever they are: by those a batch finds its keys."""
-    told = state.properties.get(UPSERT_PROPERTY)
-    try:
-        upsert = None if told is None else Upsert.from_json(json.loads(told))
-    except (ValueError, KeyError, TypeError):
-        upsert = None
-    return () if upsert is None else (*upsert.fields, *upsert.bounds)
 
 
 def _actions(files: Sequence[_File], erasure: str) -> list[dict[str, Any]]:
@@ -247,4 +236,6 @@ def _add(add: Action, made: _Made, now: int) -> dict[str, Any]:
         "modificationTime": now,
         "dataChange": True,
         "stats": made.statistics,
+        # Rows that stay are in the order that they were in.
+        **{name: add[name] for name in ("tags", "clusteringProvider") if name in add},
     }

@@ -44,6 +44,8 @@ class RuleInPlan:
     lacking   fields that this, or a partition, takes and that neither a schema nor a table has: all records would go to quarantine
     partition_by  fields that their files are told apart by
     shaped    what becomes of records' columns
+    cluster_by  fields that its rows lie near each other by; None where it does not say
+    unclustered  those of them that no schema has as something that may be one
     """
 
     place: int | None
@@ -55,11 +57,13 @@ class RuleInPlan:
     lacking: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()
     shaped: ShapedBy | None = None
+    cluster_by: tuple[str, ...] | None = None
+    unclustered: tuple[str, ...] = ()
 
     @property
     def open(self) -> bool:
         """Whether it takes something that no schema has, or wants what one cannot be."""
-        return bool(self.lacking) or (self.shaped is not None and self.shaped.open)
+        return bool(self.lacking or self.unclustered) or (self.shaped is not None and self.shaped.open)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +128,8 @@ def rules_in_plan(
                 lacking,
                 spec.partition_by,
                 shaped,
+                None if spec.cluster_by is None else spec.cluster_by.fields,
+                () if spec.cluster_by is None else spec.cluster_by.lacking(known),
             )
         )
     return tuple(found)

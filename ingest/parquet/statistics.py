@@ -77,6 +77,15 @@ class Indexed:
         """Whether a column does; `number` counts them from 0."""
         return self.first is None or number < self.first or source in self.always
 
+    def has_column(self, columns: pa.Schema, path: Sequence[str]) -> bool:
+        """Whether a table's column does, by the names that lead to it."""
+        wanted = tuple(map(encode_basestring, path))
+        return any(
+            self.has(number, source)
+            for number, (found, source, _) in enumerate(_columns(columns))
+            if found == wanted
+        )
+
 
 EACH_COLUMN = Indexed()
 

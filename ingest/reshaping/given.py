@@ -282,7 +282,7 @@ def _constant(value: str | bool | float) -> tuple[Source, str]:
 
 def wrong_columns(
     rule: ColumnsRule,
-    named: Mapping[Literal["keys", "sequence_by", "partition_by"], Iterable[str]],
+    named: Mapping[Literal["keys", "sequence_by", "partition_by", "cluster_by"], Iterable[str]],
     reserved: AbstractSet[str],
     by_key: bool,
 ) -> Iterator[Wrong]:

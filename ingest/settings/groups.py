@@ -10,10 +10,12 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator
 from distributary.codecs.base import CodecName, load_codec
 from distributary.codecs.envelope.options import GivenEnvelope, codec_name
 from distributary.errors import UnknownCodec
+from distributary.ingest.columns import clustering
 from distributary.ingest.columns import safe_names as names
 from distributary.ingest.settings.places import OptionalPlace, PlaceOfTables
 from distributary.ingest.settings.refused_kafka_options import check_kafka, check_spark, spark_options
 from distributary.ingest.settings.table_properties import TableProperties
+from distributary.ingest.settings.upserts import whole_paths
 from distributary.passed_on_options import ClientOptions
 from distributary.registry.confluent.options import RegistryAccess
 from distributary.values import (
@@ -210,6 +212,22 @@ class Columns(Group):
         """The columns that there are, each by its role and its name."""
         return [(role, name) for role, name in self if name is not None]
 
+    def day_meant(self) -> str:
+        """What to write for the day of the record's timestamp in Kafka."""
+        if self.kafka_date is None:
+            return "give sink.columns.kafka_date a name, such as kafka_date, and write that"
+        return f"write {self.kafka_date}"
+
+    def why_not_clustered(self, name: str) -> str:
+        """Why no table is clustered by what is called so, as far as the settings alone tell; empty where one may be."""
+        if name == self.kafka_key:
+            return "it is bytes, of which a file has no bounds; name a field, or the column of the key's text"
+        if name == "kafka_date" and self.kafka_date is None:
+            return f"there is no such column; {self.day_meant()}"
+        if "(" in name:
+            return f"an expression is none of a record's fields; for a field's day give it a column by columns.days, for the day in Kafka {self.day_meant()}"
+        return ""
+
 
 class Maintain(Group):
     """Upkeep that a run does by itself, as `distributary maintain` does it."""
@@ -234,6 +252,11 @@ class Keep(Group):
     """For how long records stay in `quarantine`. The ledger goes on telling how many there were."""
 
 
+ClusterFields: TypeAlias = Annotated[
+    tuple[Name, ...], Field(max_length=clustering.MOST), AfterValidator(whole_paths)
+]
+
+
 class Sink(Group):
     """Where the tables are."""
 
@@ -247,12 +270,20 @@ class Sink(Group):
     """Properties of all entities' tables, by their own names, such as `delta.checkpointInterval`; `tables` says more of some tables. A table that is there gets them with its next rows."""
     max_rows_per_file: Annotated[int, Field(ge=1)] | None = None
     """How many rows a file of an entity's table has at most; by default as many as a batch and a worker's memory give it."""
+    cluster_by: ClusterFields | None = None
+    """By what entities' tables are clustered, where `tables` says neither that nor `partition_by` of one; as `tables[].cluster_by`."""
     maintain: Maintain | None = None
     """Upkeep by the runs themselves, in a process of its own beside the batches: `{}` or `{every_hours: 24}`; one that ends when all is ingested does it then. By default there is none."""
     keep: Keep = Keep()
     """For how long the record is kept: `distributary maintain`, and runs with `sink.maintain`, let go what is older."""
     columns: Columns = Columns()
     """Names of the columns added to every row."""
+
+    def wrong(self) -> Iterator[Wrong]:
+        """What does not go together."""
+        for place, name in enumerate(self.cluster_by or ()):
+            if why := self.columns.why_not_clustered(name):
+                yield ("cluster_by", place), why
 
 
 class Trigger(Group):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
 
+from distributary.ingest.columns.clustering import ClusterBy
 from distributary.ingest.reshaping.rule import Beside, Reshape
 from distributary.ingest.settings.groups import Policies, Route, Sink
 from distributary.ingest.settings.patterns import Pattern
@@ -28,6 +29,7 @@ class TableSpec:
     upsert      how its rows take the place of earlier ones; None where each is added
     partition_by  fields, or the day in Kafka by its column's name, that its files are told apart by
     reshape     what becomes of records' columns before anything else looks at them; None where they stay as they are
+    cluster_by  by what its rows lie near each other; None where nothing is said of it, so that it stays as it is
     """
 
     place: int | None = None
@@ -39,6 +41,7 @@ class TableSpec:
     upsert: Upsert | None = None
     partition_by: tuple[str, ...] = ()
     reshape: Reshape | None = None
+    cluster_by: ClusterBy | None = None
 
     @property
     def setting(self) -> str:
@@ -92,7 +95,11 @@ class RuleBook:
         return cls(
             tuple(_spec(place, rule, sink) for place, rule in enumerate(rules)),
             tuple(rule.pattern(route) for rule in rules),
-            TableSpec(properties=dict(sink.properties), most_rows=sink.max_rows_per_file),
+            TableSpec(
+                properties=dict(sink.properties),
+                most_rows=sink.max_rows_per_file,
+                cluster_by=_cluster_by(sink.cluster_by, sink, "sink.cluster_by"),
+            ),
             erased=tuple(erased),
         )
 
@@ -138,6 +145,11 @@ class RuleBook:
     def partitions(self) -> bool:
         """Whether any rule has tables in partitions."""
         return any(spec.partition_by for spec in self.specs)
+
+    @property
+    def clusters(self) -> bool:
+        """Whether any rule has tables clustered, or `sink` those of none."""
+        return any(spec.cluster_by is not None for spec in (*self.specs, self.defaults))
 
     @property
     def reshapes(self) -> bool:
@@ -199,4 +211,21 @@ def _spec(place: int, rule: TableRule, sink: Sink) -> TableSpec:
         upsert=rule.upsert(),
         partition_by=rule.partition_by or (),
         reshape=None if rule.columns is None else rule.columns.rule(),
+        cluster_by=_clustering(place, rule, sink),
     )
+
+
+def _clustering(place: int, rule: TableRule, sink: Sink) -> ClusterBy | None:
+    if rule.cluster_by is not None:
+        upsert = rule.upsert()
+        bounds = () if upsert is None else upsert.bounds
+        return _cluster_by(rule.cluster_by, sink, f"tables[{place}].cluster_by", bounds)
+    return None if rule.partition_by else _cluster_by(sink.cluster_by, sink, "sink.cluster_by")
+
+
+def _cluster_by(
+    fields: tuple[str, ...] | None, sink: Sink, setting: str, bounds: Iterable[str] = ()
+) -> ClusterBy | None:
+    if fields is None:
+        return None
+    return ClusterBy(fields, sink.columns.reserved().union(bounds).intersection(fields), setting)

@@ -112,6 +112,10 @@ _REFUSED: Mapping[str, str] = {
 }
 
 
+# What has a setting of its own.
+_BESIDE: Mapping[str, str] = {"comment": "a table's comment", "cluster_by": "what a table is clustered by"}
+
+
 def known_properties() -> tuple[str, ...]:
     """The names of Delta's own properties that a table of ours may have."""
     return tuple(_KNOWN)
@@ -148,8 +152,8 @@ def _refusal(name: str) -> str:
     """Why a table gets no property of this name; empty where it is one of Delta's that it may have, or the user's own."""
     if name in _KNOWN:
         return ""
-    if name == "comment":
-        return "a table's comment is no property: write `comment:` beside `properties:`"
+    if name in _BESIDE:
+        return f"{_BESIDE[name]} is no property: write `{name}:` beside `properties:`"
     for prefix, why in _REFUSED.items():
         if name.lower().startswith(prefix.lower()):
             return f"no table of ours gets it: {why}; leave it out"

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 from distributary.ingest.columns import safe_names
 from distributary.ingest.reshaping.given import ColumnsRule, wrong_columns
 from distributary.ingest.settings.deletes import DeleteRule, Deleting, GivenDeletes
-from distributary.ingest.settings.groups import Columns, OnChange, Policies, Route, Sink
+from distributary.ingest.settings.groups import ClusterFields, Columns, OnChange, Policies, Route, Sink
 from distributary.ingest.settings.histories import HistoryRule
 from distributary.ingest.settings.patterns import Pattern
 from distributary.ingest.settings.table_properties import TableProperties
@@ -134,6 +134,8 @@ class TableRule(Group):
     """What else there is to say of a table with `mode: history`."""
     partition_by: PartitionBy | None = None
     """Fields, such as `[country, day]`, whose values have files of their own in the table, so that who asks for some of them reads no others: strings, integers, booleans and dates that are not nested, or `sink.columns.kafka_date`. With `mode: upsert` a newer record's row is in the partition of its own values, wherever the row was that it replaces. A record whose schema lacks such a field goes to quarantine. It says how a table is made, and stays."""
+    cluster_by: ClusterFields | None = None
+    """Up to four fields, such as `[customer.id, ordered_at]`, by which rows lie near each other in files, so that who asks for some values opens few files: upkeep sorts by all of them at once what it brings together (Delta's liquid clustering). Strings, numbers, dates and times, dotted where they are nested, or columns of Kafka's such as `kafka_ts`. It goes with no `partition_by`. A table that is there gets it with its next rows; `[]` takes it away; one of which nothing is said stays as it is. `sink.cluster_by` unless given."""
     properties: TableProperties = Field(default_factory=dict)
     """Properties of the Delta table by their own names, such as `delta.appendOnly`, and names of your own; each beside, or in place of, `sink.properties`. One without a value is taken away. A table that is there gets them with its next rows."""
     comment: str | None = None
@@ -228,7 +230,7 @@ def wrong_rules(
         wider = rule.policies.wider_type or policies.wider_type
         for wrong in wrong_upsert(rule.landing(), properties, wider):
             yield place, wrong
-        for wrong in _wrong_partitions(rule, sink.columns):
+        for wrong in (*_wrong_partitions(rule, sink.columns), *_wrong_clusters(rule, sink.columns)):
             yield place, wrong
         for wrong in _wrong_columns(rule, sink.columns):
             yield place, wrong
@@ -283,6 +285,18 @@ def _wrong_partitions(rule: TableRule, columns: Columns) -> Iterator[Wrong]:
             )
 
 
+def _wrong_clusters(rule: TableRule, columns: Columns) -> Iterator[Wrong]:
+    """What no table can be clustered by, as far as the settings alone tell."""
+    if rule.cluster_by and rule.partition_by:
+        yield (
+            ("cluster_by",),
+            "Delta has no table that is in partitions and clustered; keep one of both, where partition_by has files of their own for each value",
+        )
+    for place, name in enumerate(rule.cluster_by or ()):
+        if why := columns.why_not_clustered(name):
+            yield ("cluster_by", place), why
+
+
 def _wrong_columns(rule: TableRule, columns: Columns) -> Iterator[Wrong]:
     """What of the columns does not go with what else the rule says."""
     if rule.columns is None:
@@ -298,6 +312,7 @@ def _wrong_columns(rule: TableRule, columns: Columns) -> Iterator[Wrong]:
             "keys": keys,
             "sequence_by": rule.sequence_by or (),
             "partition_by": tuple(name for name in rule.partition_by or () if name not in day),
+            "cluster_by": tuple(name for name in rule.cluster_by or () if name not in columns.reserved()),
         },
         columns.reserved().union(() if mark is None else (mark,), bounds),
         by_key=rule.keys == RECORD_KEY,
@@ -307,11 +322,7 @@ def _wrong_columns(rule: TableRule, columns: Columns) -> Iterator[Wrong]:
 def _why_not(name: str, columns: Columns) -> str:
     if name == columns.kafka_date:
         return ""
-    day = (
-        "give sink.columns.kafka_date a name, such as kafka_date, and write that"
-        if columns.kafka_date is None
-        else f"write {columns.kafka_date}"
-    )
+    day = columns.day_meant()
     if name in columns.reserved() or name == "kafka_date":
         return f"of Kafka's columns only the day can be meant; {day}"
     if "(" in name:

@@ -25,7 +25,8 @@ def _is_list(given: Any) -> Any:
     return given
 
 
-def _whole_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
+def whole_paths(paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Fields, dotted where they are nested, each once. Raises WrongValues."""
     broken = [n for n, path in enumerate(paths) if not all(path.split("."))]
     if broken:
         raise WrongValues(
@@ -44,11 +45,11 @@ Moved: TypeAlias = Literal["stop", "timestamp"]
 Update: TypeAlias = Literal["all", "present"]
 
 Fields: TypeAlias = Annotated[
-    tuple[Name, ...], Field(min_length=1, max_length=_MOST), AfterValidator(_whole_paths)
+    tuple[Name, ...], Field(min_length=1, max_length=_MOST), AfterValidator(whole_paths)
 ]
 
 Ignored: TypeAlias = Annotated[
-    tuple[Name, ...], Field(min_length=1, max_length=8 * _MOST), AfterValidator(_whole_paths)
+    tuple[Name, ...], Field(min_length=1, max_length=8 * _MOST), AfterValidator(whole_paths)
 ]
 
 RowKeys: TypeAlias = Annotated[

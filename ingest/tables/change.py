@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
 from distributary.errors import CommitImpossible, PipelineError
+from distributary.ingest.columns.clustering import ClusterBy
 from distributary.ingest.columns.differences import Difference, differences, only_wider, storable
 from distributary.ingest.columns.growth import Change
 from distributary.ingest.columns.layout import Layout
@@ -42,6 +43,7 @@ from distributary.ingest.tables.known import (
     ENTITY_PROPERTY,
     REMEMBERS_PROPERTY,
     TableBook,
+    require_clustering,
     require_mode,
     require_partitions,
 )
@@ -59,7 +61,7 @@ from distributary.ingest.tables.log import (
     sync_logs,
     write_again,
 )
-from distributary.ingest.tables.properties import Retelling, features_of, retell
+from distributary.ingest.tables.properties import Retelling, features_of, put_columns, retell
 from distributary.ingest.tables.state import TableState, read_state, state_of
 from distributary.ingest.tables.state_by_spark import (
     widen_columns,
@@ -213,7 +215,7 @@ class TableChanger:
         there = self._tables.states(wanted)
         self._require_modes(wanted, there)
         # By all their columns and by what else makes their protocol, which several tables share.
-        made: dict[tuple[Layout, frozenset[str], tuple[str, ...]], TableState] = {}
+        made: dict[tuple[Layout, frozenset[str], tuple[str, ...], ClusterBy | None], TableState] = {}
         lacking = [
             folder
             for folder, one in wanted.items()
@@ -229,7 +231,7 @@ class TableChanger:
             schema, spec = one.layout.columns, one.spec or TableSpec()
             if folder not in there:
                 own = self._tables.made_with.whole(folder, spec, one.properties)
-                like = (one.layout, features_of(spec), one.partitions)
+                like = (one.layout, features_of(spec), one.partitions, spec.cluster_by)
                 state = create(
                     self._tables.place(folder),
                     schema,
@@ -237,6 +239,7 @@ class TableChanger:
                     made.get(like),
                     comment=spec.comment or "",
                     partitions=one.partitions,
+                    cluster_by=spec.cluster_by,
                 )
                 if state is not None:
                     made[like] = state
@@ -257,6 +260,7 @@ class TableChanger:
             if (spec := wanted[folder].spec) is not None:
                 require_mode(state, spec, made_with.topics_of(folder), by_text=made_with.by_text)
                 require_partitions(state, spec, self._columns.kafka_date)
+                require_clustering(state, spec)
 
     @contextmanager
     def _made_safe(self, folders: Sequence[str]) -> Iterator[None]:
@@ -297,10 +301,11 @@ def create(  # noqa: PLR0913 - what a table is made with has no part in common
     *,
     comment: str = "",
     partitions: Sequence[str] = (),
+    cluster_by: ClusterBy | None = None,
 ) -> TableState | None:
-    """A table with these columns, all nullable, partitioned by some, and this configuration; one that is there gets the columns it lacks.
+    """A table with these columns, all nullable, in partitions or clustered by some, and this configuration; one that is there gets the columns it lacks.
 
-    `like` is a table just made with the same columns, partitions and protocol: a copy of its beginning costs a fraction. Gives the new table's
+    `like` is a table just made with the same columns, partitions, clustering and protocol: a copy of its beginning costs a fraction. Gives the new table's
     state, None for one that was there. Raises BadSchema where Delta cannot store the schema, CommitImpossible where
     the table there contradicts it.
     """
@@ -309,7 +314,7 @@ def create(  # noqa: PLR0913 - what a table is made with has no part in common
     configuration = {name: value for name, value in wanted.items() if value is not None}
     if not is_there(place):
         made = (
-            _created(place, schema, configuration, comment, partitions)
+            _created(place, schema, configuration, comment, (partitions, cluster_by))
             if like is None
             else _copied(place, like, configuration, comment)
         )
@@ -324,12 +329,14 @@ def _created(
     schema: pa.Schema,
     configuration: Mapping[str, str],
     comment: str,
-    partitions: Sequence[str],
+    told_apart: tuple[Sequence[str], ClusterBy | None],
 ) -> TableState | None:
-    if configuration.get(VECTORS) == "true":
+    partitions, cluster_by = told_apart
+    clustering = cluster_by.paths(schema) if cluster_by is not None and cluster_by.fields else None
+    if configuration.get(VECTORS) == "true" or clustering is not None:
         place.make_folder(LOG)
         columns = DeltaSchema.from_arrow(storable(schema)).to_json()
-        first = first_actions(columns, configuration, comment, partitions)
+        first = first_actions(columns, configuration, comment, partitions, clustering)
         return state_of(opened(place), place) if put_entry(place, 0, first) else None
     try:
         with told(place):
@@ -393,10 +400,12 @@ def evolve(
     merged = pa.unify_schemas([state.layout, new], promote_options="permissive")
     if state.native:
         columns = pa.schema([merged.field(name) for name in new.names])
-        fields = DeltaSchema.from_arrow(columns).fields
-        handle = opened(place)
+        fields, handle = DeltaSchema.from_arrow(columns), opened(place)
+        if state.clustering is not None:
+            put_columns(place, handle, fields)
+            return tuple(one.path for one in lacking)
         with told(place):
-            handle.alter.add_columns(fields, post_commithook_properties=_NOTHING_ELSE)
+            handle.alter.add_columns(fields.fields, post_commithook_properties=_NOTHING_ELSE)
     elif spark is not None:
         spark_tables.add_columns(spark, place, merged, state.conditions.identity)
     else:

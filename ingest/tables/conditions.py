@@ -18,6 +18,8 @@ DeltaType = str | Mapping[str, Any]
 # Harmless to an append, or in force only where the schema or the configuration says so, which is looked at below.
 _HARMLESS_FEATURES = frozenset(
     {"appendOnly", "changeDataFeed", "deletionVectors", "timestampNtz", "v2Checkpoint"}
+    # What is clustered by its rows' order only: an append has to tell between what their values lie.
+    | {"clustering", "domainMetadata"}
     | {"invariants", "checkConstraints", "generatedColumns", "columnMapping"}
 )
 

@@ -14,12 +14,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from distributary.errors import CommitImpossible, PipelineError
+from distributary.ingest.columns.clustering import sources, spelled
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.partitions import partition_columns
 from distributary.ingest.kafka.client import topic_id
 from distributary.ingest.kafka.cluster import UNKNOWN
 from distributary.ingest.kafka.columns import payload_layout
 from distributary.ingest.merge.rule import VECTORS
+from distributary.ingest.parquet.statistics import INDEXED, Indexed
 from distributary.ingest.pins import PinnedTable
 from distributary.ingest.settings.groups import Columns, Route
 from distributary.ingest.settings.rule_book import TableSpec
@@ -163,11 +165,45 @@ def require_partitions(state: TableState, spec: TableSpec, day: str | None) -> N
     if not wanted or (len(columns) == len(wanted) and set(columns) == set(state.partitions)):
         return
     have = f"partitioned by {', '.join(state.partitions)}" if state.partitions else "not partitioned"
+    have = f"clustered by {spelled(state.clustering)}" if state.clustering else have
     raise CommitImpossible(
         f"table {state.place} is {have}, and {spec.setting}.partition_by says {', '.join(wanted)}, which a table is given when it is made. "
         "Take partition_by away to go on with it as it is; or move the table away, or have route.table name another, and read the topics once "
         "more with a new checkpoint and `start: again`"
     )
+
+
+def require_clustering(state: TableState, spec: TableSpec) -> None:
+    """Raises CommitImpossible where a table that is there cannot be clustered as the settings say: it is in partitions, or a column has no statistics."""
+    if spec.cluster_by is None or not spec.cluster_by.fields:
+        return
+    by, wanted = spec.cluster_by.setting, ", ".join(spec.cluster_by.fields)
+    if state.partitions:
+        raise CommitImpossible(
+            f"table {state.place} is partitioned by {', '.join(state.partitions)}, and {by} says {wanted}: Delta has no table that is both. "
+            "Have a rule for it that says `cluster_by: []` to go on with it as it is; or move the table away, or have route.table name another, "
+            "and read the topics once more with a new checkpoint and `start: again`"
+        )
+    indexed = Indexed.told(
+        {**state.properties, **spec.properties}, sources(state.layout, state.clustering or ())
+    )
+    if untold := [
+        ".".join(path)
+        for path in spec.cluster_by.paths(state.layout)
+        if not indexed.has_column(state.layout, path)
+    ]:
+        raise CommitImpossible(
+            f"table {state.place}: {by} says {', '.join(untold)}, of which its files tell no bounds: it is behind the first {indexed.first} columns. "
+            f"Set the property {INDEXED} to more, or to -1 for all columns; or take it from cluster_by"
+        )
+
+
+def named_columns(state: TableState) -> tuple[str, ...]:
+    """The columns that have statistics wherever they are: by those a batch finds its keys, or a table is clustered by them."""
+    told = state.properties.get(UPSERT_PROPERTY)
+    upsert = None if told is None else _upsert(told)
+    keys = () if upsert is None else (*upsert.fields, *upsert.bounds)
+    return (*keys, *sources(state.layout, state.clustering or ()))
 
 
 def with_topics(state: TableState, spec: TableSpec, topics: Mapping[str, str]) -> TableSpec:
@@ -301,12 +337,14 @@ class TableBook:
         topics = made_with.topics_of(state.place.url.rpartition("/")[2])
         require_mode(state, made_with.spec_of(entity), topics, by_text=made_with.by_text)
         require_partitions(state, made_with.spec_of(entity), self.columns.kafka_date)
+        require_clustering(state, made_with.spec_of(entity))
         if not state.native:
             path_for_spark(state.place, state.why_not)
             if self._spark is not None:
                 require_delta(self._spark, state.place, state.why_not)
         layout = self._shared(payload_layout(self.columns, state.layout))
-        return PinnedTable(entity, layout, fixed_columns(state), state.native_partitions)
+        clustered = sources(state.layout, state.clustering or ())
+        return PinnedTable(entity, layout, fixed_columns(state), state.native_partitions, clustered)
 
     def readable(self, entities: Mapping[str, str]) -> tuple[dict[str, PinnedTable], dict[str, str]]:
         """The same without Spark: the tables that delta-rs can open, and why it cannot open the others."""

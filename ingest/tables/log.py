@@ -15,7 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, unquote
 
+from distributary.ingest.clustering.domain import ACTION, FEATURES, clustering_action
+from distributary.ingest.columns.clustering import Path
 from distributary.ingest.log_paths import LOG, entry_path
+from distributary.ingest.merge.rule import VECTORS
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.opening import At, files_at
@@ -239,22 +242,28 @@ def _is_transaction(action: Mapping[str, Any] | None, app_id: str, number: int) 
 
 
 def first_actions(
-    schema: str, configuration: Mapping[str, str], comment: str = "", partitions: Sequence[str] = ()
+    schema: str,
+    configuration: Mapping[str, str],
+    comment: str = "",
+    partitions: Sequence[str] = (),
+    clustering: Sequence[Path] | None = None,
 ) -> list[dict[str, Any]]:
-    """The first entry of a table with these columns, as Delta's JSON has them, whose rows may be marked as gone.
+    """The first entry of a table with these columns, as Delta's JSON has them, whose rows may be marked as gone, or are clustered.
 
-    delta-rs would have readers need what such a table does not.
+    delta-rs would have readers need what the one does not, and makes none of the other.
     """
     now = int(time.time() * 1000)
-    read = ["deletionVectors", *(["timestampNtz"] if '"timestamp_ntz"' in schema else [])]
+    read = ["deletionVectors"] if configuration.get(VECTORS) == "true" else []
+    read += ["timestampNtz"] if '"timestamp_ntz"' in schema else []
     feed = ["changeDataFeed"] if configuration.get("delta.enableChangeDataFeed") == "true" else []
+    lying = [] if clustering is None else [*FEATURES]
     return [
         {
             "protocol": {
-                "minReaderVersion": 3,
+                "minReaderVersion": 3 if read else 1,
                 "minWriterVersion": 7,
-                "readerFeatures": read,
-                "writerFeatures": [*read, "appendOnly", "invariants", *feed],
+                **({"readerFeatures": read} if read else {}),
+                "writerFeatures": [*read, "appendOnly", "invariants", *feed, *lying],
             }
         },
         {
@@ -268,6 +277,7 @@ def first_actions(
                 **({"description": comment} if comment else {}),
             }
         },
+        *([] if clustering is None else [clustering_action(clustering)]),
         {"commitInfo": {"timestamp": now, "operation": "CREATE TABLE", "engineInfo": ENGINE}},
     ]
 
@@ -287,6 +297,7 @@ def create_actions(
     return [
         {"protocol": found["protocol"]},
         {"metaData": {**found["metaData"], **own}},
+        *([{ACTION: found[ACTION]}] if ACTION in found else []),
         {"commitInfo": {"timestamp": now, "operation": "CREATE TABLE", "engineInfo": ENGINE}},
     ]
 

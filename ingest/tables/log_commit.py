@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from deltalake.exceptions import TableNotFoundError
 
 from distributary.errors import PipelineError
+from distributary.ingest.columns.clustering import sources
 from distributary.ingest.columns.differences import differences
 from distributary.ingest.history.merging import History
 from distributary.ingest.merge.attempts import Attempts, KnownFiles, Version
@@ -59,7 +60,7 @@ _MOST_CAUGHT_UP = 20
 _MOST_FELLOWS = 50
 
 # The actions that make another table of it.
-_CHANGES = {"metaData", "protocol"}
+_CHANGES = {"metaData", "protocol", "domainMetadata"}
 
 # So many entries of a table in a store are kept for its next checkpoint, some 400 bytes each. One that marks rows of many files has
 # 80 bytes for each of them, and of such only the newest are kept: others are asked for again.
@@ -356,7 +357,8 @@ def _attempts(one: TableCommit, state: TableState, rule: MergeRule) -> Attempts:
         raise one.impossible("no row of it may be replaced (delta.appendOnly)")
     found = [(file, one.require_file(file)) for file in one.files]
     ends = () if rule.history is None else rule.history.columns
-    indexed = Indexed.told(state.properties, (*rule.keys, *rule.order.sequence, *ends))
+    clustered = sources(state.layout, state.clustering or ())
+    indexed = Indexed.told(state.properties, (*rule.keys, *rule.order.sequence, *ends, *clustered))
     merge = Upsert if rule.history is None else History
     try:
         merger: Merger = merge(one.place, one.files, one.schema, rule)

@@ -14,11 +14,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from deltalake import DeltaTable
-from deltalake.exceptions import TableNotFoundError
+from deltalake import Schema as DeltaSchema
+from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from distributary.errors import CommitImpossible, PipelineError
+from distributary.ingest.clustering.domain import FEATURES, clustering_action
+from distributary.ingest.columns.clustering import spelled
+from distributary.ingest.columns.delta_schema import with_columns
 from distributary.ingest.settings.rule_book import TableSpec
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
@@ -32,6 +36,9 @@ from distributary.ingest.tables.state_by_spark import path_for_spark, require_de
 COMMENT = "comment"
 """What a table's comment is called among its properties; no property has this name."""
 
+CLUSTERED = "cluster_by"
+"""What the columns are called there that its rows lie near each other by; no property of a table of ours has this name."""
+
 _ATTEMPTS = 20
 
 # Properties that take a feature: its name, and the writer version that has it without being told.
@@ -41,8 +48,19 @@ _FEATURES: Mapping[str, tuple[str, int]] = {
     "delta.enableChangeDataFeed": ("changeDataFeed", 4),
 }
 
-# The one from which on a table lists its features.
+# The one from which on a table lists its features, and those that it has without doing so before.
 _LISTED = 7
+_IMPLIED = (
+    ("appendOnly", 2),
+    ("invariants", 2),
+    ("checkConstraints", 3),
+    ("changeDataFeed", 4),
+    ("generatedColumns", 4),
+    ("columnMapping", 5),
+    ("identityColumns", 6),
+)
+
+_NTZ = "timestampNtz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +97,11 @@ def _differing(state: TableState, spec: TableSpec) -> Iterator[Setting]:
             yield Setting(name, have, wanted)
     if spec.comment is not None and spec.comment != state.comment:
         yield Setting(COMMENT, state.comment or None, spec.comment or None)
+    # One that is in partitions is told of by its name, and never gets it.
+    if spec.cluster_by is not None and not state.partitions:
+        have_by, by = state.clustering or (), spec.cluster_by.paths(state.layout)
+        if by != have_by:
+            yield Setting(CLUSTERED, spelled(have_by), spelled(by))
 
 
 def features_of(spec: TableSpec) -> frozenset[str]:
@@ -106,7 +129,8 @@ class Retellings:
             settings = differing(state, spec)
             if settings:
                 found.append(Retelling(folder, entities[folder], spec, settings))
-            else:
+            elif spec.cluster_by is None or len(spec.cluster_by.fields) == len(state.clustering or ()):
+                # Otherwise a column that it is to be clustered by may come yet.
                 self._right.add(folder)
         return found
 
@@ -125,7 +149,7 @@ def retell(table: At, spec: TableSpec, spark: SparkSession | None = None) -> tup
         if not found:
             return ()
         if not state.native:
-            _retell_by_spark(spark, state, found)
+            _retell_by_spark(spark, state, spec, found)
             return found
         if _put(place, found, spec):
             return found
@@ -138,28 +162,63 @@ def _put(place: Files, found: Sequence[Setting], spec: TableSpec) -> bool:
         handle = opened(place)
     except TableNotFoundError:
         return False
-    if differing(state_of(handle, place), spec) != tuple(found):
+    state = state_of(handle, place)
+    if differing(state, spec) != tuple(found):
         return False
-    return put_entry(place, handle.version() + 1, list(_actions(handle, found)))
+    given = {one.name: one.after for one in found if one.name != CLUSTERED}
+    clustering = [one for one in found if one.name == CLUSTERED]
+    paths = () if spec.cluster_by is None else spec.cluster_by.paths(state.layout)
+    wanted = [_FEATURES[name] for name, value in given.items() if name in _FEATURES and value == "true"]
+    protocol = _protocol(handle, [*wanted, *((name, _LISTED) for name in FEATURES if clustering)])
+    actions = [
+        _by_us("SET TBLPROPERTIES", {"properties": json.dumps(given)})
+        if given
+        else _by_us("CLUSTER BY", _columns_told(clustering)),
+        *([] if protocol is None else [{"protocol": protocol}]),
+        *([{"metaData": _metadata(handle, given)}] if given else []),
+        *([clustering_action(paths)] if clustering else []),
+    ]
+    return put_entry(place, handle.version() + 1, actions)
 
 
-def _actions(handle: DeltaTable, found: Sequence[Setting]) -> Iterator[dict[str, Any]]:
-    now, given = int(time.time() * 1000), {one.name: one.after for one in found}
-    yield {
+def put_columns(place: Files, handle: DeltaTable, columns: DeltaSchema) -> None:
+    """Give the table that `handle` has open what it lacks of these columns, as delta-rs does only where it knows all features.
+
+    Raises CommitFailedError where somebody else was first.
+    """
+    have = json.loads(handle.schema().to_json())
+    more = json.loads(columns.to_json())
+    schema = json.dumps({**have, "fields": with_columns(have["fields"], more["fields"])}, ensure_ascii=False)
+    protocol = _protocol(handle, [(_NTZ, _LISTED)] if '"timestamp_ntz"' in columns.to_json() else [])
+    actions = [
+        _by_us("ADD COLUMNS", {"columns": json.dumps([field["name"] for field in more["fields"]])}),
+        *([] if protocol is None else [{"protocol": protocol}]),
+        {"metaData": {**_metadata(handle, {}), "schemaString": schema}},
+    ]
+    if not put_entry(place, handle.version() + 1, actions):
+        raise CommitFailedError(f"table {place}: another writer was first")
+
+
+def _columns_told(found: Sequence[Setting]) -> dict[str, str]:
+    """As Spark tells of it."""
+    return {
+        "oldClusteringColumns": (found[0].before or "").replace(", ", ","),
+        "newClusteringColumns": (found[0].after or "").replace(", ", ","),
+    }
+
+
+def _by_us(operation: str, parameters: Mapping[str, str]) -> dict[str, Any]:
+    return {
         "commitInfo": {
-            "timestamp": now,
-            "operation": "SET TBLPROPERTIES",
-            "operationParameters": {"properties": json.dumps(given)},
+            "timestamp": int(time.time() * 1000),
+            "operation": operation,
+            "operationParameters": parameters,
             "isBlindAppend": False,
             "engineInfo": ENGINE,
             # Its writer's own, as that of an append.
             "txnId": str(uuid.uuid4()),
         }
     }
-    protocol = _protocol(handle, given)
-    if protocol is not None:
-        yield {"protocol": protocol}
-    yield {"metaData": _metadata(handle, given)}
 
 
 def _metadata(handle: DeltaTable, given: Mapping[str, str | None]) -> dict[str, Any]:
@@ -178,29 +237,35 @@ def _metadata(handle: DeltaTable, given: Mapping[str, str | None]) -> dict[str, 
     return {name: value for name, value in whole.items() if value is not None}
 
 
-def _protocol(handle: DeltaTable, given: Mapping[str, str | None]) -> dict[str, Any] | None:
-    """The protocol that the table needs for its new properties; None where it has it."""
-    wanted = [_FEATURES[name] for name, value in given.items() if name in _FEATURES and value == "true"]
+def _protocol(handle: DeltaTable, wanted: Sequence[tuple[str, int]]) -> dict[str, Any] | None:
+    """The protocol that a table needs for features, each with the writer version that has it without being told; None where it has it."""
     now = handle.protocol()
     if now.min_writer_version < _LISTED:
         version = max([now.min_writer_version, *(version for _, version in wanted)])
         if version == now.min_writer_version:
             return None
-        return {"minReaderVersion": now.min_reader_version, "minWriterVersion": version}
-    features = [*(now.writer_features or [])]
-    lacking = [feature for feature, _ in wanted if feature not in features]
+        if version < _LISTED:
+            return {"minReaderVersion": now.min_reader_version, "minWriterVersion": version}
+        listed = [name for name, since in _IMPLIED if since <= now.min_writer_version]
+    else:
+        listed = [*(now.writer_features or [])]
+    lacking = [feature for feature, _ in wanted if feature not in listed]
     if not lacking:
         return None
-    read = {"readerFeatures": now.reader_features} if now.reader_features is not None else {}
-    return {
-        "minReaderVersion": now.min_reader_version,
-        "minWriterVersion": now.min_writer_version,
-        **read,
-        "writerFeatures": [*features, *lacking],
-    }
+    # The only one of these that readers have to know.
+    read = [_NTZ] if _NTZ in lacking else []
+    if read or now.reader_features is not None:
+        mapped = ["columnMapping"] if now.min_reader_version == 2 else []
+        before = mapped if now.reader_features is None else now.reader_features
+        readers: dict[str, Any] = {"minReaderVersion": 3, "readerFeatures": [*before, *read]}
+    else:
+        readers = {"minReaderVersion": now.min_reader_version}
+    return {**readers, "minWriterVersion": _LISTED, "writerFeatures": [*listed, *lacking]}
 
 
-def _retell_by_spark(spark: SparkSession | None, state: TableState, found: Sequence[Setting]) -> None:
+def _retell_by_spark(
+    spark: SparkSession | None, state: TableState, spec: TableSpec, found: Sequence[Setting]
+) -> None:
     """The same of a table whose log takes more than an entry of ours."""
     why = f"{', '.join(one.name for one in found)} would be set"
     path = path_for_spark(state.place, why)
@@ -209,9 +274,18 @@ def _retell_by_spark(spark: SparkSession | None, state: TableState, found: Seque
     require_delta(spark, state.place, why)
     table = f"delta.{quoted(path)}"
     # An empty comment is none to Delta.
-    sets = [(one.name, one.after or "") for one in found if one.after is not None or one.name == COMMENT]
-    gone = [one.name for one in found if one.after is None and one.name != COMMENT]
+    clustering = [one for one in found if one.name == CLUSTERED]
+    told = [one for one in found if one.name != CLUSTERED]
+    sets = [(one.name, one.after or "") for one in told if one.after is not None or one.name == COMMENT]
+    gone = [one.name for one in told if one.after is None and one.name != COMMENT]
     try:
+        for by in (
+            ()
+            if not clustering
+            else (() if spec.cluster_by is None else spec.cluster_by.paths(state.layout),)
+        ):
+            columns = ", ".join(".".join(map(quoted, path)) for path in by)
+            spark.sql(f"ALTER TABLE {table} CLUSTER BY {f'({columns})' if columns else 'NONE'}")
         if sets:
             given = ", ".join(f"{_text(name)} = {_text(value)}" for name, value in sets)
             spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({given})")

@@ -17,6 +17,8 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow import fs
 
 from distributary.errors import PipelineError
+from distributary.ingest.clustering import domain
+from distributary.ingest.columns.clustering import Path
 from distributary.ingest.columns.layout import OWN, SOURCE
 from distributary.ingest.columns.safe_names import words_of
 from distributary.ingest.storage.contract import Files
@@ -34,8 +36,20 @@ if TYPE_CHECKING:
 _OURS = (SOURCE.decode(), OWN.decode())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arranged:
+    """Which rows of a table are in files together.
+
+    partitions  the columns that its files are told apart by
+    clustering  the columns that its rows lie near each other by; None where it is no clustered table
+    """
+
+    partitions: tuple[str, ...] = ()
+    clustering: tuple[Path, ...] | None = None
+
+
 @dataclass(frozen=True, slots=True)
-class TableState:
+class TableState(Arranged):
     """One Delta table at one version.
 
     place       the table's folder, open
@@ -45,7 +59,6 @@ class TableState:
     conditions  what the table puts on its rows
     properties  the table's configuration, such as `distributary.entity`
     comment     what it says of itself
-    partitions  the columns that its files are told apart by
     """
 
     place: Files
@@ -55,7 +68,6 @@ class TableState:
     conditions: RowConditions
     properties: Mapping[str, str]
     comment: str = ""
-    partitions: tuple[str, ...] = ()
 
     @property
     def native(self) -> bool:
@@ -112,6 +124,9 @@ def _state(place: Files, version: int, definition: Definition, why_not: str) -> 
         properties=dict(definition.configuration),
         comment=definition.comment,
         partitions=tuple(definition.partition_columns),
+        clustering=domain.clustered_by(place, version, definition.fields)
+        if domain.FEATURE in definition.features
+        else None,
     )
 
 

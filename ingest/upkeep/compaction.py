@@ -12,6 +12,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, PostCommitHookProperties
 from deltalake.exceptions import CommitFailedError, DeltaError
 
+from distributary.ingest.clustering.cubes import bins
 from distributary.ingest.log_paths import entry_path
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.handle import opened
@@ -124,15 +125,7 @@ def compact(place: Files, *, dry_run: bool = False) -> Compaction:
 
 def packed(sizes: Iterable[int], target: int) -> list[list[int]]:
     """The files, by their sizes, that fit one of the target's size together; those that fit none with another are left out."""
-    bins: list[list[int]] = []
-    room = 0
-    for size in sorted(size for size in sizes if size < target):
-        if size > room or not bins:
-            bins.append([])
-            room = target
-        bins[-1].append(size)
-        room -= size
-    return [one for one in bins if len(one) > 1]
+    return bins(sizes, int, target)
 
 
 def target_bytes(properties: Mapping[str, str]) -> int:

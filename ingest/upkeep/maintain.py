@@ -30,6 +30,8 @@ from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.place import Place
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import has_log
+from distributary.ingest.tables.state import state_of
+from distributary.ingest.upkeep.clustered import cluster
 from distributary.ingest.upkeep.compaction import Compaction, Size, compact, said
 from distributary.ingest.upkeep.leftovers import DAYS, RETENTION, Bound, Leftovers, delete, leftovers
 from distributary.ingest.upkeep.record import Pipeline, RecordUpkeep, keep_record
@@ -245,7 +247,7 @@ class _Round:
                 return TableUpkeep(table, left=(why,))
         place = self.root.below(table)
         try:
-            metadata = opened(place).metadata()
+            state = state_of(opened(place), place)
         except DeltaError as error:
             why = f"delta-rs cannot open it ({said(error)}); Spark's OPTIMIZE and VACUUM may"
             return TableUpkeep(table, left=(why,))
@@ -254,9 +256,10 @@ class _Round:
         compaction, gone = Compaction(Size(), Size()), Leftovers()
         left, failed = list[str](), None
         try:
-            compaction = compact(place, dry_run=self.wish.dry_run)
+            together = compact if state.clustering is None else cluster
+            compaction = together(place, dry_run=self.wish.dry_run)
             left += [f"not compacted: {compaction.left}"] if compaction.left else []
-            found, not_looked_at = self._found(place, metadata.partition_columns, metadata.configuration)
+            found, not_looked_at = self._found(place, state.partitions, state.properties)
             left += not_looked_at
             if not self.wish.dry_run:
                 delete(place, found)

@@ -144,13 +144,15 @@ def most_rows(pins: Pins, entity: str | None) -> int | None:
     return None if entity is None else pins.rules.tables.of(entity).most_rows
 
 
-def indexed(pins: Pins, entity: str | None) -> Indexed:
+def indexed(pins: Pins, folder: str, entity: str | None) -> Indexed:
     """Which columns of an entity's table have bounds in its log; all of the quarantine's."""
     if entity is None:
         return EACH_COLUMN
     rule = pins.rules.tables.of(entity)
     named = () if rule.upsert is None else (*rule.upsert.fields, *rule.upsert.bounds)
-    return Indexed.told(rule.properties, named)
+    known = pins.tables.known.get(table_of(pins, folder))
+    by_rule = () if rule.cluster_by is None else rule.cluster_by.fields
+    return Indexed.told(rule.properties, (*named, *by_rule, *(() if known is None else known.clustered)))
 
 
 def shipments(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
@@ -278,7 +280,7 @@ class Gathered:
             layout_of,
             lambda folder: most_rows(self._pins, self._entities[folder]),
             lambda folder: partitions_of(self._pins, folder, self._entities[folder], layout_of(folder)),
-            lambda folder: indexed(self._pins, self._entities[folder]),
+            lambda folder: indexed(self._pins, folder, self._entities[folder]),
         )
 
     def _columns(self, folder: str, layout: Layout) -> Layout:

@@ -62,7 +62,7 @@ class Task:
             self._columns_of,
             lambda folder: most_rows(pins, self._of(folder)[0]),
             lambda folder: partitions_of(pins, folder, *self._of(folder)),
-            lambda folder: indexed(pins, self._of(folder)[0]),
+            lambda folder: indexed(pins, folder, self._of(folder)[0]),
         )
         self._shipping = Shipping(own, pins.rules.worker_bytes) if ships else None
         self._buffers: Buffers = self._shipping or own

@@ -81,6 +81,11 @@ class View:
             f"no schema has what tables[{rule.place}] is to {'be partitioned' if rule.partition_by else 'tell rows apart'} by"
             for rule in lacking
         ]
+        parts += [
+            f"no schema has what {_setting(rule)} is to be clustered by"
+            for rule in self.plan.rules
+            if rule.unclustered
+        ]
         parts += [f"tables[{rule.place}].columns does not go with the schemas" for rule in shaped]
         if torn:
             levels = ", ".join(f"{name} ({accepted[name].level or 'level unknown'})" for name in torn)
@@ -98,7 +103,7 @@ class View:
         # Without a list of rules there is only `sink`, which is told of where it changes something.
         listed = len(self.plan.rules) > 1
         for rule in self.plan.rules:
-            if listed or rule.changes:
+            if listed or rule.changes or rule.cluster_by is not None:
                 yield from _rule_lines(rule)
 
     def _strangers(self) -> Iterator[str]:
@@ -179,7 +184,8 @@ def _rule(rule: RuleInPlan) -> dict[str, Any]:
         if rule.upsert is None or rule.upsert.history is None
         else rule.upsert.history.to_json(),
         "partition_by": list(rule.partition_by),
-        "fields_in_no_schema": list(rule.lacking),
+        "cluster_by": None if rule.cluster_by is None else list(rule.cluster_by),
+        "fields_in_no_schema": [*rule.lacking, *rule.unclustered],
         "columns": _columns(rule.shaped),
         "changes": [
             {"tables": list(one.tables), "properties": [_property(each) for each in one.settings]}
@@ -203,7 +209,7 @@ def _property(setting: Setting) -> dict[str, Any]:
 
 
 def _rule_lines(rule: RuleInPlan) -> Iterator[str]:
-    name = "sink" if rule.place is None else f"tables[{rule.place}] ({one_line(rule.match)})"
+    name = _setting(rule) if rule.place is None else f"{_setting(rule)} ({one_line(rule.match)})"
     there = _named(rule.tables) if rule.tables else "none of the tables that are there"
     beside = f"; {_named(rule.earlier)} that it fits have an earlier rule" if rule.earlier else ""
     yield f"{name}: {there}{beside}"
@@ -211,7 +217,11 @@ def _rule_lines(rule: RuleInPlan) -> Iterator[str]:
         yield f"    mode               {one_line(str(rule.upsert).removeprefix('mode '))}"
     if rule.partition_by:
         yield f"    partition_by       {one_line(', '.join(rule.partition_by))}"
+    if rule.cluster_by is not None:
+        yield f"    cluster_by         {one_line(', '.join(rule.cluster_by)) or 'nothing'}"
     yield from _columns_lines(rule.shaped)
+    for field in rule.unclustered:
+        yield f"  ! cluster_by         no schema has field {one_line(field)} as a string, number, date or time: no table is clustered by it"
     for field in rule.lacking:
         what, wanted = (
             ("partition_by", "as a string, integer, boolean or date")
@@ -223,7 +233,13 @@ def _rule_lines(rule: RuleInPlan) -> Iterator[str]:
         whose = "" if one.tables == rule.tables else f"{_named(one.tables)}: "
         for setting in one.settings:
             values = " -> ".join(_value(value) for value in (setting.before, setting.after))
-            yield f"    property           {whose}{setting.name} {values}: the table gets it with its next rows"
+            name = "" if setting.name == "cluster_by" else f"{setting.name} "
+            what = "property  " if name else "cluster_by"
+            yield f"    {what}         {whose}{name}{values}: the table gets it with its next rows"
+
+
+def _setting(rule: RuleInPlan) -> str:
+    return "sink" if rule.place is None else f"tables[{rule.place}]"
 
 
 def _columns_lines(shaped: ShapedBy | None) -> Iterator[str]:

@@ -119,6 +119,29 @@ def test_a_rule_of_tables_in_partitions_tells_by_what_and_what_no_schema_has() -
     assert told.verdict() == "no schema has what tables[0] is to be partitioned by"
 
 
+def test_a_rule_of_clustered_tables_tells_by_what_and_what_changes() -> None:
+    changes = (TableSettings(("golf",), (Setting("cluster_by", "a, s.b", None), Setting("mine", None, "1"))),)
+    rules = (
+        RuleInPlan(0, "g*", ("golf",), changes=changes, cluster_by=()),
+        RuleInPlan(None, "", (), cluster_by=("day", "score"), unclustered=("score",)),
+    )
+    told = View(Plan("games", Place.parse("/lake"), (), TablePlan((), (), {}), (), rules))
+    assert told.text().splitlines()[-7:] == [
+        "tables[0] (g*): 1 table (golf)",
+        "    cluster_by         nothing",
+        "    cluster_by         a, s.b -> none: the table gets it with its next rows",
+        "    property           mine none -> 1: the table gets it with its next rows",
+        "sink: none of the tables that are there",
+        "    cluster_by         day, score",
+        "  ! cluster_by         no schema has field score as a string, number, date or time: no table is clustered by it",
+    ]
+    first, sink = told.as_dict()["rules"]
+    assert (first["cluster_by"], sink["cluster_by"]) == ([], ["day", "score"])
+    assert sink["fields_in_no_schema"] == ["score"]
+    assert told.plan.open
+    assert told.verdict() == "no schema has what sink is to be clustered by"
+
+
 def test_a_rule_of_tables_with_one_row_a_key_tells_its_keys_and_those_that_no_schema_has() -> None:
     rules = (
         RuleInPlan(0, "g*", ("golf",), upsert=Upsert(("id", "line.no"), ("at",)), lacking=("line.no",)),

@@ -22,6 +22,7 @@ from distributary.ingest import pins as reasons
 from distributary.ingest.checkpoint import manifest_pins as decisions
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifest_json import FORMAT, from_json, to_json
+from distributary.ingest.columns.clustering import ClusterBy
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.pins import (
@@ -147,6 +148,23 @@ def test_a_record_that_cannot_have_its_columns_is_refused_for_that_again(tmp_pat
     manifest = through_text(decided(tmp_path, first, {TOPIC: {0: (0, 2)}}))
     again = decisions.from_manifest(manifest, pins(tmp_path, id=99, generation=generation(tmp_path).id))
     assert contents(again, demuxed(again, records)) == contents(first.pins, first.report)
+
+
+def test_files_that_are_written_again_tell_the_bounds_of_what_their_tables_are_clustered_by(
+    tmp_path: Path,
+) -> None:
+    changes: dict[str, Any] = {
+        "specs": (TableSpec(0, "golf", cluster_by=ClusterBy(("score", "a.b"))), TableSpec(1, "quest")),
+        "patterns": (Pattern("golf", folds=True), Pattern("quest", folds=True)),
+    }
+    records = numbered([value(1, game_name="golf", score=1)])
+    manifest = through_text(decided(tmp_path, settled(tmp_path, records, **changes), {TOPIC: {0: (0, 1)}}))
+    again = decisions.from_manifest(manifest, pins(tmp_path, id=99, generation=generation(tmp_path).id))
+    by = again.rules.tables.of("golf").cluster_by
+    assert by is not None
+    assert by.fields == ("score", "a.b")
+    assert again.rules.tables.of("quest").cluster_by is None
+    assert again.rules.tables.of("other").cluster_by is None
 
 
 def test_hashes_are_made_again_with_the_secret_that_they_were_made_with_alone(tmp_path: Path) -> None:

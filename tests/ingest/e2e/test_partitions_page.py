@@ -21,8 +21,8 @@ PAGE = Path(__file__).resolve().parents[3] / "docs/how-to/partitions.md"
 @pytest.mark.heavy
 def test_the_pages_settings_and_commands_do_what_it_says(kit: PipelineKit) -> None:
     text = PAGE.read_text(encoding="utf-8")
-    shown, by_day = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    (told,) = re.findall(r"^```\n(tables\[0\].*?)^```$", text, re.MULTILINE | re.DOTALL)
+    shown, by_day, by_all = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    told, _ = re.findall(r"^```\n(tables\[0\].*?)^```$", text, re.MULTILINE | re.DOTALL)
     kit.configured(route={"field": None}).configured(**yaml.safe_load(shown))
     countries = ["de", "fr", "", None, "__HIVE_DEFAULT_PARTITION__"]
     kit.send([json.dumps({"country": country, "n": n}).encode() for n, country in enumerate(countries)])
@@ -45,6 +45,7 @@ def test_the_pages_settings_and_commands_do_what_it_says(kit: PipelineKit) -> No
     answered, output = said(kit, "verify", str(kit.settings_file))
     assert answered == 0, output
 
-    kit.configured(**yaml.safe_load(by_day))
-    answered, output = said(kit, "settings", "check", str(kit.settings_file))
-    assert answered == 0, output
+    for more in (by_day, by_all):
+        kit.configured(**yaml.safe_load(more))
+        answered, output = said(kit, "settings", "check", str(kit.settings_file))
+        assert answered == 0, output

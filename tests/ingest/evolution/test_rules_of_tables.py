@@ -58,6 +58,18 @@ def test_a_field_that_no_table_can_be_partitioned_by_is_told_of_its_rule(tmp_pat
     assert rules_in_plan(book, {}, {}, [], "day")[0].lacking == ()
 
 
+def test_a_field_that_no_table_can_be_clustered_by_is_told_of_its_rule(tmp_path: Path) -> None:
+    chosen = settings(tmp_path)
+    rules = [TableRule(match="*", cluster_by=("a", "old", "kafka_ts", "gone"))]
+    book = RuleBook.by(rules, chosen.route, chosen.sink)
+    tables = {"golf": PinnedTable("golf", Layout(pa.schema([("old", pa.bool_())])))}
+    first, sink = rules_in_plan(book, tables, {}, [A])
+    assert first.cluster_by == ("a", "old", "kafka_ts", "gone")
+    assert (first.unclustered, first.open, first.lacking) == (("old", "gone"), True, ())
+    assert (sink.cluster_by, sink.unclustered) == (None, ())
+    assert rules_in_plan(book, {}, {}, [])[0].unclustered == ()
+
+
 def test_a_field_that_neither_a_schema_nor_a_table_has_is_told_of_the_rule_that_tells_rows_apart_by_it(
     tmp_path: Path,
 ) -> None:

@@ -133,7 +133,7 @@ decode: restart
         (
             "  root: ./lake",
             "  root: ./lake\n  xyz: 1",
-            "sink.xyz: no setting is called so; sink knows: root, mode, log_retention_days, properties, max_rows_per_file, maintain, keep, columns",
+            "sink.xyz: no setting is called so; sink knows: root, mode, log_retention_days, properties, max_rows_per_file, cluster_by, maintain, keep, columns",
         ),
         (
             "  root: ./lake",

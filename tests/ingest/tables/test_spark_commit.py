@@ -64,7 +64,6 @@ KINDS = {
         f"({COLUMNS}) USING delta TBLPROPERTIES ('delta.enableTypeWidening'='true')",
         "typeWidening",
     ),
-    "clustered": (f"({COLUMNS}) USING delta CLUSTER BY (a)", "clustering"),
     "identity": (f"({COLUMNS}, i bigint GENERATED ALWAYS AS IDENTITY) USING delta", "identity column i"),
     "varchar": (f"({COLUMNS}) USING delta".replace("b string", "b varchar(3)"), "varchar(3)"),
 }

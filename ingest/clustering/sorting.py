@@ -1,0 +1,285 @@
+"""Rows of data files in the order of a curve, written as files of some size; what memory does not hold waits on a disk.
+
+A first look takes a sample of the columns that make the curve. By it the curve is cut into stretches that memory holds, the rows are put
+to their stretch, and each stretch is sorted when its turn comes.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from distributary.ingest.clustering.curve import SAMPLE, Curve, Places
+from distributary.ingest.columns.clustering import Path
+from distributary.ingest.columns.layout import Layout
+from distributary.ingest.merge import vectors
+from distributary.ingest.merge.columns import DataColumns
+from distributary.ingest.merge.found import partition_of
+from distributary.ingest.merge.live_files import Action
+from distributary.ingest.parquet.statistics import Indexed, statistics
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.posix import temporary_files
+from distributary.ingest.storage.stream import Upload
+
+MEMORY_BYTES = 128 * 2**20
+"""How much of a table is sorted at once. To sort it takes as much again, and so does what is read."""
+
+# Each has a file that is open.
+_MOST_STRETCHES = 256
+
+# Readers pass by parts of a file by what it says of them.
+_ROWS_IN_A_GROUP = 2**17
+
+_PLACE = "\0place"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A file that was written, and is in no version yet."""
+
+    name: str
+    bytes: int
+    rows: int
+    statistics: str
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is written.
+
+    columns     all of the table
+    by          those that make the curve; none: rows stay in the order that they come in
+    indexed     those that have bounds in the log
+    file_bytes  about how large a file is to be
+    """
+
+    columns: pa.Schema
+    by: Sequence[Path]
+    indexed: Indexed
+    file_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What a first look tells: the curve, where it is cut, how many rows there are, and how many of them stay."""
+
+    curve: Curve
+    cuts: Places
+    rows: int
+    stay: int
+
+
+def write_sorted(place: Files, files: Sequence[tuple[str, Action]], target: Target) -> list[Made]:
+    """Write the rows of files of a table anew, without those that are marked as gone.
+
+    Raises FileNotFoundError where one of them is gone, Unreadable where one is damaged, WrongVector where what marks its rows is, other OSErrors
+    where the place or the disk for what waits does not do.
+    """
+    looked = _look(place, files, target)
+    if not looked.stay:
+        return []
+    bytes_ = sum(add["size"] for _, add in files) * looked.stay // looked.rows
+    count = max(-(-bytes_ // target.file_bytes), 1)
+    written = _Written(place, target, -(-looked.stay // count))
+    try:
+        for rows in _in_order(place, files, target, looked):
+            written.add(rows)
+        return written.close()
+    except BaseException:
+        written.give_up()
+        raise
+
+
+def _look(place: Files, files: Sequence[tuple[str, Action]], target: Target) -> _Looked:
+    """Over all files, at the columns that make the curve; and at all columns of a few rows, to tell how much memory they take."""
+    told = pa.schema(dict.fromkeys(target.columns.field(path[0]) for path in target.by))
+    sample, every, seen, rows, stay, row_bytes = list[pa.Table](), 1, 0, 0, 0, 0.0
+    for opened_file, marked in _opened(place, files):
+        rows, stay = rows + opened_file.rows, stay + opened_file.rows - len(marked)
+        for number, first, count in opened_file.groups():
+            if not row_bytes and count:
+                row_bytes = opened_file.read(number, target.columns).nbytes / count
+            if not target.by:
+                break
+            kept = _alive(marked, first, count)
+            chosen = kept[(-seen) % every :: every]
+            seen += len(kept)
+            if len(chosen):
+                sample.append(opened_file.read(number, told).take(pa.array(chosen)))
+            if sum(map(len, sample)) > 2 * SAMPLE:
+                whole = pa.concat_tables(sample)
+                sample, every = [whole.take(pa.array(np.arange(0, len(whole), 2)))], every * 2
+    if not sample:
+        return _Looked(Curve([]), np.empty(0, np.uint64), rows, stay)
+    columns = _values(pa.concat_tables(sample), target.by)
+    curve = Curve.through(columns)
+    places = np.sort(curve.places(columns))
+    stretches = min(int(stay * row_bytes // MEMORY_BYTES) + 1, _MOST_STRETCHES)
+    cuts = places[np.arange(1, stretches) * len(places) // stretches]
+    return _Looked(curve, np.unique(cuts), rows, stay)
+
+
+def _in_order(
+    place: Files, files: Sequence[tuple[str, Action]], target: Target, looked: _Looked
+) -> Iterator[pa.Table]:
+    if not target.by:
+        yield from _rows(place, files, target.columns)
+        return
+    with_places = (
+        rows.append_column(_PLACE, pa.array(looked.curve.places(_values(rows, target.by))))
+        for rows in _rows(place, files, target.columns)
+    )
+    for stretch in _stretches(with_places, looked.cuts):
+        yield _sorted(stretch, target.by)
+
+
+def _rows(place: Files, files: Sequence[tuple[str, Action]], columns: pa.Schema) -> Iterator[pa.Table]:
+    """A row group at a time, without what is marked."""
+    for opened_file, marked in _opened(place, files):
+        for number, first, count in opened_file.groups():
+            kept = _alive(marked, first, count)
+            if len(kept):
+                rows = opened_file.read(number, columns)
+                yield rows if len(kept) == count else rows.take(pa.array(kept))
+
+
+def _opened(
+    place: Files, files: Iterable[tuple[str, Action]]
+) -> Iterator[tuple[DataColumns, vectors.Positions]]:
+    known: dict[str, bytes] = {}
+    for name, add in files:
+        vector = add.get("deletionVector")
+        marked = np.empty(0, np.uint32) if vector is None else vectors.read(place, vector, known)
+        yield DataColumns(place, name, add["size"], partition_of(add)), marked
+
+
+def _alive(marked: vectors.Positions, first: int, count: int) -> Any:
+    there = np.ones(count, np.bool_)
+    gone = marked.astype(np.int64) - first
+    there[gone[(gone >= 0) & (gone < count)]] = False
+    return np.flatnonzero(there)
+
+
+def _stretches(rows: Iterable[pa.Table], cuts: Places) -> Iterator[pa.Table]:
+    """The rows of each stretch of the curve, one after the other: one alone is held, several wait on a disk."""
+    if not len(cuts):
+        yield from _portions(rows)
+        return
+    with temporary_files("distributary-rows-") as waiting:
+        streams: dict[int, tuple[Any, Upload]] = {}
+        for some in rows:
+            _put(some, cuts, waiting, streams)
+        sizes = dict[int, int]()
+        for number, (writer, stream) in streams.items():
+            writer.close()
+            sizes[number] = stream.tell()
+            stream.close()
+        for number in sorted(sizes):
+            with pa.ipc.open_stream(waiting.reader(str(number), sizes[number])) as reader:
+                yield from _portions(pa.Table.from_batches([batch]) for batch in reader)
+            waiting.delete([str(number)])
+
+
+def _put(rows: pa.Table, cuts: Places, waiting: Files, streams: dict[int, tuple[Any, Upload]]) -> None:
+    of = np.searchsorted(cuts, rows.column(_PLACE).to_numpy(), side="right")
+    order = np.argsort(of, kind="stable")
+    rows, of = rows.take(pa.array(order)).combine_chunks(), of[order]
+    edges = [0, *(np.flatnonzero(np.diff(of)) + 1).tolist(), len(of)]
+    for first, end in pairwise(edges):
+        number = int(of[first])
+        if number not in streams:
+            stream = waiting.writer(str(number), named_later=True)
+            options = pa.ipc.IpcWriteOptions(compression="lz4")
+            streams[number] = (pa.ipc.new_stream(stream.sink, rows.schema, options=options), stream)
+        streams[number][0].write_table(rows.slice(first, end - first))
+
+
+def _portions(rows: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """All rows in one table, unless that is more than memory is for: where a value is in very many rows no cut comes between them."""
+    held, size = list[pa.Table](), 0
+    for some in rows:
+        held.append(some)
+        size += some.nbytes
+        if size > 2 * MEMORY_BYTES:
+            yield pa.concat_tables(held)
+            held, size = [], 0
+    if held:
+        yield pa.concat_tables(held)
+
+
+def _sorted(rows: pa.Table, by: Sequence[Path]) -> pa.Table:
+    """In the order of their places, and of those at one in the order of their values."""
+    names = [str(number) for number in range(len(by) + 1)]
+    keys = pa.table([rows.column(_PLACE), *_values(rows, by)], names)
+    order = pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in names])
+    return rows.drop_columns([_PLACE]).take(order)
+
+
+def _values(rows: pa.Table, by: Sequence[Path]) -> list[pa.Array]:
+    return [_value(rows, path) for path in by]
+
+
+def _value(rows: pa.Table, path: Path) -> pa.Array:
+    found = rows.column(path[0])
+    for name in path[1:]:
+        found = pc.struct_field(found, name)
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+
+class _Written:
+    """Files of as many rows each, written one after the other."""
+
+    def __init__(self, place: Files, target: Target, most_rows: int) -> None:
+        self._place, self._target, self._most_rows = place, target, most_rows
+        self._open: tuple[str, Upload, pq.ParquetWriter] | None = None
+        self._rows = 0
+        self._made: list[Made] = []
+
+    def add(self, rows: pa.Table) -> None:
+        """Write rows behind those before."""
+        while rows.num_rows:
+            piece = rows.slice(0, self._most_rows - self._rows)
+            rows = rows.slice(piece.num_rows)
+            _, _, writer = self._open = self._open or self._begun()
+            writer.write_table(piece, row_group_size=_ROWS_IN_A_GROUP)
+            self._rows += piece.num_rows
+            if self._rows == self._most_rows:
+                self._finish()
+
+    def close(self) -> list[Made]:
+        """The files, all whole."""
+        self._finish()
+        return self._made
+
+    def give_up(self) -> None:
+        """Leave nothing of it."""
+        if self._open is not None:
+            self._open[2].close()
+            self._open[1].abandon()
+        self._place.delete([one.name for one in self._made])
+
+    def _begun(self) -> tuple[str, Upload, pq.ParquetWriter]:
+        # As other programs call theirs: what no version names goes as theirs does.
+        name = f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
+        stream = self._place.writer(name, named_later=True)
+        writer = pq.ParquetWriter(stream.sink, self._target.columns, compression="zstd", store_schema=False)
+        return name, stream, writer
+
+    def _finish(self) -> None:
+        if self._open is None:
+            return
+        (name, stream, writer), rows = self._open, self._rows
+        writer.close()
+        size = stream.tell()
+        stream.close()
+        self._open, self._rows = None, 0
+        told = statistics(writer.writer.metadata, Layout(self._target.columns), self._target.indexed)
+        self._made.append(Made(name, size, rows, told))

@@ -1,0 +1,146 @@
+"""Rows written anew in the order of the curve: all of them, no other, within a bound of memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distributary.ingest.clustering import sorting
+from distributary.ingest.clustering.sorting import Made, Target, write_sorted
+from distributary.ingest.columns.clustering import Path as ColumnPath
+from distributary.ingest.parquet.statistics import Indexed
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import files_at
+
+COLUMNS = pa.schema(
+    [
+        ("n", pa.int64()),
+        ("s", pa.struct([("name", pa.string())])),
+        ("day", pa.date32()),
+        ("new", pa.float64()),
+    ]
+)
+BY: tuple[ColumnPath, ...] = (("s", "name"), ("day",))
+
+
+def source(place: Files, name: str, rows: pa.Table, groups: int = 10**6) -> tuple[str, dict[str, Any]]:
+    with place.writer(name) as stream:
+        pq.write_table(rows, stream.sink, row_group_size=groups)
+        size = stream.tell()
+    return name, {"path": name, "size": size, "partitionValues": {}}
+
+
+def events(count: int, first: int = 0, seed: int = 1) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    names = [None if n % 11 == 0 else f"name-{n:04}" for n in rng.integers(0, 500, count)]
+    return pa.table(
+        {
+            "n": pa.array(range(first, first + count), pa.int64()),
+            "s": pa.array(
+                [None if name is None else {"name": name} for name in names], COLUMNS.field("s").type
+            ),
+            "day": pa.array([date.fromordinal(738_000 + int(n)) for n in rng.integers(0, 400, count)]),
+        }
+    )
+
+
+def rows_of(place: Files, made: Sequence[Made]) -> list[list[dict[str, Any]]]:
+    return [pq.read_table(pa.BufferReader(place.read(one.name))).to_pylist() for one in made]
+
+
+def written(place: Files, rows: Sequence[pa.Table], file_bytes: int, by: Any = BY) -> list[Made]:
+    files = [source(place, f"{n}.parquet", one, 300) for n, one in enumerate(rows)]
+    return write_sorted(place, files, Target(COLUMNS, by, Indexed(), file_bytes))
+
+
+@pytest.mark.parametrize("memory", [2**30, 30_000])
+def test_all_rows_come_once_and_files_tell_narrow_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int
+) -> None:
+    monkeypatch.setattr(sorting, "MEMORY_BYTES", memory)
+    place = files_at(tmp_path)
+    tables = [events(2_000, n * 2_000, n) for n in range(4)]
+    size = sum(len(place.read(source(place, f"x{n}", one)[0])) for n, one in enumerate(tables))
+    made = written(place, tables, size // 16)
+    assert 14 <= len(made) <= 40
+    assert sum(one.rows for one in made) == 8_000
+    assert max(one.rows for one in made) - min(one.rows for one in made[:-1]) == 0
+    found = sorted((row for rows in rows_of(place, made) for row in rows), key=lambda row: row["n"])
+    wanted = [{**row, "new": None} for one in tables for row in one.to_pylist()]
+    assert found == sorted(wanted, key=lambda row: row["n"])
+    told = [json.loads(one.statistics) for one in made]
+    days = [
+        date.fromisoformat(one["maxValues"]["day"]) - date.fromisoformat(one["minValues"]["day"])
+        for one in told
+    ]
+    assert sum(one.days for one in days) / len(days) < 400 / 2.5
+    names = [one for one in told if "name" in one["minValues"].get("s", {})]
+    spans = [int(one["maxValues"]["s"]["name"][5:]) - int(one["minValues"]["s"]["name"][5:]) for one in names]
+    assert sum(spans) / len(spans) < 500 / 2.5
+    assert not list(tmp_path.glob("distributary-*"))
+
+
+def test_without_columns_rows_stay_in_the_order_that_they_came_in(tmp_path: Path) -> None:
+    made = written(files_at(tmp_path), [events(700), events(700, 700)], 10**9, ())
+    (rows,) = rows_of(files_at(tmp_path), made)
+    assert [row["n"] for row in rows] == list(range(1_400))
+
+
+def test_one_value_in_all_rows_stays_within_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sorting, "MEMORY_BYTES", 10_000)
+    held = list[int]()
+    real = sorting._sorted
+
+    def noted(rows: pa.Table, by: Sequence[ColumnPath]) -> pa.Table:
+        held.append(rows.nbytes)
+        return real(rows, by)
+
+    monkeypatch.setattr(sorting, "_sorted", noted)
+    same = pa.table({"n": pa.array(range(5_000), pa.int64()), "day": pa.array([date(2024, 1, 1)] * 5_000)})
+    made = written(files_at(tmp_path), [same], 10**9, (("day",),))
+    assert sum(one.rows for one in made) == 5_000
+    assert max(held) < 40_000
+
+
+def test_what_fails_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = files_at(tmp_path)
+    files = [source(place, f"{n}.parquet", events(500, n * 500)) for n in range(3)]
+    before = sorted(place.names())
+
+    def fails(_: Any) -> None:
+        raise OSError("no room")
+
+    monkeypatch.setattr(sorting._Written, "close", fails)
+    with pytest.raises(OSError, match="no room"):
+        write_sorted(place, files, Target(COLUMNS, BY, Indexed(), 2_000))
+    assert sorted(place.names()) == before
+
+
+@given(
+    rows=st.lists(
+        st.tuples(st.none() | st.text(max_size=3), st.none() | st.dates(date(1, 1, 1), date(9999, 12, 31))),
+        max_size=60,
+    ),
+    file_bytes=st.integers(1, 5_000),
+)
+def test_any_rows_are_kept_as_they_are(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Any, Any]], file_bytes: int
+) -> None:
+    place = files_at(tmp_path_factory.mktemp("t"))
+    told = [
+        {"n": n, "s": None if name is None else {"name": name}, "day": day, "new": None}
+        for n, (name, day) in enumerate(rows)
+    ]
+    made = written(place, [pa.Table.from_pylist(told, COLUMNS)] if told else [], file_bytes)
+    found = sorted((row for some in rows_of(place, made) for row in some), key=lambda row: row["n"])
+    assert found == told
