@@ -30,10 +30,12 @@ from distributary.ingest.columns.safe_names import (
 )
 from distributary.ingest.kafka.columns import kafka_fields, table_schema
 from distributary.ingest.log_paths import LOG
-from distributary.ingest.merge.rule import VECTORS
+from distributary.ingest.merge import live_files
+from distributary.ingest.merge.rule import VECTORS, memory_folder
 from distributary.ingest.pins import Coordinates
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.rule_book import TableSpec
+from distributary.ingest.settings.upserts import Upsert
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables import state_by_spark as spark_tables
@@ -257,6 +259,19 @@ class TableChanger:
             if (spec := wanted[folder].spec) is not None:
                 require_mode(state, spec, made_with.topics_of(folder), by_text=made_with.by_text)
                 require_partitions(state, spec, self._columns.kafka_date)
+        for folder, one in wanted.items():
+            if folder not in there and one.spec is not None and one.spec.upsert is not None:
+                self._require_nothing_remembered(folder, one.spec.upsert)
+
+    def _require_nothing_remembered(self, folder: str, upsert: Upsert) -> None:
+        """Raises CommitImpossible where records are remembered of a table that is gone: what they said stood in its rows alone."""
+        memory = memory_folder(folder)
+        state = None if upsert.history is None else self._tables.states([memory]).get(memory)
+        if state is not None and len(live_files.read(self._tables.place(memory), state.version)):
+            raise CommitImpossible(
+                f"table {folder} is to be made anew, and {state.place} remembers records of the one before it, whose rows said what these did. "
+                "Move that away, too, and read the topics once more with a new checkpoint and `start: again`; or bring the table back"
+            )
 
     @contextmanager
     def _made_safe(self, folders: Sequence[str]) -> Iterator[None]:
