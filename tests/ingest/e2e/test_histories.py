@@ -104,6 +104,21 @@ def test_another_checkpoint_tells_the_same(kit: PipelineKit, start: str) -> None
     assert held(kit) == expected(kit)
 
 
+# Somebody moves it, which nobody does in a store.
+@pytest.mark.folder
+def test_a_table_that_is_moved_away_takes_what_is_remembered_with_it(kit: PipelineKit) -> None:
+    keyed = telling(kit)
+    keyed.send(40)
+    kit.run()
+    kit.configured(checkpoint="./another", start="again")
+    shutil.rmtree(kit.root / "go")
+    with pytest.raises(Exception, match="go__deleted remembers records of the one before it"):
+        kit.run()
+    shutil.rmtree(kit.root / memory_folder("go"))
+    kit.run()
+    assert held(kit) == expected(kit)
+
+
 def test_a_new_column_makes_history_and_one_of_the_bounds_names_gets_another(kit: PipelineKit) -> None:
     keyed = telling(kit)
     keyed.send(30)
