@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
@@ -20,7 +20,7 @@ from distributary.errors import CheckpointMismatch, CommitImpossible, PipelineEr
 from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation
-from distributary.ingest.checkpoint.manifest import Manifest
+from distributary.ingest.checkpoint.manifest import BatchPins, Manifest
 from distributary.ingest.checkpoint.manifests import finished_manifest
 from distributary.ingest.columns.widening import widenings
 from distributary.ingest.commit_log.entries import Standing
@@ -212,7 +212,7 @@ def brought_in(
     numbers = [number for number in waiting.numbers if not finisher.leaves_out(number, waiting.folder)]
     if not numbers:
         return
-    found = [finished_manifest(waiting.log, number) for number in numbers]
+    found = [_of_table(waiting, number) for number in numbers]
     newest = tables.newest_batch(waiting.folder, found[0][0].table(waiting.folder).app_id)
     # A run that died amid this left some in; the newest of them is held against the batch once more.
     behind = 0 if newest is None or newest not in numbers else numbers.index(newest)
@@ -241,6 +241,16 @@ def brought_in(
             tables.changed(folder)
     for manifest, before in found[behind:]:
         finisher.bring_in(manifest, waiting.folder, spark, before)
+
+
+def _of_table(waiting: Waiting, number: int) -> tuple[Manifest, int]:
+    """What a batch says of the table, and the newest batch before it: a thousand of a thousand tables each would take gigabytes."""
+    manifest, before = finished_manifest(waiting.log, number)
+    entities = {entity: folder for entity, folder in manifest.entities.items() if folder == waiting.folder}
+    own = replace(
+        manifest, tables=(manifest.table(waiting.folder),), entities=entities, met={}, pins=BatchPins()
+    )
+    return replace(own, counts=replace(own.counts, rows={})), before
 
 
 @dataclass(frozen=True, slots=True)
