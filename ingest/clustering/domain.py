@@ -55,10 +55,10 @@ def clustered_by(place: Files, version: int, fields: Sequence[Mapping[str, Any]]
     return _named(_clustering(told) or [], fields)
 
 
-def _newest_first(place: Files, base: int, version: int) -> Iterator[list[dict[str, Any]]]:
+def _newest_first(place: Files, base: int, version: int) -> Iterator[list[Mapping[str, Any]]]:
     """What each entry says of domains."""
 
-    def domains(number: int) -> list[dict[str, Any]]:
+    def domains(number: int) -> list[Mapping[str, Any]]:
         # Nearly all say nothing, and those of merges are long.
         lines = (line for line in place.read(entry_path(number)).splitlines() if _MARK in line)
         return [action[ACTION] for action in map(json.loads, lines) if ACTION in action]
