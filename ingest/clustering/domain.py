@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from distributary.ingest.columns.clustering import Path
+from distributary.ingest.log_paths import entry_path
 from distributary.ingest.merge import live_files
 from distributary.ingest.storage.contract import Files
 
@@ -23,6 +24,8 @@ FEATURES = ("domainMetadata", FEATURE)
 DOMAIN = "delta.clustering"
 
 ACTION = "domainMetadata"
+
+_MARK = b'"domainMetadata"'
 
 _PHYSICAL = "delta.columnMapping.physicalName"
 
@@ -45,23 +48,28 @@ def clustered_by(place: Files, version: int, fields: Sequence[Mapping[str, Any]]
     Raises FileNotFoundError where the log does not lead there (any more).
     """
     base, checkpoint = live_files.checkpoint_of(place, version)
-    for actions in _newest_first(place, base, version):
-        told = [action[ACTION] for action in actions if ACTION in action]
+    for told in _newest_first(place, base, version):
         if (found := _clustering(told)) is not None:
             return _named(found, fields)
     told = [one for path in checkpoint for one in live_files.in_checkpoint(place, path, ACTION)]
     return _named(_clustering(told) or [], fields)
 
 
-def _newest_first(place: Files, base: int, version: int) -> Iterator[list[dict[str, Any]]]:
+def _newest_first(place: Files, base: int, version: int) -> Iterator[list[Mapping[str, Any]]]:
+    """What each entry says of domains."""
+
+    def domains(number: int) -> list[Mapping[str, Any]]:
+        # Nearly all say nothing, and those of merges are long.
+        lines = (line for line in place.read(entry_path(number)).splitlines() if _MARK in line)
+        return [action[ACTION] for action in map(json.loads, lines) if ACTION in action]
+
     versions = range(version, base, -1)
     if not place.remote:
-        yield from (live_files.entry(place, one) for one in versions)
+        yield from map(domains, versions)
         return
     with ThreadPoolExecutor(_THREADS, "clustering") as pool:
         for first in range(0, len(versions), _THREADS):
-            some = versions[first : first + _THREADS]
-            yield from list(pool.map(lambda one: live_files.entry(place, one), some))
+            yield from list(pool.map(domains, versions[first : first + _THREADS]))
 
 
 def _clustering(domains: Iterable[Mapping[str, Any]]) -> list[Path] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -101,12 +101,19 @@ class _Leaf:
     highest: Bound
 
 
-def statistics(metadata: pq.FileMetaData, layout: Layout, indexed: Indexed = EACH_COLUMN) -> str:
+def statistics(
+    metadata: pq.FileMetaData,
+    layout: Layout,
+    indexed: Indexed = EACH_COLUMN,
+    without_nan: Collection[Path] = (),
+) -> str:
     """The statistics of a file with this footer, written with these columns, as Delta's JSON text.
 
     Without what lists and maps hold, without bounds for booleans and binaries, and without the upper bound of
-    floating-point columns: Parquet's footer hides NaN, which Spark holds to be greater than everything.
+    floating-point columns, but for those, by the names that lead to them, of which it is known that they are `without_nan`: Parquet's footer
+    hides NaN, which Spark holds to be greater than everything.
     """
+    certain = {tuple(map(encode_basestring, path)) for path in without_nan}
     columns, leaves = _plan(layout, indexed)
     if columns != metadata.num_columns:
         raise ValueError(f"the schema has {columns} columns and the Parquet file {metadata.num_columns}")
@@ -118,7 +125,8 @@ def statistics(metadata: pq.FileMetaData, layout: Layout, indexed: Indexed = EAC
         found = _range([group.column(leaf.place).statistics for group in groups], leaf.dtype)
         _put(nulls, leaf.path, None if found.nulls is None else str(found.nulls))
         _put(low, leaf.path, None if found.low is None else leaf.lowest(found.low, leaf.dtype))
-        _put(high, leaf.path, None if found.high is None else leaf.highest(found.high, leaf.dtype))
+        highest = _float if leaf.path in certain else leaf.highest
+        _put(high, leaf.path, None if found.high is None else highest(found.high, leaf.dtype))
     rows = metadata.num_rows
     return f'{{"numRecords":{rows},"minValues":{_text(low)},"maxValues":{_text(high)},"nullCount":{_text(nulls)}}}'
 

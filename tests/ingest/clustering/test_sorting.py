@@ -112,6 +112,20 @@ def test_one_value_in_all_rows_stays_within_memory(tmp_path: Path, monkeypatch: 
     assert max(held) < 40_000
 
 
+def test_of_fractions_files_without_one_that_is_no_number_tell_the_greatest(tmp_path: Path) -> None:
+    values = [float(n) for n in range(100)] + [float("nan"), None, -0.0, float("inf")]
+    schema = pa.schema([("x", pa.float64()), ("y", pa.float64())])
+    rows = pa.table({"x": values, "y": values}, schema)
+    file = source(files_at(tmp_path), "0.parquet", rows)
+    target = Target(schema, (("x",),), Indexed(), file[1]["size"] // 4)
+    told = [json.loads(one.statistics) for one in write_sorted(files_at(tmp_path), [file], target)]
+    assert all("y" not in one["maxValues"] for one in told)
+    # What is no number comes first, with nulls; and infinity, which is last, has no place in JSON.
+    assert len(told) > 2
+    assert ["x" in one["maxValues"] for one in told] == [False, *[True] * (len(told) - 2), False]
+    assert all(one["minValues"]["x"] <= one["maxValues"]["x"] for one in told[1:-1])
+
+
 def test_what_fails_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = files_at(tmp_path)
     files = [source(place, f"{n}.parquet", events(500, n * 500)) for n in range(3)]

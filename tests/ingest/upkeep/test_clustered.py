@@ -16,13 +16,15 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.ingest.commits import table_commit
 from tests.ingest.e2e.test_tables_readers import files_read
-from tests.ingest.merge.test_upsert import row
+from tests.ingest.history.kept import Kept, rule_by
+from tests.ingest.merge.test_upsert import START, row
 from tests.ingest.upkeep.kept_up import at_version, merged, newest, upserted, values
 
 from distributary.ingest import failpoints
 from distributary.ingest.clustering.cubes import BY, CUBE, PROVIDER
 from distributary.ingest.columns.clustering import ClusterBy
 from distributary.ingest.columns.layout import Layout
+from distributary.ingest.erasure.rewriting import Rows, without_rows
 from distributary.ingest.failpoints import Failpoint
 from distributary.ingest.merge import live_files
 from distributary.ingest.merge.counts import MergeCounts
@@ -168,6 +170,45 @@ def test_marked_rows_are_gone_and_merges_go_on_of_a_table_with_one_row_a_key(roo
     assert cluster(table.place).left == ""
     assert values(table) == {**merged(), **dict.fromkeys(range(10), "e"), 99: "new"}
     assert at_version(table.place, newest(table.place)) == 31
+
+
+def test_a_table_that_keeps_what_was_goes_on_behind_it(tmp_path: Path) -> None:
+    columns = [("k", pa.int64()), ("v", pa.string()), ("at", pa.date32())]
+    table = Kept.new(tmp_path, columns, rule_by("at"))
+
+    def at(key: int, day: int, v: str) -> dict[str, Any]:
+        place = {"topic": "t", "partition": 0, "offset": day, "ts": START}
+        return {**place, "k": key, "v": v, "at": START.date().replace(day=day)}
+
+    def said() -> list[tuple[Any, ...]]:
+        return sorted((one["k"], one["v"], one["is_current"]) for one in table.rows())
+
+    retell(table.place, TableSpec(cluster_by=ClusterBy(("v", "valid_from"), frozenset({"valid_from"}))))
+    table.merge([at(1, 1, "a"), at(2, 1, "a")])
+    table.merge([at(1, 3, "c")])
+    done = cluster(table.place)
+    assert (done.left, done.after.files) == ("", 1)
+    assert said() == [(1, "a", False), (1, "c", True), (2, "a", True)]
+    # One that comes late ends in the midst of what was sorted.
+    assert table.merge([at(1, 2, "b"), at(2, 2, "b")]) == MergeCounts(updated=2)
+    assert cluster(table.place).left == ""
+    assert said() == [(1, "a", False), (1, "b", False), (1, "c", True), (2, "a", False), (2, "b", True)]
+
+
+def test_what_is_erased_leaves_files_that_lie_as_well_as_before(tmp_path: Path) -> None:
+    table = upserted(files_at(tmp_path))
+    retell(table.place, TableSpec(cluster_by=ClusterBy(("v",))))
+    cluster(table.place)
+    ((_, before),) = live_files.read(table.place, newest(table.place))
+
+    def met(rows: pa.RecordBatch) -> Any:
+        return np.array([key in (1, 2) for key in rows.column("id").to_pylist()], dtype=bool)
+
+    assert without_rows(table.place, Rows(frozenset({"id"}), met), "this").rows == 2
+    ((_, add),) = live_files.read(table.place, newest(table.place))
+    assert (add["clusteringProvider"], add["tags"]) == (PROVIDER, before["tags"])
+    assert cluster(table.place).compacted == 0
+    assert values(table) == {key: v for key, v in merged().items() if key not in (1, 2)}
 
 
 def test_a_merge_in_between_brings_no_row_back_and_it_begins_anew(tmp_path: Path) -> None:
