@@ -91,7 +91,7 @@ class Erasure:
     where      the SHA-256 of the condition, which may name somebody
     tables     in order
     record     where it is kept that this was done; None where nothing was, or that could not be written
-    undecided  how many batches may yet bring such rows: they wait for a parked table, or are not in all tables
+    undecided  how many batches may yet bring such rows, as they wait for a parked table; one that is under way is not told
     """
 
     pipeline: str
@@ -190,7 +190,7 @@ def _chosen(root: Files, pipeline: str, wished: Sequence[str]) -> list[str]:
 
 
 def _undecided(settings: Settings, root: Files) -> int:
-    """How many batches are not in all tables."""
+    """How many batches wait for a parked table."""
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     owners = [owner for owner in Records(root).all().values() if owner.pipeline == settings.name]
     waits = undecided(
