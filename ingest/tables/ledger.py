@@ -229,7 +229,8 @@ def late_file(
     data, text = _encoded([{**row, **instants, **counts}], schema)
     files, path = files_at(root), f"{BATCHES_TABLE}/{name}"
     if not files.remote:
-        files.put(path, data, named_later=True)
+        # Who stood still may find it in the table by now, where it is to be empty for nobody, not even while it is written once more.
+        files.put(path, data, named_later=files.info(path) is None)
     elif not files.put_new(path, data):
         data = pa.py_buffer(files.read(path))
         text = statistics(pq.read_metadata(pa.BufferReader(data)), Layout(schema))

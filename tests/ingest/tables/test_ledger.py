@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -87,6 +88,19 @@ def test_a_row_that_had_to_wait_stays_as_its_table_has_it(in_s3: Files) -> None:
     handle = opened(table)
     (found,) = handle.to_pyarrow_table(filesystem=table_folder(handle)).to_pylist()
     assert {name: found[name] for name in ledger.MERGED_ROWS} == counts
+
+
+def test_a_row_that_is_written_once_more_is_whole_to_who_reads_it_meanwhile(tmp_path: Path) -> None:
+    """By a run that stood still until the table had it: written in place it was empty for a moment, and cut off where that one was killed."""
+    planned, row = ledger.later(batch_row())
+    counts = dict.fromkeys(ledger.MERGED_ROWS, 1)
+    file = ledger.late_file(tmp_path, planned.name, row, counts)
+    path = tmp_path / BATCHES_TABLE / planned.name
+    with path.open("rb") as reader:
+        before = os.fstat(reader.fileno()).st_ino
+        assert ledger.late_file(tmp_path, planned.name, row, counts) == file
+        assert path.stat().st_ino != before
+        assert len(reader.read()) == file.bytes
 
 
 def test_changes_are_one_row_each(tmp_path: Path) -> None:
