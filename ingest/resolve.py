@@ -196,19 +196,22 @@ def _recreate(
     # Each batch came with the columns of those before it.
     manifest = manifests[-1]
     table = manifest.table(folder)
-    _put_aside(root, folder)
     ours = table.role != "events"
     schema = table.layout.columns if ours else table_schema(settings.sink.columns, table.layout)
     entity = next((entity for entity, its in manifest.entities.items() if its == folder), None)
     own, spec = {PIPELINE_PROPERTY: settings.name}, TableSpec()
     if entity is not None:
         own, spec = {**own, ENTITY_PROPERTY: entity}, made_with.spec_of(entity)
+    waiting = [one.table(folder) for one in manifests]
+    partitions = _partitions(settings, spec, waiting)
+    _require_taken(root, spec, partitions, waiting)
+    _put_aside(root, folder)
     create(
         root.below(folder),
         schema,
         made_with.whole(folder, spec, own),
         comment=spec.comment or "",
-        partitions=_partitions(settings, spec, table),
+        partitions=partitions,
         cluster_by=spec.cluster_by,
     )
     merging = table.merging
@@ -226,10 +229,27 @@ def _recreate(
         any(root.rename(f"{aside}/{file.name}", f"{folder}/{file.name}") for aside in asides)
 
 
-def _partitions(settings: Settings, spec: TableSpec, table: TableFiles) -> tuple[str, ...]:
-    """What a table made anew is partitioned by: what the settings say, or else as what waits for it."""
-    by = partition_columns(spec.partition_by, table.layout.columns, settings.sink.columns.kafka_date)
-    return by if by and len(by) == len(spec.partition_by) else table.partitions
+def _partitions(settings: Settings, spec: TableSpec, waiting: Sequence[TableFiles]) -> tuple[str, ...]:
+    """What a table made anew is partitioned by: what the settings say, or else as what waits for it, whose deletes do not tell."""
+    by = partition_columns(spec.partition_by, waiting[-1].layout.columns, settings.sink.columns.kafka_date)
+    if by and len(by) == len(spec.partition_by):
+        return by
+    return next((table.partitions for table in reversed(waiting) if table.files), ())
+
+
+def _require_taken(
+    root: Files, spec: TableSpec, partitions: Sequence[str], waiting: Sequence[TableFiles]
+) -> None:
+    """Raises ConfigError where a table partitioned so could never take what waits for it: as files alone, which are told apart otherwise."""
+    table = next((one for one in waiting if one.files and set(one.partitions) != set(partitions)), None)
+    # Elsewhere Spark's writer takes their rows.
+    if table is None or not (root.remote or table.merging):
+        return
+    raise ConfigError(
+        f"table {table.folder}: the files that wait for it are partitioned by {', '.join(table.partitions) or 'nothing'}, and {spec.setting}."
+        f"partition_by says {', '.join(spec.partition_by) or 'nothing'}: made anew by that it could never take them. Write partition_by as it "
+        "was until they are in, or go on without them (`--skip`); nothing was changed"
+    )
 
 
 def _aside(folder: str) -> str:

@@ -275,6 +275,9 @@ class Supervisor:
                     if set_back and self._hold_batches():
                         query.stop()
                     self._upkeep.look()
+                    # Where no records come no batch would tell, and what fails is to be mended.
+                    if self._no_batch_under_way():
+                        self._tell_of_upkeep()
         except StreamingQueryException:
             # It arrives here without its Python type; the callback kept it.
             if self._error is None:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
 from deltalake.exceptions import DeltaError
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -18,7 +20,7 @@ from distributary.errors import CheckpointMismatch, CommitImpossible, PipelineEr
 from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation
-from distributary.ingest.checkpoint.manifest import Manifest
+from distributary.ingest.checkpoint.manifest import BatchPins, Manifest
 from distributary.ingest.checkpoint.manifests import finished_manifest
 from distributary.ingest.columns.widening import widenings
 from distributary.ingest.commit_log.entries import Standing
@@ -32,6 +34,7 @@ from distributary.ingest.settings.groups import Columns
 from distributary.ingest.spark.error_classes import named
 from distributary.ingest.tables.change import create, evolve
 from distributary.ingest.tables.known import REMEMBERS_PROPERTY, TableBook
+from distributary.ingest.tables.state import read_state
 from distributary.values import without_logins
 
 _log = logging.getLogger(__name__)
@@ -135,13 +138,25 @@ class RunsParkedTables:
             if folder in self.folders
         }
         names = {folder: entity for entity, folder in entities.items()}
+        before = {folder: found.partitions for (folder, _), found in self._pinned.items()}
         self._pinned = {key: found for key, found in self._pinned.items() if key in parked.items()}
         for key in parked.items():
             if key not in self._pinned:
                 last = finished_manifest(self.checkpoint.log, key[1])[0].table(key[0])
-                fixed = frozenset(last.partitions)
-                self._pinned[key] = PinnedTable(names[key[0]], last.layout, fixed, last.partitions)
+                by = last.partitions or before.get(key[0]) or self._partitions(key[0])
+                self._pinned[key] = PinnedTable(names[key[0]], last.layout, frozenset(by), by)
         return {folder: found for (folder, _), found in self._pinned.items()}
+
+    def _partitions(self, folder: str) -> tuple[str, ...]:
+        """What a parked table is partitioned by, which files tell that wait: a batch of deletes alone has none."""
+        for number in reversed(self.writer.so_far.parked[folder]):
+            if found := finished_manifest(self.checkpoint.log, number)[0].table(folder).partitions:
+                return found
+        # Where none waits that tells it, what is there now, if that is a table.
+        with suppress(DeltaError, OSError, PipelineError):
+            if (state := read_state(self.tables.place(folder))) is not None:
+                return state.native_partitions
+        return ()
 
     def bring_in(self, finisher: Finisher, columns: Columns) -> None:
         """Commit what waits to all tables that take it now, as a start does. Raises CommitImpossible where the settings let none be parked."""
@@ -197,30 +212,45 @@ def brought_in(
     numbers = [number for number in waiting.numbers if not finisher.leaves_out(number, waiting.folder)]
     if not numbers:
         return
-    found = [finished_manifest(waiting.log, number) for number in numbers]
+    found = [_of_table(waiting, number) for number in numbers]
     newest = tables.newest_batch(waiting.folder, found[0][0].table(waiting.folder).app_id)
     # A run that died amid this left some in; the newest of them is held against the batch once more.
     behind = 0 if newest is None or newest not in numbers else numbers.index(newest)
     last = found[-1][0].table(waiting.folder)
-    place = tables.place(waiting.folder)
-    if waiting.folder in tables.states([waiting.folder]):
-        # What the batches brought while the table was left alone.
-        wider = spark is not None and any(
-            widenings(found[0][0].table(waiting.folder).layout.columns, last.layout.columns)
-        )
-        evolve(place, table_schema(columns, last.layout), spark, widen=wider)
-        tables.changed(waiting.folder)
-    rule = finisher.rule_of(last)
-    parked_at = finished_manifest(waiting.log, waiting.numbers[0])[0].table(waiting.folder)
-    began_before = parked_at.merging is not None and parked_at.merging.deletes is not None
-    if rule is not None and rule.deletes is not None and not began_before:
-        # So with what remembers its deletes, which began meanwhile; one that was there and is gone knew of others.
-        folder = memory_folder(waiting.folder)
-        own = {REMEMBERS_PROPERTY: waiting.folder}
-        create(tables.place(folder), memory_schema(rule, table_schema(columns, last.layout)), own)
-        tables.changed(folder)
+    # What the batches brought while the table was left alone.
+    wider = spark is not None and any(
+        widenings(found[0][0].table(waiting.folder).layout.columns, last.layout.columns)
+    )
+    schema, rule = table_schema(columns, last.layout), finisher.rule_of(last)
+
+    def evolved(folder: str, wanted: pa.Schema) -> None:
+        if folder in tables.states([folder]):
+            evolve(tables.place(folder), wanted, spark, widen=wider)
+            tables.changed(folder)
+
+    evolved(waiting.folder, schema)
+    if rule is not None and rule.deletes is not None:
+        # So with what remembers its deletes, and with each record what a history has.
+        folder, remembered = memory_folder(waiting.folder), memory_schema(rule, schema)
+        parked_at = finished_manifest(waiting.log, waiting.numbers[0])[0].table(waiting.folder)
+        if parked_at.merging is not None and parked_at.merging.deletes is not None:
+            evolved(folder, remembered)
+        else:
+            # It began meanwhile; one that was there and is gone knew of others.
+            create(tables.place(folder), remembered, {REMEMBERS_PROPERTY: waiting.folder})
+            tables.changed(folder)
     for manifest, before in found[behind:]:
         finisher.bring_in(manifest, waiting.folder, spark, before)
+
+
+def _of_table(waiting: Waiting, number: int) -> tuple[Manifest, int]:
+    """What a batch says of the table, and the newest batch before it: a thousand of a thousand tables each would take gigabytes."""
+    manifest, before = finished_manifest(waiting.log, number)
+    entities = {entity: folder for entity, folder in manifest.entities.items() if folder == waiting.folder}
+    own = replace(
+        manifest, tables=(manifest.table(waiting.folder),), entities=entities, met={}, pins=BatchPins()
+    )
+    return replace(own, counts=replace(own.counts, rows={})), before
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,8 +208,8 @@ def _records(root: Files, commit: EarlierCommit, columns: Columns) -> pa.Table |
         app_id = f"{commit.generation}/{role}"
         found = commit_of(table, _newest_version(table), app_id, commit.batch_id)
         if found is not None:
-            mine = (name for name in found[1] if _is_of(name, commit))
-            parts = [_columns_of(table.read(name), names) for name in sorted(mine)]
+            mine = ((name, values) for name, values in sorted(found[1].items()) if _is_of(name, commit))
+            parts = [_columns_of(table.read(name), names, values) for name, values in mine]
             return pa.concat_tables([_PLACE_SCHEMA.empty_table(), *parts])
         if quarantine:
             return _in_quarantine(table, commit, names)
@@ -242,9 +242,16 @@ def _is_of(name: str, commit: EarlierCommit) -> bool:
     return mine and (made_for is None or made_for[1] >= commit.batch_id)
 
 
-def _columns_of(data: bytes, names: list[str]) -> pa.Table:
-    """The columns of a file that say where records stand, as `_PLACE_SCHEMA` calls them. Raises ArrowException where it has none."""
-    return _places(pq.read_table(pa.BufferReader(data), columns=names).select(names))
+def _columns_of(data: bytes, names: list[str], values: Mapping[str, str | None]) -> pa.Table:
+    """The columns of a file that say where records stand, as `_PLACE_SCHEMA` calls them. Raises ArrowException where it has none.
+
+    `values` are those of its partition: what a table is in partitions by, if by another hand, its files have not.
+    """
+    lacking = values.keys() - set(pq.read_schema(pa.BufferReader(data)).names)
+    found = pq.read_table(pa.BufferReader(data), columns=[name for name in names if name not in lacking])
+    for name in lacking.intersection(names):
+        found = found.append_column(name, pa.array([values[name]] * found.num_rows, pa.string()))
+    return _places(found.select(names))
 
 
 def _places(found: pa.Table) -> pa.Table:

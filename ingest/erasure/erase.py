@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
@@ -19,14 +18,14 @@ from distributary.errors import ConfigError, PipelineError
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE, fold
 from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.erasure import bodies
 from distributary.ingest.erasure.quarantined import Quarantined
 from distributary.ingest.erasure.record import Gone, keep
-from distributary.ingest.erasure.rewriting import Mask, Rewritten, Rows, without_rows
+from distributary.ingest.erasure.rewriting import Rewritten, Rows, without_rows
 from distributary.ingest.lease.upkeep_lock import upkeep_under_way
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.progress import Bars, no_bars
 from distributary.ingest.routing.conditions import ReadCondition, conditions_ahead
-from distributary.ingest.routing.tree import Call, Field, Node
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
@@ -49,7 +48,7 @@ class Wanted:
     """What is to go.
 
     where    a SQL condition over the columns of tables
-    keys     keys of records in quarantine which go, whatever they say
+    keys     keys of records in quarantine, and in what remembers deletes, which go whatever they say
     tables   the folders of tables; none: all of the pipeline, and the quarantine
     dry_run  whether to change nothing
     """
@@ -91,8 +90,8 @@ class Erasure:
     id         of this erasure, which the commits of tables have
     where      the SHA-256 of the condition, which may name somebody
     tables     in order
-    record     where it is kept that this was done; None where nothing was
-    undecided  how many batches may yet bring such rows: they wait for a parked table, or are not in all tables
+    record     where it is kept that this was done; None where nothing was, or that could not be written
+    undecided  how many batches may yet bring such rows, as they wait for a parked table; one that is under way is not told
     """
 
     pipeline: str
@@ -103,6 +102,11 @@ class Erasure:
     tables: tuple[TableErasure, ...] = field(default_factory=tuple)
     record: str | None = None
     undecided: int = 0
+
+    @property
+    def name(self) -> str:
+        """Of what is kept of it, in order of time."""
+        return f"{self.at.strftime('%Y%m%dT%H%M%SZ')}-{self.id}"
 
     @property
     def rows(self) -> int:
@@ -154,20 +158,23 @@ def erase(settings: Settings, wanted: Wanted, make_bar: Bars = no_bars, clock: C
         wanted.dry_run,
         datetime.now(timezone.utc),
     )
-    work = _Work(_Place(root, settings.name, settings.sink.columns, now), condition, wanted, done.id)
+    work = _Work(_Place(root, settings.name, settings.sink.columns, now), condition, wanted, done)
     advance, found = make_bar(len(tables), "erasing"), list[TableErasure]()
     with upkeep_under_way(root) if tables and not wanted.dry_run else nullcontext():
         for table in tables:
             found.append(work.of(table))
             advance(1)
     done = replace(done, tables=tuple(found), undecided=_undecided(settings, root))
-    return done if wanted.dry_run or not done.rows else _recorded(root, done, work.gone)
+    return done if wanted.dry_run or not done.rows else _recorded(root, done)
 
 
-def _recorded(root: Files, done: Erasure, gone: Mapping[str, Gone]) -> Erasure:
-    name = f"{done.at.strftime('%Y%m%dT%H%M%SZ')}-{done.id}"
-    told = {**done.as_dict(), "gone": {table: one.to_json() for table, one in gone.items()}}
-    return replace(done, record=keep(root, name, told))
+def _recorded(root: Files, done: Erasure) -> Erasure:
+    try:
+        return replace(done, record=keep(root, done.name, done.as_dict()))
+    except OSError as error:
+        raise PipelineError(
+            f"{error}; {done.rows:,} rows of {len(done.tables)} tables were erased all the same, but a summary of it could not be kept"
+        ) from error
 
 
 def _chosen(root: Files, pipeline: str, wished: Sequence[str]) -> list[str]:
@@ -183,7 +190,7 @@ def _chosen(root: Files, pipeline: str, wished: Sequence[str]) -> list[str]:
 
 
 def _undecided(settings: Settings, root: Files) -> int:
-    """How many batches are not in all tables."""
+    """How many batches wait for a parked table."""
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     owners = [owner for owner in Records(root).all().values() if owner.pipeline == settings.name]
     waits = undecided(
@@ -204,16 +211,13 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """One erasure.
-
-    gone  where rows came from that are counted by where they came from, by their tables
-    """
+    """One erasure; `kept` names the files which say where rows came from."""
 
     where: _Place
     condition: ReadCondition
     wanted: Wanted
-    id: str
-    gone: dict[str, Gone] = field(default_factory=dict)
+    done: Erasure
+    kept: list[str] = field(default_factory=list)
 
     def of(self, table: str) -> TableErasure:
         """What became of a table, by its folder."""
@@ -230,26 +234,55 @@ class _Work:
     def _of_table(self, table: str, place: Files) -> TableErasure:
         state = state_of(opened(place), place)
         layout, by = state.layout, self.where.columns
-        names = {fold(path[0]) for path in _fields(self.condition.tree)}
+        names = {fold(path[0]) for path in bodies.fields_of(self.condition.tree)}
         columns = frozenset(name for name in layout.names if fold(name) in names)
+        # What remembers deletes may have nothing else of a record.
+        keyed = REMEMBERS_PROPERTY in state.properties and by.kafka_key in layout.names
+        keys = frozenset(key.encode() for key in self.wanted.keys) if keyed else frozenset()
+        left = list[str]()
         if lacking := sorted(names - set(map(fold, columns))):
-            why = f"it has no column {', '.join(lacking)}, so that nobody knows which of its rows are meant"
-            return TableErasure(table, left=(why,))
+            which = "the others of its rows" if keys else "its rows"
+            left.append(
+                f"it has no column {', '.join(lacking)}, so that nobody knows which of {which} are meant"
+            )
+            if not keys:
+                more = "; name records' keys, which it has (--key)" if keyed else ""
+                return TableErasure(table, left=(f"{left[0]}{more}",))
         merged = UPSERT_PROPERTY in state.properties or REMEMBERS_PROPERTY in state.properties
-        # Of those that are merged nobody expects each record.
-        told = () if merged else (by.kafka_topic, by.kafka_partition, by.kafka_offset)
-        return self._told(table, place, self._without(place, Rows(columns, self._met, told)))
+        where = (by.kafka_topic, by.kafka_partition, by.kafka_offset)
+        # Of those that are merged nobody expects each record, nor of those that do not say which they have.
+        told = () if merged or not set(where) <= set(layout.names) else where
+        # What had no place in a column is there as text.
+        rescued = by.rescued if by.rescued in layout.names else None
+        meant = bodies.Rows(None if lacking else self.condition, rescued, by.kafka_key, keys)
+        read = columns | {by.rescued} | ({by.kafka_key} if keys else frozenset())
+        done = self._told(table, place, self._without(place, Rows(read, meant.met, told, self._keep(table))))
+        if meant.unread:
+            left.append(
+                f"{meant.unread:,} rows have something in {by.rescued} that the condition names and does not go with, so that nobody knows "
+                f"whether they are meant: look at them, and name them by {', '.join(where)}"
+            )
+        return replace(done, left=(*done.left, *left))
 
     def _without(self, place: Files, rows: Rows) -> Rewritten:
-        return without_rows(place, rows, self.id, dry_run=self.wanted.dry_run)
+        return without_rows(place, rows, self.done.id, dry_run=self.wanted.dry_run)
 
-    def _met(self, rows: pa.RecordBatch) -> Mask:
-        return np.array(self.condition.met(rows).to_numpy(zero_copy_only=False))
+    def _keep(self, table: str) -> Callable[[pa.Table], None]:
+        """Keeps where rows of a table came from, each time they are about to go."""
+
+        def told(rows: pa.Table) -> None:
+            what = {"pipeline": self.where.pipeline, "id": self.done.id, "table": table}
+            name = f"{self.done.name}-{len(self.kept):05}"
+            self.kept.append(keep(self.where.root, name, {**what, "gone": Gone.of(rows).to_json()}))
+
+        return told
 
     def _of_quarantine(self, place: Files) -> TableErasure:
         keys = frozenset(key.encode() for key in self.wanted.keys)
         which = Quarantined(self.condition, self.where.pipeline, keys)
-        found = self._told(QUARANTINE_TABLE, place, self._without(place, which.rows()))
+        found = self._told(
+            QUARANTINE_TABLE, place, self._without(place, which.rows(self._keep(QUARANTINE_TABLE)))
+        )
         if not which.unread:
             return found
         why = f"{which.unread:,} records have bytes that are no JSON, or that the condition does not go with: they go by their keys alone (--key)"
@@ -257,18 +290,9 @@ class _Work:
 
     def _told(self, table: str, place: Files, found: Rewritten) -> TableErasure:
         final, now = None, self.where.now
-        if found.told is not None:
-            self.gone[table] = Gone.of(found.told)
         if found.version is not None:
             bound = Bound.of(state_of(opened(place), place).properties, 0, now)
             days = 7 * _DAY if bound is None else max(7 * _DAY, now - bound.since)
             final = datetime.fromtimestamp(now / 1000, timezone.utc) + timedelta(milliseconds=days)
         left = (found.left,) if found.left else ()
         return TableErasure(table, found.rows, found.hidden, found.files, found.version, final, left)
-
-
-def _fields(node: Node) -> list[tuple[str, ...]]:
-    """The paths of all fields that a condition names."""
-    if isinstance(node, Field):
-        return [node.path]
-    return [path for one in node.arguments for path in _fields(one)] if isinstance(node, Call) else []

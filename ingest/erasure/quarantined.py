@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from distributary.errors import ConfigError
+from distributary.ingest.erasure.bodies import holds
 from distributary.ingest.erasure.record import BATCH
 from distributary.ingest.erasure.rewriting import Mask, Rows
 from distributary.ingest.routing.conditions import ReadCondition
@@ -37,14 +37,16 @@ class Quarantined:
     keys: frozenset[bytes] = frozenset()
     unread: int = 0
 
-    def rows(self) -> Rows:
-        """As a table's rows."""
+    def rows(self, keep: Callable[[pa.Table], None] | None = None) -> Rows:
+        """As a table's rows; `keep` is told what `TOLD` names of them."""
         self.unread = 0
-        return Rows(COLUMNS, self._of, TOLD)
+        return Rows(COLUMNS, self._of, TOLD, keep)
 
     def _of(self, rows: pa.RecordBatch) -> Mask:
         found = np.zeros(rows.num_rows, dtype=bool)
-        keys, values, whose = (rows.column(name).to_pylist() for name in ("kafka_key", "value", "pipeline"))
+        keys, values = (rows.column(name).to_pylist() for name in ("kafka_key", "value"))
+        known = "pipeline" in rows.schema.names
+        whose = rows.column("pipeline").to_pylist() if known else [None] * rows.num_rows
         for row, (key, value, pipeline) in enumerate(zip(keys, values, whose, strict=True)):
             # Versions before did not say whose they are.
             if pipeline in (None, self.pipeline):
@@ -54,19 +56,11 @@ class Quarantined:
     def _says_so(self, value: bytes | None) -> bool:
         if value is None:
             return False
-        bodies = list(_bodies(value))
-        if not bodies:
-            self.unread += 1
-            return False
-        return any(self._holds(body) for body in bodies)
-
-    def _holds(self, body: dict[str, Any]) -> bool:
-        try:
-            rows = pa.RecordBatch.from_pylist([body])
-            return bool(self.condition.met(rows)[0].as_py())
-        except (pa.ArrowInvalid, pa.ArrowTypeError, ConfigError, ValueError):
-            self.unread += 1
-            return False
+        told = [holds(self.condition, body) for body in _bodies(value)]
+        if True in told:
+            return True
+        self.unread += not told or None in told
+        return False
 
 
 def _bodies(value: bytes) -> Iterator[dict[str, Any]]:

@@ -43,11 +43,13 @@ class Rows:
     columns  what is read of a table to tell, by the names of its top-level columns; those that it lacks are passed over
     met      for which of some rows, with these columns, it is true
     told     columns of which it is told what the rows had that a reader saw
+    keep     is told it before the rows go: whatever ends the program then, that they did is known
     """
 
     columns: frozenset[str]
     met: Callable[[pa.RecordBatch], Mask]
     told: tuple[str, ...] = ()
+    keep: Callable[[pa.Table], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,6 @@ class Rewritten:
     files    that had any
     version  by which they went; None where none did
     left     why nothing was done; empty where there is no such reason
-    told     what the rows had that a reader saw; None where that was not asked for
     """
 
     rows: int = 0
@@ -67,7 +68,6 @@ class Rewritten:
     files: int = 0
     version: int | None = None
     left: str = ""
-    told: pa.Table | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +125,11 @@ def without_rows(place: Files, rows: Rows, erasure: str, *, dry_run: bool = Fals
         if not found or dry_run:
             return told
         place.sync([one.made.name for one in found.values() if one.made is not None])
+        if rows.told and rows.keep is not None:
+            rows.keep(pa.concat_tables([one.told for one in found.values()]))
         if put_entry(place, state.version + 1, _actions(list(found.values()), erasure)):
             place.sync([entry_path(state.version + 1)])
-            told_of = pa.concat_tables([one.told for one in found.values()]) if rows.told else None
-            return replace(told, version=state.version + 1, told=told_of)
+            return replace(told, version=state.version + 1)
     return Rewritten(left=f"{ATTEMPTS} times another writer was first; say it again when there is less to do")
 
 

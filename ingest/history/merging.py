@@ -13,7 +13,7 @@ import pyarrow.types as kinds
 
 from distributary.codecs.types.walk import children
 from distributary.errors import PipelineError
-from distributary.ingest.history.sameness import same
+from distributary.ingest.history.sameness import same_but
 from distributary.ingest.history.timeline import (
     FOR_EVER,
     NO_ROW,
@@ -68,7 +68,7 @@ class History:
             until=_or_for_ever(columns.column(self._validity.until)),
         )
         tracked = self._tracked(columns_now)
-        result = timeline(found, lambda left, right: sources.say_the_same(left, right, tracked))
+        result = timeline(found, lambda left, right: sources.say_the_same(left, right, tracked, columns_now))
         if result.counts.staged != len(mine.of):
             raise PipelineError(
                 f"table {self._place}: {len(mine.of)} rows were staged, and {result.counts.staged} were merged ({result.counts})"
@@ -149,14 +149,14 @@ class _Sources:
         )
         self._places = np.concatenate([mine.places, joined(there.places), joined(gone.places)])
 
-    def say_the_same(self, left: Numbers, right: Numbers, tracked: pa.Schema) -> Mask:
-        """Which of these records have the same in all columns of which a change makes history."""
+    def say_the_same(self, left: Numbers, right: Numbers, tracked: pa.Schema, columns_now: pa.Schema) -> Mask:
+        """Which of these records have the same in all columns of which a change makes history, of those that the table has."""
         asked, both = np.unique(np.concatenate([left, right]), return_inverse=True)
         one, other = pa.array(both[: len(left)]), pa.array(both[len(left) :])
         found = np.ones(len(left), dtype=bool)
         folding = self._folding(np.arange(len(asked)), asked)
-        for column in folding.columns(tracked):
-            found &= same(column.take(one), column.take(other))
+        for field, column in zip(tracked, folding.columns(tracked), strict=True):
+            found &= same_but(column.take(one), column.take(other), columns_now.field(field.name).type)
         return found
 
     def made(self, result: Timeline, schema: pa.Schema) -> Sequence[pa.Table]:

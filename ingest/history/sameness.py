@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
+from distributary.codecs.types.walk import children
+
 Mask = npt.NDArray[np.bool_]
 
 Numbers = npt.NDArray[np.int64]
@@ -25,6 +27,20 @@ def same(left: pa.Array, right: pa.Array) -> Mask:
         places = np.flatnonzero(both)
         taken = pa.array(places)
         found[places] = _equal(left.take(taken), right.take(taken))
+    return found
+
+
+def same_but(left: pa.Array, right: pa.Array, whole: pa.DataType) -> Mask:
+    """The same for columns of which some was left out that they have in `whole`.
+
+    Of a struct that has lost a part all others count by themselves, and not whether it is there: where a schema has none of the others
+    nobody can tell.
+    """
+    if left.type == whole:
+        return same(left, right)
+    found = np.ones(len(left), dtype=bool)
+    for field, one, other in zip(children(left.type), left.flatten(), right.flatten(), strict=True):
+        found &= same_but(one, other, whole.field(field.name).type)
     return found
 
 

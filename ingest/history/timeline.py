@@ -152,18 +152,21 @@ def _decisive(found: _Sorted, groups: Numbers) -> Numbers:
     """The place of what decides each moment of each key; a record is over nothing, and NO_ROW, where no row of the table covers it."""
     places = np.arange(len(found.codes))
     told = np.isin(found.kinds, (Event.TABLE, *_DELETES))
-    # What ended a row is told better by who is there, or remembered; otherwise nobody knows its order, and what is there stays.
     known = np.logical_or.reduceat(told, groups)
     ended = np.maximum.reduceat(np.where(found.kinds == Event.END, places, NO_ROW), groups)
     last = np.maximum.reduceat(np.where(found.kinds == Event.END, NO_ROW, places), groups)
-    decisive = np.where((ended != NO_ROW) & ~(known & (last != NO_ROW)), ended, last)
+    over = found.table[last]
+    covers = (over != NO_ROW) & (found.codes[over] == found.codes[last])
+    covers &= found.until[over] > found.moments[last]
+    lost = (found.kinds[last] == Event.MEMORY) & ~covers
+    # What ended a row is told better by who is there, or remembered; otherwise nobody knows its order, and what is there stays. A record
+    # of which no row is there tells nothing: that may be in a file that was passed by, as it ended before the batch.
+    stays = (ended != NO_ROW) & ((last == NO_ROW) | ~known | lost)
+    decisive = np.where(stays, ended, last)
     remembered = found.kinds[decisive] == Event.MEMORY
-    over = found.table[decisive]
-    covers = (over != NO_ROW) & (found.codes[over] == found.codes[decisive])
-    covers &= found.until[over] > found.moments[decisive]
     found.table[decisive[remembered & ~covers]] = NO_ROW
     # One of the very moment at which the row over it begins is that row.
-    begun = remembered & covers & (found.moments[over] == found.moments[decisive])
+    begun = remembered & covers & (found.moments[over] == found.moments[last])
     result: Numbers = np.where(begun, over, decisive)
     return result
 
@@ -185,7 +188,7 @@ def _ends(codes: Codes, moments: Ranks, breaks: Mask) -> Ranks:
     """For each the moment of the next of its key that begins or ends something."""
     count = len(codes)
     places = np.where(breaks, np.arange(count), count)
-    following = np.append(np.minimum.accumulate(places[::-1])[::-1][1:], count)
+    following = np.append(np.minimum.accumulate(places[::-1])[::-1], count)[1:]
     there = following < count
     there[there] = codes[following[there]] == codes[there]
     found = np.full(count, FOR_EVER, dtype=np.int64)

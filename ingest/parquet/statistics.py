@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as pat
 
 from distributary.codecs.types.walk import children
-from distributary.ingest.columns.layout import Layout, source_of
+from distributary.ingest.columns.layout import Layout, is_own, source_of
 
 # As long as Spark's own.
 _PREFIX = 32
@@ -60,7 +60,7 @@ class Indexed:
     """Which columns of a table have bounds in its log: each file's are read by all who open the table.
 
     first   so many, in their order, those in structs one by one; None: all
-    always  others that do, by their paths in the payload's names, dotted
+    always  others that do, by their paths in the payload's names, dotted, or by their own where no payload has them
     """
 
     first: int | None = None
@@ -147,11 +147,16 @@ def _columns(
 ) -> Iterator[tuple[Path, str, pa.DataType]]:
     """A table's columns in their order, those in structs one by one: path, path in the payload's names, and type."""
     for field in fields:
-        inside, source = (*path, encode_basestring(field.name)), above + source_of(field)
+        inside, source = (*path, encode_basestring(field.name)), above + _named(field)
         if pat.is_struct(field.type):
             yield from _columns(field.type, inside, f"{source}.")
         else:
             yield inside, source, field.type
+
+
+def _named(column: pa.Field) -> str:
+    """As tables' rules call a column: by the payload's name, or by its own where no payload has it."""
+    return str(column.name) if is_own(column) else source_of(column)
 
 
 def _width(dtype: pa.DataType) -> int:

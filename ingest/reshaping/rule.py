@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from distributary.codecs.types.fields import part
+from distributary.ingest.columns.safe_names import fold
 
 Path: TypeAlias = tuple[str, ...]
 
@@ -88,6 +89,26 @@ class Reshape:
     def timestamp_type(self) -> bool:
         """Whether it is a column what a record's time in Kafka says."""
         return any(one.source == "timestamp_type" for one in self.added)
+
+    def names_by(self, keys: Iterable[str]) -> str | None:
+        """The fingerprint of the secret by whose hashes rows are named; None where they are named by none.
+
+        keys  the fields that name them, dotted, as they are called from here on; none where the record's own key does
+        """
+        fields = [self._came_from(key.split(".")) for key in keys]
+        hashed = {tuple(map(fold, path)) for path, op in self.ops if op.what == "hash"}
+        found = not hashed.isdisjoint(tuple(map(fold, path)) for path in fields)
+        if self.secret is None or not (found if fields else self.key == "hash"):
+            return None
+        return self.secret.fingerprint
+
+    def _came_from(self, names: Iterable[str]) -> Path:
+        """The path of a field in the record, by the names that lead to it from here on."""
+        renamed = {(*path[:-1], op.to): path for path, op in self.ops if op.what == "rename"}
+        found: Path = ()
+        for name in names:
+            found = renamed.get((*found, name), (*found, name))
+        return found
 
     def __str__(self) -> str:
         """As people read it."""

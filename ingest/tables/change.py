@@ -43,9 +43,7 @@ from distributary.ingest.tables.known import (
     ENTITY_PROPERTY,
     REMEMBERS_PROPERTY,
     TableBook,
-    require_clustering,
     require_mode,
-    require_partitions,
 )
 from distributary.ingest.tables.ledger import (
     BATCHES_SCHEMA,
@@ -62,7 +60,13 @@ from distributary.ingest.tables.log import (
     write_again,
 )
 from distributary.ingest.tables.properties import Retelling, features_of, put_columns, retell
-from distributary.ingest.tables.state import TableState, read_state, state_of
+from distributary.ingest.tables.state import (
+    TableState,
+    read_state,
+    require_clustering,
+    require_partitions,
+    state_of,
+)
 from distributary.ingest.tables.state_by_spark import (
     widen_columns,
 )
@@ -261,6 +265,9 @@ class TableChanger:
                 require_mode(state, spec, made_with.topics_of(folder), by_text=made_with.by_text)
                 require_partitions(state, spec, self._columns.kafka_date)
                 require_clustering(state, spec)
+        for folder, one in wanted.items():
+            if folder not in there and one.spec is not None and one.spec.upsert is not None:
+                self._tables.require_nothing_remembered(folder, one.spec.upsert)
 
     @contextmanager
     def _made_safe(self, folders: Sequence[str]) -> Iterator[None]:

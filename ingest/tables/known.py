@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from py4j.protocol import Py4JError
@@ -14,14 +14,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from distributary.errors import CommitImpossible, PipelineError
-from distributary.ingest.columns.clustering import sources, spelled
+from distributary.ingest.columns.clustering import sources
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.columns.partitions import partition_columns
 from distributary.ingest.kafka.client import topic_id
 from distributary.ingest.kafka.cluster import UNKNOWN
 from distributary.ingest.kafka.columns import payload_layout
-from distributary.ingest.merge.rule import VECTORS
-from distributary.ingest.parquet.statistics import INDEXED, Indexed
+from distributary.ingest.merge import live_files
+from distributary.ingest.merge.rule import VECTORS, memory_folder
 from distributary.ingest.pins import PinnedTable
 from distributary.ingest.settings.groups import Columns, Route
 from distributary.ingest.settings.rule_book import TableSpec
@@ -30,7 +29,13 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables.log import has_log, is_newest, may_be_tables, tables_under
 from distributary.ingest.tables.log_commit import NativeCommits
-from distributary.ingest.tables.state import TableState, fixed_columns, read_state
+from distributary.ingest.tables.state import (
+    TableState,
+    fixed_columns,
+    read_state,
+    require_clustering,
+    require_partitions,
+)
 from distributary.ingest.tables.state_by_spark import (
     path_for_spark,
     require_delta,
@@ -56,6 +61,9 @@ REMEMBERS_PROPERTY = "distributary.remembers"
 
 # Within it: what of a record's own key names a row.
 _RECORD_KEY = "record_key"
+
+# Within it: by the hashes of which secret rows are named.
+_HASHED = "hashed"
 
 # Where tables are on another machine, each is waited for a dozen times a batch, and hardly a processor is needed.
 _THREADS, _THREADS_IN_STORES = 8, 64
@@ -101,7 +109,9 @@ def properties_of(
     """What a table is made with for how its rows land, of these topics."""
     if spec.upsert is None:
         return {}
-    return {VECTORS: "true", UPSERT_PROPERTY: _told(spec.upsert, topics or {}, by_text)}
+    hashed = _named_by(spec)
+    told = {**_told(spec.upsert, topics or {}, by_text), **({} if hashed is None else {_HASHED: hashed})}
+    return {VECTORS: "true", UPSERT_PROPERTY: json.dumps(told)}
 
 
 def require_mode(
@@ -113,8 +123,8 @@ def require_mode(
 ) -> None:
     """Raises CommitImpossible where rows of a table that is there land otherwise than the settings say: those that it has came that way.
 
-    So it does where positions order them, and those of a topic count other records by now than they did; and where a record's own
-    key names them, which was its bytes before and is its text now, or the other way round.
+    So it does where positions order them, and those of a topic count other records by now than they did; where a record's own
+    key names them, which was its bytes before and is its text now, or the other way round; and where hashes name them, by another secret.
     """
     told, wanted = state.properties.get(UPSERT_PROPERTY), spec.upsert
     if told is None and wanted is None:
@@ -138,51 +148,18 @@ def require_mode(
             "now: each key would get a second row. Write decode.key as it was; or move the table away, or have route.table name another, and "
             "read the topics once more with a new checkpoint and `start: again`"
         )
+    hashed, hashes = json.loads(told or "{}").get(_HASHED), _named_by(spec)
+    if hashed != hashes:
+        raise CommitImpossible(
+            f"table {state.place} has rows that are named by {_spelled_hash(hashed)}, and {spec.setting} names them by {_spelled_hash(hashes, hashed)} "
+            "now: each key would get a second row. Write columns.hash, and its secret, as they were; or move the table away, or have route.table "
+            "name another, and read the topics once more with a new checkpoint and `start: again`"
+        )
     if wanted is not None and wanted.by_position and (anew := _made_anew(told or "", topics or {})):
         raise CommitImpossible(
             f"table {state.place} has rows of {', '.join(anew)}, which was made anew since: its offsets begin at 0 again, so its records would "
             "be taken for older ones than the table has. Move the table away, or have route.table name another; or write sequence_by for that "
             "one, or on_repartition: timestamp for this one"
-        )
-
-
-def require_partitions(state: TableState, spec: TableSpec, day: str | None) -> None:
-    """Raises CommitImpossible where a table that is there is partitioned otherwise than the settings say; `day` is the column of the day in Kafka."""
-    wanted = spec.partition_by
-    columns = partition_columns(wanted, state.layout, day)
-    if not wanted or (len(columns) == len(wanted) and set(columns) == set(state.partitions)):
-        return
-    have = f"partitioned by {', '.join(state.partitions)}" if state.partitions else "not partitioned"
-    have = f"clustered by {spelled(state.clustering)}" if state.clustering else have
-    raise CommitImpossible(
-        f"table {state.place} is {have}, and {spec.setting}.partition_by says {', '.join(wanted)}, which a table is given when it is made. "
-        "Take partition_by away to go on with it as it is; or move the table away, or have route.table name another, and read the topics once "
-        "more with a new checkpoint and `start: again`"
-    )
-
-
-def require_clustering(state: TableState, spec: TableSpec) -> None:
-    """Raises CommitImpossible where a table that is there cannot be clustered as the settings say: it is in partitions, or a column has no statistics."""
-    if spec.cluster_by is None or not spec.cluster_by.fields:
-        return
-    by, wanted = spec.cluster_by.setting, ", ".join(spec.cluster_by.fields)
-    if state.partitions:
-        raise CommitImpossible(
-            f"table {state.place} is partitioned by {', '.join(state.partitions)}, and {by} says {wanted}: Delta has no table that is both. "
-            "Have a rule for it that says `cluster_by: []` to go on with it as it is; or move the table away, or have route.table name another, "
-            "and read the topics once more with a new checkpoint and `start: again`"
-        )
-    indexed = Indexed.told(
-        {**state.properties, **spec.properties}, sources(state.layout, state.clustering or ())
-    )
-    if untold := [
-        ".".join(path)
-        for path in spec.cluster_by.paths(state.layout)
-        if not indexed.has_column(state.layout, path)
-    ]:
-        raise CommitImpossible(
-            f"table {state.place}: {by} says {', '.join(untold)}, of which its files tell no bounds: it is behind the first {indexed.first} columns. "
-            f"Set the property {INDEXED} to more, or to -1 for all columns; or take it from cluster_by"
         )
 
 
@@ -209,11 +186,23 @@ def with_topics(state: TableState, spec: TableSpec, topics: Mapping[str, str]) -
     )
 
 
-def _told(upsert: Upsert, topics: Mapping[str, str], by_text: bool | None) -> str:
+def _named_by(spec: TableSpec) -> str | None:
+    if spec.reshape is None or spec.upsert is None:
+        return None
+    return spec.reshape.names_by(spec.upsert.keys)
+
+
+def _spelled_hash(fingerprint: str | None, before: str | None = None) -> str:
+    if fingerprint is None:
+        return "what their records say"
+    return "hashes of that" if before is None else "hashes with another secret"
+
+
+def _told(upsert: Upsert, topics: Mapping[str, str], by_text: bool | None) -> dict[str, Any]:
     known = {name: topic_id(uuid) for name, uuid in topics.items() if uuid != UNKNOWN}
     by = {"topics": known} if known and not upsert.sequence_by else {}
     named = {} if upsert.keys or by_text is None else {_RECORD_KEY: _spelled(by_text)}
-    return json.dumps({**upsert.lasting.to_json(), **named, **by})
+    return {**upsert.lasting.to_json(), **named, **by}
 
 
 def _spelled(by_text: bool) -> str:
@@ -405,6 +394,16 @@ class TableBook:
         if current.version() < 0:
             raise unknown from error
         return transaction_version(current, app_id)
+
+    def require_nothing_remembered(self, folder: str, upsert: Upsert) -> None:
+        """Raises CommitImpossible where records are remembered of a table that is gone: what they said stood in its rows alone."""
+        memory = memory_folder(folder)
+        state = None if upsert.history is None else self.states([memory]).get(memory)
+        if state is not None and len(live_files.read(self.place(memory), state.version)):
+            raise CommitImpossible(
+                f"table {folder} is to be made anew, and {state.place} remembers records of the one before it, whose rows said what these did. "
+                "Move that away, too, and read the topics once more with a new checkpoint and `start: again`; or bring the table back"
+            )
 
     def created(self, state: TableState) -> None:
         """Take note of a table that was just made."""

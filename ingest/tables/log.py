@@ -219,8 +219,8 @@ def _actions(content: bytes) -> list[dict[str, Any]]:
 
 def commit_of(
     table: At, version: int, app_id: str, number: int
-) -> tuple[Mapping[str, Any], frozenset[str]] | None:
-    """What the commit of a transaction says of itself, and the files it added; looked for from a version of the table backwards.
+) -> tuple[Mapping[str, Any], Mapping[str, Mapping[str, str | None]]] | None:
+    """What the commit of a transaction says of itself, and the files it added with the values of their partitions; looked for from a version of the table backwards.
 
     None where its entry is not among the newest thousand, or was cleaned up.
     """
@@ -233,7 +233,8 @@ def commit_of(
             info: Mapping[str, Any] = next(
                 (action["commitInfo"] for action in actions if "commitInfo" in action), {}
             )
-            return info, frozenset(unquote(action["add"]["path"]) for action in actions if "add" in action)
+            adds = [action["add"] for action in actions if "add" in action]
+            return info, {unquote(add["path"]): add.get("partitionValues") or {} for add in adds}
     return None
 
 

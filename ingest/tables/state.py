@@ -1,4 +1,4 @@
-"""A Delta table as it is now: its columns, properties and version, and which of its columns cannot become wider.
+"""A Delta table as it is now: its columns, properties and version, which of its columns cannot become wider, and what it cannot be made.
 
 delta-rs tells it in milliseconds a table; Spark does for tables whose features ask for it.
 """
@@ -16,11 +16,14 @@ from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow import fs
 
-from distributary.errors import PipelineError
+from distributary.errors import CommitImpossible, PipelineError
 from distributary.ingest.clustering import domain
-from distributary.ingest.columns.clustering import Path
+from distributary.ingest.columns.clustering import Path, sources, spelled
 from distributary.ingest.columns.layout import OWN, SOURCE
+from distributary.ingest.columns.partitions import partition_columns
 from distributary.ingest.columns.safe_names import words_of
+from distributary.ingest.parquet.statistics import INDEXED, Indexed
+from distributary.ingest.settings.rule_book import TableSpec
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables import conditions as native_conditions
@@ -184,3 +187,43 @@ def table_folder(table: DeltaTable) -> fs.FileSystem | None:
         return None
     root, path = fs.FileSystem.from_uri(table.table_uri)
     return fs.SubTreeFileSystem(path, root)
+
+
+def require_partitions(state: TableState, spec: TableSpec, day: str | None) -> None:
+    """Raises CommitImpossible where a table that is there is partitioned otherwise than the settings say; `day` is the column of the day in Kafka."""
+    wanted = spec.partition_by
+    columns = partition_columns(wanted, state.layout, day)
+    if not wanted or (len(columns) == len(wanted) and set(columns) == set(state.partitions)):
+        return
+    have = f"partitioned by {', '.join(state.partitions)}" if state.partitions else "not partitioned"
+    have = f"clustered by {spelled(state.clustering)}" if state.clustering else have
+    raise CommitImpossible(
+        f"table {state.place} is {have}, and {spec.setting}.partition_by says {', '.join(wanted)}, which a table is given when it is made. "
+        "Take partition_by away to go on with it as it is; or move the table away, or have route.table name another, and read the topics once "
+        "more with a new checkpoint and `start: again`"
+    )
+
+
+def require_clustering(state: TableState, spec: TableSpec) -> None:
+    """Raises CommitImpossible where a table that is there cannot be clustered as the settings say: it is in partitions, or a column has no statistics."""
+    if spec.cluster_by is None or not spec.cluster_by.fields:
+        return
+    by, wanted = spec.cluster_by.setting, ", ".join(spec.cluster_by.fields)
+    if state.partitions:
+        raise CommitImpossible(
+            f"table {state.place} is partitioned by {', '.join(state.partitions)}, and {by} says {wanted}: Delta has no table that is both. "
+            "Have a rule for it that says `cluster_by: []` to go on with it as it is; or move the table away, or have route.table name another, "
+            "and read the topics once more with a new checkpoint and `start: again`"
+        )
+    indexed = Indexed.told(
+        {**state.properties, **spec.properties}, sources(state.layout, state.clustering or ())
+    )
+    if untold := [
+        ".".join(path)
+        for path in spec.cluster_by.paths(state.layout)
+        if not indexed.has_column(state.layout, path)
+    ]:
+        raise CommitImpossible(
+            f"table {state.place}: {by} says {', '.join(untold)}, of which its files tell no bounds: it is behind the first {indexed.first} columns. "
+            f"Set the property {INDEXED} to more, or to -1 for all columns; or take it from cluster_by"
+        )

@@ -164,9 +164,9 @@ class TableCommit:
         found = commit_of(self.place, version, self.app_id, self.batch_id)
         if found is None:
             return True
-        info, names = found
+        info, files = found
         told = told_by(info)
-        same = not self.native or told is not info or self._is_of(told, names)
+        same = not self.native or told is not info or self._is_of(told, files.keys())
         return same and _offsets(told) == _offsets(self.metadata)
 
     def _is_of(self, told: Mapping[str, Any], names: AbstractSet[str]) -> bool:

@@ -48,11 +48,13 @@ class Leftovers:
     files    those, as they were listed
     held     how many would go, too, did anybody know whether they are yet to come into the table
     why      why nobody knows
+    folders  of partitions of which no file is left then, those within others first: a value is their name
     """
 
     files: Sequence[Info] = ()
     held: int = 0
     why: str = ""
+    folders: Sequence[str] = ()
 
     @property
     def bytes(self) -> int:
@@ -104,7 +106,8 @@ def leftovers(
     Raises OSError where the place does not answer; FileNotFoundError where the table's log does not lead to its newest version.
     """
     # Before the log is read: what comes into the table meanwhile is not listed, or is named.
-    listed = list(_listed(place, len(partitions)))
+    folders = list(_folders(place, len(partitions)))
+    listed = [info for folder in folders for info in place.list(folder)]
     keep = _named(place, bound, undecided)
     found, held, why = list[Info](), 0, ""
     for info in listed:
@@ -119,17 +122,19 @@ def leftovers(
             held, why = held + 1, told
     there = {info.path for info in listed} - {info.path for info in found}
     found += [info for info in listed if _are_sums_of_nothing(info, there, bound)]
-    return Leftovers(found, held, why)
+    gone = {info.path for info in found}
+    filled = {"", *(info.path.rpartition("/")[0] for info in listed if info.path not in gone)}
+    return Leftovers(found, held, why, [one for one in reversed(folders) if one not in filled])
 
 
-def _listed(place: Files, depth: int, folder: str = "") -> Iterator[Info]:
-    """The files in a table's folder, and in those that are called as a value of a column is, as deep as there are columns."""
-    yield from place.list(folder)
+def _folders(place: Files, depth: int, folder: str = "") -> Iterator[str]:
+    """A table's folder, and those in it that are called as a value of a column is, as deep as there are columns."""
+    yield folder
     if not depth:
         return
     for name in place.folders(folder):
         if "=" in name:
-            yield from _listed(place, depth - 1, f"{folder}/{name}".lstrip("/"))
+            yield from _folders(place, depth - 1, f"{folder}/{name}".lstrip("/"))
 
 
 def delete(place: Files, gone: Leftovers) -> None:
@@ -140,6 +145,9 @@ def delete(place: Files, gone: Leftovers) -> None:
     paths = [info.path for info in gone.files]
     for first in range(0, len(paths), _DELETED_AT_ONCE):
         place.delete(paths[first : first + _DELETED_AT_ONCE])
+    for folder in gone.folders:
+        # One that others have put a file into meanwhile stays, and who wants it again makes it.
+        place.remove_folder(folder)
 
 
 def _named(place: Files, bound: Bound, undecided: Undecided) -> Named:

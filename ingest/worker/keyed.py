@@ -15,6 +15,7 @@ from distributary.errors import SumsDisagree
 from distributary.ingest.columns.layout import Layout, is_own
 from distributary.ingest.columns.safe_names import MEMORY_SUFFIX, fold
 from distributary.ingest.columns.single_values import value_at, value_path
+from distributary.ingest.history.timeline import FOR_EVER
 from distributary.ingest.kafka.columns import kafka_fields, table_schema
 from distributary.ingest.kafka.records import TEXT
 from distributary.ingest.merge.columns import brought
@@ -198,6 +199,15 @@ def _lacking(
                 yield _null(values), reason, f"field {field} has no value"
                 if reason == NULL_SEQUENCE and kinds.is_floating(values.type):
                     yield _true(pc.is_nan(values)), reason, f"field {field} is not a number"
+                if upsert.history is not None and field == upsert.sequence_by[0]:
+                    yield _last_of_all(values), reason, f"field {field} is the last time that there is"
+
+
+def _last_of_all(values: pa.Array) -> npt.NDArray[np.bool_]:
+    """Which are the moment that stands for the end of what is true still: a row that began then would leave the one before it without an end."""
+    if not kinds.is_timestamp(values.type):
+        return np.zeros(len(values), np.bool_)
+    return _true(pc.equal(values.view(pa.int64()), FOR_EVER))
 
 
 def _null(values: pa.Array) -> npt.NDArray[np.bool_]:

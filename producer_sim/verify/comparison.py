@@ -187,8 +187,8 @@ def _against_ledger(
         try:
             # The last to look at where records are: from here on erased ones count as if they were there.
             held = with_erased(lake, held)
-        except READ_ERRORS as error:
-            yield Difference("table_unreadable", RECORDS, str(error))
+        except (*READ_ERRORS, ValueError, KeyError, TypeError) as error:
+            yield Difference("table_unreadable", RECORDS, f"what is kept of erasures: {error}")
         yield from check_ledger(ledger, held)
     elif tables.tables or quarantine.rows:
         yield Difference("ledger_missing", BATCHES_TABLE, "there are rows, but no ledger that tells of them")

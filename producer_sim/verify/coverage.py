@@ -52,6 +52,16 @@ class Coverage:
         """How often this offset turned up."""
         return self.within(partition, offset, offset + 1)
 
+    def lacking(self, partition: Partition, offsets: Offsets) -> Offsets:
+        """Those of these offsets that never turned up."""
+        blocks = self._blocks.get(partition, {})
+        found = np.zeros(len(offsets), bool)
+        numbers = offsets // BLOCK
+        for number in np.unique(numbers).tolist():
+            here = numbers == number
+            found[here] = blocks.get(number, NONE)[offsets[here] - number * BLOCK] > 0
+        return offsets[~found]
+
     def more_than_once(self, partition: Partition, beside: Coverage) -> Offsets:
         """The offsets that turned up several times, here or in the other or in both together."""
         found = [np.zeros(0, np.int64)]

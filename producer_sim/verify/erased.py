@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
-from distributary.ingest.erasure.record import Gone, kept
+from distributary.ingest.erasure.record import all_gone
 from distributary.producer_sim.verify.lake import Lake
 from distributary.producer_sim.verify.ledger_check import Held
 
 
 def with_erased(lake: Lake, held: Held) -> Held:
-    """What was found, and those beside it; it is the same that was given. Raises OSError, and ValueError where what is kept of it cannot be read."""
-    for told in kept(lake.root, lake.me.name) if lake.me is not None else ():
-        for table, value in told["gone"].items():
-            gone = Gone.from_json(value)
-            coverage = held.quarantine if table == QUARANTINE_TABLE else held.tables
-            for topic, number, offsets in gone.offsets:
-                coverage.add((topic, number), offsets)
-            held.quarantined.update(gone.batches)
+    """What was found, and beside it what was erased and is not found; it is the same that was given.
+
+    An erasure says what it is about to erase, and what came again since is there. Raises OSError, and ValueError, KeyError or TypeError
+    where what is kept of one cannot be read.
+    """
+    for table, gone in all_gone(lake.root, lake.me.name) if lake.me is not None else ():
+        coverage = held.quarantine if table == QUARANTINE_TABLE else held.tables
+        for (generation, batch_id, topic, partition), offsets in gone.parts.items():
+            lacking = coverage.lacking((topic, partition), offsets)
+            coverage.add((topic, partition), lacking)
+            if generation is not None and batch_id is not None:
+                held.quarantined[generation, batch_id] += len(lacking)
     return held

@@ -20,7 +20,9 @@ def erase(
     ],
     key: Annotated[
         list[str] | None,
-        typer.Option(help="A key, of which records in quarantine go whatever they say; may be given again."),
+        typer.Option(
+            help="A key, of which records in quarantine, and in what remembers deletes, go whatever they say; may be given again."
+        ),
     ] = None,
     table: Annotated[
         list[str] | None,

@@ -6,6 +6,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -183,4 +184,22 @@ def test_a_compaction_that_was_not_synced_before_what_waited_came_in_takes_no_ro
         world.begin()
     compacted.write_bytes(b"")
     world.begin()
+    assert_whole(world, 5)
+
+
+def test_of_each_batch_that_waits_no_more_is_held_than_the_tables_own(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a thousand batches of a thousand tables all took gigabytes, and no start came through."""
+    held, bring_in = list[int](), finish.Finisher.bring_in
+
+    def counted(*given: Any) -> None:
+        manifest = given[1]
+        held.append(len(manifest.tables) + len(manifest.entities) + len(manifest.pins.schemas))
+        bring_in(*given)
+
+    monkeypatch.setattr(finish.Finisher, "bring_in", counted)
+    world.mend()
+    world.begin()
+    assert held == [2, 2, 2]
     assert_whole(world, 5)

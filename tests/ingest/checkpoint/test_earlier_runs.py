@@ -279,6 +279,26 @@ def test_a_file_that_is_gone_is_guessed_about_and_one_that_cannot_be_read_just_n
         after_lineage(tmp_path, commits, "l")
 
 
+def test_records_are_told_by_their_partition_where_somebody_made_the_table_so(tmp_path: Path) -> None:
+    """Its files do not have the column, and which records it has was guessed."""
+    schema = pa.schema(
+        [("kafka_topic", pa.string()), ("kafka_partition", pa.int32()), ("kafka_offset", pa.int64())]
+    )
+    by = ("kafka_partition",)
+    create(tmp_path / "a", schema, {}, partitions=by)
+    held = TableBuffers(
+        files_at(tmp_path), "g1", 0, 10**6, lambda _: Layout(schema), partitions_of=lambda _: by
+    )
+    rows = {"kafka_topic": [TOPIC] * 3, "kafka_partition": [0, 1, 1], "kafka_offset": [0, 5, 6]}
+    held.add("a", pa.RecordBatch.from_pydict(rows, schema))
+    held.close()
+    told = metadata("g1", 0, {TOPIC: {0: (0, 2), 1: (5, 9)}})
+    assert by_log(NativeCommits(), tmp_path / "a", held.files, schema, "g1/events", 0, told)
+    start = after_lineage(tmp_path, earlier_commits(tmp_path), "l")
+    assert start.already == {}
+    assert start.placed == {TOPIC: {0: [(0, 1)], 1: [(5, 7)]}}
+
+
 @settings(max_examples=examples(100), deadline=None)
 @given(
     st.lists(

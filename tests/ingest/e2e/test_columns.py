@@ -25,7 +25,7 @@ from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.reshaping.test_shape import WORD, digest
 from tests.ingest.worker.test_columns import AVRO, JSON_SCHEMA, PROTO
 
-from distributary.errors import BudgetSpent, CheckpointMismatch
+from distributary.errors import BudgetSpent, CheckpointMismatch, CommitImpossible
 from distributary.ingest.plan import plan
 from distributary.registry.base import Schema as Registered
 
@@ -196,7 +196,7 @@ def test_headers_and_the_kind_of_time_become_columns(kit: PipelineKit) -> None:
     assert all("n" not in row for row in found)
 
 
-def test_one_row_a_key_by_a_hash(kit: PipelineKit) -> None:
+def test_one_row_a_key_by_a_hash(kit: PipelineKit, monkeypatch: pytest.MonkeyPatch) -> None:
     kit.configured(decode={"format": "json"}, route={"field": "game"})
     columns = {"hash": hashes("email"), "rename": {"email": "who", "at": "seen"}}
     ruled(
@@ -209,6 +209,14 @@ def test_one_row_a_key_by_a_hash(kit: PipelineKit) -> None:
     assert sorted((row["who"], row["seen"]) for row in golf(kit)) == sorted(
         (digest(m), 3) for m in ("a@x", "b@x")
     )
+    # By another secret each would have a second row.
+    monkeypatch.setenv("HASH_SECRET", f"another {WORD}")
+    kit.send([json.dumps({"game": "golf", "email": "a@x", "at": 4}).encode()])
+    with pytest.raises((BudgetSpent, CommitImpossible), match="hashes with another secret"):
+        kit.run()
+    monkeypatch.setenv("HASH_SECRET", WORD)
+    kit.run()
+    assert sorted(row["seen"] for row in golf(kit)) == [3, 4]
     assert_each_record_in_one_place(kit)
 
 

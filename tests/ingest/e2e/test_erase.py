@@ -5,18 +5,24 @@ from __future__ import annotations
 import json
 import signal
 from typing import Any
+from urllib.parse import quote
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 from tests.ingest.e2e.keyed import rows_of
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.e2e.planted import said
 from tests.ingest.e2e.test_upserts_in_partitions import nine_days_later
 
 from distributary.errors import ConfigError
+from distributary.ingest.erasure import rewriting
 from distributary.ingest.erasure.erase import Wanted, erase
 from distributary.ingest.erasure.record import RECORDS
 from distributary.ingest.merge.rule import memory_folder
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.tables.log import put_entry
 from distributary.ingest.upkeep.maintain import Wish, maintain
 from distributary.producer_sim.verify.comparison import verify
 
@@ -53,9 +59,11 @@ def pipeline(kit: PipelineKit) -> PipelineKit:
 
 
 def naming(kit: PipelineKit, who: str) -> list[str]:
-    """The files under the root, but for logs, that have a name: in bytes, or in what Parquet has packed."""
+    """The files under the root, but for logs, that have a name: in bytes, or in what Parquet has packed; and folders that are called so."""
     found = []
     for path in kit.root.rglob("*"):
+        if quote(who) in path.name or who in path.name:
+            found.append(str(path.relative_to(kit.root)))
         if not path.is_file() or "_delta_log" in path.parts:
             continue
         said_there = path.read_bytes()
@@ -106,10 +114,32 @@ def test_what_remembers_deletes_forgets_them_too(kit: PipelineKit) -> None:
     assert {row["who"] for row in rows_of(kit, "chess")} == {ANN, BOB, "cy"}
 
 
+def test_what_remembers_tombstones_forgets_keys(kit: PipelineKit) -> None:
+    kit.configured(decode={"format": "json"}, route={"by": "topic", "field": None, "table": "{entity}"})
+    rule = {"match": "*", "mode": "upsert", "keys": "kafka_key", "deletes": {"tombstones": "delete"}}
+    kit.configured(tables=[rule])
+    for key in (b"ann", b"bob"):
+        sent(kit, body("go", key.decode(), 1), key=key)
+    kit.send([None], key=b"ann")
+    kit.send([None], key=b"bob")
+    kit.run()
+    memory = memory_folder(kit.lake.table_of(kit.topic))
+    lacking = erase(kit.settings, Wanted("who = 'ann'"))
+    (told,) = [one for one in lacking.tables if one.table == memory]
+    assert "name records' keys, which it has (--key)" in told.left[0]
+    done = erase(kit.settings, Wanted("who = 'ann'", keys=("ann",)))
+    assert [one.rows for one in done.tables if one.table == memory] == [1]
+    assert [bytes(row["kafka_key"]) for row in rows_of(kit, memory)] == [b"bob"]
+    assert verify(kit.settings).differences == ()
+
+
 # It looks into files; in a store rows go the same way.
 @pytest.mark.folder
 def test_after_upkeep_no_file_names_a_person(kit: PipelineKit) -> None:
     pipeline(kit)
+    # Others put the files of a partition into a folder that is called as its value.
+    maintain(kit.settings, Wish())
+    assert [one for one in naming(kit, ANN) if one.startswith("go/who=")]
     bob = len(naming(kit, BOB))
     assert min(bob, len(naming(kit, ANN))) > 1
     done = erase(kit.settings, Wanted(f"who = '{ANN}'", keys=("ann",)))
@@ -140,6 +170,34 @@ def test_what_is_not_meant_is_told(kit: PipelineKit) -> None:
         erase(kit.settings, Wanted("who ="))
 
 
+# It writes with another hand than the store's.
+@pytest.mark.folder
+def test_rows_of_other_hands_and_records_that_fit_no_type_go_too(kit: PipelineKit) -> None:
+    pipeline(kit)
+    # Of no place in Kafka.
+    write_deltalake(kit.root / "go", pa.table({"who": [ANN]}), mode="append", schema_mode="merge")
+    sent(kit, json.dumps({"game": "chess", "who": ANN, "at": None, "n": 2**70}).encode())
+    done = erase(kit.settings, Wanted(f"who = '{ANN}'"))
+    assert [one.failed for one in done.tables if one.failed] == []
+    assert {one.table: one.rows for one in done.tables if one.rows} == {"chess": 2, "go": 3, "quarantine": 2}
+    assert verify(kit.settings).differences == ()
+
+
+def test_what_had_no_place_in_its_column_is_looked_into(kit: PipelineKit) -> None:
+    kit.configured(policies={"incompatible_type": "rescue"})
+    pipeline(kit)
+    odd = {"game": "go", "who": BOB, "at": 8, "op": "u", "said": 17}
+    sent(kit, json.dumps(odd).encode(), json.dumps({**odd, "at": {"hour": 8}}).encode())
+    rescued = {row["_rescued_data"] for row in rows_of(kit, "go")}
+    assert rescued == {None, '{"at":{"hour": 8}}'}
+    done = erase(kit.settings, Wanted("at = 7", tables=("go",)))
+    assert done.rows == 0
+    assert "1 rows have something in _rescued_data that the condition names" in done.tables[0].left[0]
+    done = erase(kit.settings, Wanted("said = '17'", tables=("go",)))
+    assert [(one.rows, one.left) for one in done.tables] == [(2, ())]
+    assert verify(kit.settings).differences == ()
+
+
 def test_the_command_says_what_was_done(kit: PipelineKit) -> None:
     pipeline(kit)
     command = ["erase", str(kit.settings_file), "--where", f"who = '{ANN}'", "--key", "ann"]
@@ -159,6 +217,32 @@ def test_the_command_says_what_was_done(kit: PipelineKit) -> None:
     assert "go: no such row" in output
     answered, output = said(kit, "verify", str(kit.settings_file))
     assert answered == 0, output
+
+
+@pytest.mark.parametrize("where", ["before", "behind"])
+def test_verify_misses_nothing_wherever_an_erasure_ends(
+    kit: PipelineKit, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    pipeline(kit)
+
+    def dying(place: Files, version: int, actions: list[dict[str, Any]]) -> bool:
+        if where == "behind":
+            put_entry(place, version, actions)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rewriting, "put_entry", dying)
+        for table in ("go", "quarantine"):
+            with pytest.raises(KeyboardInterrupt):
+                erase(kit.settings, Wanted(f"who = '{ANN}'", keys=("ann",), tables=(table,)))
+    assert verify(kit.settings).differences == ()
+    erase(kit.settings, Wanted(f"who = '{ANN}'", keys=("ann",)))
+    assert {row["who"] for row in rows_of(kit, "go")} == {BOB}
+    assert verify(kit.settings).differences == ()
+    # What comes again is there, and not twice.
+    kit.configured(checkpoint="./another", start="again")
+    kit.run()
+    assert {row["who"] for row in rows_of(kit, "go")} == {ANN, BOB}
 
 
 def test_a_replay_brings_nothing_back_that_the_settings_say_was_erased(kit: PipelineKit) -> None:

@@ -104,6 +104,21 @@ def test_another_checkpoint_tells_the_same(kit: PipelineKit, start: str) -> None
     assert held(kit) == expected(kit)
 
 
+# Somebody moves it, which nobody does in a store.
+@pytest.mark.folder
+def test_a_table_that_is_moved_away_takes_what_is_remembered_with_it(kit: PipelineKit) -> None:
+    keyed = telling(kit)
+    keyed.send(40)
+    kit.run()
+    kit.configured(checkpoint="./another", start="again")
+    shutil.rmtree(kit.root / "go")
+    with pytest.raises(Exception, match="go__deleted remembers records of the one before it"):
+        kit.run()
+    shutil.rmtree(kit.root / memory_folder("go"))
+    kit.run()
+    assert held(kit) == expected(kit)
+
+
 def test_a_new_column_makes_history_and_one_of_the_bounds_names_gets_another(kit: PipelineKit) -> None:
     keyed = telling(kit)
     keyed.send(30)
@@ -185,7 +200,7 @@ def test_records_of_a_parked_table_wait_with_it(kit: PipelineKit) -> None:
         "policies": {"stuck_table": "park"},
         "supervisor": {"failures": {"max": 3, "first_wait_seconds": 0}},
     }
-    keyed = telling(kit, **more)
+    keyed = telling(kit, {**RULE, "history": {"ignore": ["at", "seen"]}}, **more)
     keyed.send(40)
     kit.run()
     keyed.send(40)
@@ -194,13 +209,15 @@ def test_records_of_a_parked_table_wait_with_it(kit: PipelineKit) -> None:
     memory, aside = kit.root / memory_folder("go"), kit.folder / "aside"
     memory.rename(aside)
     assert kit.run().parked == {"go": 1}
-    keyed.send(40, level=4)
+    keyed.send(40, level=4, seen=4)
     assert kit.run().parked == {"go": 2}
     for path in aside.iterdir():
         path.rename(memory / path.name)
     keyed.send(40)
     assert not kit.run().parked
     assert held(kit) == expected(kit)
+    # What came with a column that nobody had is remembered with it.
+    assert {row["seen"] for row in kit.rows(memory_folder("go")).to_pylist()} == {None, 4}
     found = verify(kit.settings).differences
     assert not found, "\n".join(map(str, found))
 

@@ -130,6 +130,18 @@ def test_a_run_that_goes_on_keeps_its_tables_up_beside_its_batches(kit: Pipeline
     kit.assert_clean()
 
 
+def test_what_came_of_upkeep_is_told_though_no_records_come(kit: PipelineKit) -> None:
+    """One that fails each hour was told of with the next batch, if that was days later."""
+    kit.configured(sink={"maintain": {"every_hours": 0.001}})
+    kit.simulate(1)
+    told = Told()
+    with kit.running(told) as run:
+        run.wait_for(kit.truth.records)
+        done, until = len(told.said), time.monotonic() + PATIENCE_SECONDS
+        while len(told.said) < done + 2:
+            assert time.monotonic() < until
+
+
 def test_tables_with_one_row_a_key_are_kept_up_between_batches_and_beside_them(kit: PipelineKit) -> None:
     keyed = Keyed(kit).configured(BY_FIELD, limits={"batch_rows": 15})
     keyed.send(60)

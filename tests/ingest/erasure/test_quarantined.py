@@ -58,6 +58,23 @@ def test_bytes_that_do_not_or_that_nobody_can_read() -> None:
     assert met(*((None, value, "games") for value in others), (None, None, "games")) == ([False] * 6, 4)
 
 
+@pytest.mark.parametrize("more", [2**70, [1, "x"], [{"a": 1}, {"a": "x"}], "\ud800"])
+def test_what_else_a_record_says_does_not_matter(more: Any) -> None:
+    for said in ({**SAYS, "n": more}, {"who": {"name": "ann", "n": more}}, {"after": {**SAYS, "n": more}}):
+        assert met((None, json.dumps(said).encode(), "games")) == ([True], 0)
+    other = json.dumps({"who": {"name": "x"}, "n": more}).encode()
+    assert met((None, other, "games")) == ([False], 0)
+    # Each record that nobody can look into is told once.
+    odd = {"who": {"name": more}}
+    found = met((None, json.dumps({"before": odd, "after": odd}).encode(), "games"))
+    assert found == ([False], 1)
+
+
+def test_a_table_of_before_records_said_whose_they_are() -> None:
+    rows = pa.RecordBatch.from_pydict({"kafka_key": [b"a"], "value": [json.dumps(SAYS).encode()]})
+    assert Quarantined(ANN, "games").rows().met(rows).tolist() == [True]
+
+
 def test_a_key_is_enough() -> None:
     assert met((b"a", b"{", "games"), (b"b", b"{", "games"), (None, b"{", "games"), keys=(b"a",)) == (
         [True, False, False],
@@ -76,7 +93,19 @@ def test_where_records_came_from_survives_its_text() -> None:
         }
     )
     found = Gone.from_json(json.loads(json.dumps(Gone.of(rows).to_json())))
-    told = sorted((topic, number, offsets.tolist()) for topic, number, offsets in found.offsets)
-    assert told == [("t", 0, [5]), ("t", 1, [2**40]), ("u", 0, [7])]
-    assert all(offsets.dtype == np.int64 for _, _, offsets in found.offsets)
-    assert found.batches == {("g", 1): 2, ("h", 2): 1}
+    told = {part: offsets.tolist() for part, offsets in found.parts.items()}
+    assert told == {("g", 1, "t", 0): [5], ("g", 1, "t", 1): [2**40], ("h", 2, "u", 0): [7]}
+    assert all(offsets.dtype == np.int64 for offsets in found.parts.values())
+
+
+def test_rows_that_no_record_made_came_from_nowhere() -> None:
+    rows = pa.table(
+        {
+            "topic": ["t", None, "t"],
+            "partition": pa.array([0, None, 0], pa.int32()),
+            "offset": pa.array([5, None, None], pa.int64()),
+        }
+    )
+    ((part, offsets),) = Gone.of(rows).parts.items()
+    assert (part, offsets.tolist()) == ((None, None, "t", 0), [5])
+    assert Gone.of(rows.slice(1)).parts == {}

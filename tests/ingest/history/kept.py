@@ -114,15 +114,22 @@ class Recomputed:
     def _says(self, row: Row) -> Any:
         apart = {*PLACES, *self.rule.order.sequence}
         apart |= set() if self.rule.history is None else set(self.rule.history.apart)
-        return repr(_without(row, apart))
+        return repr(sorted(_without(row, apart).items()))
 
 
 def _without(row: Row, apart: set[str], above: str = "") -> dict[str, Any]:
-    return {
-        name: _without(value, apart, f"{above}{name}.") if isinstance(value, dict) else value
-        for name, value in row.items()
-        if f"{above}{name}" not in apart
-    }
+    """What makes history: of what has a part that makes none, all other parts by themselves, as far as they have a value."""
+    found = dict[str, Any]()
+    for name, value in row.items():
+        path = f"{above}{name}"
+        if path in apart:
+            continue
+        if any(one.startswith(f"{path}.") for one in apart):
+            inside = _without(value or {}, apart, f"{path}.")
+            found |= {key: one for key, one in inside.items() if one is not None}
+        else:
+            found[path] = value
+    return found
 
 
 def same(rows: Sequence[Row], schema: pa.Schema) -> list[str]:

@@ -8,11 +8,13 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from tests.ingest.history.kept import Kept, Recomputed, rule_by, same
 
 from distributary.errors import PipelineError
+from distributary.ingest.erasure.rewriting import Rows, without_rows
 from distributary.ingest.history.merging import History
 from distributary.ingest.merge import live_files
 from distributary.ingest.merge.counts import MergeCounts
@@ -193,3 +195,43 @@ def test_a_rule_that_does_not_say_when_rows_are_true_is_refused(tmp_path: Path) 
     table = made(tmp_path)
     with pytest.raises(PipelineError, match="says nothing of when rows are true"):
         History(table.place, [], table.schema, replace(table.rule, history=None))
+
+
+def test_a_struct_of_which_a_part_makes_no_history_counts_by_its_other_parts(tmp_path: Path) -> None:
+    inner = pa.struct([("trace", pa.int64()), ("x", pa.string())])
+    columns = [*COLUMNS, ("s", pa.struct([("in", inner), ("y", pa.struct([("z", pa.int64())]))]))]
+    table = Kept.new(tmp_path, columns, rule_by("at", apart=("s.in.trace",)))
+    # A schema without `x` and `y` knows nothing of them: however the stream is cut, there is nothing that differs.
+    same_said = [None, {"in": None, "y": None}, {"in": {"trace": 1, "x": None}, "y": None}]
+    counts = table.merge([row(1, at, s=s) for at, s in enumerate(same_said)])
+    assert counts == MergeCounts(inserted=1, unchanged=2)
+    other = [{"in": {"trace": 1, "x": "a"}, "y": None}, {"in": None, "y": {"z": None}}, None]
+    counts = table.merge([row(1, at, s=s) for at, s in enumerate(other, 3)])
+    assert counts == MergeCounts(updated=3)
+
+
+def test_a_row_beside_one_in_a_file_that_is_passed_by_ends_where_it_did(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    # Later moments of other keys have their files looked into.
+    table.merge([row(2, 30, "x", offset=0)], [row(1, 2, offset=1)])
+    table.merge([row(1, 1, "a", offset=5), row(3, 1, "x", offset=6), row(3, 20, "y", offset=7)])
+    assert table.merge(
+        [row(1, 2, "b", offset=9), row(1, 3, "c", offset=10), row(4, 30, "x", offset=11)]
+    ) == MergeCounts(inserted=1, updated=2)
+    before = [("a", 1, 2), ("b", 2, 3), ("c", 3, None)]
+    assert spans(table) == before
+    # Of the moment at which the first row ends a delete is known, and the record behind it, and not the row that this has made.
+    assert table.merge([row(1, 10, "d", offset=12)]) == MergeCounts(updated=1)
+    assert spans(table) == [*before[:2], ("c", 3, 10), ("d", 10, None)]
+
+
+def test_records_behind_which_others_are_remembered_whose_rows_are_gone(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.merge([row(1, 1, "a", offset=5), row(1, 1, "b", offset=6)])
+    gone = Rows(frozenset({"v"}), lambda rows: np.array([v == "b" for v in rows["v"].to_pylist()]))
+    assert without_rows(table.place, gone, "this").rows == 1
+    # Of all of its moments another record is known to count.
+    assert table.merge([row(1, 1, "c", offset=3)]) == MergeCounts(older=1)
+    assert spans(table) == []
+    assert table.merge([row(1, 2, "d")]) == MergeCounts(inserted=1)
+    assert spans(table) == [("d", 2, None)]

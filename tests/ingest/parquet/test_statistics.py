@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.ingest.commits import by_log
 
-from distributary.ingest.columns.layout import SOURCE, Layout
+from distributary.ingest.columns.layout import SOURCE, Layout, own_column
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import Indexed, statistics
 from distributary.ingest.tables.change import create
@@ -77,6 +77,10 @@ def test_of_so_many_columns_there_are_statistics_and_of_keys_wherever_they_are()
     # A list counts as one, whatever is in it.
     assert told_of(table, Indexed(5)) == {"a", "place.x", "place.y", "z"}
     assert told_of(table, Indexed(0, frozenset({"place.y", "Last"}))) == {"place.y", "last"}
+    # One that no field is for, by its own name.
+    ends = own_column("valid_to", pa.int64(), "valid_to")
+    beside = pa.table([table["a"], table["a"]], pa.schema([table.schema.field("a"), ends]))
+    assert told_of(beside, Indexed(0, frozenset({"valid_to"}))) == {"valid_to"}
 
 
 @pytest.mark.parametrize(

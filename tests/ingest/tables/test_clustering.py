@@ -27,11 +27,11 @@ from distributary.ingest.settings.rule_book import TableSpec
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.change import create, evolve
 from distributary.ingest.tables.handle import opened
-from distributary.ingest.tables.known import TableBook, named_columns, require_clustering, require_partitions
+from distributary.ingest.tables.known import TableBook, named_columns
 from distributary.ingest.tables.log import entry
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.properties import CLUSTERED, Setting, differing, retell
-from distributary.ingest.tables.state import TableState, read_state
+from distributary.ingest.tables.state import TableState, read_state, require_clustering, require_partitions
 
 SCHEMA = pa.schema(
     [

@@ -12,6 +12,8 @@ from pyspark.sql import SparkSession
 from distributary.errors import CommitImpossible
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.columns import table_schema
+from distributary.ingest.reshaping.rule import OfKey, Op, Reshape, Secret
+from distributary.ingest.reshaping.rule import Path as Path_
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.rule_book import TableSpec
 from distributary.ingest.settings.upserts import Keeping, Upsert
@@ -132,6 +134,43 @@ def test_rows_named_by_the_bytes_of_a_key_are_not_named_by_its_text(
     require_mode(by_id, BY_ID, by_text=wanted)
     with pytest.raises(CommitImpossible, match=r"Write decode\.key as it was"):
         require_mode(by_key, BY_KEY, by_text=wanted)
+
+
+def by_hash(word: str, upsert: Upsert, *ops: tuple[Path_, Op], key: OfKey = "keep") -> TableSpec:
+    return TableSpec(0, "*", upsert=upsert, reshape=Reshape(ops, secret=Secret(word.encode()), key=key))
+
+
+WHO = Upsert(("who.id",))
+# Of `user.mail`, which the rule calls `who.id`; hashes see no case.
+NAMED = ((("user",), Op("rename", "who")), (("user", "mail"), Op("rename", "id")))
+HASHED = (*NAMED, (("User", "Mail"), Op("hash")))
+OTHER = (*NAMED, (("user", "phone"), Op("hash")))
+
+
+@pytest.mark.parametrize(
+    ("was", "same", "wanted"),
+    [
+        (by_hash("one", WHO, *HASHED), by_hash("one", WHO, *HASHED), by_hash("two", WHO, *HASHED)),
+        (by_hash("one", WHO, *HASHED), by_hash("one", WHO, *HASHED), by_hash("one", WHO, *OTHER)),
+        (by_hash("one", WHO, *OTHER), by_hash("two", WHO, *OTHER), by_hash("one", WHO, *HASHED)),
+        (TableSpec(upsert=WHO), by_hash("one", WHO, *NAMED), by_hash("one", WHO, *HASHED)),
+        (
+            by_hash("one", Upsert(), key="hash"),
+            by_hash("one", Upsert(), *HASHED, key="hash"),
+            by_hash("two", Upsert(), key="hash"),
+        ),
+        (BY_KEY, by_hash("one", Upsert(), *HASHED), by_hash("one", Upsert(), key="hash")),
+    ],
+)
+def test_rows_named_by_hashes_are_not_named_by_those_of_another_secret(
+    tmp_path: Path, was: TableSpec, same: TableSpec, wanted: TableSpec
+) -> None:
+    state = made(tmp_path / "t", was)
+    require_mode(state, was)
+    require_mode(state, same)
+    assert "one" not in state.properties["distributary.upsert"]
+    with pytest.raises(CommitImpossible, match=r"each key would get a second row\. Write columns\.hash"):
+        require_mode(state, wanted)
 
 
 def test_a_table_that_positions_order_takes_no_topic_that_was_made_anew(tmp_path: Path) -> None:

@@ -37,11 +37,10 @@ from distributary.ingest.tables.commit import commit_tables
 from distributary.ingest.tables.known import (
     MadeWith,
     TableBook,
-    require_partitions,
 )
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.rows import offenders
-from distributary.ingest.tables.state import TableState, fixed_columns, read_state
+from distributary.ingest.tables.state import TableState, fixed_columns, read_state, require_partitions
 from distributary.ingest.tables.transaction import GENERATION
 from distributary.ingest.upkeep.compaction import compact
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.ingest.merge.test_upsert import row
@@ -390,3 +390,32 @@ def test_files_in_folders_of_partitions_are_listed_wherever_the_table_is(root: F
     assert not leftovers(place, bound(place, later=8), NOBODY, partitions=["land"]).files
     kept = opened(place).to_pyarrow_table().sort_by([("land", "ascending"), ("x", "ascending")])
     assert kept.to_pydict() == {"land": ["a/b=% "] * 2 + ["日本"] * 2 + [None] * 2, "x": [0, 1] * 3}
+
+
+def test_a_folder_of_a_partition_goes_with_its_last_file_and_no_other_does(tmp_path: Path) -> None:
+    root = tmp_path / "parted"
+    rows = pa.table({"who": ["ann@x", "bob@x", "cy@x"], "n": [1, 2, 3], "x": [0] * 3})
+    write_deltalake(root, rows, partition_by=["who", "n"])
+    (root / "mine").mkdir()
+    (root / "who=cy%40x" / "n=3" / "notes.txt").write_text("mine")
+    DeltaTable(root).delete("n <> 2")
+    place = files_at(root)
+    young = leftovers(place, bound(place), NOBODY, partitions=["who", "n"])
+    delete(place, young)
+    assert len(list(root.glob("who=*/n=*/*.parquet"))) == 3
+    delete(place, leftovers(place, bound(place, later=8), NOBODY, partitions=["who", "n"]))
+    assert sorted(
+        str(path.relative_to(root)) for path in root.rglob("*") if "_delta_log" not in path.parts
+    ) == [
+        "mine",
+        "who=bob%40x",
+        "who=bob%40x/n=2",
+        next(str(path.relative_to(root)) for path in root.glob("who=bob*/n=2/*")),
+        "who=cy%40x",
+        "who=cy%40x/n=3",
+        "who=cy%40x/n=3/notes.txt",
+    ]
+    # One that a clean-up before left empty goes, too.
+    (root / "who=dee%40x" / "n=4").mkdir(parents=True)
+    delete(place, leftovers(place, bound(place, later=8), NOBODY, partitions=["who", "n"]))
+    assert not list(root.glob("who=dee*"))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.kafka.records import TEXT
 from distributary.ingest.settings.patterns import Pattern
 from distributary.ingest.settings.rule_book import TableSpec
-from distributary.ingest.settings.upserts import Upsert
+from distributary.ingest.settings.upserts import Keeping, Upsert
 from distributary.ingest.worker.keyed import unplaced
 
 POINT = pa.struct([("x", pa.int64()), ("at", pa.float64())])
@@ -52,6 +53,18 @@ def test_a_record_without_what_names_its_row_or_orders_it_has_no_place(
     assert {row: reason for row, reason, _ in found} == expected
     assert [row for row, _, _ in found] == sorted(expected)
     assert all(detail for _, _, detail in found)
+
+
+@pytest.mark.parametrize("zone", ["UTC", None])
+def test_a_row_of_a_table_that_keeps_what_was_does_not_begin_where_time_ends(zone: str | None) -> None:
+    last = 2**63 - 1
+    rows = pa.RecordBatch.from_pydict(
+        {"id": [1, 2, 3], "at": pa.array([last, last - 1, None], pa.timestamp("us", zone))}
+    )
+    by_time = Upsert(("id",), ("at",))
+    found = unplaced(replace(by_time, history=Keeping()), rows, rows, by_text=False)
+    assert [(row, reason) for row, reason, _ in found] == [(0, "null_sequence"), (2, "null_sequence")]
+    assert [row for row, _, _ in unplaced(by_time, rows, rows, by_text=False)] == [2]
 
 
 def test_a_key_that_is_there_and_cannot_be_read_is_not_told_as_none() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, TableFeatures, write_deltalake
 from tests.ingest.kafka_records import TOPIC, Sent
 from tests.ingest.pipelines import settings
 from tests.ingest.queries import GOLF, QUEST, Query, value
@@ -268,6 +268,13 @@ def test_a_commit_that_was_made_twice(root: Path) -> None:
     write_deltalake(root / "lake" / GOLF, last, mode="append")
     assert newest != entries(root, GOLF)[-1]
     assert kinds(found(root)) == {"record_twice", "ledger_rows"}
+
+
+def test_a_record_twice_in_a_table_that_only_the_slower_reader_knows(root: Path) -> None:
+    table = DeltaTable(root / "lake" / GOLF)
+    write_deltalake(table, table.to_pyarrow_table().slice(0, 1), mode="append")
+    table.alter.add_feature(TableFeatures.DeletionVectors, allow_protocol_versions_increase=True)
+    assert f"{GOLF} (offset " in the("record_twice", found(root)).detail
 
 
 def test_a_quarantined_record_that_is_in_a_table_too(root: Path) -> None:

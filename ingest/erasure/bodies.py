@@ -1,0 +1,108 @@
+"""Whether a condition is true of what one record says: as JSON, or as a row of which something had no place in its columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from distributary.codecs.types.fields import parts
+from distributary.errors import ConfigError
+from distributary.ingest.erasure.rewriting import Mask
+from distributary.ingest.routing.conditions import ReadCondition
+from distributary.ingest.routing.tree import Call, Field, Node
+
+Path = tuple[str, ...]
+
+
+def fields_of(node: Node) -> list[Path]:
+    """The paths of all fields that a condition names."""
+    if isinstance(node, Field):
+        return [node.path]
+    return [path for one in node.arguments for path in fields_of(one)] if isinstance(node, Call) else []
+
+
+def holds(condition: ReadCondition, body: Mapping[str, Any]) -> bool | None:
+    """Whether a condition is true of an object; None where nobody can tell."""
+    # Of all else anything may be there, of no one type, or too large for any.
+    row = {**_named(body, fields_of(condition.tree)), "": None}
+    try:
+        return bool(condition.met(pa.RecordBatch.from_pylist([row]))[0].as_py())
+    except (pa.ArrowException, ConfigError, ValueError, OverflowError):
+        return None
+
+
+@dataclass(slots=True)
+class Rows:
+    """Which rows of a table a condition means, by their columns and by what of their records had no place in these.
+
+    condition  None where the table lacks a column that it names
+    rescued    the column that has what had no place as JSON text; None where the table has none
+    key, keys  the column of records' keys, and those that are meant whatever else their rows say
+    unread     how many have something rescued that the condition names, and of which nobody can tell whether it is true
+    """
+
+    condition: ReadCondition | None
+    rescued: str | None = None
+    key: str = ""
+    keys: frozenset[bytes] = frozenset()
+    unread: int = 0
+
+    def met(self, rows: pa.RecordBatch) -> Mask:
+        """For which of these it is true. Raises ConfigError where the columns' types do not go with it."""
+        found = np.zeros(rows.num_rows, dtype=bool)
+        if self.keys:
+            found |= np.array([one in self.keys for one in rows.column(self.key).to_pylist()], dtype=bool)
+        return found if self.condition is None else found | self._met(self.condition, rows, found)
+
+    def _met(self, condition: ReadCondition, rows: pa.RecordBatch, already: Mask) -> Mask:
+        found: Mask = np.array(condition.met(rows).to_numpy(zero_copy_only=False))
+        if self.rescued is None or self.rescued not in rows.schema.names:
+            return found
+        texts, fields = rows.column(self.rescued), fields_of(condition.tree)
+        there = texts.is_valid().to_numpy(zero_copy_only=False)
+        for row in np.flatnonzero(there & ~found & ~already).tolist():
+            said = list(_rescued(texts[row].as_py(), fields))
+            if said:
+                told = holds(condition, _whole(rows.slice(row, 1).to_pylist()[0], said))
+                found[row], self.unread = told is True, self.unread + (told is None)
+        return found
+
+
+def _named(body: Mapping[str, Any], paths: Sequence[Path]) -> dict[str, Any]:
+    """Of an object what these paths lead to; names see no case."""
+    found = dict[str, Any]()
+    for name, value in body.items():
+        within = [path[1:] for path in paths if path[0].lower() == name.lower()]
+        if within:
+            found[name] = _named(value, within) if isinstance(value, dict) and all(within) else value
+    return found
+
+
+def _rescued(text: str, fields: Sequence[Path]) -> Iterator[tuple[Path, Any]]:
+    """What had no place of these fields, of what is around them, or in them."""
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        told = None
+    for key, value in told.items() if isinstance(told, dict) else ():
+        path = tuple(name.lower() for name in parts(key))
+        if any(all(a.lower() == b for a, b in zip(field, path, strict=False)) for field in fields):
+            yield path, value
+
+
+def _whole(row: dict[str, Any], said: Sequence[tuple[Path, Any]]) -> dict[str, Any]:
+    """A row with what had no place in it."""
+    for path, value in said:
+        at = row
+        for name in path[:-1]:
+            there = next((one for one in at if one.lower() == name), name)
+            if not isinstance(at.get(there), dict):
+                at[there] = {}
+            at = at[there]
+        at[next((one for one in at if one.lower() == path[-1]), path[-1])] = value
+    return row

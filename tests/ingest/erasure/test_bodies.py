@@ -1,0 +1,65 @@
+"""What had no place in a column counts as if it had: a condition is true of it, or not, or nobody can tell."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from distributary.ingest.erasure.bodies import Rows
+from distributary.ingest.routing.conditions import ReadCondition
+from distributary.ingest.routing.tree import Call, Field, Literal
+
+WIDE = 3_000_000_000
+SEVEN = ReadCondition(Call("=", (Field(("who", "id")), Literal(WIDE))))
+WHO = pa.struct([("id", pa.int32()), ("name", pa.string())])
+
+
+def met(said: Any, who: Any = None, condition: ReadCondition = SEVEN) -> tuple[bool, int]:
+    text = said if isinstance(said, str) or said is None else json.dumps(said)
+    rows = pa.RecordBatch.from_arrays(
+        [pa.array([who], WHO), pa.array([text], pa.string())], names=["Who", "_rescued_data"]
+    )
+    which = Rows(condition, "_rescued_data")
+    return bool(which.met(rows)[0]), which.unread
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (None, (False, 0)),
+        ({"who.id": WIDE}, (True, 0)),
+        ({"Who.ID": WIDE}, (True, 0)),
+        ({"who": {"id": WIDE, "more": [1, "x"]}}, (True, 0)),
+        ({"who.id": WIDE + 1}, (False, 0)),
+        ({"who.name": 7, "id": WIDE}, (False, 0)),
+        # Of another type nobody can tell, nor of what is in it.
+        ({"who.id": str(WIDE)}, (False, 1)),
+        ({"who.id": 2**70}, (False, 1)),
+        ({"who": "x"}, (False, 1)),
+        ({"who.id.more": 7}, (False, 1)),
+        ("{", (False, 0)),
+    ],
+)
+def test_what_had_no_place_is_looked_into(said: Any, expected: tuple[bool, int]) -> None:
+    assert met(said) == expected
+    assert met(said, {"id": 1, "name": "x"}) == expected
+
+
+def test_a_row_says_the_rest() -> None:
+    both = ReadCondition(Call("and", (SEVEN.tree, Call("=", (Field(("who", "name")), Literal("ann"))))))
+    assert met({"who.id": WIDE}, {"id": None, "name": "ann"}, both) == (True, 0)
+    assert met({"who.id": WIDE}, {"id": None, "name": "bob"}, both) == (False, 0)
+
+
+def test_a_table_without_such_a_column_is_known_by_its_others() -> None:
+    rows = pa.RecordBatch.from_pydict({"who": pa.array([{"id": WIDE}])})
+    assert Rows(SEVEN).met(rows).tolist() == [True]
+
+
+def test_keys_are_meant_whatever_their_rows_say() -> None:
+    rows = pa.RecordBatch.from_pydict({"key": [b"a", b"b", None], "_rescued_data": ["{}", None, None]})
+    assert Rows(None, None, "key", frozenset([b"a"])).met(rows).tolist() == [True, False, False]
+    assert Rows(SEVEN, "_rescued_data", "key", frozenset([b"b"])).met(rows).tolist() == [False, True, False]
