@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from deltalake.exceptions import DeltaError
 
-from distributary.errors import ConfigError
+from distributary.errors import CommitImpossible, ConfigError
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import read_generation
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
@@ -34,6 +35,7 @@ from distributary.ingest.tables.known import (
     folder_of_topics,
 )
 from distributary.ingest.tables.log import has_log
+from distributary.ingest.tables.state_by_spark import path_for_spark
 from distributary.ingest.tables.transaction import is_committed
 
 Choice = Literal["recreate", "skip", "skip_lost"]
@@ -242,9 +244,13 @@ def _require_taken(
 ) -> None:
     """Raises ConfigError where a table partitioned so could never take what waits for it: as files alone, which are told apart otherwise."""
     table = next((one for one in waiting if one.files and set(one.partitions) != set(partitions)), None)
-    # Elsewhere Spark's writer takes their rows.
-    if table is None or not (root.remote or table.merging):
+    if table is None:
         return
+    if not table.merging:
+        # Spark's writer takes their rows, where it may write.
+        with suppress(CommitImpossible):
+            path_for_spark(root.below(table.folder))
+            return
     raise ConfigError(
         f"table {table.folder}: the files that wait for it are partitioned by {', '.join(table.partitions) or 'nothing'}, and {spec.setting}."
         f"partition_by says {', '.join(spec.partition_by) or 'nothing'}: made anew by that it could never take them. Write partition_by as it "

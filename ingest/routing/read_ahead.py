@@ -77,7 +77,9 @@ def _jvm() -> Iterator[Any]:
         port, token = (next(answered, "").strip() for _ in range(2))
         if not port.isdecimal():
             raise SetupError("Java does not start with the jars of pyspark; reinstall pyspark and try again")
-        gateway = JavaGateway(gateway_parameters=GatewayParameters(port=int(port), auth_token=token))
+        # It ends before what Python has of it is collected, amid whatever that is, and nobody is there to be told.
+        told = GatewayParameters(port=int(port), auth_token=token, enable_memory_management=False)
+        gateway = JavaGateway(gateway_parameters=told)
         try:
             yield gateway.jvm
         except ConfigError:

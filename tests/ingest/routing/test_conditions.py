@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import logging
 
 import pyarrow as pa
 import pytest
+from pyspark import SparkContext
 
 from distributary.errors import ConfigError
 from distributary.ingest.routing.conditions import ReadCondition, conditions_ahead
@@ -70,6 +73,22 @@ def test_what_is_not_done_is_refused_by_its_setting() -> None:
         assert told.startswith("tables[0].deletes: "), told
         assert why in told, told
         assert "route.expression" not in told
+
+
+def test_what_was_read_ahead_asks_no_java_any_more_when_it_is_collected(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It did so amid anything, such as the reading of a schema, which then ended with an error of Python's own."""
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    gc.collect()
+    gc.disable()
+    try:
+        conditions_ahead([("tables[0].deletes", "op = 'd'")])
+    finally:
+        gc.enable()
+    with caplog.at_level(logging.INFO):
+        gc.collect()
+    assert [one.getMessage() for one in caplog.records if one.name.startswith("py4j")] == []
 
 
 def test_json_of_no_condition_is_refused() -> None:
