@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -326,9 +326,13 @@ def reference_page() -> str:
     return page_of(Settings)
 
 
-def load(path: Path, environment: Mapping[str, str] | None = None) -> Settings:
-    """The settings in a file, `${VAR}` filled in from the environment. Raises one ConfigError with all problems."""
-    return _checked(read(path, os.environ if environment is None else environment), Path(path).parent)
+def load(path: Path, environment: Mapping[str, str] | None = None, given: Sequence[str] = ()) -> Settings:
+    """The settings in a file, `${VAR}` filled in from the environment, and each that is `given` instead, as `sink.root=./lake`.
+
+    Raises one ConfigError with all problems.
+    """
+    variables = os.environ if environment is None else environment
+    return _checked(read(path, variables, given), Path(path).parent)
 
 
 def _checked(document: Document, folder: Path | str) -> Settings:

@@ -18,6 +18,10 @@ class Place:
     column: int
 
 
+GIVEN = Place(0, 0)
+"""Of what was given beside the file."""
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One thing that is wrong: at which setting, and a sentence that ends in the remedy."""
@@ -37,6 +41,13 @@ def as_error(path: Path | None, problems: Sequence[Problem]) -> ConfigError:
     return ConfigError("\n  ".join([f"{len(lines)} settings{where} cannot work:", *lines]))
 
 
+def where(path: Path | None, place: Place) -> str:
+    """A place as users are told it."""
+    if place == GIVEN:
+        return "--set"
+    return "settings" if path is None else f"{path}:{place.line}:{place.column}"
+
+
 def _line(path: Path | None, problem: Problem) -> str:
-    where = "settings" if path is None else f"{path}:{problem.place.line}:{problem.place.column}"
-    return ": ".join(part for part in (where, dotted(problem.keys), problem.message) if part)
+    said = where(path, problem.place), dotted(problem.keys), problem.message
+    return ": ".join(part for part in said if part)

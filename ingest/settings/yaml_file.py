@@ -1,9 +1,9 @@
-"""A YAML file read with the place of every key and value, and with `${VAR}` filled in from the environment."""
+"""A YAML file read with the place of every key and value, with `${VAR}` filled in from the environment, and with what is given instead of what it says."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,14 +11,17 @@ from typing import Any
 import yaml
 
 from distributary.errors import ConfigError
-from distributary.ingest.settings.problems import Place, Problem, as_error
-from distributary.values import Keys
+from distributary.ingest.settings.problems import GIVEN, Place, Problem, as_error, where
+from distributary.values import Keys, dotted
 
 _TOP = Place(1, 1)
 
 _VARIABLE = re.compile(
     r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|(?P<broken>\$\{)"
 )
+
+# A part of a setting's name: in quotes where it has dots itself, and of a list the number of an item.
+_PART = re.compile(r'(?:^|\.)(?:"(?P<quoted>[^"]+)"|(?P<plain>[^].["]+))|\[(?P<item>[0-9]{1,9})\]')
 
 
 @dataclass
@@ -44,6 +47,10 @@ class Document:
             keys = keys[:-1]
         return self.keys.get(keys, self.values.get(keys, _TOP)) if keys else _TOP
 
+    def where(self, keys: Keys) -> str:
+        """The same in words."""
+        return where(self.path, self.place(keys))
+
     def has(self, keys: Keys) -> bool:
         """Whether the file has such a setting."""
         return keys in self.values
@@ -54,9 +61,111 @@ class Document:
             self.problems.append(Problem(keys, message, place or self.place(keys)))
 
 
-def read(path: Path, environment: Mapping[str, str]) -> Document:
-    """The file as a document. Raises ConfigError where it is not YAML or cannot be read."""
-    return parse(_text(path), path, environment)
+def read(path: Path, environment: Mapping[str, str], given: Sequence[str] = ()) -> Document:
+    """The file as a document, with what is `given` instead of what it says, each as `sink.root=./lake`.
+
+    Raises ConfigError where the file is not YAML or cannot be read, and for what is given and is no such text.
+    """
+    document = parse(_text(path), path, environment)
+    for text in given:
+        _put(document, text, environment)
+    return document
+
+
+def _put(document: Document, text: str, environment: Mapping[str, str]) -> None:
+    """Put what was given in the place of what the file says."""
+    name, is_told, value = text.partition("=")
+    parts = _parts(name)
+    if not is_told or not parts:
+        raise ConfigError(
+            f"--set {name if is_told else text}: write KEY=VALUE, such as sink.root=./lake; an item of a list is tables[0].mode, and a part "
+            'of a name that has dots itself stands in quotes, as in source.kafka."group.id"'
+        )
+    keys = _keys_of(document.settings, parts)
+    found = _given(value, keys, environment)
+    for places in (document.keys, document.values):
+        for old in [old for old in places if old[: len(keys)] == keys]:
+            del places[old]
+    document.from_environment = {old for old in document.from_environment if old[: len(keys)] != keys}
+    document.problems = [one for one in document.problems if one.keys[: len(keys)] != keys]
+    document.settings = _with(document.settings, keys, found.settings)
+    for number in range(1, len(keys)):
+        document.values.setdefault(keys[:number], GIVEN)
+    document.values.update({(*keys, *below): GIVEN for below in found.values})
+    document.from_environment |= {(*keys, *below) for below in found.from_environment}
+    document.problems += [Problem((*keys, *one.keys), one.message, GIVEN) for one in found.problems]
+
+
+def _given(text: str, keys: Keys, environment: Mapping[str, str]) -> Document:
+    """A value as a document of its own."""
+    found = Document(None, values={(): GIVEN})
+    try:
+        _fill(found, text, environment)
+    except yaml.MarkedYAMLError as error:
+        raise as_error(None, [Problem(keys, _syntax_problem(error).message, GIVEN)]) from None
+    except yaml.reader.ReaderError as error:
+        raise as_error(
+            None, [Problem(keys, _character_problem(text, error.position).message, GIVEN)]
+        ) from None
+    return found
+
+
+def _parts(name: str) -> list[str | int]:
+    """The parts of a setting's name; none where it is no name."""
+    found, end = list[str | int](), 0
+    while end < len(name):
+        match = _PART.match(name, end)
+        if match is None:
+            return []
+        item = match["item"]
+        found.append(match["quoted"] or match["plain"] if item is None else int(item))
+        end = match.end()
+    return found
+
+
+def _keys_of(settings: Any, parts: Sequence[str | int]) -> Keys:
+    """The keys that parts of a name lead to: several are one key that has dots, where the settings have such a one."""
+    keys, rest = list[str | int](), list(parts)
+    while rest:
+        many = 1
+        if isinstance(settings, Mapping):
+            longest_first = range(len(rest), 1, -1)
+            many = next((count for count in longest_first if _as_one(rest[:count]) in settings), 1)
+        keys.append(_as_one(rest[:many]) if many > 1 else rest[0])
+        settings, rest = _below(settings, keys[-1]), rest[many:]
+    return tuple(keys)
+
+
+def _as_one(parts: Sequence[str | int]) -> str:
+    return dotted(tuple(parts))
+
+
+def _below(settings: Any, key: str | int) -> Any:
+    if isinstance(settings, Mapping):
+        return settings.get(key)
+    return (
+        settings[key] if isinstance(settings, list) and isinstance(key, int) and key < len(settings) else None
+    )
+
+
+def _with(settings: Any, keys: Keys, value: Any, above: Keys = ()) -> Any:
+    """Settings with this value there. Raises ConfigError where a list lacks such an item, or what is above holds no others."""
+    if not keys:
+        return value
+    key, here = keys[0], (*above, keys[0])
+    if isinstance(key, int):
+        if not isinstance(settings, list) or key >= len(settings):
+            items = f"{len(settings)} items, counted from 0" if isinstance(settings, list) else "no items"
+            raise ConfigError(
+                f"--set {dotted(here)}: {dotted(above)} has {items}; write it as a whole, as in topics=[a, b]"
+            )
+        return [*settings[:key], _with(settings[key], keys[1:], value, here), *settings[key + 1 :]]
+    if settings is not None and not isinstance(settings, Mapping):
+        raise ConfigError(
+            f"--set {dotted(here)}: {dotted(above)} has no settings below it; write it as a whole"
+        )
+    below = dict(settings or {})
+    return {**below, key: _with(below.get(key), keys[1:], value, here)}
 
 
 def in_no_file(given: Any) -> Document:
@@ -83,15 +192,19 @@ def parse(text: str, path: Path, environment: Mapping[str, str]) -> Document:
     """The text of this file as a document. Raises ConfigError where it is not YAML."""
     document = Document(path)
     try:
-        loader = yaml.SafeLoader(text)
-        node = loader.get_single_node()
-        if node is not None:
-            document.settings = _Reader(loader, document, environment).value(node, (), ())
+        _fill(document, text, environment)
     except yaml.MarkedYAMLError as error:
         raise as_error(path, [_syntax_problem(error)]) from None
     except yaml.reader.ReaderError as error:
         raise as_error(path, [_character_problem(text, error.position)]) from None
     return document
+
+
+def _fill(document: Document, text: str, environment: Mapping[str, str]) -> None:
+    loader = yaml.SafeLoader(text)
+    node = loader.get_single_node()
+    if node is not None:
+        document.settings = _Reader(loader, document, environment).value(node, (), ())
 
 
 def fill_in(text: str, environment: Mapping[str, str], complain: Callable[[str], None]) -> tuple[str, bool]:

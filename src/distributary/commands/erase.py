@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from distributary.commands.run import File
+from distributary.commands.run import File, Given
 from distributary.views.erase import lines
 from distributary.views.terminal import bars
 
@@ -31,6 +31,7 @@ def erase(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Change nothing, and tell what would be done.")
     ] = False,
+    given: Given = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was done as JSON, and no progress.")
     ] = False,
@@ -42,7 +43,7 @@ def erase(
 
     wanted = Wanted(where, tuple(key or ()), tuple(table or ()), dry_run)
     with bars(silent=as_json) as make_bar:
-        done = take_out(load(file), wanted, make_bar)
+        done = take_out(load(file, given=given or ()), wanted, make_bar)
     if as_json:
         typer.echo(json.dumps(done.as_dict(), indent=2))
     else:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from distributary.commands.run import File, session
+from distributary.commands.run import File, Given, session
 from distributary.views import infer as views
 
 
@@ -22,13 +22,14 @@ def infer(
     sample: Annotated[
         int | None, typer.Option(min=1, help="Look at about this many of the newest records instead of all.")
     ] = None,
+    given: Given = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
     """Infer the schema of a pipeline's JSON records from its topics, or one an entity, and keep it as the next version."""
     from distributary.ingest.infer import kept, look
     from distributary.ingest.settings.model import load
 
-    settings = load(file)
+    settings = load(file, given=given or ())
     found = look(settings, refresh, sample, session)
     # Before anything is written: who reads it knows what the next run decodes otherwise, whatever becomes of writing.
     if not as_json and (differences := views.differences(found)):

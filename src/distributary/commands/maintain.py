@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from distributary.commands.run import File
+from distributary.commands.run import File, Given
 from distributary.views.maintain import lines
 from distributary.views.terminal import bars
 
@@ -25,6 +25,7 @@ def maintain(
         float, typer.Option(help="Delete only what no version has needed for so many days.")
     ] = 7.0,
     force: Annotated[bool, typer.Option("--force", help="Let that be less than 7 days.")] = False,
+    given: Given = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was done as JSON, and no progress.")
     ] = False,
@@ -36,7 +37,7 @@ def maintain(
 
     wish = Wish(tuple(table or ()), older_than, force, dry_run)
     with bars(silent=as_json) as make_bar:
-        done = keep_up(load(file), wish, make_bar)
+        done = keep_up(load(file, given=given or ()), wish, make_bar)
     if as_json:
         typer.echo(json.dumps(asdict(done), indent=2))
     else:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from distributary.commands.run import File
+from distributary.commands.run import File, Given
 from distributary.commands.settings import delete_conditions, routing_expression
 from distributary.errors import CheckFailed, ConfigError
 from distributary.lookup.schema_file import text_of
@@ -39,19 +40,21 @@ def plan(
         list[str] | None,
         typer.Option("--reference", help="An import of --schema, NAME=SUBJECT:VERSION; repeatable."),
     ] = None,
+    given: Given = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
     """Show what the newest schemas would do to each table; exit code 3 if something needs a decision."""
     from distributary.ingest.plan import plan_knowing
     from distributary.ingest.settings.model import load
+    from distributary.ingest.settings.yaml_file import read
 
     if schema is None and (subject or schema_type or references):
         raise ConfigError(
             "--subject, --type and --reference are about a schema in a file; give it by --schema"
         )
-    settings = load(file)
-    expression = routing_expression(file, settings, ", nor what changes do to it")
-    delete_conditions(file, settings)
+    settings, document = load(file, given=given or ()), read(file, os.environ, given or ())
+    expression = routing_expression(document, settings, ", nor what changes do to it")
+    delete_conditions(document, settings)
     offer = None if schema is None else _offer(schema, subject, schema_type, references or [])
     found = plan_knowing(expression, settings, offer)
     for notice in found.notices:

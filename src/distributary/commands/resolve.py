@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from distributary.commands.run import File
+from distributary.commands.run import File, Given
 from distributary.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def resolve(
         bool,
         typer.Option("--skip-lost", help="The same, for those batches alone whose files are gone."),
     ] = False,
+    given: Given = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the tables as JSON.")] = False,
 ) -> None:
     """Decide about tables that cannot take their rows any more, because they were dropped or altered by hand."""
@@ -43,7 +44,7 @@ def resolve(
     from distributary.ingest.settings.model import load
 
     settings, choice = (
-        load(file),
+        load(file, given=given or ()),
         _choice(table, {"recreate": recreate, "skip": skip, "skip_lost": skip_lost}),
     )
     if table is None or choice is None:

@@ -23,6 +23,15 @@ if TYPE_CHECKING:
 
 File = Annotated[Path, typer.Argument(help="The pipeline's settings (YAML).")]
 
+Given = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="A setting instead of what the file says, such as sink.root=./trial; may be given again.",
+    ),
+]
+
 
 def run(
     file: File,
@@ -30,6 +39,7 @@ def run(
         bool,
         typer.Option("--available-now", help="Take what is there now, then end, whatever the settings say."),
     ] = False,
+    given: Given = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the outcome as JSON, and no progress.")
     ] = False,
@@ -39,7 +49,8 @@ def run(
     from distributary.ingest.run import run_in
     from distributary.ingest.settings.model import load
 
-    settings = load(file).once() if available_now else load(file)
+    settings = load(file, given=given or ())
+    settings = settings.once() if available_now else settings
     # It may have to be watched for longer than a session takes to be made.
     keeper = looked_for(settings.checkpoint, settings.storage)
     with watching(silent=as_json) as progress, session(settings) as spark, interrupts() as interrupted:

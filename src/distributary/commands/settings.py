@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from distributary.commands.run import File, Given
 from distributary.errors import ConfigError, SetupError
 from distributary.values import Keys, dotted
 
 if TYPE_CHECKING:
     from distributary.ingest.routing.read_ahead import ReadExpression
     from distributary.ingest.settings.model import Settings
+    from distributary.ingest.settings.yaml_file import Document
 
 app = typer.Typer(help="Check settings files, and help editors to.", no_args_is_help=True)
 
@@ -29,24 +30,25 @@ def schema() -> None:
 
 @app.command()
 def check(
-    file: Annotated[Path, typer.Argument(help="The pipeline's settings (YAML).")],
+    file: File,
+    given: Given = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print all settings, defaults included, secrets masked.")
     ] = False,
 ) -> None:
     """Say whether the settings can work; every problem is named with its line and remedy."""
     from distributary.ingest.settings.model import load
+    from distributary.ingest.settings.yaml_file import read
 
-    settings = load(file)
-    routing_expression(file, settings)
-    delete_conditions(file, settings)
+    settings, document = load(file, given=given or ()), read(file, os.environ, given or ())
+    routing_expression(document, settings)
+    delete_conditions(document, settings)
     typer.echo(json.dumps(settings.effective(), indent=2) if as_json else f"{file}: {settings.name} can run")
 
 
-def delete_conditions(file: Path, settings: Settings) -> None:
+def delete_conditions(document: Document, settings: Settings) -> None:
     """Read the conditions of deletes, and of what is erased, as a run does. Raises ConfigError with the line for one that cannot be read."""
     from distributary.ingest.routing.conditions import conditions_ahead
-    from distributary.ingest.settings.yaml_file import read
 
     given: list[tuple[Keys, str | None]] = [(("erased", n), text) for n, text in enumerate(settings.erased)]
     for number, rule in enumerate(settings.tables):
@@ -60,11 +62,10 @@ def delete_conditions(file: Path, settings: Settings) -> None:
         except SetupError as error:
             typer.echo(f"{dotted(place)} is not looked at, which takes Java: {error}", err=True)
         except ConfigError as error:
-            found = read(file, os.environ).place(place)
-            raise ConfigError(f"{file}:{found.line}:{found.column}: {error}") from None
+            raise ConfigError(f"{document.where(place)}: {error}") from None
 
 
-def routing_expression(file: Path, settings: Settings, unseen: str = "") -> ReadExpression | None:
+def routing_expression(document: Document, settings: Settings, unseen: str = "") -> ReadExpression | None:
     """The routing expression as a run reads it; None where there is none, or no Java to read it, which is said.
 
     `unseen` is what else nobody looks at then. Raises ConfigError with the line for an expression that cannot be read.
@@ -73,7 +74,6 @@ def routing_expression(file: Path, settings: Settings, unseen: str = "") -> Read
     if text is None:
         return None
     from distributary.ingest.routing.read_ahead import read_ahead
-    from distributary.ingest.settings.yaml_file import read
 
     try:
         return read_ahead(text, native=settings.decode.engine == "arrow")
@@ -81,5 +81,5 @@ def routing_expression(file: Path, settings: Settings, unseen: str = "") -> Read
         typer.echo(f"route.expression is not looked at{unseen}, which takes Java: {error}", err=True)
         return None
     except ConfigError as error:
-        place = read(file, os.environ).place(("route", "expression"))
-        raise ConfigError(f"{file}:{place.line}:{place.column}: {error}") from None
+        where = document.where(("route", "expression"))
+        raise ConfigError(f"{where}: {error}") from None

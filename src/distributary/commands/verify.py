@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from distributary.commands.run import session
+from distributary.commands.run import File, Given, session
 from distributary.errors import CheckFailed
 from distributary.ingest.progress import Advance, Bars
 from distributary.views.terminal import bars
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def verify(
-    file: Annotated[Path, typer.Argument(help="The pipeline's settings (YAML).")],
+    file: File,
     truth: Annotated[
         Path | None,
         typer.Option(
@@ -32,6 +32,7 @@ def verify(
     offline: Annotated[
         bool, typer.Option("--offline", help="Do not ask Kafka what the topics hold.")
     ] = False,
+    given: Given = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the verdict as JSON, and no progress.")
     ] = False,
@@ -42,7 +43,7 @@ def verify(
     from distributary.producer_sim.verify.comparison import needs_spark
     from distributary.producer_sim.verify.comparison import verify as compare
 
-    settings = load(file)
+    settings = load(file, given=given or ())
     told = truth_file.load(truth) if truth else None
     # A session that is made while signals are noted ends in good order, too.
     asks_spark = needs_spark(settings, told, offline=offline)

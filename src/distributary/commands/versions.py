@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from distributary.commands.run import File
+from distributary.commands.run import File, Given
 
 if TYPE_CHECKING:
     from distributary.ingest.table_versions import TableVersion
@@ -19,13 +19,14 @@ def versions(
     batch: Annotated[
         int | None, typer.Option(help="The batch, by its number in ledger_batches (default: the newest one).")
     ] = None,
+    given: Given = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the versions as JSON.")] = False,
 ) -> None:
     """Show each table's version as of one batch that all of them have, to read them together."""
     from distributary.ingest.settings.model import load
     from distributary.ingest.table_versions import versions_at
 
-    found = versions_at(load(file), batch)
+    found = versions_at(load(file, given=given or ()), batch)
     if as_json:
         typer.echo(json.dumps(asdict(found), indent=2))
         return

@@ -88,6 +88,10 @@ def simulation(settings: Path, **parts: Any) -> Path:
 def test_settings_that_can_work_are_told_so(offline: Path) -> None:
     assert run("settings", "check", offline).stdout == f"{offline}: games can run\n"
     assert answer("settings", "check", offline)["route"]["field"] == "game_name"
+    given = answer("settings", "check", offline, "--set", "route.field=game", "--set", "name=trial")
+    assert (given["route"]["field"], given["name"]) == ("game", "trial")
+    said = run("settings", "check", offline, "--set", "route.fields=game", code=2).stderr
+    assert "--set: route.fields: no setting is called so" in said
 
 
 def test_settings_that_cannot_work_are_named_with_their_line(offline: Path) -> None:

@@ -319,6 +319,20 @@ def test_a_secret_written_out_is_refused_and_not_repeated(tmp_path: Path) -> Non
     assert SECRET not in str(caught.value)
 
 
+def test_what_is_given_beside_a_file_is_held_to_the_same(tmp_path: Path) -> None:
+    settings_from(tmp_path, SMALL)
+    file = tmp_path / "games.yaml"
+    settings = load(
+        file, {"SECRET": "hunter2"}, ["sink.root=./trial", "registry.user=me", "registry.password=${SECRET}"]
+    )
+    assert settings.sink.root.path == tmp_path / "trial"
+    with pytest.raises(ConfigError) as told:
+        load(file, {}, ["registry.user=me", "registry.password=hunter2", "sink.rot=./x"])
+    assert "--set: sink.rot: no setting is called so; did you mean sink.root?" in str(told.value)
+    assert "--set: registry.password: " in str(told.value)
+    assert "hunter2" not in str(told.value)
+
+
 def test_a_mistake_beside_a_secret_does_not_show_it(tmp_path: Path) -> None:
     text = SECRETS.replace("name: games", "name: Games").replace("user: me", "user: 3")
     with pytest.raises(ConfigError) as caught:

@@ -89,3 +89,81 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 def test_an_empty_file_is_nothing(tmp_path: Path) -> None:
     assert document(tmp_path, "# only a comment\n").settings is None
+
+
+GAMES = """\
+name: games
+source:
+  kafka: {bootstrap.servers: "a:1", x: "${NO_SUCH}"}
+  topics: [events]
+tables:
+  - match: "*"
+    mode: append
+"""
+
+
+def given_beside(folder: Path, *given: str, **environment: str) -> Document:
+    file = folder / "f.yaml"
+    file.write_text(GAMES, encoding="utf-8")
+    return read(file, environment, given)
+
+
+def test_what_is_given_stands_instead_of_what_the_file_says(tmp_path: Path) -> None:
+    found = given_beside(
+        tmp_path,
+        "source.kafka.bootstrap.servers=b:${PORT}",
+        'source.kafka."group.id"=trial',
+        "source.kafka.x=1",
+        "source.topics=[one, 'two=2']",
+        "tables[0].mode=upsert",
+        "sink.maintain.every_hours=6",
+        "sink.root=",
+        PORT="2",
+    )
+    assert found.settings == {
+        "name": "games",
+        "source": {
+            "kafka": {"bootstrap.servers": "b:2", "x": 1, "group.id": "trial"},
+            "topics": ["one", "two=2"],
+        },
+        "tables": [{"match": "*", "mode": "upsert"}],
+        "sink": {"maintain": {"every_hours": 6}, "root": None},
+    }
+    assert found.from_environment == {("source", "kafka", "bootstrap.servers")}
+    # What was wrong there is not said any more.
+    assert found.problems == []
+    assert found.where(("source", "topics", 1)) == "--set"
+    assert found.where(("sink", "maintain", "every_hours")) == "--set"
+    assert found.where(("tables", 0, "match")) == f"{tmp_path / 'f.yaml'}:6:5"
+
+
+def test_the_last_that_is_given_holds(tmp_path: Path) -> None:
+    found = given_beside(tmp_path, "sink={root: a, columns: {kafka_key: k}}", "sink.root=b")
+    assert found.settings["sink"] == {"root": "b", "columns": {"kafka_key": "k"}}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("sink.root", "--set sink.root: write KEY=VALUE"),
+        ("=x", "write KEY=VALUE"),
+        ("sink..root=x", "write KEY=VALUE"),
+        ("tables[1].mode=upsert", r"--set tables\[1\]: tables has 1 items, counted from 0"),
+        ("name[0]=x", r"--set name\[0\]: name has no items"),
+        ("name.first=x", "--set name.first: name has no settings below it"),
+        ("name=[", "--set: name: not YAML"),
+        ("name=\x07", r"--set: name: YAML allows no character U\+0007"),
+    ],
+)
+def test_what_is_given_and_cannot_be_put_there_is_told(tmp_path: Path, given: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said) as told:
+        given_beside(tmp_path, given)
+    assert "=x" not in str(told.value).replace("KEY=VALUE", "")
+
+
+def test_what_is_wrong_with_what_is_given_is_collected(tmp_path: Path) -> None:
+    found = given_beside(tmp_path, "source.kafka={x: '${A}'}", "name=2024-13-45")
+    assert [(one.keys, found.where(one.keys)) for one in found.problems] == [
+        (("source", "kafka", "x"), "--set"),
+        (("name",), "--set"),
+    ]
