@@ -19,6 +19,7 @@ from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE, fold
 from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.erasure import bodies
+from distributary.ingest.erasure.forgetting import Remembered
 from distributary.ingest.erasure.quarantined import Quarantined
 from distributary.ingest.erasure.record import Gone, keep
 from distributary.ingest.erasure.rewriting import Rewritten, Rows, without_rows
@@ -32,7 +33,7 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.place import Place
 from distributary.ingest.tables.handle import opened
-from distributary.ingest.tables.known import REMEMBERS_PROPERTY, UPSERT_PROPERTY
+from distributary.ingest.tables.known import REMEMBERS_PROPERTY, UPSERT_PROPERTY, upsert_of
 from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.state import state_of
 from distributary.ingest.upkeep.compaction import said
@@ -164,8 +165,28 @@ def erase(settings: Settings, wanted: Wanted, make_bar: Bars = no_bars, clock: C
         for table in tables:
             found.append(work.of(table))
             advance(1)
-    done = replace(done, tables=tuple(found), undecided=_undecided(settings, root))
+    done = replace(done, tables=_together([*found, *work.forgotten]), undecided=_undecided(settings, root))
     return done if wanted.dry_run or not done.rows else _recorded(root, done)
+
+
+def _together(found: Sequence[TableErasure]) -> tuple[TableErasure, ...]:
+    """One for each table, of all that became of it."""
+    tables: dict[str, TableErasure] = {}
+    for one in found:
+        before = tables.get(one.table, TableErasure(one.table))
+        tables[one.table] = replace(
+            one,
+            rows=before.rows + one.rows,
+            hidden=before.hidden + one.hidden,
+            files=before.files + one.files,
+            version=max((each for each in (before.version, one.version) if each is not None), default=None),
+            final_at=max(
+                (each for each in (before.final_at, one.final_at) if each is not None), default=None
+            ),
+            left=(*before.left, *one.left),
+            failed=before.failed or one.failed,
+        )
+    return tuple(tables.values())
 
 
 def _recorded(root: Files, done: Erasure) -> Erasure:
@@ -211,13 +232,18 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """One erasure; `kept` names the files which say where rows came from."""
+    """One erasure.
+
+    kept       the files which say where rows came from
+    forgotten  what was no more remembered of rows that went
+    """
 
     where: _Place
     condition: ReadCondition
     wanted: Wanted
     done: Erasure
     kept: list[str] = field(default_factory=list)
+    forgotten: list[TableErasure] = field(default_factory=list)
 
     def of(self, table: str) -> TableErasure:
         """What became of a table, by its folder."""
@@ -228,7 +254,7 @@ class _Work:
             return TableErasure(table)
         except ConfigError as error:
             return TableErasure(table, left=(str(error),))
-        except (DeltaError, OSError, ValueError) as error:
+        except (DeltaError, OSError, ValueError, PipelineError) as error:
             return TableErasure(table, failed=said(error))
 
     def _of_table(self, table: str, place: Files) -> TableErasure:
@@ -256,7 +282,11 @@ class _Work:
         rescued = by.rescued if by.rescued in layout.names else None
         meant = bodies.Rows(None if lacking else self.condition, rescued, by.kafka_key, keys)
         read = columns | {by.rescued} | ({by.kafka_key} if keys else frozenset())
-        done = self._told(table, place, self._without(place, Rows(read, meant.met, told, self._keep(table))))
+        remembered = Remembered.of(upsert_of(state.properties), layout, by.kafka_key)
+        rows = Rows(read, meant.met, told, self._keep(table))
+        if remembered is not None:
+            rows = replace(rows, told=remembered.told, keep=self._forget(table, remembered))
+        done = self._told(table, place, self._without(place, rows))
         if meant.unread:
             left.append(
                 f"{meant.unread:,} rows have something in {by.rescued} that the condition names and does not go with, so that nobody knows "
@@ -274,6 +304,21 @@ class _Work:
             what = {"pipeline": self.where.pipeline, "id": self.done.id, "table": table}
             name = f"{self.done.name}-{len(self.kept):05}"
             self.kept.append(keep(self.where.root, name, {**what, "gone": Gone.of(rows).to_json()}))
+
+        return told
+
+    def _forget(self, table: str, remembered: Remembered) -> Callable[[pa.Table], None]:
+        """Forgets the records of a history's rows, each time these are about to go."""
+        folder = memory_folder(table)
+
+        def told(rows: pa.Table) -> None:
+            place = self.where.root.below(folder)
+            if not has_log(place):
+                return
+            done = self._told(folder, place, self._without(place, remembered.rows(rows)))
+            if done.left:
+                raise PipelineError(f"what is remembered of its rows stays in {folder}: {done.left[0]}")
+            self.forgotten.append(done)
 
         return told
 

@@ -163,10 +163,15 @@ def require_mode(
         )
 
 
+def upsert_of(properties: Mapping[str, str | None]) -> Upsert | None:
+    """How a table's rows land, by its properties; None where each is added, or nobody can read that."""
+    told = properties.get(UPSERT_PROPERTY)
+    return None if told is None else _upsert(told)
+
+
 def named_columns(state: TableState) -> tuple[str, ...]:
     """The columns that have statistics wherever they are: by those a batch finds its keys, or a table is clustered by them."""
-    told = state.properties.get(UPSERT_PROPERTY)
-    upsert = None if told is None else _upsert(told)
+    upsert = upsert_of(state.properties)
     keys = () if upsert is None else (*upsert.fields, *upsert.bounds)
     return (*keys, *sources(state.layout, state.clustering or ()))
 

@@ -133,6 +133,34 @@ def test_what_remembers_tombstones_forgets_keys(kit: PipelineKit) -> None:
     assert verify(kit.settings).differences == ()
 
 
+def test_a_history_goes_on_as_if_erased_records_had_never_come(kit: PipelineKit) -> None:
+    def told(who: str, day: int, said: str) -> bytes:
+        body = {"game": "go", "who": who, "time": f"2026-03-{day:02}T00:00:00Z", "said": said}
+        return json.dumps(body).encode()
+
+    def spans() -> set[tuple[str, str, int, int | None]]:
+        return {
+            (row["who"], row["said"], row["valid_from"].day, row["valid_to"] and row["valid_to"].day)
+            for row in rows_of(kit, "go")
+        }
+
+    rule = {"match": "*", "mode": "history", "keys": ["who"], "sequence_by": ["time"]}
+    decode = {"format": "json", "schema_hints": "time timestamp"}
+    kit.configured(decode=decode, route={"field": "game", "table": "{entity}"}, tables=[rule])
+    sent(kit, told(ANN, 1, "a"), told(BOB, 1, "a"))
+    sent(kit, told(ANN, 5, "a"), told(ANN, 9, "b"))
+    done = erase(kit.settings, Wanted(f"who = '{ANN}' and said = 'a'", tables=("go",)))
+    assert [(one.table, one.rows - one.hidden, one.failed) for one in done.tables] == [
+        ("go", 1, None),
+        (memory_folder("go"), 2, None),
+    ]
+    # Of a row that is gone no remembered record decides what comes late.
+    sent(kit, told(ANN, 2, "y"))
+    sent(kit, told(ANN, 7, "z"))
+    assert spans() == {(ANN, "y", 2, 7), (ANN, "z", 7, 9), (ANN, "b", 9, None), (BOB, "a", 1, None)}
+    assert verify(kit.settings).differences == ()
+
+
 # It looks into files; in a store rows go the same way.
 @pytest.mark.folder
 def test_after_upkeep_no_file_names_a_person(kit: PipelineKit) -> None:

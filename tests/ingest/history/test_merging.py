@@ -14,6 +14,7 @@ import pytest
 from tests.ingest.history.kept import Kept, Recomputed, rule_by, same
 
 from distributary.errors import PipelineError
+from distributary.ingest.erasure.forgetting import Remembered
 from distributary.ingest.erasure.rewriting import Rows, without_rows
 from distributary.ingest.history.merging import History
 from distributary.ingest.merge import live_files
@@ -235,3 +236,29 @@ def test_records_behind_which_others_are_remembered_whose_rows_are_gone(tmp_path
     assert spans(table) == []
     assert table.merge([row(1, 2, "d")]) == MergeCounts(inserted=1)
     assert spans(table) == [("d", 2, None)]
+
+
+def test_of_rows_that_are_erased_nothing_is_remembered_that_would_decide_what_comes_late(
+    tmp_path: Path,
+) -> None:
+    table = made(tmp_path)
+    assert table.rule.deletes is not None
+    memory = table.rule.deletes.memory
+    for batch in ([row(1, 1, "a"), row(2, 1, "a")], [row(1, 5, "a")], [row(1, 9, "b")]):
+        table.merge(batch)
+    by = Remembered((("k",),), ("at",), ("valid_from", "valid_to"))
+
+    def met(rows: pa.RecordBatch) -> Any:
+        said = zip(rows["k"].to_pylist(), rows["v"].to_pylist(), strict=True)
+        return np.array([one == (1, "a") for one in said], dtype=bool)
+
+    def forget(gone: pa.Table) -> None:
+        without_rows(memory, by.rows(gone), "this")
+
+    without_rows(table.place, Rows(frozenset({"k", "v"}), met, by.told, forget), "this")
+    assert spans(table) == [("b", 9, None)]
+    assert spans(table, 2) == [("a", 1, None)]
+    # Late records stand as if those had never come.
+    table.merge([row(1, 0, "z", offset=100)])
+    table.merge([row(1, 3, "y", offset=101)])
+    assert spans(table) == [("z", 0, 3), ("y", 3, 9), ("b", 9, None)]
