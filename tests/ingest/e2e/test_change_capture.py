@@ -135,6 +135,8 @@ def test_errors_at_each_step_bring_each_change_once(kit: PipelineKit, fail_at: C
     assert_current(kit, database)
 
 
+# Runs that are killed over rows that no database sent are in `make test`.
+@pytest.mark.heavy
 def test_a_killed_run_is_brought_to_its_end(kit: PipelineKit) -> None:
     database = Database()
     capturing(kit, {"match": "*", "mode": "upsert", "keys": ["id"]}, limits={"commit_threads": 1})

@@ -292,6 +292,8 @@ def test_a_replay_brings_nothing_back_that_the_settings_say_was_erased(kit: Pipe
     assert [one.startswith("erased: the condition does not go with these records") for one in told] == [True]
 
 
+# Lost files of other records are written again in `make test`.
+@pytest.mark.heavy
 def test_lost_files_are_written_again_without_what_was_erased_then(kit: PipelineKit) -> None:
     pipeline(kit)
     kit.configured(erased=[f"who = '{ANN}'"])

@@ -172,6 +172,8 @@ def test_a_table_that_has_rows_stays_what_it_is(kit: PipelineKit) -> None:
     assert_told(kit)
 
 
+# Histories that are killed, and partitions that are brought together, are each in `make test`.
+@pytest.mark.heavy
 def test_tables_in_partitions_that_keep_what_was_are_kept_up_and_killed(kit: PipelineKit) -> None:
     keyed = telling(kit, {**RULE, "partition_by": ["score"]}, limits={"commit_threads": 1, "batch_rows": 25})
     keyed.send(60)

@@ -213,6 +213,8 @@ def test_errors_at_every_step_are_survived(kit: PipelineKit, fail_at: Callable[.
     assert_parted(kit)
 
 
+# A worker that is killed over tables without partitions is in `make test`.
+@pytest.mark.heavy
 def test_a_worker_that_is_killed_leaves_no_partition_twice(kit: PipelineKit) -> None:
     simulated(kit)
     kit.simulate(1, events=200)

@@ -233,6 +233,8 @@ def test_such_records_of_transactions_are_there_once_they_are_committed_and_neve
     assert_each_record_in_one_place(lenient)
 
 
+# An outage while records of other times are read is in `make test`.
+@pytest.mark.heavy
 def test_a_broker_that_goes_away_while_such_records_are_read_costs_no_failure(
     lenient: PipelineKit, stack: LocalStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
