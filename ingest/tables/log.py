@@ -149,6 +149,19 @@ def put_entry(table: At, version: int, actions: Sequence[Mapping[str, Any]]) -> 
     return files_at(table).put_new(entry_path(version), lines_of(actions), durable=False)
 
 
+def is_read(table: At, version: int) -> bool:
+    """Whether readers come to an entry that was just put: its number may have been free because the log was cleaned up beyond it.
+
+    Where the entry before is still there, or none is behind it, they do; of a log without the former to which somebody else just added
+    one nobody can tell, and then the answer is no.
+    """
+    files = files_at(table)
+    if version == 0 or files.info(entry_path(version - 1)) is not None:
+        return True
+    behind = files.names(LOG, after=entry_path(version).rpartition("/")[2])
+    return not any(_ENTRY.fullmatch(name) or _CHECKPOINT.match(name) for name in behind)
+
+
 def sync_logs(root: At, folders: Iterable[str]) -> None:
     """Let the newest entries of these tables, and checkpoints of them, survive a loss of power, whoever wrote them."""
     files = files_at(root)

@@ -182,6 +182,38 @@ def test_a_rival_between_check_and_commit_is_met_by_checking_again(
     assert versions == [1, 2]
 
 
+def cleaned_up_by_another(table: Path) -> None:
+    """Another writer goes on, and the log keeps nothing from before its newest checkpoint."""
+    for batch in range(5):
+        by_log(NativeCommits(), table, [written(table)], SCHEMA, "rival", batch, {})
+    DeltaTable(table).create_checkpoint()
+    newest = DeltaTable(table).version()
+    for version in range(newest):
+        (table / entry_path(version)).unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_whoever_stands_still_until_the_log_is_cleaned_up_commits_behind_what_is_there(
+    table: Path, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    """The number that would have been next is free again, and nobody reads an entry there."""
+    commits = NativeCommits()
+    assert not known or by_log(commits, table, [], SCHEMA, "app", 2, {})
+    stood_still: list[int] = []
+
+    def standing_still(folder: str, version: int, actions: Sequence[Mapping[str, Any]]) -> bool:
+        if not stood_still:
+            stood_still.append(version)
+            cleaned_up_by_another(table)
+        return put_entry(folder, version, actions)
+
+    monkeypatch.setattr("distributary.ingest.tables.log_commit.put_entry", standing_still)
+    for batch in (3, 4):
+        assert by_log(commits, table, [written(table)], SCHEMA, "app", batch, {})
+    assert DeltaTable(table).transaction_version("app") == 4
+    assert DeltaTable(table).to_pyarrow_table().num_rows == 2 * (5 + 2)
+
+
 def test_a_table_changed_by_somebody_else_is_read_again(table: Path) -> None:
     commits = NativeCommits()
     assert by_log(commits, table, [written(table)], SCHEMA, "app", 0, {})
