@@ -19,6 +19,7 @@ from tests.ingest.queries import GOLF, QUEST, Query, value
 from distributary.errors import Fenced, PolicyStopped
 from distributary.ingest.batch import rewrite
 from distributary.ingest.batch.finish import Finisher
+from distributary.ingest.batch.passes import discard
 from distributary.ingest.checkpoint.stuck import StuckCommits
 from distributary.ingest.storage.posix import PosixFiles
 
@@ -178,12 +179,12 @@ def test_a_run_whose_files_were_swept_before_it_could_name_them_asks_nobody_to_d
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left_behind(tmp_path)
-    late, discarded = query(tmp_path), rewrite.discard
+    late = query(tmp_path)
 
     def while_another_takes_over(*given: Any, **named: Any) -> None:
-        monkeypatch.setattr(rewrite, "discard", discarded)
+        monkeypatch.setattr(rewrite, "discard", discard)
         goes_on(query(tmp_path), (1,))
-        discarded(*given, **named)
+        discard(*given, **named)
 
     monkeypatch.setattr(rewrite, "discard", while_another_takes_over)
     with pytest.raises(Fenced):
