@@ -32,6 +32,7 @@ from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import (
     ENGINE,
     append_actions,
+    clocks,
     commit_of,
     entry,
     entry_tag,
@@ -127,7 +128,7 @@ class NativeCommits:
         """
         attempts: Attempts | None = None
         for _ in range(_ATTEMPTS):
-            began = _clocks()
+            began = clocks()
             seen, newest = self._newest(one.place, self._checked(one), one.app_id)
             if one.is_in(newest, seen.state.version) or one.is_forgotten(
                 seen.state.properties, seen.state.version
@@ -148,7 +149,7 @@ class NativeCommits:
                 attempts.take_back()
                 continue
             if put_entry(one.place, version + 1, actions):
-                if not _is_read(one.place, version + 1, began):
+                if not is_read(one.place, version + 1, began):
                     # The files stay: by what the table says of itself it is told whether they are in.
                     self.forget(one.place)
                     continue
@@ -312,20 +313,6 @@ class NativeCommits:
         self._checkpoints.follow(
             Committed(one.place, state.version, state.properties, seen.entry, seen.entries, changed)
         )
-
-
-def _clocks() -> tuple[float, float]:
-    """What goes on while a process stands still, and what goes on, or is put right, while a machine does."""
-    return time.monotonic(), time.time()
-
-
-def _is_read(place: Files, version: int, began: tuple[float, float]) -> bool:
-    """Whether an entry counts; what takes a request in a store is asked where so much time went by that the log may have been cleaned up."""
-    if place.remote:
-        passed = (abs(now - then) for now, then in zip(_clocks(), began, strict=True))
-        if max(passed) < TRUSTED_SECONDS:
-            return True
-    return is_read(place, version)
 
 
 def _keep(entries: dict[int, bytes], version: int, entry: bytes) -> None:
