@@ -44,7 +44,8 @@ class Rewriter:
 
         `still_as_read` raises CheckpointMismatch where the records may be those of a topic that was made anew. Raises SumsDisagree if
         what was written again is not the same, CheckpointMismatch if it would not be because a schema that the batch was decided by
-        cannot be used any more, PipelineError where nobody can tell whether a table has the batch already.
+        cannot be used any more, PipelineError where nobody can tell whether a table has the batch already, Fenced where it failed since
+        another run has begun.
         """
         for entry in rewritten:
             manifest = self._taken(manifest, entry, pins)
@@ -63,6 +64,8 @@ class Rewriter:
             # Once all records were read: what a topic was when the query began says nothing of them.
             still_as_read()
         except Exception:
+            # Of a run that stood still while others went on the files were swept, and it has nothing to ask for.
+            self._writer.confirm()
             self._let_decide(manifest, lost)
             raise
         return self._taken(manifest, self._writer.rewrite(rewritten_to_json(found)), pins)

@@ -25,7 +25,7 @@ from distributary.ingest.parquet.statistics import Indexed, statistics
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.known import named_columns
-from distributary.ingest.tables.log import ENGINE, put_entry
+from distributary.ingest.tables.log import ENGINE, is_read, put_entry
 from distributary.ingest.tables.state import TableState, state_of
 
 Mask = npt.NDArray[np.bool_]
@@ -127,7 +127,9 @@ def without_rows(place: Files, rows: Rows, erasure: str, *, dry_run: bool = Fals
         place.sync([one.made.name for one in found.values() if one.made is not None])
         if rows.told and rows.keep is not None:
             rows.keep(pa.concat_tables([one.told for one in found.values()]))
-        if put_entry(place, state.version + 1, _actions(list(found.values()), erasure)):
+        put = put_entry(place, state.version + 1, _actions(list(found.values()), erasure))
+        # To read large files takes so long that the log may have been cleaned up beyond that number.
+        if put and is_read(place, state.version + 1):
             place.sync([entry_path(state.version + 1)])
             return replace(told, version=state.version + 1)
     return Rewritten(left=f"{ATTEMPTS} times another writer was first; say it again when there is less to do")

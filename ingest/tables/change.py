@@ -51,9 +51,11 @@ from distributary.ingest.tables.ledger import (
     QUARANTINE_SCHEMA,
 )
 from distributary.ingest.tables.log import (
+    clocks,
     create_actions,
     entry,
     first_actions,
+    is_read,
     newest_entries,
     put_entry,
     sync_logs,
@@ -317,7 +319,7 @@ def create(  # noqa: PLR0913 - what a table is made with has no part in common
     the table there contradicts it.
     """
     place = files_at(table)
-    wanted = {**_CREATED_WITH, **properties}
+    wanted, began = {**_CREATED_WITH, **properties}, clocks()
     configuration = {name: value for name, value in wanted.items() if value is not None}
     if not is_there(place):
         made = (
@@ -325,7 +327,8 @@ def create(  # noqa: PLR0913 - what a table is made with has no part in common
             if like is None
             else _copied(place, like, configuration, comment)
         )
-        if made is not None:
+        # Whoever stood still for long may find its number free though somebody else made the table.
+        if made is not None and is_read(place, 0, began):
             return made
     evolve(place, schema)
     return None

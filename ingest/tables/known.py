@@ -387,7 +387,8 @@ class TableBook:
 
     def _newest_by_spark(self, place: Files, app_id: str, error: DeltaError) -> int | None:
         unknown = PipelineError(
-            f"table {place}: nobody can tell its newest batch ({without_logins(str(error))}); it is tried again"
+            f"table {place}: nobody can tell its newest batch ({without_logins(str(error))}); it is tried again. If that stays so, have "
+            "whoever altered the table take it back; or move its folder away, run again, and let `distributary resolve` decide about it"
         )
         if self._spark is None:
             raise unknown from error

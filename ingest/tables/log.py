@@ -37,6 +37,9 @@ _ENTRY, _CHECKPOINT = re.compile(r"\d{20}\.json"), re.compile(r"\d{20}\.checkpoi
 # To have columns, or wider ones, a table gets a feature, new columns, wider ones and properties, each in an entry of its own.
 _CHANGED_BY = 5
 
+# No log is cleaned up so soon behind what somebody sees as its newest entry.
+_MOMENT_SECONDS = 60.0
+
 # Between a pipeline's newest commit and the newest one there may be those of maintenance and, in the ledger, of other pipelines.
 _LOOKED_BACK = 1000
 
@@ -147,6 +150,29 @@ def put_entry(table: At, version: int, actions: Sequence[Mapping[str, Any]]) -> 
     without hard links.
     """
     return files_at(table).put_new(entry_path(version), lines_of(actions), durable=False)
+
+
+def clocks() -> tuple[float, float]:
+    """What goes on while a process stands still, and what goes on, or is put right, while a machine does."""
+    return time.monotonic(), time.time()
+
+
+def is_read(table: At, version: int, began: tuple[float, float] | None = None) -> bool:
+    """Whether readers come to an entry that was just put: its number may have been free because the log was cleaned up beyond it.
+
+    Where the entry before is still there, or none is behind it, they do; of a log without the former to which somebody else just added
+    one nobody can tell, and then the answer is no. It takes requests in a store, which is asked where more than a moment went by since the
+    table was looked at; `began` is what the clocks said then.
+    """
+    files = files_at(table)
+    if files.remote and began is not None:
+        passed = (abs(now - then) for now, then in zip(clocks(), began, strict=True))
+        if max(passed) < _MOMENT_SECONDS:
+            return True
+    if version > 0 and files.info(entry_path(version - 1)) is not None:
+        return True
+    behind = files.names(LOG, after=entry_path(version).rpartition("/")[2])
+    return not any(_ENTRY.fullmatch(name) or _CHECKPOINT.match(name) for name in behind)
 
 
 def sync_logs(root: At, folders: Iterable[str]) -> None:

@@ -32,10 +32,12 @@ from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import (
     ENGINE,
     append_actions,
+    clocks,
     commit_of,
     entry,
     entry_tag,
     has_entry,
+    is_read,
     lines_of,
     put_entry,
     tag_of,
@@ -126,6 +128,7 @@ class NativeCommits:
         """
         attempts: Attempts | None = None
         for _ in range(_ATTEMPTS):
+            began = clocks()
             seen, newest = self._newest(one.place, self._checked(one), one.app_id)
             if one.is_in(newest, seen.state.version) or one.is_forgotten(
                 seen.state.properties, seen.state.version
@@ -145,7 +148,11 @@ class NativeCommits:
                     raise one.impossible(f"a file of it is gone ({error})") from None
                 attempts.take_back()
                 continue
-            if put_entry(one.place, seen.state.version + 1, actions):
+            if put_entry(one.place, version + 1, actions):
+                if not is_read(one.place, version + 1, began):
+                    # The files stay: by what the table says of itself it is told whether they are in.
+                    self.forget(one.place)
+                    continue
                 self._advance(seen, one, actions)
                 if attempts is not None:
                     self._files.advance(_version(one.place, seen), actions)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaError
 from tests.ingest.batches import decided, settled, settled_by
 from tests.ingest.commits import by_log, table_commit
 from tests.ingest.kafka_records import TOPIC, folder, numbered, value
@@ -34,6 +35,7 @@ from distributary.ingest.tables.known import (
     MadeWith,
     TableBook,
 )
+from distributary.ingest.tables.log import put_entry
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.upkeep.maintain import maintain
 
@@ -247,3 +249,34 @@ def test_a_batch_that_came_to_its_end_is_stuck_no_more(tmp_path: Path, stuck: Ma
     StuckCommits(checkpoint(tmp_path)).clear(stuck.batch_id)
     StuckCommits(checkpoint(tmp_path)).clear(stuck.batch_id)
     assert stuck_tables(settings(tmp_path)) == []
+
+
+def test_a_table_that_nobody_can_open_any_more_is_decided_about_once_it_is_moved_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = Query(tmp_path)
+    query.resume()
+    query.batch(0, one(0))
+    golf = tmp_path / "lake" / GOLF
+
+    def upgraded(point: str, _: int) -> None:
+        if point == failpoints.AFTER_MANIFEST:
+            of = {"minReaderVersion": 3, "minWriterVersion": 7}
+            features = {"readerFeatures": ["fromTheFuture"], "writerFeatures": ["fromTheFuture"]}
+            assert put_entry(golf, 2, [{"protocol": {**of, **features}}])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(failpoints, "reach", upgraded)
+        with pytest.raises(DeltaError, match="fromTheFuture"):
+            query.batch(1, one(1))
+    with pytest.raises(
+        PipelineError, match=r"tried again\. If that stays so, .* move its folder away, run again"
+    ):
+        Query(tmp_path).resume()
+    golf.rename(tmp_path / "away")
+    with pytest.raises(CommitImpossible, match="no Delta table any more"):
+        Query(tmp_path).resume(one(1))
+    resolve(settings(tmp_path), GOLF, "recreate")
+    last = Query(tmp_path)
+    last.resume(one(1))
+    assert last.rows(GOLF) == 1

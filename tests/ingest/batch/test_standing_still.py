@@ -17,7 +17,10 @@ from tests.ingest.kafka_records import TOPIC, Sent
 from tests.ingest.queries import GOLF, QUEST, Query, value
 
 from distributary.errors import Fenced, PolicyStopped
+from distributary.ingest.batch import rewrite
 from distributary.ingest.batch.finish import Finisher
+from distributary.ingest.batch.passes import discard
+from distributary.ingest.checkpoint.stuck import StuckCommits
 from distributary.ingest.storage.posix import PosixFiles
 
 CALLS = ("put_new", "put", "delete", "names", "info", "read", "folders", "writer")
@@ -170,6 +173,24 @@ def stands_still_while_another_takes_over(root: Path, at: int, off: float = 0.0)
         last = goes_on(query(root))
     assert unnamed(root) == set()
     return last
+
+
+def test_a_run_whose_files_were_swept_before_it_could_name_them_asks_nobody_to_decide(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left_behind(tmp_path)
+    late = query(tmp_path)
+
+    def while_another_takes_over(*given: Any, **named: Any) -> None:
+        monkeypatch.setattr(rewrite, "discard", discard)
+        goes_on(query(tmp_path), (1,))
+        discard(*given, **named)
+
+    monkeypatch.setattr(rewrite, "discard", while_another_takes_over)
+    with pytest.raises(Fenced):
+        goes_on(late)
+    assert StuckCommits(late.here).read() == []
+    assert_each_once(tmp_path, 12)
 
 
 @pytest.mark.heavy

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.ingest.history.kept import Kept, rule_by
 from tests.ingest.merge.test_upsert import START
-from tests.ingest.merge.upserted import Upserted, make, ordered_by, written
+from tests.ingest.merge.upserted import Upserted, cleaned_up, make, ordered_by, written
 
 from distributary.ingest.erasure import rewriting
 from distributary.ingest.erasure.rewriting import Rows, without_rows
@@ -151,6 +151,24 @@ def test_a_rival_that_was_first_keeps_its_rows(tmp_path: Path, monkeypatch: pyte
     assert said(table) == [(3, "cy")]
     assert in_files(table) == {"cy"}
     assert done.rows == 3
+
+
+def test_rows_go_though_the_log_was_cleaned_up_while_files_were_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made(tmp_path)
+    table.merge([row(1, 1, "ann"), row(2, 1, "bob")])
+
+    def late(*given: Any) -> bool:
+        monkeypatch.setattr(rewriting, "put_entry", put_entry)
+        for key in (3, 4, 5):
+            table.merge([row(key, 1, "cy")])
+        cleaned_up(table)
+        return put_entry(*given)
+
+    monkeypatch.setattr(rewriting, "put_entry", late)
+    assert without_rows(table.place, who("ann"), "this").version == 5
+    assert in_files(table) == {"bob", "cy"}
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 from tests.ingest.merge.test_upsert import COLUMNS, row
-from tests.ingest.merge.upserted import Upserted, ordered_by
+from tests.ingest.merge.upserted import Upserted, cleaned_up, ordered_by
 
+from distributary.errors import TableAhead
 from distributary.ingest.merge import live_files, vectors
 from distributary.ingest.merge.attempts import Attempts
 from distributary.ingest.merge.counts import MergeCounts
@@ -23,6 +25,7 @@ from distributary.ingest.merge.rule import MergeRule
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.commit import make_lasting
 from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.ingest.tables.transaction import Transaction
 
 MANY = 3000
 
@@ -122,6 +125,39 @@ def test_a_compaction_between_look_and_commit_is_looked_at_anew(table: Upserted,
         name for name in table.place.names() if name.startswith("deletion_vector_0123abcd-0000-0000-0003")
     }
     assert written <= named
+
+
+def test_whoever_merges_until_the_log_was_cleaned_up_takes_nothing_from_who_was_first(
+    table: Upserted,
+) -> None:
+    """Both runs finish one batch, and the one behind goes on: what it wrote for that batch is in the table."""
+    part = table.part([row(0, 4, "d")])
+
+    def by_the_next_run() -> None:
+        assert NativeCommits().commit(part)
+        for key in range(3):
+            table.merge([row(MANY + key, 1, "new")])
+        cleaned_up(table)
+
+    with meanwhile(by_the_next_run), pytest.raises(TableAhead):
+        NativeCommits().commit(part)
+    assert own(table) == [(0, "d"), *expected()[1:], *((MANY + key, "new") for key in range(3))]
+
+
+def test_a_merge_that_lasted_until_the_log_was_cleaned_up_is_made_behind_what_is_there(
+    table: Upserted,
+) -> None:
+    def by_others() -> None:
+        part = table.part([row(MANY, 1, "new")])
+        for batch in range(100, 103):
+            told = Transaction("rival/events", batch)
+            assert NativeCommits().commit(replace(part, transaction=told))
+        cleaned_up(table)
+
+    part = table.part([row(0, 4, "d")])
+    with meanwhile(by_others):
+        assert table.commit(part) == MergeCounts(updated=1)
+    assert own(table) == [(0, "d"), *expected()[1:], (MANY, "new")]
 
 
 def test_vectors_that_were_purged_before_anybody_synced_them_are_not_needed(

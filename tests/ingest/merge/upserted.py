@@ -14,6 +14,7 @@ from deltalake import Schema as DeltaSchema
 
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.partitions import partition_value
+from distributary.ingest.log_paths import entry_path
 from distributary.ingest.merge import live_files, vectors
 from distributary.ingest.merge.counts import MergeCounts
 from distributary.ingest.merge.rule import (
@@ -31,6 +32,7 @@ from distributary.ingest.parquet.split import split
 from distributary.ingest.parquet.statistics import statistics
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
+from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import put_entry
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.transaction import TableCommit, Transaction
@@ -200,6 +202,13 @@ def written(root: Files, folder: str, rows: pa.Table, batch: int, **given: Any) 
     root.put(f"{folder}/{name}", data, named_later=True)
     text = statistics(pq.read_metadata(pa.BufferReader(data)), Layout(rows.schema))
     return DataFile(folder, name, rows.num_rows, data.size, text)
+
+
+def cleaned_up(table: Upserted) -> None:
+    """The table's log keeps nothing from before its newest checkpoint."""
+    handle = opened(table.place)
+    handle.create_checkpoint()
+    table.place.delete(entry_path(version) for version in range(handle.version()))
 
 
 def read_back(place: Files, schema: pa.Schema | None = None) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -23,6 +24,7 @@ from distributary.ingest.columns.growth import Change
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE
 from distributary.ingest.kafka.columns import table_schema
+from distributary.ingest.log_paths import entry_path
 from distributary.ingest.parquet.buffers import TableBuffers
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.settings.groups import Columns
@@ -34,7 +36,7 @@ from distributary.ingest.tables.change import PlannedChange, TableChanger, creat
 from distributary.ingest.tables.commit import commit_tables
 from distributary.ingest.tables.handle import is_there, opened
 from distributary.ingest.tables.known import ENTITY_PROPERTY, TableBook
-from distributary.ingest.tables.log import tables_under
+from distributary.ingest.tables.log import put_entry, tables_under
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.state import read_state, table_folder
 from distributary.ingest.tables.state_by_spark import path_for_spark, snapshot
@@ -157,6 +159,26 @@ def test_between_commits_a_store_is_not_asked_for_what_it_told_a_moment_ago(in_s
     assert book.states(["t"])["t"].version == 1
     with pytest.raises(CommitImpossible, match="there is no Delta table any more"):
         by_log(commits, table, [file], A, "app", 1, {})
+
+
+def test_whoever_stood_still_until_a_store_cleaned_a_log_up_commits_behind_what_is_there(
+    place: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, right, put = place.below("t"), time.time, put_entry
+    create(table, A, {})
+
+    def standing_still(of: Files, version: int, actions: Any) -> bool:
+        monkeypatch.setattr(log_commit, "put_entry", put)
+        for number in range(4):
+            assert by_log(NativeCommits(), table, [written(place, "t", number)], A, "rival", number, {})
+        opened(table).create_checkpoint()
+        place.delete(f"t/{entry_path(earlier)}" for earlier in range(4))
+        monkeypatch.setattr(time, "time", lambda: right() + 3 * 86_400)
+        return put(of, version, actions)
+
+    monkeypatch.setattr(log_commit, "put_entry", standing_still)
+    assert by_log(NativeCommits(), table, [written(place, "t", 9)], A, "app", 0, {})
+    assert sorted(row["a"] for row in read(table)) == [0, 1, 2, 3, 9]
 
 
 def test_two_who_commit_in_turns_lose_nothing_and_commit_nothing_twice(place: Files) -> None:

@@ -22,8 +22,9 @@ from distributary.ingest.columns.layout import Layout
 from distributary.ingest.log_paths import entry_path
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
-from distributary.ingest.tables import log_commit
+from distributary.ingest.tables import change, log_commit
 from distributary.ingest.tables.change import create
+from distributary.ingest.tables.handle import is_there
 from distributary.ingest.tables.log import append_actions, put_entry
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.transaction import FORGETS, OFFSETS
@@ -180,6 +181,58 @@ def test_a_rival_between_check_and_commit_is_met_by_checking_again(
     assert not by_log(NativeCommits(), table, [file], SCHEMA, "app", 3, {})
     assert DeltaTable(table).to_pyarrow_table().num_rows == 2
     assert versions == [1, 2]
+
+
+def cleaned_up_by_another(table: Path) -> None:
+    """Another writer goes on, and the log keeps nothing from before its newest checkpoint."""
+    for batch in range(5):
+        by_log(NativeCommits(), table, [written(table)], SCHEMA, "rival", batch, {})
+    DeltaTable(table).create_checkpoint()
+    newest = DeltaTable(table).version()
+    for version in range(newest):
+        (table / entry_path(version)).unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_whoever_stands_still_until_the_log_is_cleaned_up_commits_behind_what_is_there(
+    table: Path, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    """The number that would have been next is free again, and nobody reads an entry there."""
+    commits = NativeCommits()
+    assert not known or by_log(commits, table, [], SCHEMA, "app", 2, {})
+    stood_still: list[int] = []
+
+    def standing_still(folder: str, version: int, actions: Sequence[Mapping[str, Any]]) -> bool:
+        if not stood_still:
+            stood_still.append(version)
+            cleaned_up_by_another(table)
+        return put_entry(folder, version, actions)
+
+    monkeypatch.setattr("distributary.ingest.tables.log_commit.put_entry", standing_still)
+    for batch in (3, 4):
+        assert by_log(commits, table, [written(table)], SCHEMA, "app", batch, {})
+    assert DeltaTable(table).transaction_version("app") == 4
+    assert DeltaTable(table).to_pyarrow_table().num_rows == 2 * (5 + 2)
+
+
+@pytest.mark.parametrize("how", ["anew", "as a copy"])
+def test_whoever_stood_still_before_he_made_a_table_commits_to_the_one_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    table, commits = tmp_path / "t", NativeCommits()
+    like = create(tmp_path / "like", SCHEMA, {}) if how == "as a copy" else None
+
+    def standing_still(place: Any) -> bool:
+        monkeypatch.setattr(change, "is_there", is_there)
+        create(table, SCHEMA, {})
+        cleaned_up_by_another(table)
+        return False
+
+    monkeypatch.setattr(change, "is_there", standing_still)
+    if (made := create(table, SCHEMA, {}, like)) is not None:
+        commits.created(made)
+    assert by_log(commits, table, [written(table)], SCHEMA, "app", 0, {})
+    assert DeltaTable(table).to_pyarrow_table().num_rows == 2 * (5 + 1)
 
 
 def test_a_table_changed_by_somebody_else_is_read_again(table: Path) -> None:
