@@ -143,15 +143,16 @@ class RunsParkedTables:
         for key in parked.items():
             if key not in self._pinned:
                 last = finished_manifest(self.checkpoint.log, key[1])[0].table(key[0])
-                by = last.partitions or before.get(key[0]) or self._partitions(key[0])
+                by = last.partitions if last.files else before.get(key[0]) or self._partitions(key[0])
                 self._pinned[key] = PinnedTable(names[key[0]], last.layout, frozenset(by), by)
         return {folder: found for (folder, _), found in self._pinned.items()}
 
     def _partitions(self, folder: str) -> tuple[str, ...]:
         """What a parked table is partitioned by, which files tell that wait: a batch of deletes alone has none."""
         for number in reversed(self.writer.so_far.parked[folder]):
-            if found := finished_manifest(self.checkpoint.log, number)[0].table(folder).partitions:
-                return found
+            waits = finished_manifest(self.checkpoint.log, number)[0].table(folder)
+            if waits.files:
+                return waits.partitions
         # Where none waits that tells it, what is there now, if that is a table.
         with suppress(DeltaError, OSError, PipelineError):
             if (state := read_state(self.tables.place(folder))) is not None:
