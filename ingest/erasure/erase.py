@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta, timezone
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -234,7 +235,7 @@ class _Place:
 class _Work:
     """One erasure.
 
-    kept       the files which say where rows came from
+    numbers    those of the files which say where rows came from
     forgotten  what was no more remembered of rows that went
     """
 
@@ -242,7 +243,7 @@ class _Work:
     condition: ReadCondition
     wanted: Wanted
     done: Erasure
-    kept: list[str] = field(default_factory=list)
+    numbers: Iterator[int] = field(default_factory=count)
     forgotten: list[TableErasure] = field(default_factory=list)
 
     def of(self, table: str) -> TableErasure:
@@ -302,8 +303,8 @@ class _Work:
 
         def told(rows: pa.Table) -> None:
             what = {"pipeline": self.where.pipeline, "id": self.done.id, "table": table}
-            name = f"{self.done.name}-{len(self.kept):05}"
-            self.kept.append(keep(self.where.root, name, {**what, "gone": Gone.of(rows).to_json()}))
+            name = f"{self.done.name}-{next(self.numbers):05}"
+            keep(self.where.root, name, {**what, "gone": Gone.of(rows).to_json()})
 
         return told
 

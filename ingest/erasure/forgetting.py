@@ -53,11 +53,12 @@ class Remembered:
     def rows(self, gone: pa.Table) -> Rows:
         """The records that rows which go were true by, those that said the same meanwhile among them; what came before and behind stays."""
         spans: dict[tuple[Any, ...], list[Span]] = {}
-        for batch in gone.combine_chunks().to_batches():
+        first = list[pa.Array]()
+        for batch in gone.to_batches():
+            first.append(value_at(batch, self.keys[0]))
             ends = zip(*(batch.column(name).to_pylist() for name in self.bounds), strict=True)
             for key, span in zip(_keys(batch, self.keys), ends, strict=True):
                 spans.setdefault(key, []).append(span)
-        first = [value_at(batch, self.keys[0]) for batch in gone.combine_chunks().to_batches()]
         known = pa.concat_arrays(first).unique() if first else pa.nulls(0)
         read = frozenset(path[0] for path in (*self.keys, self.moment))
         return Rows(read, _Within(self, spans, known).met)

@@ -279,11 +279,8 @@ def _retell_by_spark(
     sets = [(one.name, one.after or "") for one in told if one.after is not None or one.name == COMMENT]
     gone = [one.name for one in told if one.after is None and one.name != COMMENT]
     try:
-        for by in (
-            ()
-            if not clustering
-            else (() if spec.cluster_by is None else spec.cluster_by.paths(state.layout),)
-        ):
+        if clustering and spec.cluster_by is not None:
+            by = spec.cluster_by.paths(state.layout)
             columns = ", ".join(".".join(map(quoted, path)) for path in by)
             spark.sql(f"ALTER TABLE {table} CLUSTER BY {f'({columns})' if columns else 'NONE'}")
         if sets:
