@@ -6,7 +6,6 @@ to their stretch, and each stretch is sorted when its turn comes.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -24,6 +23,7 @@ from distributary.ingest.merge import vectors
 from distributary.ingest.merge.columns import DataColumns
 from distributary.ingest.merge.found import partition_of
 from distributary.ingest.merge.live_files import Action
+from distributary.ingest.parquet.data_file import rewritten_name
 from distributary.ingest.parquet.statistics import Indexed, statistics
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.posix import temporary_files
@@ -271,8 +271,7 @@ class _Written:
         self._place.delete([one.name for one in self._made])
 
     def _begun(self) -> tuple[str, Upload, pq.ParquetWriter]:
-        # As other programs call theirs: what no version names goes as theirs does.
-        name = f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
+        name = rewritten_name()
         stream = self._place.writer(name, named_later=True)
         writer = pq.ParquetWriter(stream.sink, self._target.columns, compression="zstd", store_schema=False)
         return name, stream, writer

@@ -19,8 +19,10 @@ from distributary.ingest.columns.layout import Layout
 from distributary.ingest.log_paths import entry_path
 from distributary.ingest.merge import live_files, vectors
 from distributary.ingest.merge.columns import DataColumns
+from distributary.ingest.merge.entry import removal
 from distributary.ingest.merge.found import partition_of
 from distributary.ingest.merge.live_files import Action
+from distributary.ingest.parquet.data_file import rewritten_name
 from distributary.ingest.parquet.statistics import Indexed, statistics
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.handle import opened
@@ -187,8 +189,7 @@ def _written(
     place: Files, opened_file: DataColumns, stays: Mask, columns: pa.Schema, state: TableState
 ) -> _Made:
     """A file of these rows."""
-    # As other programs call theirs: what no version names goes as theirs does.
-    name = f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
+    name = rewritten_name()
     with place.writer(name, named_later=True) as stream:
         with pq.ParquetWriter(stream.sink, columns, compression="zstd", store_schema=False) as writer:
             for number, first, count in opened_file.groups():
@@ -217,17 +218,9 @@ def _actions(files: Sequence[_File], erasure: str) -> list[dict[str, Any]]:
         "txnId": str(uuid.uuid4()),
         ERASURE: erasure,
     }
-    removes = [_remove(one.add, now) for one in files]
+    removes = [removal(one.add, now) for one in files]
     adds = [_add(one.add, one.made, now) for one in files if one.made is not None]
     return [{"commitInfo": info}, *({"remove": one} for one in removes), *({"add": one} for one in adds)]
-
-
-_KEPT = ("path", "partitionValues", "size", "tags", "deletionVector")
-
-
-def _remove(add: Action, now: int) -> dict[str, Any]:
-    found = {name: add[name] for name in _KEPT if name in add}
-    return {**found, "deletionTimestamp": now, "dataChange": True, "extendedFileMetadata": True}
 
 
 def _add(add: Action, made: _Made, now: int) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def merge_actions(
 ) -> list[dict[str, Any]]:
     """The actions of the entry; `told` is what the commit says of itself, `engine` who makes it."""
     now = int(time.time() * 1000)
-    removes = [_remove(file, now) for file, _ in merged.live]
+    removes = [removal(file.add, now) for file, _ in merged.live]
     adds = [
         *(_again(file, vector) for file, vector in merged.live if vector is not None),
         *(_add(file, info, vector) for file, info, vector in merged.staged),
@@ -81,18 +81,13 @@ def merge_actions(
     ]
 
 
-def _remove(file: LiveFile, now: int) -> dict[str, Any]:
-    kept = (
-        "path",
-        "partitionValues",
-        "size",
-        "tags",
-        "deletionVector",
-        "baseRowId",
-        "defaultRowCommitVersion",
-    )
-    found = {name: file.add[name] for name in kept if name in file.add}
-    return {**found, "deletionTimestamp": now, "dataChange": True, "extendedFileMetadata": True}
+_KEPT = ("path", "partitionValues", "size", "tags", "deletionVector", "baseRowId", "defaultRowCommitVersion")
+
+
+def removal(add: Mapping[str, Any], now: int, *, data_change: bool = True) -> dict[str, Any]:
+    """What takes a file away that an entry added; `data_change` is whether its rows are not all there again."""
+    found = {name: add[name] for name in _KEPT if name in add}
+    return {**found, "deletionTimestamp": now, "dataChange": data_change, "extendedFileMetadata": True}
 
 
 def _again(file: LiveFile, vector: Vector) -> dict[str, Any]:

@@ -49,6 +49,11 @@ def merged_name(generation: str, batch_id: int) -> str:
     return f"{merged_mark(generation, batch_id)}{uuid.uuid4().hex}.parquet"
 
 
+def rewritten_name() -> str:
+    """The same for one of rows that were in others: as other programs call theirs, so that what no version names goes as theirs does."""
+    return f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
+
+
 def merged_mark(generation: str, batch_id: int) -> str:
     """What the names of such files begin with."""
     return f"{batch_mark(generation, batch_id)}-merged-"

@@ -29,6 +29,9 @@ _log = logging.getLogger(__name__)
 # What a log entry says of its author, beside the commit's own metadata.
 ENGINE = "distributary"
 
+CHANGES = frozenset({"metaData", "protocol", ACTION})
+"""The actions that make another table of it, so that what was decided by the one before may not fit."""
+
 # What begins and ends every Parquet file.
 _PARQUET = b"PAR1"
 

@@ -30,6 +30,7 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import (
+    CHANGES,
     ENGINE,
     append_actions,
     clocks,
@@ -60,9 +61,6 @@ _MOST_CAUGHT_UP = 20
 
 # So many commits of other pipelines, as in a ledger that they share, are synced one by one.
 _MOST_FELLOWS = 50
-
-# The actions that make another table of it.
-_CHANGES = {"metaData", "protocol", "domainMetadata"}
 
 # So many entries of a table in a store are kept for its next checkpoint, some 400 bytes each. One that marks rows of many files has
 # 80 bytes for each of them, and of such only the newest are kept: others are asked for again.
@@ -400,7 +398,7 @@ def _is_caught_up(place: Files, seen: _Seen) -> bool:
         if _is_newest(place, seen):
             return True
         actions, tag = _entry(place, seen.state.version + 1)
-        if not (_is_there(place, seen) and actions) or any(_CHANGES & action.keys() for action in actions):
+        if not (_is_there(place, seen) and actions) or any(CHANGES & action.keys() for action in actions):
             return False
         seen.own |= {one["txn"]["appId"]: one["txn"]["version"] for one in actions if "txn" in one}
         seen.state = replace(seen.state, version=seen.state.version + 1)

@@ -17,20 +17,16 @@ from distributary.ingest.columns.clustering import Path
 from distributary.ingest.log_paths import entry_path
 from distributary.ingest.merge import live_files
 from distributary.ingest.merge.columns import Unreadable
-from distributary.ingest.merge.live_files import Action, LiveFiles
+from distributary.ingest.merge.entry import removal
+from distributary.ingest.merge.live_files import LiveFiles
 from distributary.ingest.merge.vectors import WrongVector
 from distributary.ingest.parquet.statistics import Indexed
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.known import named_columns
-from distributary.ingest.tables.log import ENGINE, entry, put_entry
+from distributary.ingest.tables.log import CHANGES, ENGINE, entry, put_entry
 from distributary.ingest.tables.state import TableState, state_of
 from distributary.ingest.upkeep.compaction import ATTEMPTS, Compaction, Size, target_bytes
-
-# What makes another table of it, so that what was written for the one before may not fit.
-_CHANGES = {"metaData", "protocol", "domainMetadata"}
-
-_KEPT = ("path", "partitionValues", "size", "tags", "deletionVector", "baseRowId", "defaultRowCommitVersion")
 
 
 def cluster(place: Files, *, dry_run: bool = False) -> Compaction:
@@ -110,7 +106,7 @@ def _put(place: Files, version: int, portion: Portion, actions: Sequence[Mapping
         rival = entry(place, version)
         gone = {unquote(action["remove"]["path"]) for action in rival if "remove" in action}
         # A file of which more rows are marked is taken away and added again.
-        if gone & portion.files.keys() or any(_CHANGES & action.keys() for action in rival):
+        if gone & portion.files.keys() or any(CHANGES & action.keys() for action in rival):
             return None
         version += 1
     return version
@@ -141,14 +137,9 @@ def _actions(portion: Portion, made: Sequence[Made], by: Sequence[Path]) -> list
     lying = {"clusteringProvider": PROVIDER, "tags": {CUBE: uuid.uuid4().hex, BY: told(by)}} if by else {}
     return [
         {"commitInfo": info},
-        *({"remove": _remove(add, now)} for add in portion.files.values()),
+        *({"remove": removal(add, now, data_change=False)} for add in portion.files.values()),
         *({"add": {**_add(one, now), **lying}} for one in made),
     ]
-
-
-def _remove(add: Action, now: int) -> dict[str, Any]:
-    found = {name: add[name] for name in _KEPT if name in add}
-    return {**found, "deletionTimestamp": now, "dataChange": False, "extendedFileMetadata": True}
 
 
 def _add(made: Made, now: int) -> dict[str, Any]:
