@@ -331,8 +331,15 @@ def load(path: Path, environment: Mapping[str, str] | None = None, given: Sequen
 
     Raises one ConfigError with all problems.
     """
-    variables = os.environ if environment is None else environment
-    return _checked(read(path, variables, given), Path(path).parent)
+    return load_with_places(path, environment, given)[0]
+
+
+def load_with_places(
+    path: Path, environment: Mapping[str, str] | None = None, given: Sequence[str] = ()
+) -> tuple[Settings, Document]:
+    """The same, and where each of them stands. Raises as `load`."""
+    document = read(path, os.environ if environment is None else environment, given)
+    return _checked(document, Path(path).parent), document
 
 
 def _checked(document: Document, folder: Path | str) -> Settings:

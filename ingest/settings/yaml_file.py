@@ -99,14 +99,8 @@ def _put(document: Document, text: str, environment: Mapping[str, str]) -> None:
 def _given(text: str, keys: Keys, environment: Mapping[str, str]) -> Document:
     """A value as a document of its own."""
     found = Document(None, values={(): GIVEN})
-    try:
-        _fill(found, text, environment)
-    except yaml.MarkedYAMLError as error:
-        raise as_error(None, [Problem(keys, _syntax_problem(error).message, GIVEN)]) from None
-    except yaml.reader.ReaderError as error:
-        raise as_error(
-            None, [Problem(keys, _character_problem(text, error.position).message, GIVEN)]
-        ) from None
+    if (wrong := _fill(found, text, environment)) is not None:
+        raise as_error(None, [Problem(keys, wrong.message, GIVEN)])
     return found
 
 
@@ -191,20 +185,23 @@ def _places(given: Any, keys: Keys) -> Iterator[tuple[Keys, Place]]:
 def parse(text: str, path: Path, environment: Mapping[str, str]) -> Document:
     """The text of this file as a document. Raises ConfigError where it is not YAML."""
     document = Document(path)
-    try:
-        _fill(document, text, environment)
-    except yaml.MarkedYAMLError as error:
-        raise as_error(path, [_syntax_problem(error)]) from None
-    except yaml.reader.ReaderError as error:
-        raise as_error(path, [_character_problem(text, error.position)]) from None
+    if (wrong := _fill(document, text, environment)) is not None:
+        raise as_error(path, [wrong])
     return document
 
 
-def _fill(document: Document, text: str, environment: Mapping[str, str]) -> None:
-    loader = yaml.SafeLoader(text)
-    node = loader.get_single_node()
-    if node is not None:
-        document.settings = _Reader(loader, document, environment).value(node, (), ())
+def _fill(document: Document, text: str, environment: Mapping[str, str]) -> Problem | None:
+    """Read a text into a document; why it is no YAML, where it is none."""
+    try:
+        loader = yaml.SafeLoader(text)
+        node = loader.get_single_node()
+        if node is not None:
+            document.settings = _Reader(loader, document, environment).value(node, (), ())
+    except yaml.MarkedYAMLError as error:
+        return _syntax_problem(error)
+    except yaml.reader.ReaderError as error:
+        return _character_problem(text, error.position)
+    return None
 
 
 def fill_in(text: str, environment: Mapping[str, str], complain: Callable[[str], None]) -> tuple[str, bool]:

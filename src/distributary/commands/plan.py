@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,14 +44,13 @@ def plan(
 ) -> None:
     """Show what the newest schemas would do to each table; exit code 3 if something needs a decision."""
     from distributary.ingest.plan import plan_knowing
-    from distributary.ingest.settings.model import load
-    from distributary.ingest.settings.yaml_file import read
+    from distributary.ingest.settings.model import load_with_places
 
     if schema is None and (subject or schema_type or references):
         raise ConfigError(
             "--subject, --type and --reference are about a schema in a file; give it by --schema"
         )
-    settings, document = load(file, given=given or ()), read(file, os.environ, given or ())
+    settings, document = load_with_places(file, given=given or ())
     expression = routing_expression(document, settings, ", nor what changes do to it")
     delete_conditions(document, settings)
     offer = None if schema is None else _offer(schema, subject, schema_type, references or [])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -37,10 +36,9 @@ def check(
     ] = False,
 ) -> None:
     """Say whether the settings can work; every problem is named with its line and remedy."""
-    from distributary.ingest.settings.model import load
-    from distributary.ingest.settings.yaml_file import read
+    from distributary.ingest.settings.model import load_with_places
 
-    settings, document = load(file, given=given or ()), read(file, os.environ, given or ())
+    settings, document = load_with_places(file, given=given or ())
     routing_expression(document, settings)
     delete_conditions(document, settings)
     typer.echo(json.dumps(settings.effective(), indent=2) if as_json else f"{file}: {settings.name} can run")

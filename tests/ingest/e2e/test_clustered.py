@@ -18,6 +18,7 @@ from tests.ingest.e2e.keyed import rows_of
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.e2e.test_partitions import EVENT, WITH_MOOD, in_order
 from tests.ingest.e2e.test_upkeep import kept_up
+from tests.ingest.e2e.test_upserts import POINTS
 
 from distributary.errors import BudgetSpent, CommitImpossible
 from distributary.ingest import failpoints
@@ -172,16 +173,6 @@ def test_partitions_and_clusters_are_not_changed_into_each_other(kit: PipelineKi
     kit.configured(tables=[{"match": "*", "cluster_by": []}])
     kit.run()
     assert kit.rows(kit.folder_of("chess")).num_rows == 10
-
-
-POINTS = (
-    "amid_schema_change",
-    "before_manifest",
-    "after_manifest",
-    "amid_merge",
-    "between_commits",
-    "before_ledger",
-)
 
 
 def test_errors_at_every_step_are_survived_by_tables_with_one_row_a_key(
