@@ -166,7 +166,7 @@ class _Looking:
         if vector is not None:
             marked[vectors.read(self.place, vector)] = True
         gone = np.concatenate(masks)
-        told = pa.concat_tables(opened_file.read(number, beside) for number, _, _ in opened_file.groups())
+        told = pa.concat_tables(opened_file.table(number, beside) for number, _, _ in opened_file.groups())
         told = told.filter(pa.array(gone & ~marked)) if self.rows.told else told
         found = _File(add, int(gone.sum()), int((gone & marked).sum()), told)
         stays = ~(gone | marked)
@@ -176,7 +176,7 @@ class _Looking:
 
 
 def _met(opened_file: DataColumns, number: int, wanted: pa.Schema, rows: Rows) -> Mask:
-    read = opened_file.read(number, wanted).combine_chunks()
+    read = opened_file.table(number, wanted).combine_chunks()
     return np.concatenate([np.empty(0, bool), *(rows.met(batch) for batch in read.to_batches())])
 
 
@@ -195,7 +195,7 @@ def _written(
             for number, first, count in opened_file.groups():
                 kept = np.flatnonzero(stays[first : first + count])
                 if len(kept):
-                    writer.write_table(opened_file.read(number, columns).take(pa.array(kept)))
+                    writer.write_table(opened_file.table(number, columns).take(pa.array(kept)))
         size = stream.tell()
     indexed = Indexed.told(state.properties, named_columns(state))
     return _Made(name, size, statistics(writer.writer.metadata, Layout(columns), indexed))
