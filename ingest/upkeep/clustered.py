@@ -24,7 +24,7 @@ from distributary.ingest.parquet.statistics import Indexed
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.known import named_columns
-from distributary.ingest.tables.log import CHANGES, ENGINE, entry, put_entry
+from distributary.ingest.tables.log import CHANGES, ENGINE, entry, is_read, put_entry
 from distributary.ingest.tables.state import TableState, state_of
 from distributary.ingest.upkeep.compaction import ATTEMPTS, Compaction, Size, target_bytes
 
@@ -101,7 +101,10 @@ def _rewritten(place: Files, state: TableState, portion: Portion) -> int | None:
 
 
 def _put(place: Files, version: int, portion: Portion, actions: Sequence[Mapping[str, Any]]) -> int | None:
-    """The version that an entry made, behind those that change nothing of what it rests on; None where one does."""
+    """The version that an entry made, behind those that change nothing of what it rests on; None where one does.
+
+    Raises FileNotFoundError where the log was cleaned up beyond it.
+    """
     while not put_entry(place, version, actions):
         rival = entry(place, version)
         gone = {unquote(action["remove"]["path"]) for action in rival if "remove" in action}
@@ -109,6 +112,10 @@ def _put(place: Files, version: int, portion: Portion, actions: Sequence[Mapping
         if gone & portion.files.keys() or any(CHANGES & action.keys() for action in rival):
             return None
         version += 1
+    # To sort takes so long that the log may have been cleaned up beyond that number.
+    if not is_read(place, version):
+        # Its files stay: where nobody can tell, the entry may be read all the same.
+        raise FileNotFoundError(f"{place}: nobody reads version {version}")
     return version
 
 

@@ -18,6 +18,7 @@ from tests.ingest.commits import table_commit
 from tests.ingest.e2e.test_tables_readers import files_read
 from tests.ingest.history.kept import Kept, rule_by
 from tests.ingest.merge.test_upsert import START, row
+from tests.ingest.merge.upserted import cleaned_up
 from tests.ingest.upkeep.kept_up import at_version, merged, newest, upserted, values
 
 from distributary.ingest import failpoints
@@ -34,6 +35,7 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.tables.change import create, evolve
+from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import entry, newest_version
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.properties import retell
@@ -138,6 +140,31 @@ def test_what_lies_well_is_not_written_again_and_what_is_new_comes_with_as_much_
     assert table.numbers() == sorted(
         {*range(6 * COUNT), *range(6 * COUNT, 6 * COUNT + 40), *range(7 * COUNT, 7 * COUNT + 40)}
     )
+
+
+def test_who_finds_the_log_cleaned_up_beyond_it_looks_again(table: Table) -> None:
+    def late() -> None:
+        for _ in range(3):
+            table.append(40)
+        cleaned_up(table)
+
+    with amid(late) as looks:
+        done = cluster(table.place)
+    assert (len(looks), done.left) == (2, "")
+    assert done.after.files == len(table.adds()) == done.made
+    assert {one["clusteringProvider"] for one in table.adds()} == {PROVIDER}
+    assert table.numbers() == sorted(
+        [*range(6 * COUNT), *(n * COUNT + k for n in (6, 7, 8) for k in range(40))]
+    )
+
+
+def test_a_checkpoint_of_the_log_keeps_who_has_clustered_a_file_and_with_which(table: Table) -> None:
+    cluster(table.place)
+    lie = {(one["clusteringProvider"], *sorted(one["tags"].items())) for one in table.adds()}
+    cleaned_up(table)
+    assert {(one["clusteringProvider"], *sorted(one["tags"].items())) for one in table.adds()} == lie
+    assert state_of(opened(table.place), table.place).clustering == (("x",), ("s", "y"))
+    assert cluster(table.place).compacted == 0
 
 
 def test_a_dry_run_tells_and_changes_nothing(table: Table) -> None:
