@@ -125,11 +125,10 @@ def _landing_nowhere(settings: Settings, rules: RuleBook, tables: Iterable[str])
     topics = settings.source.topics if route.by == "topic" else ()
     named = sorted({*tables, *map(route.folder, topics)}) if rules.remembers else ()
     taken = [folder for folder in named if folder.endswith(MEMORY_SUFFIX)]
-    if not taken:
-        return ()
-    return (
-        f"records of {', '.join(taken)} will go to quarantine, as `table_limit`: what remembers the deletes of a table is called so, and a rule asks "
-        f"for such. Have route.table add something behind {{entity}}, or give the entity another name",
+    return tuple(
+        f"records of {folder} will go to quarantine, as `table_limit`: what remembers the deletes of a table is called so, and a rule asks for such. Have "
+        "route.table add something behind {entity}, or give the entity another name"
+        for folder in taken
     )
 
 

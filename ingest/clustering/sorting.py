@@ -17,14 +17,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from distributary.ingest.clustering.curve import SAMPLE, Curve, Places
-from distributary.ingest.columns.clustering import Path, type_at
+from distributary.ingest.columns.clustering import Path
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.merge import vectors
 from distributary.ingest.merge.columns import DataColumns
 from distributary.ingest.merge.found import partition_of
 from distributary.ingest.merge.live_files import Action
 from distributary.ingest.parquet.data_file import rewritten_name
-from distributary.ingest.parquet.statistics import Indexed, statistics
+from distributary.ingest.parquet.statistics import Fractions, Indexed, statistics
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.posix import temporary_files
 from distributary.ingest.storage.stream import Upload
@@ -241,9 +241,8 @@ class _Written:
         self._place, self._target, self._most_rows = place, target, most_rows
         self._open: tuple[str, Upload, pq.ParquetWriter] | None = None
         self._rows = 0
-        # Of those that have a fraction, and none that is no number, the log tells the greatest.
-        self._fractions = {path for path in target.by if pa.types.is_floating(type_at(target.columns, path))}
-        self._without_nan = set(self._fractions)
+        self._layout = Layout(target.columns)
+        self._fractions = Fractions(self._layout, target.indexed)
         self._made: list[Made] = []
 
     def add(self, rows: pa.Table) -> None:
@@ -253,7 +252,7 @@ class _Written:
             rows = rows.slice(piece.num_rows)
             _, _, writer = self._open = self._open or self._begun()
             writer.write_table(piece, row_group_size=_ROWS_IN_A_GROUP)
-            self._without_nan -= {path for path in self._without_nan if _has_nan(_value(piece, path))}
+            self._fractions.look(piece)
             self._rows += piece.num_rows
             if self._rows == self._most_rows:
                 self._finish()
@@ -284,11 +283,7 @@ class _Written:
         size = stream.tell()
         stream.close()
         self._open, self._rows = None, 0
-        layout, indexed = Layout(self._target.columns), self._target.indexed
-        told = statistics(writer.writer.metadata, layout, indexed, self._without_nan)
+        indexed = self._target.indexed
+        told = statistics(writer.writer.metadata, self._layout, indexed, self._fractions.without_nan)
         self._made.append(Made(name, size, rows, told))
-        self._without_nan = set(self._fractions)
-
-
-def _has_nan(values: pa.Array) -> bool:
-    return bool(pc.any(pc.is_nan(values)).as_py())
+        self._fractions = Fractions(self._layout, indexed)

@@ -23,7 +23,7 @@ from distributary.ingest.merge.entry import removal
 from distributary.ingest.merge.found import partition_of
 from distributary.ingest.merge.live_files import Action
 from distributary.ingest.parquet.data_file import rewritten_name
-from distributary.ingest.parquet.statistics import Indexed, statistics
+from distributary.ingest.parquet.statistics import Fractions, Indexed, statistics
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.known import named_columns
@@ -189,16 +189,19 @@ def _written(
     place: Files, opened_file: DataColumns, stays: Mask, columns: pa.Schema, state: TableState
 ) -> _Made:
     """A file of these rows."""
-    name = rewritten_name()
+    name, layout = rewritten_name(), Layout(columns)
+    indexed = Indexed.told(state.properties, named_columns(state))
+    fractions = Fractions(layout, indexed)
     with place.writer(name, named_later=True) as stream:
         with pq.ParquetWriter(stream.sink, columns, compression="zstd", store_schema=False) as writer:
             for number, first, count in opened_file.groups():
                 kept = np.flatnonzero(stays[first : first + count])
                 if len(kept):
-                    writer.write_table(opened_file.table(number, columns).take(pa.array(kept)))
+                    rows = opened_file.table(number, columns).take(pa.array(kept))
+                    fractions.look(rows)
+                    writer.write_table(rows)
         size = stream.tell()
-    indexed = Indexed.told(state.properties, named_columns(state))
-    return _Made(name, size, statistics(writer.writer.metadata, Layout(columns), indexed))
+    return _Made(name, size, statistics(writer.writer.metadata, layout, indexed, fractions.without_nan))
 
 
 def _actions(files: Sequence[_File], erasure: str) -> list[dict[str, Any]]:

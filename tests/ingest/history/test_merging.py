@@ -68,8 +68,8 @@ def test_a_newer_record_ends_the_row_before_it(tmp_path: Path) -> None:
 
 def test_a_row_that_ends_keeps_what_is_in_a_column_whose_name_has_dots(tmp_path: Path) -> None:
     table = Kept.new(tmp_path, [*COLUMNS, ("tel.no", pa.string())], rule_by("at"))
-    table.merge([row(1, 1, "a", **{"tel.no": "+1"})])
-    table.merge([row(1, 2, "b", **{"tel.no": "+2"})])
+    table.merge([{**row(1, 1, "a"), "tel.no": "+1"}])
+    table.merge([{**row(1, 2, "b"), "tel.no": "+2"}])
     assert sorted((one["v"], one["tel.no"]) for one in table.rows()) == [("a", "+1"), ("b", "+2")]
 
 
