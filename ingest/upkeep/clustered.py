@@ -10,10 +10,12 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, unquote
 
+import pyarrow as pa
+
 from distributary.ingest import failpoints
 from distributary.ingest.clustering.cubes import BY, CUBE, PROVIDER, Portion, portions, told
 from distributary.ingest.clustering.sorting import Made, Target, write_sorted
-from distributary.ingest.columns.clustering import Path
+from distributary.ingest.columns.clustering import Path, spelled, type_at
 from distributary.ingest.log_paths import entry_path
 from distributary.ingest.merge import live_files
 from distributary.ingest.merge.columns import Unreadable
@@ -52,6 +54,9 @@ def cluster(place: Files, *, dry_run: bool = False) -> Compaction:
             return done
         if not state.native:
             return replace(done, left=f"only Spark's writer may rewrite its rows ({state.why_not})")
+        if unsorted := spelled(path for path in state.clustering or () if not _has_order(state, path)):
+            why = f"it is clustered by {unsorted}, which it has not as something that has an order: cluster it by other columns"
+            return replace(done, left=why)
         if dry_run:
             made = sum(-(-one.bytes // target) for one in planned)
             return replace(done, compacted=sum(len(one.files) for one in planned), made=made)
@@ -74,6 +79,12 @@ def cluster(place: Files, *, dry_run: bool = False) -> Compaction:
         done,
         left=f"{ATTEMPTS} times a batch changed files while they were brought together; the next time will do",
     )
+
+
+def _has_order(state: TableState, path: Path) -> bool:
+    """Whether rows can be sorted by a column: who writes a log may name any, or take it from the table."""
+    dtype = type_at(state.layout, path)
+    return dtype is not None and not pa.types.is_nested(dtype)
 
 
 def _size(live: LiveFiles) -> Size:

@@ -23,6 +23,7 @@ from tests.ingest.upkeep.kept_up import at_version, merged, newest, upserted, va
 
 from distributary.ingest import failpoints
 from distributary.ingest.clustering.cubes import BY, CUBE, PROVIDER
+from distributary.ingest.clustering.domain import clustering_action
 from distributary.ingest.columns.clustering import ClusterBy
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.erasure.rewriting import Rows, without_rows
@@ -36,7 +37,7 @@ from distributary.ingest.storage.opening import files_at
 from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.tables.change import create, evolve
 from distributary.ingest.tables.handle import opened
-from distributary.ingest.tables.log import entry, newest_version
+from distributary.ingest.tables.log import entry, newest_version, put_entry
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.properties import retell
 from distributary.ingest.tables.state import state_of
@@ -313,6 +314,25 @@ def test_new_files_are_synced_before_the_entry_that_names_them(
     monkeypatch.setattr(PosixFiles, "sync", lambda _, paths: synced.extend(paths))
     cluster(table.place)
     assert synced == [*(one["path"] for one in table.adds()), f"_delta_log/{newest(table.place):020d}.json"]
+
+
+@pytest.mark.parametrize("by", [("gone",), ("s", "gone"), ("s",)])
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_table_by_what_has_no_order_is_left_with_the_reason(
+    table: Table, by: tuple[str, ...], dry_run: bool
+) -> None:
+    assert put_entry(table.place, newest(table.place) + 1, [clustering_action([("x",), by])])
+    done = cluster(table.place, dry_run=dry_run)
+    assert done.left.startswith(f"it is clustered by {'.'.join(by)}, which it has not")
+    assert table.numbers() == list(range(6 * COUNT))
+
+
+def test_a_table_that_wants_files_of_no_size_gets_some_of_the_usual_one(tmp_path: Path) -> None:
+    table = Table(files_at(tmp_path / "t"), **{"delta.targetFileSize": "0"})
+    for _ in range(3):
+        table.append(20)
+    assert cluster(table.place, dry_run=True).made == 1
+    assert cluster(table.place).made == 1
 
 
 def test_a_table_that_only_spark_may_write_is_left_with_the_reason(
