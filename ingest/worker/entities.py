@@ -13,6 +13,7 @@ from distributary.ingest.columns.growth import GrowthRules, grown
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.columns.safe_names import ENTITY_LENGTH, MEMORY_SUFFIX
 from distributary.ingest.conform.conversion import Conversion, conversion_for
+from distributary.ingest.expectations.given import Expectation
 from distributary.ingest.history.bounds import with_bounds
 from distributary.ingest.kafka.columns import of_records, with_rescued
 from distributary.ingest.partitioned import PartitionedBy, partitioned_by
@@ -145,6 +146,10 @@ class EntityBook:
     def upsert(self, code: int) -> Upsert | None:
         """How rows of an entity's table take the place of earlier ones; None where each is added."""
         return self._upserts[code]
+
+    def expects(self, code: int) -> tuple[Expectation, ...]:
+        """What records of an entity's table are to meet."""
+        return self._pins.rules.tables.expects(self.names[code])
 
     def partitions(self, code: int) -> PartitionedBy:
         """What an entity's table is partitioned by."""

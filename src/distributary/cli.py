@@ -29,6 +29,7 @@ from distributary.commands import simulations as commands_simulations
 from distributary.commands import stack as commands_stack
 from distributary.commands import verify as commands_verify
 from distributary.commands import versions as commands_versions
+from distributary.commands.record import expectations as commands_expectations
 from distributary.errors import DistributaryError
 from distributary.views.terminal import console, printable
 
@@ -73,6 +74,8 @@ app.add_typer(commands_simulations.app, name="simulations")
 app.command()(commands_verify.verify)
 
 app.command()(commands_versions.versions)
+
+app.command()(commands_expectations.expectations)
 
 app.command()(commands_maintain.maintain)
 

@@ -45,18 +45,21 @@ def check(
 
 
 def delete_conditions(document: Document, settings: Settings) -> None:
-    """Read the conditions of deletes, and of what is erased, as a run does. Raises ConfigError with the line for one that cannot be read."""
+    """Read the conditions of deletes, of what is erased and of expectations, as a run does. Raises ConfigError with the line for one that cannot be read."""
     from distributary.ingest.routing.conditions import conditions_ahead
 
-    given: list[tuple[Keys, str | None]] = [(("erased", n), text) for n, text in enumerate(settings.erased)]
+    given: list[tuple[Keys, str | None, bool]] = [
+        (("erased", n), text, False) for n, text in enumerate(settings.erased)
+    ]
     for number, rule in enumerate(settings.tables):
         keys, of_deletes = rule.condition()
-        given.append((("tables", number, *keys), of_deletes))
-    for place, text in given:
+        given.append((("tables", number, *keys), of_deletes, False))
+        given += [(("tables", number, *keys), text, True) for keys, text in rule.expected()]
+    for place, text, each in given:
         if text is None:
             continue
         try:
-            conditions_ahead([(dotted(place), text)])
+            conditions_ahead([(dotted(place), text)], each=each)
         except SetupError as error:
             typer.echo(f"{dotted(place)} is not looked at, which takes Java: {error}", err=True)
         except ConfigError as error:
