@@ -27,15 +27,22 @@ def none_failed(count: int) -> Failed:
     return np.zeros(count, np.uint8)
 
 
-def _numbers(arrays: Sequence[pa.Array], name: str) -> list[pa.Array]:
-    """Both as one type, which is no decimal: what digits those would have is not done here."""
-    for values in arrays:
-        if kind_of(values) not in _NUMBERS:
+def _numbers(arrays: Sequence[pa.Array], name: str) -> list[pa.Array] | None:
+    """All as one type, which is no decimal: what digits those would have is not done here. None where one is null, and so is what comes of it."""
+    kinds = [kind_of(values) for values in arrays]
+    for kind, values in zip(kinds, arrays, strict=True):
+        if kind not in _NUMBERS:
             raise beyond(f"{name} is given {values.type}")
+    if Kind.NULL in kinds:
+        return None
     found = of_one_kind(arrays, name)
     if any(kind_of(values) is Kind.DECIMAL for values in found):
         raise beyond(f"{name} is given decimals")
     return found
+
+
+def _nothing(beside: pa.Array) -> tuple[pa.Array, Failed]:
+    return pa.nulls(len(beside)), none_failed(len(beside))
 
 
 def _valid(*arrays: pa.Array) -> npt.NDArray[np.bool_]:
@@ -61,10 +68,10 @@ def _sum_or_product(name: str) -> Callable[..., tuple[pa.Array, Failed]]:
     on = {"+": np.add, "-": np.subtract, "*": np.multiply}[name]
 
     def run(left: pa.Array, right: pa.Array) -> tuple[pa.Array, Failed]:
-        if Kind.NULL in (kind_of(left), kind_of(right)):
-            _numbers([left, right], name)
-            return pa.nulls(len(left)), none_failed(len(left))
-        left, right = _numbers([left, right], name)
+        both = _numbers([left, right], name)
+        if both is None:
+            return _nothing(left)
+        left, right = both
         valid, a, b = _valid(left, right), _plain(left), _plain(right)
         with np.errstate(all="ignore"):
             if kind_of(left) is Kind.FRACTION:
@@ -94,7 +101,10 @@ def _whole(
 
 def _divide(left: pa.Array, right: pa.Array) -> tuple[pa.Array, Failed]:
     """Always as floating point numbers."""
-    left, right = (to_type(values, pa.float64()) for values in _numbers([left, right], "/"))
+    both = _numbers([left, right], "/")
+    if both is None:
+        return _nothing(left)
+    left, right = (to_type(values, pa.float64()) for values in both)
     valid, a, b = _valid(left, right), _plain(left), _plain(right)
     with np.errstate(all="ignore"):
         found = np.divide(a, b)
@@ -103,10 +113,10 @@ def _divide(left: pa.Array, right: pa.Array) -> tuple[pa.Array, Failed]:
 
 def _remainder(left: pa.Array, right: pa.Array) -> tuple[pa.Array, Failed]:
     """It has the sign of the first."""
-    if Kind.NULL in (kind_of(left), kind_of(right)):
-        _numbers([left, right], "%")
-        return pa.nulls(len(left)), none_failed(len(left))
-    left, right = _numbers([left, right], "%")
+    both = _numbers([left, right], "%")
+    if both is None:
+        return _nothing(left)
+    left, right = both
     valid, a, b = _valid(left, right), _plain(left), _plain(right)
     zero = b == 0
     safe = np.where(zero | (b == -1), 1, b) if kind_of(left) is Kind.WHOLE else b
@@ -116,9 +126,10 @@ def _remainder(left: pa.Array, right: pa.Array) -> tuple[pa.Array, Failed]:
 
 
 def _negative(values: pa.Array) -> tuple[pa.Array, Failed]:
-    if kind_of(values) is Kind.NULL:
-        return values, none_failed(len(values))
-    (values,) = _numbers([values], "-")
+    one = _numbers([values], "-")
+    if one is None:
+        return _nothing(values)
+    (values,) = one
     valid, a = _valid(values), _plain(values)
     with np.errstate(all="ignore"):
         found = np.negative(a)

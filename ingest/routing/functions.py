@@ -102,8 +102,13 @@ def _length(values: pa.Array) -> pa.Array:
     return pc.utf8_length(of_kind(values, Kind.TEXT, "length")).cast(pa.int64())
 
 
+def _typed(arrays: Sequence[pa.Array]) -> bool:
+    """Whether the type of any is known; nulls of which it is not go with whatever comes."""
+    return any(kind_of(values) is not Kind.NULL for values in arrays)
+
+
 def _coalesce(*arrays: pa.Array) -> pa.Array:
-    return pc.coalesce(*of_one_kind(arrays, "coalesce"))
+    return pc.coalesce(*of_one_kind(arrays, "coalesce")) if _typed(arrays) else pa.nulls(len(arrays[0]))
 
 
 def _nullif(value: pa.Array, other: pa.Array) -> pa.Array:
@@ -115,7 +120,10 @@ def _case(*arrays: pa.Array) -> pa.Array:
     """Conditions and values in turn, and perhaps what holds where none is met."""
     whole = len(arrays) // 2 * 2
     conditions = [of_kind(one, Kind.TRUTH, "case").fill_null(False) for one in arrays[0:whole:2]]
-    values = of_one_kind([*arrays[1:whole:2], *arrays[whole:]], "case")
+    ways = [*arrays[1:whole:2], *arrays[whole:]]
+    if not _typed(ways):
+        return pa.nulls(len(arrays[0]))
+    values = of_one_kind(ways, "case")
     return pc.case_when(pc.make_struct(*conditions), *values)
 
 

@@ -133,7 +133,7 @@ CONDITIONS = [
     *[f"a rlike '{pattern}'" for pattern in
       ("", "a", "^a", "a$", "^a$", "^$", ".", "^.$", "^a.c$", "^a[.%]c$", "[^a]$", r"\\d", r"^\\d+$", r"\\w-\\d", r"\\s$", r"\\S\\s", "^(a|ab)c?$", "a|12$", "(?:a.)+",
        "^a{1}b{0,1}$", "a??b", r"\\.", "[a-c]+$", r"^[\\w-]+$", "^[^\n]$", r"\\x"[:0] + "é|🎲", "^..$")],
-    "regexp(a, 'b')",
+    "a regexp 'b'",
     "ok and x > 1 or d < e and not (a like 'a%')",
 ]  # fmt: skip
 
@@ -208,7 +208,7 @@ def random_conditions(dice: random.Random, depth: int = 3) -> str:
         left, right = (random_conditions(dice, depth - 1) for _ in range(2))
         return dice.choice([f"({left} and {right})", f"({left} or {right})", f"(not {left})", f"coalesce({left}, {right})",
                             f"({left} <=> {right})", f"if({left}, {right}, ok)"])  # fmt: skip
-    return dice.choice(CONDITIONS)
+    return f"({dice.choice(CONDITIONS)})"
 
 
 @pytest.mark.parametrize("seed", [3])
@@ -229,7 +229,7 @@ def refusals() -> Iterator[tuple[str, str]]:
     yield "a rlike '$a'", r"\$ amid it"
     yield "a rlike '[a&&b]'", "& within brackets"
     yield "a rlike '(a'", r"a \( without its \)"
-    yield "a rlike b", "rlike is given b where it takes a literal"
+    yield "a rlike b", "RLike is given b where it takes a literal"
     yield r"a like 'a\\bc'", "like has a"
     yield "a like 'a!%' escape '!'", "an escape of its own"
     yield "a ilike 'a'", "ILike"
