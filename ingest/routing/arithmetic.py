@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from distributary.ingest.routing.comparing import less
 from distributary.ingest.routing.kinds import Kind, beyond, kind_of, of_kind, of_one_kind, to_type
 
 Failed = npt.NDArray[np.uint8]
@@ -218,11 +219,20 @@ def _by_case(values: Sequence[pa.Array], failed: Sequence[Failed]) -> Failed:
     return found if whole == len(values) else np.where(goes_on, failed[whole], found)
 
 
+def _between(values: Sequence[pa.Array], failed: Sequence[Failed]) -> Failed:
+    """What is below the first bound is not held against the second."""
+    value, low, _ = values
+    found = _in_turn(values[:2], failed[:2])
+    goes_on = (found == 0) & _valid(value) & ~_true(less(*of_one_kind([value, low], "between")))
+    return np.where(goes_on, failed[2], found)
+
+
 _ORDERS: Mapping[str, Callable[[Sequence[pa.Array], Sequence[Failed]], Failed]] = {
     "and": _until(_false),
     "or": _until(_true),
     "coalesce": _until(_valid),
     "case": _by_case,
+    "between": _between,
     "<=>": _all,
     "/": _divisor_first,
     "%": _divisor_first,
