@@ -5,7 +5,7 @@ With the kinds of values that they take: what Spark would cast, and what nobody 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np

@@ -42,7 +42,7 @@ RECORDS = [
 
 def pipeline(kit: PipelineKit, expect: Any = EXPECT, **rule: Any) -> PipelineKit:
     return kit.configured(
-        decode={"format": "json", "evolution": "inline"},
+        decode={"format": "json", "evolution": "inline", "schema_hints": "at timestamp"},
         route={"field": "game", "table": "{entity}"},
         tables=[{"match": "go", "expect": expect, **rule}],
     )
