@@ -77,26 +77,30 @@ def _sum_or_product(name: str) -> Callable[..., tuple[pa.Array, Failed]]:
         with np.errstate(all="ignore"):
             if kind_of(left) is Kind.FRACTION:
                 return _made(on(a, b), left.type, valid, none_failed(len(a)))
-            found, over = _whole(on, a, b)
+            found, over = _whole(on, a, b, _most(left.type))
         return _made(found, left.type, valid, over.astype(np.uint8) * _OVERFLOW)
 
     return run
 
 
+def _most(dtype: pa.DataType) -> int:
+    """The greatest whole number of a type; the least one is one further from 0."""
+    return int(2 ** (dtype.bit_width - 1) - 1)
+
+
 def _whole(
-    on: np.ufunc, a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]
+    on: np.ufunc, a: npt.NDArray[np.generic], b: npt.NDArray[np.generic], most: int
 ) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.bool_]]:
     """The result in the type that both have, and where it does not go into that."""
     found = on(a, b)
     # Exact up to there; what is larger is looked at by itself.
     about = np.abs(on(a.astype(np.float64), b.astype(np.float64)))
-    bounds = np.iinfo(a.dtype)
     over = np.zeros(len(a), np.bool_)
-    for row in np.flatnonzero(about >= min(_SURE, float(bounds.max))).tolist():
+    for row in np.flatnonzero(about >= min(_SURE, float(most))).tolist():
         exact = {"add": int.__add__, "subtract": int.__sub__, "multiply": int.__mul__}[on.__name__](
             int(a[row]), int(b[row])
         )
-        over[row] = not bounds.min <= exact <= bounds.max
+        over[row] = not -most - 1 <= exact <= most
     return found, over
 
 
@@ -134,8 +138,9 @@ def _negative(values: pa.Array) -> tuple[pa.Array, Failed]:
     valid, a = _valid(values), _plain(values)
     with np.errstate(all="ignore"):
         found = np.negative(a)
-    least = np.iinfo(a.dtype).min if kind_of(values) is Kind.WHOLE else None
-    over = none_failed(len(a)) if least is None else (a == least).astype(np.uint8) * _OVERFLOW
+    over = none_failed(len(a))
+    if kind_of(values) is Kind.WHOLE:
+        over = (a == -_most(values.type) - 1).astype(np.uint8) * _OVERFLOW
     return _made(found, values.type, valid, over)
 
 

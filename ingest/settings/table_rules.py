@@ -145,7 +145,7 @@ class TableRule(Group):
     """What happens to what does not fit these tables; what it does not say, `policies` does."""
     columns: ColumnsRule | None = None
     """Which fields land, by which names, and what of their values: chosen right behind decoding, so that `keys`, `sequence_by`, `partition_by` and `policies` know the columns as they are then. Routes and `deletes` see the record as it came. All fields land as they are unless given."""
-    expect: Annotated[dict[Name, GivenExpectation], Field(default_factory=dict)]
+    expect: dict[Name, GivenExpectation] = Field(default_factory=dict)
     """What their records are to meet: names of your own, each with a SQL condition over the columns that a record has for the table, behind `columns`, such as `{sane_heart: "heart_bpm between 20 and 250"}`; or with a mapping that says what becomes of a record that does not. See [expectations](expectations.md)."""
     max_rows_per_file: Annotated[int, Field(ge=1)] | None = None
     """How many rows a file of the table has at most; by default `sink.max_rows_per_file`."""
