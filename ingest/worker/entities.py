@@ -60,6 +60,7 @@ class EntityBook:
         self._fits: list[FitRules | None] = []
         self._upserts: list[Upsert | None] = []
         self._partitions: list[PartitionedBy] = []
+        self._expects: list[tuple[Expectation, ...]] = []
         self._by_folder: dict[str, int] = {}
         self._grown: dict[tuple[Layout, Hashable, tuple[int, ...] | None, bool, Upsert | None], Layout] = {}
         self._wider: dict[tuple[Layout, Hashable, tuple[int, ...] | None, frozenset[str]], Layout] = {}
@@ -149,7 +150,7 @@ class EntityBook:
 
     def expects(self, code: int) -> tuple[Expectation, ...]:
         """What records of an entity's table are to meet."""
-        return self._pins.rules.tables.expects(self.names[code])
+        return self._expects[code]
 
     def partitions(self, code: int) -> PartitionedBy:
         """What an entity's table is partitioned by."""
@@ -220,6 +221,7 @@ class EntityBook:
             self._fits.append(self._pins.rules.tables.fit(self.names[-1]))
             self._upserts.append(self._pins.rules.tables.upsert(self.names[-1]))
             self._partitions.append(partitioned_by(self._pins, folder, self.names[-1]))
+            self._expects.append(self._pins.rules.tables.expects(self.names[-1]))
             reshape = self._pins.rules.tables.reshape(self.names[-1])
             self._reshapes.append(
                 None if reshape is None else self._pins.rules.tables.of(self.names[-1]).place
