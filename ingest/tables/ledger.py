@@ -53,10 +53,11 @@ BATCHES_SCHEMA = pa.schema(
         ("first_batch_id", pa.int64()),
         ("rows_purged", pa.int64()),
         ("rows_unchanged", pa.int64()),
+        ("expectations", pa.string()),
     ]
 )
 
-"""One row a batch, and of old ones one a day where `sink.keep` says so; `rows_by_reason`, `offsets`, `gaps`, `schema_ids` and `unknown_fields` are JSON text."""
+"""One row a batch, and of old ones one a day where `sink.keep` says so; `rows_by_reason`, `offsets`, `gaps`, `schema_ids`, `unknown_fields` and `expectations` are JSON text."""
 
 CHANGES_SCHEMA = pa.schema(
     [
@@ -124,6 +125,7 @@ class BatchRow:
                     no rule asks for them, or a commit that would say so is not in its table, or not in its log any more
     first_batch_id, rows_purged  what upkeep writes of old batches: the first of those that the row stands for, and how many rows in quarantine
                     were deleted as too old
+    expectations    table's folder -> expectation -> (records that met it, records that did not); None where no table with records expects anything
     """
 
     pipeline: str
@@ -155,6 +157,7 @@ class BatchRow:
     first_batch_id: int | None = None
     rows_purged: int | None = None
     rows_unchanged: int | None = None
+    expectations: Mapping[str, Mapping[str, Sequence[int]]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
