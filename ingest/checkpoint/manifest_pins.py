@@ -8,6 +8,7 @@ from typing import Any
 
 from distributary.codecs.base import CodecName, Enveloped
 from distributary.errors import CheckpointMismatch
+from distributary.ingest.bronze.rule import AsTheyCame
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.columns.clustering import ClusterBy
 from distributary.ingest.kafka.offsets import stretches_from_json, stretches_to_json
@@ -64,6 +65,7 @@ def to_json(pins: Pins) -> dict[str, Any]:
             **_clusters_to_json(pins.rules.tables),
             **_columns_to_json(pins.rules.tables),
             **({"erased": list(pins.rules.tables.erased)} if pins.rules.tables.erased else {}),
+            **({"bronze": dict(pins.rules.tables.kept.by_topic)} if pins.rules.tables.kept else {}),
         },
     }
 
@@ -112,7 +114,9 @@ def _rules(decided: Mapping[str, Any], now: WorkerRules) -> WorkerRules:
     tables = _with_clusters(tables, then.get("clusters"))
     tables = replace(tables, erased=tuple(then.get("erased", ())))
     tables = _with_columns(tables, then.get("columns"), now.tables)
-    return replace(now, decoding=decoding, policies=_policies(then["policies"]), tables=tables)
+    policies, by_topic = _policies(then["policies"]), then.get("bronze", {})
+    tables = replace(tables, kept=AsTheyCame(by_topic, bool(by_topic) or policies.quarantine_headers))
+    return replace(now, decoding=decoding, policies=policies, tables=tables)
 
 
 def _envelope_to_json(codec: CodecName) -> dict[str, Any]:
@@ -287,7 +291,7 @@ def _tables(manifest: Manifest) -> PinnedTables:
         widen=False,
         # Of which no record came, or none stayed. Every other table that is not known is denied as it is.
         admitted=frozenset({*entities, *decided.get("admitted", ())} - written),
-        denied=frozenset(),
+        denied=frozenset(decided.get("rules", {}).get("bronze", {}).values()),
         new_tables=0,
     )
 
