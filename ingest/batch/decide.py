@@ -15,8 +15,8 @@ from distributary.codecs.base import load_codec
 from distributary.errors import PolicyStopped
 from distributary.ingest.batch.passes import Settled
 from distributary.ingest.bronze import rows as bronze
-from distributary.ingest.checkpoint import manifest_pins as decisions
 from distributary.ingest.bronze.rule import ALREADY
+from distributary.ingest.checkpoint import manifest_pins as decisions
 from distributary.ingest.checkpoint.change_log import LoggedChange
 from distributary.ingest.checkpoint.generation import Generation
 from distributary.ingest.checkpoint.histories import Histories, carried_on

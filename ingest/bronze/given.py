@@ -46,10 +46,7 @@ class Bronze(Group):
         no_entity  the table that takes records without an entity, if there is one
         """
         if erased:
-            yield (
-                (),
-                "`erased` keeps records out by what their fields say, which is known only once they are decoded, and bronze takes each as it "
-                "came: leave one of the two out",
-            )
+            why = "`erased` keeps records out by what their fields say, which is known only once they are decoded, and bronze takes each as it came"
+            yield (), f"{why}: leave one of the two out"
         if no_entity in self.tables(topics).folders:
             yield ("table",), "policies.no_entity has a table of this name; choose another"

@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 
-from distributary.ingest.checkpoint.generation import Start, app_of
 from distributary.ingest.bronze.rule import KEEPS_PROPERTY
+from distributary.ingest.checkpoint.generation import Start, app_of
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.kafka.offset_spans import stretches_of
 from distributary.ingest.kafka.offsets import (

@@ -85,10 +85,8 @@ def from_json(value: Mapping[str, Any]) -> Manifest:
 
 def _format(tables: Sequence[TableFiles], pins: BatchPins) -> int:
     rules = pins.decisions.get("rules", {})
-    if rules.get("bronze"):
-        return FORMAT
-    if rules.get("columns"):
-        return RESHAPED
+    if rules.get("bronze") or rules.get("columns"):
+        return FORMAT if rules.get("bronze") else RESHAPED
     if any(table.merging is not None and table.merging.history is not None for table in tables):
         return KEPT
     if any(table.partitions and table.merging is not None for table in tables):

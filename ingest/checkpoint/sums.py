@@ -11,7 +11,12 @@ from distributary.ingest.checkpoint.manifest import Manifest, SpanRead
 
 def check_sums(manifest: Manifest) -> None:
     """Raises SumsDisagree, with the numbers, unless every record read is in exactly one place."""
-    found = [*_spans_out_of_range(manifest), *_tables_out_of_step(manifest), *_rows_astray(manifest), *_bronze_astray(manifest)]
+    found = [
+        *_spans_out_of_range(manifest),
+        *_tables_out_of_step(manifest),
+        *_rows_astray(manifest),
+        *_bronze_astray(manifest),
+    ]
     if found:
         raise SumsDisagree(
             f"batch {manifest.batch_id}: the sums do not agree, so nothing of it was made visible:\n"

@@ -42,7 +42,9 @@ class AsTheyCame:
                 for (_, _, topic, partition), offsets in gone.parts.items():
                     found.setdefault((topic, partition), []).append(offsets)
         except (ValueError, KeyError, TypeError) as error:
-            raise PipelineError(f"{root}/{RECORDS}: what is kept of erasures cannot be read: {error}") from error
+            raise PipelineError(
+                f"{root}/{RECORDS}: what is kept of erasures cannot be read: {error}"
+            ) from error
         return cls({place: np.concatenate(them) for place, them in found.items()}, keys)
 
     def rows(self, keep: Callable[[pa.Table], None]) -> Rows:

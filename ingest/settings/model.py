@@ -196,10 +196,7 @@ class Settings(Group):
                 yield ("route", "table"), why
             if isinstance(named, NamedTable) and named.table.endswith(names.MEMORY_SUFFIX):
                 yield ("policies", "no_entity", "table"), why
-        if self.bronze is not None:
-            table = named.table if isinstance(named, NamedTable) else None
-            for keys, why in self.bronze.wrong_for(self.source.topics, self.erased, table):
-                yield ("bronze", *keys), why
+        yield from self._keeping_all()
         if self.catalog is not None:
             for keys, why in self.catalog.wrong_for(self.route.by, self.spark.conf):
                 yield ("catalog", *keys), why
@@ -212,6 +209,15 @@ class Settings(Group):
                 yield ("tables", place, "update"), f"{why}; leave it out"
             if why := _not_kept(rule, envelope_of(self.decode.envelope)):
                 yield ("tables", place, "sequence_by"), why
+
+    def _keeping_all(self) -> Iterator[Wrong]:
+        """What does not go with keeping every record as it came."""
+        if self.bronze is None:
+            return
+        named = self.policies.no_entity
+        table = named.table if isinstance(named, NamedTable) else None
+        for keys, why in self.bronze.wrong_for(self.source.topics, self.erased, table):
+            yield ("bronze", *keys), why
 
     def _landing_by_envelopes(self) -> Iterator[Wrong]:
         """Rules by which something hidden would land as what a row was before."""

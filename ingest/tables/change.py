@@ -66,6 +66,7 @@ from distributary.ingest.tables.state_by_spark import (
     widen_columns,
 )
 
+
 @dataclass(frozen=True, slots=True)
 class _Wanted:
     """What a table must be.
@@ -154,9 +155,7 @@ class TableChanger:
             )
             for change in planned
         }
-        wanted |= {
-            folder: _beside(folder, layout, properties) for folder, layout in (memories or {}).items()
-        }
+        wanted |= {folder: _beside(folder, layout, properties) for folder, layout in (memories or {}).items()}
         there = self._tables.states(OWN_TABLES)
         own = {
             folder: _Wanted(Layout(schema), properties)

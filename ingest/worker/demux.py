@@ -112,7 +112,9 @@ class Demultiplexer:
         for folder in sorted(kept.folders):
             topics = [topic for topic, its in kept.by_topic.items() if its == folder]
             mine = every if len(topics) == len(kept.by_topic) else every[_of_topics(raw, topics)]
-            there = committed(raw, mine, already[folder]) if folder in already else np.zeros(len(mine), np.bool_)
+            there = (
+                committed(raw, mine, already[folder]) if folder in already else np.zeros(len(mine), np.bool_)
+            )
             self._task.report.counts.kept[ALREADY] += int(there.sum())
             if len(new := mine[~there]):
                 self._task.keep(folder, picked(raw, new))

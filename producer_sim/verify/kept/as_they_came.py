@@ -54,7 +54,8 @@ def _read(lake: Lake, name: str, generations: Collection[str], kept: Kept) -> No
     kept.newest[name] = newest_of(table, name, generations)
     strays = 0
     for batch in batches(table, _PLACE):
-        strays += count_offsets(*(batch.column(one) for one in _PLACE), kept.coverage)
+        topics, partitions, offsets = (batch.column(one) for one in _PLACE)
+        strays += count_offsets(topics, partitions, offsets, kept.coverage)
     if strays:
         detail = f"{strays:,} rows have no topic, partition or offset"
         kept.differences.append(Difference("record_without_coordinates", name, detail))

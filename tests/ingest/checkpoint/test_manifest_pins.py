@@ -21,7 +21,7 @@ from distributary.errors import CheckpointMismatch
 from distributary.ingest import pins as reasons
 from distributary.ingest.checkpoint import manifest_pins as decisions
 from distributary.ingest.checkpoint.manifest import Manifest
-from distributary.ingest.checkpoint.manifest_json import FORMAT, from_json, to_json
+from distributary.ingest.checkpoint.manifest_json import RESHAPED, from_json, to_json
 from distributary.ingest.columns.clustering import ClusterBy
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
@@ -175,7 +175,7 @@ def test_hashes_are_made_again_with_the_secret_that_they_were_made_with_alone(tm
     records = numbered([value(1, game_name="golf", score=1)])
     manifest = through_text(decided(tmp_path, settled(tmp_path, records, **changes), {TOPIC: {0: (0, 1)}}))
     written = json.dumps(to_json(manifest))
-    assert to_json(manifest)["format"] == FORMAT
+    assert to_json(manifest)["format"] == RESHAPED
     assert WORD not in written
     assert MASKED.secret is not None
     assert MASKED.secret.fingerprint in written

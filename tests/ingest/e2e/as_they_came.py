@@ -78,7 +78,9 @@ def assert_all_kept(kit: PipelineKit, *tables: str, topics: Iterable[str] = ()) 
     wanted = in_kafka(kit, topics)
     assert wanted
     rows = kept(kit, *tables)
-    assert [(row["kafka_topic"], row["kafka_partition"], row["kafka_offset"]) for row in rows] == sorted(wanted)
+    assert [(row["kafka_topic"], row["kafka_partition"], row["kafka_offset"]) for row in rows] == sorted(
+        wanted
+    )
     for row in rows:
         place = (row["kafka_topic"], row["kafka_partition"], row["kafka_offset"])
         assert {name: row[name] for name in SCHEMA.names} == wanted[place]

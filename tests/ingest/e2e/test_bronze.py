@@ -43,8 +43,8 @@ def send_mixed(kit: PipelineKit) -> None:
     later = registered_beside(kit, LATER)
     twice = [("trace", b"\x00\xff"), ("trace", b"2"), ("nothing", None), ("", b"")]
     for number in range(20):
-        more = {"partition": number % 2, "key": None if number % 3 else b"\x00gamer"}
-        send(kit, schema.value(game=f"g{number % 3}", level=number), **more)
+        value, key = schema.value(game=f"g{number % 3}", level=number), None if number % 3 else b"\x00gamer"
+        send(kit, value, partition=number % 2, key=key)
     send(kit, schema.value(game="g0"), twice, key=b"")
     send(kit, later.value(game="g1", title="new"), twice[:1])
     send(kit, b"no header", twice, key=b"broken")
@@ -188,7 +188,9 @@ def test_a_table_of_its_name_that_was_made_for_something_else_is_refused(kit: Pi
     kit.run()
     kit.configured(bronze={})
     send(kit, schema.value(game="chess"))
-    with pytest.raises(CommitImpossible, match=r"to keep each record as it came, and was made for something else"):
+    with pytest.raises(
+        CommitImpossible, match=r"to keep each record as it came, and was made for something else"
+    ):
         kit.run()
     # An entity of that name gets no table then.
     kit.configured(bronze={"table": "raw"})
