@@ -104,7 +104,9 @@ def test_a_batch_is_written_again_just_the_same_from_its_manifest(
             "refused": {(99, (0,)): reasons.unknown_schema(99)},
             "denied": frozenset({folder("denied")}),
             "rejected": {(TOPIC, 0, offset): Verdict("constraint", "x") for offset in rejected},
-            "already": {folder("golf"): {TOPIC: {0: already}}, QUARANTINE_TABLE: {TOPIC: {0: already}}},
+            "already": {
+                table: {TOPIC: {0: already}} for table in (folder("golf"), QUARANTINE_TABLE, "bronze")
+            },
             "policies": Policies(no_entity=NamedTable(table="strays") if named else "quarantine"),
             "grow": grow,
             "vetoed": {folder("quest"): {PINNED[1].key: Verdict("schema_change", "x")}},
@@ -118,6 +120,9 @@ def test_a_batch_is_written_again_just_the_same_from_its_manifest(
                 TableSpec(1, "g*", partition_by=by, reshape=MASKED if already % 2 else None),
             ),
             "patterns": (Pattern("quest", folds=True), Pattern("g*", folds=True)),
+            # What keeps records as they came, of which an earlier checkpoint may have some.
+            "by_topic": {TOPIC: "bronze"} if already else {},
+            "headers": bool(already),
             "fits": {1: FitRules(Policies.model_validate({"new_field": own}), own == "add", widens=False)},
         }
         first = settled(root, records, **changes)
