@@ -28,7 +28,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
     "ingest": (
         "interruptible",
         "columns failpoints log_paths progress storage",
-        "reshaping derivation expectations",
+        "reshaping derivation expectations bronze",
         "settings spark conform",
         "kafka parquet catalog",
         "session",

@@ -44,7 +44,7 @@ from distributary.ingest.tables.transaction import (
 _MOST_TIMES = 3
 
 # Committed one after the other: the row in the batch ledger comes last and so says that all tables are complete.
-_ORDER = (("events", "quarantine"), ("changes",), ("batches",))
+_ORDER = (("events", "bronze", "quarantine"), ("changes",), ("batches",))
 
 
 def commit_metadata(manifest: Manifest, lineage: str) -> dict[str, str]:
@@ -238,7 +238,9 @@ class Finisher:
                 for table in manifest.tables
                 if table.role in roles and table.folder not in skipped | waits
             ]
-            done += self._commit_or_park(commits, spark, parked)
+            # What is nobody's is never parked, whatever its commits are called by.
+            may_park = frozenset(table.folder for table in manifest.tables if table.role == "events")
+            done += self._commit_or_park(commits, spark, parked, may_park)
         if not fresh and (parked is None or not parked.waiting(manifest.batch_id)):
             self._stuck.clear(manifest.batch_id)
 
@@ -299,16 +301,19 @@ class Finisher:
         }
 
     def _commit_or_park(
-        self, commits: Sequence[TableCommit], spark: SparkSession | None, parked: ParkedTables | None
+        self,
+        commits: Sequence[TableCommit],
+        spark: SparkSession | None,
+        parked: ParkedTables | None,
+        may_park: frozenset[str],
     ) -> Sequence[TableCommit]:
-        """Those of these commits that were made."""
+        """Those of these commits that were made; only tables that `may_park` are parked."""
         while True:
             try:
                 self._commit(commits, spark)
                 return commits
             except CommitImpossible as error:
-                events = {commit.table for commit in commits if commit.app_id.endswith("/events")}
-                if parked is None or not (error.tables and events.issuperset(error.tables)):
+                if parked is None or not (error.tables and may_park.issuperset(error.tables)):
                     raise
                 _require_files([commit for commit in commits if commit.table in error.tables], error, parked)
                 if not parked.park(commits[0].batch_id, error):
