@@ -20,6 +20,7 @@ from distributary.commands import infer as commands_infer
 from distributary.commands import maintain as commands_maintain
 from distributary.commands import package as commands_package
 from distributary.commands import plan as commands_plan
+from distributary.commands import quarantine as commands_quarantine
 from distributary.commands import resolve as commands_resolve
 from distributary.commands import run as commands_run
 from distributary.commands import schema as commands_schema
@@ -77,6 +78,8 @@ app.command()(commands_versions.versions)
 app.command()(commands_maintain.maintain)
 
 app.command()(commands_erase.erase)
+
+app.add_typer(commands_quarantine.app, name="quarantine")
 
 app.command()(commands_demo.demo)
 
