@@ -151,7 +151,7 @@ class _Work:
             rows = rows_staged(kept.records)
             found.append(self._finished(kept, begun, resumed=True))
             tried.append(identities(rows).combine_chunks())
-        asked = Asked(asked.pipeline, asked.chosen, pa.concat_arrays(tried))
+        asked = Asked(asked.pipeline, asked.chosen, pa.concat_arrays(tried), run.log.so_far.ends)
         if any(one.num_rows for one in open_rows(run.root, asked)):
             found.append(self._finished(*self._begun(asked), resumed=False))
         return BroughtBack(run.pipeline, tuple(found))

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.kafka.records import RAW, RAW_SCHEMA
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.quarantine.resolved import IDENTITY
@@ -77,11 +78,13 @@ class Asked:
     pipeline  whose
     chosen    which
     but       those that were tried just now, as `identities` tells them
+    ends      where the reading of each partition stands: what is behind that comes to its table by itself
     """
 
     pipeline: str
     chosen: Chosen
     but: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
+    ends: Positions = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +171,9 @@ def _chosen_rows(root: Files, asked: Asked, book: RuleBook) -> tuple[pa.Table, M
         hidden = pc.and_not(_with_hidden_keys(rows, book), lacks)
         left[_NO_VALUE] += pc.sum(lacks).as_py() or 0
         left[_NO_KEY] += pc.sum(hidden).as_py() or 0
-        mine = rows.filter(pc.invert(pc.or_(lacks, hidden)))
+        known = rows.filter(pc.invert(pc.or_(lacks, hidden)))
+        mine = known.filter(_is_read(known, asked.ends))
+        left[_COMES_AGAIN] += known.num_rows - mine.num_rows
         met = [_met(seen, *one) for one in _places(mine)]
         left[_ANOTHER] += met.count(None)
         kept = mine.select([*IDENTITY, "kafka_ts"]).append_column("first", pa.array(met, pa.bool_()))
@@ -178,6 +183,7 @@ def _chosen_rows(root: Files, asked: Asked, book: RuleBook) -> tuple[pa.Table, M
 
 _NO_VALUE = "without a value in quarantine, as its table's rule wants it or as tombstones are"
 _NO_KEY = "whose key was not kept as it came, as its table's rule wants it"
+_COMES_AGAIN = "which the pipeline has yet to read again"
 _ANOTHER = "of another record that had the same place in Kafka, as in a topic made anew"
 
 _WANTED = {
@@ -197,6 +203,13 @@ def _met(seen: dict[Coordinates, Any], topic: str, partition: int, offset: int, 
         seen[place] = at
         return True
     return False if seen[place] == at else None
+
+
+def _is_read(rows: pa.Table, ends: Positions) -> pa.Array:
+    """Which records the pipeline does not come to again, as after `start: again` it does; of topics that it does not read, all."""
+    places = zip(*(rows[name].to_pylist() for name in _PLACE), strict=True)
+    found = [topic not in ends or offset < ends[topic].get(number, 0) for topic, number, offset in places]
+    return pa.array(found, pa.bool_())
 
 
 def _with_hidden_keys(rows: pa.Table, book: RuleBook) -> pa.Array:

@@ -39,13 +39,23 @@ class Unexpected:
 
 
 @dataclass(slots=True)
-class QuarantineSurvey:
+class Resolved:
+    """Where records are from that were brought back.
+
+    resolved  those that are in quarantine still
+    moved     those that a replay gave a row in a table, whether they are in quarantine still or not
+    """
+
+    resolved: Coverage = field(default_factory=Coverage)
+    moved: Coverage = field(default_factory=Coverage)
+
+
+@dataclass(slots=True)
+class QuarantineSurvey(Resolved):
     """What the quarantine holds.
 
     rows        those that wait there: the ones that were brought back are counted where they are by now
     coverage    where these are from
-    resolved    where those are from that were brought back and are in quarantine still
-    moved       where those are from that a replay gave a row in a table, whether they are in quarantine still or not
     by_batch    all rows by generation and batch id
     altered     corrupt records of the truth whose bytes are not the ones sent
     misjudged   records of the truth that are there for another reason than they may be, by what they are and that reason
@@ -56,8 +66,6 @@ class QuarantineSurvey:
     rows: int = 0
     strays: int = 0
     coverage: Coverage = field(default_factory=Coverage)
-    resolved: Coverage = field(default_factory=Coverage)
-    moved: Coverage = field(default_factory=Coverage)
     by_batch: Counter[tuple[str, int]] = field(default_factory=Counter)
     altered: list[PartitionOffset] = field(default_factory=list)
     misjudged: Counter[tuple[str, str]] = field(default_factory=Counter)

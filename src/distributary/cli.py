@@ -20,7 +20,6 @@ from distributary.commands import infer as commands_infer
 from distributary.commands import maintain as commands_maintain
 from distributary.commands import package as commands_package
 from distributary.commands import plan as commands_plan
-from distributary.commands import quarantine as commands_quarantine
 from distributary.commands import resolve as commands_resolve
 from distributary.commands import run as commands_run
 from distributary.commands import schema as commands_schema
@@ -30,6 +29,8 @@ from distributary.commands import simulations as commands_simulations
 from distributary.commands import stack as commands_stack
 from distributary.commands import verify as commands_verify
 from distributary.commands import versions as commands_versions
+from distributary.commands.quarantine import changing as commands_changing
+from distributary.commands.quarantine import looking as commands_looking
 from distributary.errors import DistributaryError
 from distributary.views.terminal import console, printable
 
@@ -79,7 +80,17 @@ app.command()(commands_maintain.maintain)
 
 app.command()(commands_erase.erase)
 
-app.add_typer(commands_quarantine.app, name="quarantine")
+quarantine = typer.Typer(help="What waits in quarantine: seen, brought back, deleted.", no_args_is_help=True)
+
+quarantine.command("list")(commands_looking.list_)
+
+quarantine.command()(commands_looking.show)
+
+quarantine.command()(commands_changing.replay)
+
+quarantine.command()(commands_changing.purge)
+
+app.add_typer(quarantine, name="quarantine")
 
 app.command()(commands_demo.demo)
 

@@ -21,6 +21,7 @@ from tests.ingest.e2e.handmade import (
     registered,
     registered_beside,
 )
+from tests.ingest.e2e.keyed import rows_of
 from tests.ingest.e2e.pipeline_kit import PATIENCE_SECONDS, PipelineKit
 from tests.ingest.e2e.registry_proxy import registry_proxy
 
@@ -175,11 +176,35 @@ def test_while_a_run_is_alive_it_is_refused_by_name(monday: Monday) -> None:
 
 
 def test_what_the_quarantine_does_not_keep_stands_in_the_way_by_name(monday: Monday) -> None:
-    rule = {"match": "*", "columns": {"add": {"trace": {"header": "trace"}}}}
+    rule = {"match": "*", "columns": {"headers": {"trace": "trace"}}}
     monday.kit.configured(tables=[rule])
     with pytest.raises(PipelineError, match="record headers"):
         monday.back()
     assert monday.open() == 7
+
+
+def test_in_a_table_with_one_row_a_key_what_is_older_stays_older(kit: PipelineKit, stack: LocalStack) -> None:
+    old = registered(kit)
+    new = registered_beside(kit, WITH_MOOD)
+    kit.configured(tables=[{"match": "*", "mode": "upsert", "keys": ["player"]}])
+    with registry_proxy(stack.registry_url) as proxy:
+        kit.configured(registry={"url": proxy.url, "unknown_id_wait_seconds": 0.0})
+        proxy.deny(new.id, times=100)
+        kit.send([old.value(game="chess", player="a", level=1), new.value(game="chess", player="a", level=2)])
+        kit.send([old.value(game="chess", player="a", level=3), new.value(game="chess", player="b", level=4)])
+        kit.run()
+    kit.configured(registry={"url": stack.registry_url})
+    monday = Monday(kit, old, new)
+    assert monday.open() == 2
+    assert monday.back().resolved == 2
+    rows = rows_of(kit, kit.folder_of("chess"))
+    assert sorted((row["player"], row["level"]) for row in rows) == [("a", 3), ("b", 4)]
+    monday.assert_clean()
+    kit.send([old.value(game="chess", player="b", level=5)])
+    kit.run()
+    rows = rows_of(kit, kit.folder_of("chess"))
+    assert sorted((row["player"], row["level"]) for row in rows) == [("a", 3), ("b", 5)]
+    monday.assert_clean()
 
 
 # A death of the process, where another test shows each point by an error.
