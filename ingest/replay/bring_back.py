@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from functools import cached_property
 from typing import Any
@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from distributary.errors import PipelineError
+from distributary.errors import LeaseHeld, PipelineError
 from distributary.ingest import failpoints
-from distributary.ingest.batch.runner import BatchRunner
+from distributary.ingest.batch.attempt import Attempts
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifest_json import from_json, to_json
@@ -29,8 +29,10 @@ from distributary.ingest.pipeline import Pipeline, open_pipeline
 from distributary.ingest.progress import Progress, Silent
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.quarantine.rows import identities
+from distributary.ingest.replay.beside import alone, open_beside, require_appended
 from distributary.ingest.replay.committing import Committing
 from distributary.ingest.replay.deciding import NUMBER, Became, Deciding
+from distributary.ingest.replay.headers import named_by
 from distributary.ingest.replay.kept import Kept, kept_as, sweep_records, unfinished
 from distributary.ingest.replay.staging import Asked, Tables, open_rows, rows_staged, stage, why_none
 from distributary.ingest.run import schemas_of
@@ -100,16 +102,18 @@ def bring_back(
     spark     the session to use; by default the process's own, or one that ends with this
     registry  where schemas come from; by default what the settings say
 
-    A replay that an earlier call began, and that a crash ended, is finished first. Records that fail again stay as they are. Raises LeaseHeld
-    while a run of the pipeline is alive, and the PipelineError that says what stands in the way.
+    A replay that an earlier call began, and that a crash ended, is finished first. Records that fail again stay as they are. A run of the
+    pipeline may go on meanwhile, unless records are for tables with one row a key, or their schema is inferred: then LeaseHeld is raised. Raises the
+    PipelineError that says what else stands in the way.
     """
     chosen, watch = chosen or Chosen(), progress or Silent()
     root = open_files(settings.sink.root, settings.storage)
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
-    asked = Asked(settings.name, chosen)
+    beside = settings.rule_book().beside
+    asked = Asked(settings.name, chosen, named=named_by(settings.route, beside))
     if not unfinished(checkpoint.files, root) and not any(one.num_rows for one in open_rows(root, asked)):
         return BroughtBack(settings.name)
-    if why := why_none(settings.route, settings.rule_book().beside):
+    if why := why_none(asked.named, beside):
         raise PipelineError(f"{why}, so nothing of it can be decoded again as it was meant to be")
     keeper, stop = looked_for(settings.checkpoint, settings.storage), threading.Event()
     with ExitStack() as opened:
@@ -118,20 +122,29 @@ def bring_back(
         own = registry or opened.enter_context(
             schemas_of(settings, session, kafka, lambda notice: watch.waiting(notice.text, 0.0))
         )
-        pipeline = opened.enter_context(open_pipeline(settings, session, own, kafka, keeper))
-        with _behind_the_newest_batch(pipeline, watch, stop) as runner, closing(NativeCommits()) as native:
-            return _Work(pipeline, runner, native, session).done(asked)
+        opened.enter_context(alone(checkpoint))
+        try:
+            pipeline = opened.enter_context(open_pipeline(settings, session, own, kafka, keeper))
+        except LeaseHeld:
+            # A run is alive, so this is done beside it.
+            pipeline, let = opened.enter_context(open_beside(settings, session, own, kafka)), require_appended
+            attempts = pipeline.attempts(watch, stop)
+        else:
+            attempts, let = _behind_the_newest_batch(pipeline, watch, stop), _any
+        native = opened.enter_context(closing(NativeCommits()))
+        return _Work(pipeline, attempts, native, session, let).done(asked)
 
 
-@contextmanager
-def _behind_the_newest_batch(
-    pipeline: Pipeline, watch: Progress, stop: threading.Event
-) -> Iterator[BatchRunner]:
-    """What brings batches to their end; the newest one, which a crash may have left, is at it."""
+def _behind_the_newest_batch(pipeline: Pipeline, watch: Progress, stop: threading.Event) -> Attempts:
+    """What takes records to a manifest, behind the newest batch, which a crash may have left and is brought to its end."""
     with scratch_folder() as files:
         runner = pipeline.batch_runner(files, watch, stop, lambda number: None, lambda done: None)
         runner.resume()
-        yield runner
+        return runner.attempts
+
+
+def _any(tables: Iterable[str]) -> None:
+    """While no run is alive rows may take the place of others in all tables."""
 
 
 @dataclass(frozen=True)
@@ -139,9 +152,10 @@ class _Work:
     """The replays of one call."""
 
     pipeline: Pipeline
-    runner: BatchRunner
+    attempts: Attempts
     native: NativeCommits
     spark: SparkSession
+    let: Callable[[Sequence[str]], None]
 
     def done(self, asked: Asked) -> BroughtBack:
         """Those that were begun before, and one of all that is asked for and was not tried by them."""
@@ -151,7 +165,9 @@ class _Work:
             rows = rows_staged(kept.records)
             found.append(self._finished(kept, begun, resumed=True))
             tried.append(identities(rows).combine_chunks())
-        asked = Asked(asked.pipeline, asked.chosen, pa.concat_arrays(tried), run.log.so_far.ends)
+        # Only after this are records read again that were read before.
+        ends = run.log.so_far.ends if run.generation.start.mode == "again" else {}
+        asked = replace(asked, but=pa.concat_arrays(tried), ends=ends)
         if any(one.num_rows for one in open_rows(run.root, asked)):
             found.append(self._finished(*self._begun(asked), resumed=False))
         return BroughtBack(run.pipeline, tuple(found))
@@ -188,7 +204,7 @@ class _Work:
         told, run = kept.manifest(), self.pipeline.run
         fresh = told is None
         if told is None:
-            deciding = Deciding(self.runner.attempts, kept, self._last, begun["files"], self.spark)
+            deciding = Deciding(self.attempts, kept, self._last, begun["files"], self.spark, self.let)
             decided = deciding.decided()
             manifest = None if decided.manifest is None else to_json(decided.manifest)
             failpoints.reach(failpoints.BEFORE_MANIFEST, NUMBER)
@@ -196,7 +212,10 @@ class _Work:
             kept.decide(told)
             failpoints.reach(failpoints.AFTER_MANIFEST, NUMBER)
         if told["manifest"] is not None:
-            committing = Committing(self.pipeline.finisher, run.tables, self.native, self.spark)
+            self.let([one["folder"] for one in told["manifest"]["tables"] if "merging" in one])
+            committing = Committing(
+                self.pipeline.finisher, run.tables, self.native, self.spark, kept.place.url
+            )
             committing.commit(kept, from_json(told["manifest"]), fresh=fresh)
         kept.end({"became": told["became"], "chosen": begun["chosen"], "at": begun["at"]})
         became = Became(**told["became"])

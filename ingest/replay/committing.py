@@ -25,12 +25,16 @@ _MOST_TIMES = 3
 
 @dataclass(frozen=True)
 class Committing:
-    """Commits what a replay's manifest names. Doing it again changes nothing."""
+    """Commits what a replay's manifest names. Doing it again changes nothing.
+
+    where  the replay's folder
+    """
 
     finisher: Finisher
     tables: TableBook
     native: NativeCommits
     spark: SparkSession | None
+    where: str
 
     def commit(self, kept: Kept, manifest: Manifest, *, fresh: bool) -> None:
         """`fresh` says that it was decided just now. Raises CommitImpossible where a table cannot take its files, and other PipelineErrors."""
@@ -58,6 +62,6 @@ class Committing:
         except CommitImpossible as error:
             raise CommitImpossible(
                 f"a replay of quarantined records is decided and cannot be finished; nothing of it is lost or twice: {error}. Put the table "
-                "right, and say `distributary quarantine replay` again",
+                f"right, and say `distributary quarantine replay` again; or delete {self.where}, and the next replay finds what its tables have by then",
                 error.tables,
             ) from error

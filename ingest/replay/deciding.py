@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
@@ -116,6 +116,7 @@ class Deciding:
 
     last   the manifest of that; None before the first
     files  the names of those with the replay's records
+    let    raises where tables, by their folders, whose rows take the place of others may not get any now
     """
 
     attempts: Attempts
@@ -123,6 +124,7 @@ class Deciding:
     last: Manifest | None
     files: Sequence[str]
     spark: SparkSession
+    let: Callable[[Sequence[str]], None]
 
     def decided(self) -> Decided:
         """Nothing of it is visible yet. Raises PipelineErrors for what stands in its way."""
@@ -187,6 +189,8 @@ class Deciding:
                 "decide about that table, run the pipeline, and say this again; or choose others, as by --entity",
                 tuple(parked),
             )
+        book, written = run.rules.workers.tables, settled.report.files.written
+        self.let(sorted({one.table for one in written if one.entity is not None and book.upsert(one.entity)}))
         run.owners.claim(settled.layouts)
         changes = planned_changes(settled, before.known)
         logged = self._evolved(settled, changes)

@@ -17,8 +17,9 @@ from distributary.ingest.kafka.records import RAW, RAW_SCHEMA
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.quarantine.resolved import IDENTITY
 from distributary.ingest.quarantine.rows import identities, of_quarantine, rows_of
+from distributary.ingest.replay.headers import KEPT, Named, are_kept
 from distributary.ingest.reshaping.rule import Beside
-from distributary.ingest.settings.groups import Columns, Route
+from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.rule_book import RuleBook
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA
@@ -78,6 +79,7 @@ class Asked:
     pipeline  whose
     chosen    which
     but       those that were tried just now, as `identities` tells them
+    named     the record headers that are wanted of them
     ends      where the reading of each partition stands: what is behind that comes to its table by itself
     """
 
@@ -85,6 +87,7 @@ class Asked:
     chosen: Chosen
     but: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
     ends: Positions = field(default_factory=dict)
+    named: Named = field(default_factory=Named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +107,12 @@ def open_rows(root: Files, asked: Asked, more: Sequence[str] = ()) -> Iterator[p
         yield mine.filter(pc.invert(pc.is_in(identities(mine), asked.but)))
 
 
-def why_none(route: Route, beside: Beside) -> str:
-    """Why no record can be decoded again as it was meant to be; empty where all can."""
-    if route.by == "header":
+def why_none(named: Named, beside: Beside) -> str:
+    """Why no record can be decoded again as it was meant to be; empty where all can that the quarantine has whole."""
+    if named.route is not None and not are_kept():
         return "the quarantine does not keep the record headers by which records are routed"
-    if beside.headers:
-        return f"the quarantine does not keep the record headers ({', '.join(beside.headers)}) that columns are made of"
+    if named.beside and not are_kept():
+        return f"the quarantine does not keep the record headers ({', '.join(named.beside)}) that columns are made of"
     if beside.timestamp_type:
         return "the quarantine does not keep what a record's time in Kafka says, of which a column is made"
     return ""
@@ -128,9 +131,9 @@ def stage(tables: Tables, asked: Asked, book: RuleBook, place: Files) -> Staged:
     aside = AsideFiles(place)
     count = 0
     try:
-        for found in open_rows(tables.root, asked, [*_RAW_OF.values()]):
+        for found in open_rows(tables.root, asked, [*_RAW_OF.values(), *_kept_headers(asked)]):
             mine = found.filter(pc.is_in(identities(found), to_decode.combine_chunks()))
-            for batch in _as_raw(mine).to_batches():
+            for batch in as_raw(mine, asked.named).to_batches():
                 count += batch.num_rows
                 aside.add(batch)
     except BaseException:
@@ -151,14 +154,18 @@ def rows_staged(place: Files) -> pa.Table:
     return pq.read_table(pa.BufferReader(place.read(ROWS)))
 
 
-def _as_raw(rows: pa.Table) -> pa.Table:
+def as_raw(rows: pa.Table, named: Named) -> pa.Table:
+    """Rows of quarantine as workers are handed records."""
+    own = {name: rows[of].cast(RAW_SCHEMA.field(name).type) for name, of in _RAW_OF.items()}
+    own |= named.of(rows[KEPT]) if named.any else {}
     columns = [
-        rows[_RAW_OF[name]].cast(RAW_SCHEMA.field(name).type)
-        if name in _RAW_OF
-        else pa.nulls(rows.num_rows, RAW_SCHEMA.field(name).type)
-        for name in RAW
+        own[name] if name in own else pa.nulls(rows.num_rows, RAW_SCHEMA.field(name).type) for name in RAW
     ]
     return pa.table(columns, schema=RAW_SCHEMA)
+
+
+def _kept_headers(asked: Asked) -> list[str]:
+    return [KEPT] if asked.named.any else []
 
 
 def _chosen_rows(root: Files, asked: Asked, book: RuleBook) -> tuple[pa.Table, Mapping[str, int]]:
@@ -166,7 +173,9 @@ def _chosen_rows(root: Files, asked: Asked, book: RuleBook) -> tuple[pa.Table, M
     left: Counter[str] = Counter()
     whole = [pa.table({name: pa.array([], kind) for name, kind in _WANTED.items()})]
     seen: dict[Coordinates, Any] = {}
-    for rows in open_rows(root, asked, ["value"]):
+    for every in open_rows(root, asked, ["value", *_kept_headers(asked)]):
+        rows = every.filter(pc.is_valid(every[KEPT])) if asked.named.any else every
+        left[_NO_HEADERS] += every.num_rows - rows.num_rows
         lacks = pc.is_null(rows["value"]).combine_chunks()
         hidden = pc.and_not(_with_hidden_keys(rows, book), lacks)
         left[_NO_VALUE] += pc.sum(lacks).as_py() or 0
@@ -183,6 +192,7 @@ def _chosen_rows(root: Files, asked: Asked, book: RuleBook) -> tuple[pa.Table, M
 
 _NO_VALUE = "without a value in quarantine, as its table's rule wants it or as tombstones are"
 _NO_KEY = "whose key was not kept as it came, as its table's rule wants it"
+_NO_HEADERS = "whose record headers, by which they are routed or of which columns are made, were not kept"
 _COMES_AGAIN = "which the pipeline has yet to read again"
 _ANOTHER = "of another record that had the same place in Kafka, as in a topic made anew"
 

@@ -31,6 +31,7 @@ from distributary.ingest.failpoints import Failpoint
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.quarantine.contents import contents
 from distributary.ingest.quarantine.purging import Wish, purge
+from distributary.ingest.replay.beside import alone
 from distributary.ingest.replay.bring_back import BroughtBack, bring_back
 from distributary.producer_sim.stack.local import LocalStack
 from distributary.producer_sim.verify.comparison import verify
@@ -169,10 +170,26 @@ def test_a_record_that_its_table_has_is_not_there_twice(monday: Monday) -> None:
     assert monday.open() == 1
 
 
-def test_while_a_run_is_alive_it_is_refused_by_name(monday: Monday) -> None:
-    with monday.kit.running(), pytest.raises(LeaseHeld, match="is held by"):
-        bring_back(monday.kit.settings, spark=monday.kit.spark)
-    assert monday.open() == 7
+def test_beside_a_run_that_is_alive_the_records_come_too(monday: Monday) -> None:
+    kit = monday.kit
+    more = registered_beside(kit, WITH_MOOD.replace("mood = 4;", "mood = 4;\n  int64 points = 5;"))
+    with kit.running() as going:
+        going.wait_until_started()
+        assert monday.back().resolved == 6
+        sent = [more.value(game="go", player="h", points=3), monday.old.value(game="chess", player="i")]
+        kit.send([*sent, monday.new.value(game="go", player="j", mood="glad")])
+        going.wait_for(3)
+    assert column(kit, "chess", "player") == ["a", "i", "b", "c", "d"]
+    assert column(kit, "go", "player") == ["h", "j", "e", "f", "g"]
+    assert column(kit, "go", "points") == [3, None, None, None, None]
+    assert monday.open() == 1
+    monday.assert_clean()
+
+
+def test_two_replays_at_once_are_refused_by_name(monday: Monday) -> None:
+    with alone(monday.kit.checkpoint), pytest.raises(LeaseHeld, match="another replay"):
+        monday.back()
+    assert monday.back().resolved == 6
 
 
 def test_what_the_quarantine_does_not_keep_stands_in_the_way_by_name(monday: Monday) -> None:
@@ -196,6 +213,11 @@ def test_in_a_table_with_one_row_a_key_what_is_older_stays_older(kit: PipelineKi
     kit.configured(registry={"url": stack.registry_url})
     monday = Monday(kit, old, new)
     assert monday.open() == 2
+    with kit.running() as going:
+        going.wait_until_started()
+        with pytest.raises(LeaseHeld, match="one row a key"):
+            monday.back()
+    kit.configured(trigger={"available_now": True})
     assert monday.back().resolved == 2
     rows = rows_of(kit, kit.folder_of("chess"))
     assert sorted((row["player"], row["level"]) for row in rows) == [("a", 3), ("b", 4)]

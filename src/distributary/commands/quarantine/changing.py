@@ -33,7 +33,7 @@ def replay(
     given: Given = None,
     as_json: AsJson = False,
 ) -> None:
-    """Decode what is in quarantine again, by today's settings and schemas, and put it into its tables, once; while no run goes on."""
+    """Decode what is in quarantine again, by today's settings and schemas, and put it into its tables, once; a run that appends may go on meanwhile."""
     from distributary.ingest.replay.bring_back import bring_back
     from distributary.ingest.settings.model import load
 
