@@ -49,7 +49,7 @@ _STOP = "stop the run, and say this again"
 def alone(checkpoint: Checkpoint) -> Iterator[None]:
     """Inside, no other replay of the pipeline is under way. Raises LeaseHeld while one is."""
     lock = keeper_of(Checkpoint(checkpoint.files.below(_LOCK)))
-    if not lock.acquire(b"a replay"):
+    if not lock.acquire(b"{}"):
         raise LeaseHeld("another replay of this pipeline is under way; say it again when it is done")
     try:
         yield
