@@ -111,6 +111,21 @@ def decide(pipeline: str, generation: Generation, tables: TableBook, decision: D
 
     Raises SumsDisagree before anything is visible.
     """
+    manifest = draft(generation, tables, decision)
+    whole = _with_ledger(pipeline, generation, tables, manifest, decision)
+    # A manifest that is there has all its files.
+    tables.root.sync(
+        f"{folder}/{file.name}"
+        for table in whole.tables
+        if table.role != "batches" or whole.late_row is None
+        for folder, files in table.parts.items()
+        for file in files
+    )
+    return whole
+
+
+def draft(generation: Generation, tables: TableBook, decision: Decision) -> Manifest:
+    """The manifest without what the ledger gets. Raises SumsDisagree."""
     report = decision.settled.report
     events, entities = _event_tables(generation, tables, decision), _entities(decision)
     manifest = Manifest(
@@ -134,16 +149,7 @@ def decide(pipeline: str, generation: Generation, tables: TableBook, decision: D
         met=carried_on(decision.before.met, report.sightings.met, set(entities.values())),
     )
     check_sums(manifest)
-    whole = _with_ledger(pipeline, generation, tables, manifest, decision)
-    # A manifest that is there has all its files.
-    tables.root.sync(
-        f"{folder}/{file.name}"
-        for table in whole.tables
-        if table.role != "batches" or whole.late_row is None
-        for folder, files in table.parts.items()
-        for file in files
-    )
-    return whole
+    return manifest
 
 
 def _event_tables(generation: Generation, tables: TableBook, decision: Decision) -> list[TableFiles]:
