@@ -91,6 +91,8 @@ class Rewriter:
         self, manifest: Manifest, records: DataFrame, pins: Pins, lost: Mapping[str, TableFiles]
     ) -> RewrittenFiles:
         replayed = decisions.from_manifest(manifest, pins)
+        # Topics may have come and gone since.
+        replayed = replace(replayed, rules=replace(replayed.rules, topics=tuple(manifest.offsets)))
         report = self._workers.run(self._workers.columns(records, replayed), replayed)
         discard(pins.batch.root, report, keep=lost.__contains__)
         found = {

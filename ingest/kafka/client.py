@@ -45,6 +45,10 @@ class KafkaClient(Protocol):
         """The cluster's own id, made when it was formatted."""
         ...
 
+    def names(self) -> Sequence[str]:
+        """The topics that who asks may see, but for Kafka's own."""
+        ...
+
     def topics(self, names: Sequence[str]) -> Mapping[str, Topic]:
         """These topics. Raises TopicMissing."""
         ...
@@ -77,6 +81,13 @@ class Complaints:
         return TopicMissing(
             f"topic {topic!r} does not exist on {self.servers}; correct source.topics, or create it: "
             f"kafka-topics.sh --bootstrap-server {self.servers} --create --topic {topic} --partitions 4"
+        )
+
+    def none_fits(self, patterns: Sequence[str]) -> TopicMissing:
+        """No topic has a name that is asked for."""
+        return TopicMissing(
+            f"no topic on {self.servers} fits {', '.join(patterns)}, as far as the user of source.kafka may see; correct source.topics, "
+            "or start the pipeline once there is one"
         )
 
     def forbidden(self, reason: str) -> CredentialsRefused:

@@ -1,0 +1,48 @@
+"""Topics that come and go while a log lives: no offset of any is ever forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from distributary.ingest.commit_log.entries import Standing
+from distributary.ingest.commit_log.topics import with_topics
+from distributary.ingest.kafka.offsets import Positions
+
+BEGUN = Standing(last=7, ends={"a": {0: 5}, "b": {0: 3, 1: 4}})
+
+
+def begin(topics: Collection[str]) -> Positions:
+    return {topic: {0: 100} for topic in topics}
+
+
+def test_a_log_with_the_same_topics_is_the_same() -> None:
+    assert with_topics(BEGUN, ["a", "b"], {"a": "1", "b": "2"}, begin) is BEGUN
+
+
+def test_what_comes_begins_and_what_goes_is_known_for_whoever_reads_it_again() -> None:
+    now = with_topics(BEGUN, ["a", "b"], {"b": "2", "c": "3"}, begin)
+    assert (now.ends, now.left) == ({"b": {0: 3, 1: 4}, "c": {0: 100}}, {"a": {0: 5}})
+    assert (now.last, now.topics) == (7, {"c": "3"})
+    back = with_topics(now, ["a", "b"], {"a": "1", "c": "3"}, begin)
+    assert (back.ends, back.left) == ({"a": {0: 5}, "c": {0: 100}}, {"b": {0: 3, 1: 4}})
+    assert back.topics == {"c": "3"}
+
+
+@given(st.lists(st.sets(st.sampled_from("abcd"), min_size=1)))
+def test_no_topic_begins_twice(chosen: list[set[str]]) -> None:
+    begun: list[str] = []
+
+    def once(topics: Collection[str]) -> Positions:
+        begun.extend(topics)
+        return begin(topics)
+
+    so_far = BEGUN
+    for names in chosen:
+        so_far = with_topics(so_far, ["a", "b"], {name: f"of {name}" for name in names}, once)
+        assert so_far.ends.keys() == names
+    assert len(begun) == len(set(begun))
+    assert {**so_far.left, **so_far.ends} == {**BEGUN.ends, **begin(begun)}
+    assert so_far.topics == {name: f"of {name}" for name in begun}
