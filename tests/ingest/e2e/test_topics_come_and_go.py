@@ -126,8 +126,9 @@ def test_lost_files_of_a_batch_of_several_topics_are_written_again_though_one_is
     with pytest.raises(BudgetSpent, match="failpoint"):
         reading(kit, a, b).run()
     fail_at()
-    for path in kit.unnamed_files():
-        kit.lake.root.delete([path])
+    lost = [path for path in kit.unnamed_files() if path.startswith(kit.folder_of("golf"))]
+    assert lost
+    kit.lake.root.delete(lost)
     reading(kit, a).run()
     rows = kit.rows(kit.folder_of("golf"))
     assert sorted(rows["kafka_topic"].to_pylist()) == sorted([a] * 4 + [b] * 4)

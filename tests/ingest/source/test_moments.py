@@ -84,7 +84,7 @@ def test_offsets_that_are_not_there_are_no_beginning(topic: str, kafka: KafkaClu
         first_offsets({topic: {0: 5}}, kafka)
     for bound, ask in (("source.starting_offsets", first_offsets), ("source.until", last_offsets)):
         with pytest.raises(ConfigError, match=f"{bound} names {topic}/7, which is not read here"):
-            ask({topic: {7: 0}}, kafka)  # type: ignore[operator]
+            ask({topic: {7: 0}}, kafka)
 
 
 def test_what_is_gone_since_is_no_beginning_that_was_missed(topic: str, kafka: KafkaCluster) -> None:
