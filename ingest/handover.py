@@ -52,7 +52,7 @@ from distributary.ingest.commit_log.entries import HandedOver, Owner, Rewritten,
 from distributary.ingest.commit_log.owners import Owners, Records, confirmation, heir
 from distributary.ingest.commit_log.reading import CommitLog, State
 from distributary.ingest.commit_log.writing import hand_over
-from distributary.ingest.kafka.offsets import Positions
+from distributary.ingest.kafka.offsets import Positions, highest
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.storage.place import Place
 from distributary.ingest.tables.known import TableBook
@@ -306,7 +306,7 @@ class Heritage:
         forget_waiting(place_aside(checkpoint.files, self._tables.root, generation.id))
         before = generation.start
         if state.so_far is not None and state.so_far.ends:
-            reached = {**state.so_far.left, **state.so_far.ends}
+            reached = highest(state.so_far.left, state.so_far.ends)
             return _without(made_anew(generation.as_of(state.so_far).topics, topics), reached)
         if before.after is None:
             return before.offsets

@@ -27,12 +27,12 @@ from distributary.ingest.batch.sweep import sweep_drafts
 from distributary.ingest.batch.waiting_records import forget_waiting, place_aside
 from distributary.ingest.beginnings import (
     Rereading,
+    as_read_now,
     going_on,
     placed_within,
     require_order,
     require_order_again,
     tell_back,
-    with_topics_now,
     within,
 )
 from distributary.ingest.catalog.registering import TableNames
@@ -403,7 +403,7 @@ def _begun(
         return going_on(planned, kafka.earliest_offsets(), last, records=records)
 
     def goes_on(so_far: Standing) -> Standing:
-        return with_topics_now(so_far, generation, kafka, settings.source.starting_offsets)
+        return as_read_now(so_far, generation, kafka, settings.source)
 
     return begin(checkpoint.log, Process(gethostname(), os.getpid(), code_version()), first, goes_on)
 

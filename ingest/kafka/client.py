@@ -62,6 +62,41 @@ class KafkaClient(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """A client that knows only some partitions of each topic: those that a pipeline is to read."""
+
+    client: KafkaClient
+    partitions: Mapping[str, Sequence[int]]
+
+    def cluster_id(self) -> str:
+        """The cluster's own id."""
+        return self.client.cluster_id()
+
+    def names(self) -> Sequence[str]:
+        """The topics that there are."""
+        return self.client.names()
+
+    def topics(self, names: Sequence[str]) -> Mapping[str, Topic]:
+        """These topics, with those partitions. Raises ConfigError where one of them is not there, and TopicMissing."""
+        found = self.client.topics(names)
+        for name, topic in found.items():
+            if strange := sorted(set(self.partitions[name]) - set(topic.partitions)):
+                raise ConfigError(
+                    f"source.partitions names {', '.join(map(str, strange))} of topic {name!r}, which has {len(topic.partitions)} "
+                    "partitions, counted from 0; correct it"
+                )
+        return {name: Topic(topic.uuid, self.partitions[name]) for name, topic in found.items()}
+
+    def offsets(self, partitions: Mapping[str, Sequence[int]], moment: Moment) -> Positions:
+        """Where each of these partitions stands at a moment. Raises NoLeader."""
+        return self.client.offsets(partitions, moment)
+
+    def close(self) -> None:
+        """End the connection."""
+        self.client.close()
+
+
 class TopicMissing(SetupError, LookupError):
     """The cluster has no such topic; the message says how to make it."""
 

@@ -19,6 +19,8 @@ _TIME = "a point in time with its zone, such as 2026-11-01T00:00:00Z"
 
 _OFFSETS = 'offsets of partitions, such as {game-events: {"0": 1000, "1": 1200}}'
 
+_PARTITIONS = "the numbers of partitions by their topics, such as {game-events: [0, 1]}"
+
 _LARGEST = 2**63 - 1
 
 
@@ -65,6 +67,23 @@ def _offsets(topic: str, partitions: Any, wanted: str) -> dict[int, int]:
         found[int(number)] = offset
     return found
 
+
+def _assigned(value: Any) -> Any:
+    """Partitions by their topics."""
+    if not isinstance(value, Mapping):
+        raise WrongValues(((), f"write {_PARTITIONS}"))
+    found = {}
+    for topic, numbers in value.items():
+        is_list = isinstance(numbers, list | tuple) and len(numbers) > 0
+        if not is_list or any(
+            isinstance(one, bool) or not isinstance(one, int) or one < 0 for one in numbers
+        ):
+            raise WrongValues(((topic,), f"write {_PARTITIONS}"))
+        found[str(topic)] = tuple(sorted(set(numbers)))
+    return found
+
+
+Assigned: TypeAlias = Annotated[dict[str, tuple[int, ...]], BeforeValidator(_assigned)]
 
 Begins: TypeAlias = Annotated[Literal["earliest", "latest"] | datetime | _Offsets, BeforeValidator(_begins)]
 

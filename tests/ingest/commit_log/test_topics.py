@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.ingest.commit_log.entries import Standing
-from distributary.ingest.commit_log.topics import with_topics
+from distributary.ingest.commit_log.topics import with_partitions, with_topics
 from distributary.ingest.kafka.offsets import Positions
 
 BEGUN = Standing(last=7, ends={"a": {0: 5}, "b": {0: 3, 1: 4}})
@@ -29,6 +29,27 @@ def test_what_comes_begins_and_what_goes_is_known_for_whoever_reads_it_again() -
     back = with_topics(now, ["a", "b"], {"a": "1", "c": "3"}, begin)
     assert (back.ends, back.left) == ({"a": {0: 5}, "c": {0: 100}}, {"b": {0: 3, 1: 4}})
     assert back.topics == {"c": "3"}
+
+
+def test_partitions_that_are_not_read_are_known_for_when_they_are_again() -> None:
+    assert with_partitions(BEGUN, {}, begin) is BEGUN
+    assert with_partitions(BEGUN, {"a": [0], "b": [0, 1]}, begin) == BEGUN
+    some = with_partitions(BEGUN, {"a": [0, 1], "b": [1]}, lambda _: {"a": {0: 9, 1: 42}})
+    assert (some.ends, some.left) == ({"a": {0: 5, 1: 42}, "b": {1: 4}}, {"b": {0: 3}})
+    back = with_partitions(some, {"a": [1], "b": [0, 1]}, begin)
+    assert (back.ends, back.left) == ({"a": {1: 42}, "b": {0: 3, 1: 4}}, {"a": {0: 5}})
+    every = with_partitions(back, {}, begin)
+    assert (every.ends, every.left) == ({"a": {0: 5, 1: 42}, "b": {0: 3, 1: 4}}, {})
+
+
+def test_a_topic_of_which_some_partitions_were_left_goes_and_comes_whole() -> None:
+    some = with_partitions(BEGUN, {"a": [0], "b": [1]}, begin)
+    gone = with_topics(some, ["a", "b"], {"a": "1"}, begin)
+    assert (gone.ends, gone.left) == ({"a": {0: 5}}, {"b": {0: 3, 1: 4}})
+    other = with_topics(some, ["a", "b"], {"b": "2", "c": "3"}, begin)
+    assert other.left == {"a": {0: 5}, "b": {0: 3}}
+    back = with_topics(gone, ["a", "b"], {"a": "1", "b": "2"}, begin)
+    assert (back.ends, back.left) == (BEGUN.ends, {})
 
 
 @given(st.lists(st.sets(st.sampled_from("abcd"), min_size=1)))
