@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
+from typing_extensions import Self
 
 from distributary.codecs.base import CodecName, load_codec
 from distributary.codecs.envelope.options import GivenEnvelope, codec_name
@@ -15,6 +16,7 @@ from distributary.ingest.columns import safe_names as names
 from distributary.ingest.settings.places import OptionalPlace, PlaceOfTables
 from distributary.ingest.settings.refused_kafka_options import check_kafka, check_spark, spark_options
 from distributary.ingest.settings.source.bounds import Assigned, Begins, Ends
+from distributary.ingest.settings.source.presets import Preset
 from distributary.ingest.settings.source.topics import Topics, wrong_partitions, wrong_topics
 from distributary.ingest.settings.table_properties import TableProperties
 from distributary.ingest.settings.upserts import whole_paths
@@ -34,6 +36,8 @@ from distributary.values import (
 class Source(Group):
     """Where the events come from."""
 
+    preset: Preset | None = None
+    """The service that Kafka is had from and who logs in to it, rendered as options of `source.kafka`, where `bootstrap.servers` stands; whatever stands there wins."""
     kafka: Annotated[ClientOptions, AfterValidator(check_kafka)]
     """Any options of Kafka's Java client, by their own names, such as `bootstrap.servers` and `security.protocol`. `isolation.level` is `read_committed` unless given. Only options that would break a promise are refused."""
     topics: Topics
@@ -48,6 +52,13 @@ class Source(Group):
     """What becomes of records that Kafka has no more before they were read, as by the topic's retention: `stop` ends the run, which names them; `record` goes on with the first ones that are there, and tells of those that are lost in the ledger and at the run's end."""
     headers: bool = True
     """Whether the record header `__value_schema_id` is read, where newer producers name the schema."""
+
+    @model_validator(mode="after")
+    def _with_preset(self) -> Self:
+        if self.preset is not None:
+            # The group is frozen for everybody but who makes it.
+            self.__dict__["kafka"] = ClientOptions({**self.preset.options(), **self.kafka})
+        return self
 
     def wrong(self) -> Iterator[Wrong]:
         """What does not go together."""
