@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from socket import gethostname
 from typing import Any
 
@@ -27,6 +27,7 @@ from distributary.ingest.batch.sweep import sweep_drafts
 from distributary.ingest.batch.waiting_records import forget_waiting, place_aside
 from distributary.ingest.beginnings import (
     Rereading,
+    as_read_now,
     going_on,
     placed_within,
     require_order,
@@ -80,6 +81,8 @@ from distributary.ingest.schemas.subjects import inferred_subject, key_subjects,
 from distributary.ingest.settings.catalog import Catalog
 from distributary.ingest.settings.groups import Decode, Route
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.source.moments import first_offsets, last_offsets
+from distributary.ingest.source.ranges import next_range, remaining
 from distributary.ingest.spark.workers import require_workers
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
@@ -106,8 +109,20 @@ class Pipeline:
     names: TableNames | None = None
 
     def records_waiting(self) -> int:
-        """How many offsets lie between where this run begins and the end of the topics, as of now."""
+        """How many offsets lie between where this run begins and where it ends: the end of the topics, as of now, unless the settings say."""
+        if self.ends is not None:
+            return remaining(self.run.log.so_far.ends, self.ends)
         return _waiting(self.kafka, self.run.log.so_far)
+
+    @cached_property
+    def ends(self) -> Positions | None:
+        """The first offset of each partition that this run reads no more, looked up once; None where it reads what comes."""
+        return last_offsets(self.settings.source.until, self.kafka)
+
+    def next_range(self) -> Offsets:
+        """What comes next before the end that this run has; nothing at the end."""
+        read = complete(self.run.log.so_far.ends, self.kafka.partitions())
+        return next_range(read, self.ends or {}, self.settings.limits.batch_rows)
 
     def batch_runner(
         self,
@@ -162,7 +177,7 @@ class Pipeline:
         """
         if self.settings.source.on_data_loss == "stop":
             return {}, []
-        start, earliest = self._next_offsets(), self.kafka.earliest_offsets()
+        start, earliest = self._next_offsets(), self._earliest()
         gone = lost(start, earliest)
         if not gone:
             return {}, []
@@ -181,14 +196,24 @@ class Pipeline:
         self._require_same_topics()
         return complete(self.run.log.so_far.ends, self.kafka.partitions())
 
-    def start(self, process: Any, spark: SparkFiles) -> StreamingQuery:
-        """The streaming query, started where the log ends; `process` is called with each batch."""
+    def _earliest(self) -> Positions:
+        """The first offset still there in each partition; the run's end where that comes before."""
+        earliest = self.kafka.earliest_offsets()
+        return earliest if self.ends is None else within(earliest, self.ends)
+
+    def require_next(self) -> Positions:
+        """Where the next batch begins. Raises CheckpointMismatch where Kafka has other records there, or none any more."""
         start = self._next_offsets()
         # Not only from where the log ends: records in the place of those that count as committed would not be brought in.
         require_not_back(highest(start, self.run.generation.start.counted()), self.kafka.ends())
         # Where a loss is recorded: what went since it was looked at ends the query, and is recorded before the next one.
         if self.settings.source.on_data_loss == "stop":
-            require_there(start, self.kafka.earliest_offsets())
+            require_there(start, self._earliest())
+        return start
+
+    def start(self, process: Any, spark: SparkFiles) -> StreamingQuery:
+        """The streaming query, started where the log ends; `process` is called with each batch."""
+        start = self.require_next()
         trigger = self.settings.trigger
         waits = 0.0 if trigger.available_now else trigger.interval_seconds
         records = self.topics.stream(self.settings.limits.batch_rows, start, waits)
@@ -235,6 +260,8 @@ def open_pipeline(
         native.expect(lambda url: app_of(generation.id, url.rpartition("/")[2]))
         owners = owners_of(settings, checkpoint, generation, heritage)
         log = _begun(settings, kafka, checkpoint, generation, lambda: heritage.complete(generation, owners))
+        generation = generation.as_of(log.so_far)
+        tables.made_with = replace(tables.made_with, topics=generation.world.topics)
         forget_waiting(place_aside(checkpoint.files, root, generation.id))
         sweep_drafts(root)
         topics = TopicReader.of(
@@ -397,14 +424,16 @@ def _begun(
         taken = take_over()
         planned = taken or old_layout.first_offsets(checkpoint) or generation.start.offsets
         if planned is None:
-            latest = settings.source.starting_offsets == "latest"
-            return Standing(ends=kafka.end_offsets() if latest else kafka.earliest_offsets())
+            return Standing(ends=first_offsets(settings.source.starting_offsets, kafka))
         last = kafka.ends()
         require_order(settings.rule_book(), settings.route, planned, last)
         records = settings.source.on_data_loss == "record"
         return going_on(planned, kafka.earliest_offsets(), last, records=records)
 
-    return begin(checkpoint.log, Process(gethostname(), os.getpid(), code_version()), first)
+    def goes_on(so_far: Standing) -> Standing:
+        return as_read_now(so_far, generation, kafka, settings.source)
+
+    return begin(checkpoint.log, Process(gethostname(), os.getpid(), code_version()), first, goes_on)
 
 
 # Kept by the session whose workers were asked, and warmed: they live as long as it does.

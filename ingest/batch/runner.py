@@ -108,6 +108,10 @@ class BatchRunner:
         if not _is_empty(offsets):  # Spark begins each query with a batch, whether anything is new or not
             self._through(records, offsets)
 
+    def read(self, offsets: Offsets) -> None:
+        """Have a batch of exactly these offsets, which come next. Raises what a batch raises."""
+        self._through(self.reading.range(offsets), offsets)
+
     def pass_over(self, lost: Offsets) -> None:
         """Have a batch of no records for offsets that come next and that Kafka has no more, each partition's: so log and ledger tell of them.
 

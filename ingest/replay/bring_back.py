@@ -119,6 +119,7 @@ def bring_back(
     with ExitStack() as opened:
         session = spark or opened.enter_context(pipeline_session(settings))
         kafka = opened.enter_context(connect(settings.source, session, stop, tell=watch.waiting))
+        settings = settings.of_topics(kafka.names())
         own = registry or opened.enter_context(
             schemas_of(settings, session, kafka, lambda notice: watch.waiting(notice.text, 0.0))
         )

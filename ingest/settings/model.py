@@ -288,6 +288,10 @@ class Settings(Group):
         """The same, for a run that takes what is there now and then ends."""
         return self.model_copy(update={"trigger": self.trigger.model_copy(update={"available_now": True})})
 
+    def of_topics(self, names: Sequence[str]) -> Settings:
+        """The same with these topics, where patterns may have stood."""
+        return self.model_copy(update={"source": self.source.model_copy(update={"topics": tuple(names)})})
+
     def effective(self) -> dict[str, Any]:
         """All settings, defaults included, as plain JSON values; secrets are masked."""
         return self.model_dump(mode="json")
