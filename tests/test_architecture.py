@@ -44,7 +44,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
         "handover",
         "beginnings",
         "pipeline",
-        "supervisor plan infer",
+        "supervisor plan infer lineage",
         "run",
     ),
     "codecs": (
@@ -90,6 +90,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
 MAY_TAKE_ALL_SETTINGS = {
     "erasure",
     "infer",
+    "lineage",
     "pipeline",
     "plan",
     "resolve",

@@ -29,6 +29,8 @@ from distributary.commands import simulations as commands_simulations
 from distributary.commands import stack as commands_stack
 from distributary.commands import verify as commands_verify
 from distributary.commands import versions as commands_versions
+from distributary.commands.pipelines import graph as commands_graph
+from distributary.commands.pipelines.switches import with_switches
 from distributary.errors import DistributaryError
 from distributary.views.terminal import console, printable
 
@@ -78,7 +80,11 @@ app.command()(commands_maintain.maintain)
 
 app.command()(commands_erase.erase)
 
+app.command()(commands_graph.graph)
+
 app.command()(commands_demo.demo)
+
+with_switches(app)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
