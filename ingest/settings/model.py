@@ -266,7 +266,8 @@ class Settings(Group):
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any], folder: Path | str = ".") -> Settings:
-        """The settings in a mapping of the same names. Values are taken as they are: secrets in clear, no `${VAR}`.
+        """The settings in a mapping of the same names. Secrets are taken as they are, in clear, and so is what looks like `${VAR}`;
+        `{env}` and its like are filled in as in a file, by `env` there.
 
         given   groups are mappings again: `{"name": "games", "source": {"topics": [...], ...}, ...}`
         folder  what relative paths are relative to
