@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from distributary.ingest.settings.filling_in.outside import NOT_ASKED
 from distributary.ingest.settings.yaml_file import Document
 from distributary.passed_on_options import ClientOptions, is_literal_secret
 from distributary.values import Keys, Wrong, dotted, is_secret, wrong_by
@@ -44,8 +45,9 @@ def refuse_literal_secrets(document: Document, model: type[BaseModel]) -> None:
                 _refuse(document, keys)
             if info.annotation is ClientOptions and isinstance(value, Mapping):
                 for name, option in value.items():
-                    if is_literal_secret(name, str(option)):
+                    if is_literal_secret(name, NOT_ASKED):
                         secrets.add((*keys, name))
+                    if is_literal_secret(name, str(option)):
                         _refuse(document, (*keys, name))
     for keys in document.from_commands - secrets:
         document.complain(keys, _ONLY_SECRETS)

@@ -15,8 +15,8 @@ from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal["variable", "file", "command"]
 
-NOT_ASKED = "(not asked)"
-"""What stands for a command's answer where commands are not run."""
+NOT_ASKED = "(a secret, not asked for)"
+"""What stands for a command's answer where commands are not run; long enough for any secret that has to be long."""
 
 COMMAND_SECONDS = 30.0
 """How long a command may take."""

@@ -132,6 +132,13 @@ def test_no_command_is_run_by_who_only_looks(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
+def test_any_secret_may_be_one_that_is_not_asked_for(tmp_path: Path) -> None:
+    text = TEXT.replace("kafka: {", "kafka: {sasl.jaas.config: '${command:echo a}', ")
+    text += "tables: [{match: '*', columns: {hash: {fields: [a], secret: '${command:echo b}'}}}]\n"
+    settings, _ = load_with_places(settings_file(tmp_path, "${command:echo c}", text), {}, asks=False)
+    assert password_of(settings) == NOT_ASKED
+
+
 def test_a_command_gives_nothing_but_secrets(tmp_path: Path) -> None:
     text = TEXT.replace("./lake", '"${command:echo lake}"')
     with pytest.raises(ConfigError, match=r"10:8: sink\.root: a command gives a secret, .* and this is none"):
