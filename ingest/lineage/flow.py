@@ -13,15 +13,31 @@ What: TypeAlias = Literal["records", "schemas", "rows", "batches", "changes"]
 
 
 @dataclass(frozen=True, slots=True)
+class FlowColumn:
+    """A column of a table.
+
+    type    as Spark writes it
+    source  the field of a record that it holds, by its path and the producers' name for it; None where it holds none, such as `kafka_offset`
+    masked  whether a hash or a mask stands in place of its values, or of some within
+    """
+
+    name: str
+    type: str
+    source: str | None = None
+    masked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class FlowNode:
     """One thing that records, schemas or rows come from or go to.
 
     id      unlike that of all others, such as "topic:game-events"
     kind    what it is; a `pattern` stands for tables that are not there yet, `schemas` for where inferred ones are kept
     name    what users call it
-    about   where it is, or what it does; no secret
+    about   where it is, or what it does; of a topic its brokers. No secret
     entity  of a table, whose rows it has
     rows    how many rows are in it now; None where nobody knows, or it has none
+    columns of a table that is there and can be opened
     """
 
     id: str
@@ -30,6 +46,7 @@ class FlowNode:
     about: str = ""
     entity: str | None = None
     rows: int | None = None
+    columns: tuple[FlowColumn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -19,15 +20,18 @@ from distributary.ingest.columns.safe_names import (
     QUARANTINE_TABLE,
 )
 from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.lineage.columns import columns_of
 from distributary.ingest.lineage.flow import Flow, FlowEdge, FlowNode
 from distributary.ingest.lineage.recorded import Recorded, recorded
 from distributary.ingest.schemas.inferred_per_entity import schema_place
-from distributary.ingest.settings.groups import NamedTable
+from distributary.ingest.settings.groups import Columns, NamedTable
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.settings.rule_book import RuleBook
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.tables.handle import is_there, opened
 from distributary.ingest.tables.known import ENTITY_PROPERTY
+from distributary.ingest.tables.state import state_of
 from distributary.values import without_logins
 
 _VECTORS = "deletionVectors"
@@ -48,7 +52,8 @@ def flow(settings: Settings) -> Flow:
     root = open_files(settings.sink.root, settings.storage)
     sums = recorded(root, settings.name)
     hub = FlowNode(f"pipeline:{settings.name}", "pipeline", settings.name, _what_it_does(settings))
-    sources = [FlowNode(f"topic:{topic}", "topic", topic) for topic in settings.source.topics]
+    brokers = without_logins(settings.source.kafka["bootstrap.servers"])
+    sources = [FlowNode(f"topic:{topic}", "topic", topic, brokers) for topic in settings.source.topics]
     schemas = list(_schemas(settings))
     tables = _tables(root, settings)
     others = list(_others(root, settings, sums))
@@ -89,25 +94,31 @@ def _tables(root: Files, settings: Settings) -> list[FlowNode]:
         if owner.pipeline == settings.name and not table.endswith(MEMORY_SUFFIX) and table != aside
     )
     with ThreadPoolExecutor(settings.limits.commit_threads) as pool:
-        found = [one for one in pool.map(partial(_table, root), mine) if one is not None]
+        found = [
+            one
+            for one in pool.map(partial(_table, root, settings.sink.columns, settings.rule_book()), mine)
+            if one is not None
+        ]
     if found:
         return found
     pattern = settings.route.table
     return [FlowNode(f"table:{pattern}", "pattern", pattern, f"{root.url}/{pattern}")]
 
 
-def _table(root: Files, folder: str) -> FlowNode | None:
+def _table(root: Files, own: Columns, rules: RuleBook, folder: str) -> FlowNode | None:
     """A table that is there; without its rows where only Spark can open it."""
     place = root.below(folder)
     if not is_there(place):
         return None
-    entity, rows = None, None
+    found = FlowNode(f"table:{folder}", "table", folder, place.url)
     try:
         handle = opened(place)
-        entity, rows = handle.metadata().configuration.get(ENTITY_PROPERTY), _rows(handle)
+        entity = handle.metadata().configuration.get(ENTITY_PROPERTY)
+        reshape = None if entity is None else rules.reshape(entity)
+        columns = columns_of(state_of(handle, place).layout, own, reshape)
+        return replace(found, entity=entity, rows=_rows(handle), columns=columns)
     except DeltaError:
-        pass
-    return FlowNode(f"table:{folder}", "table", folder, place.url, entity, rows)
+        return found
 
 
 def _rows(handle: DeltaTable) -> int | None:
@@ -126,7 +137,7 @@ def _rows(handle: DeltaTable) -> int | None:
 def _others(root: Files, settings: Settings, sums: Recorded) -> Iterator[FlowNode]:
     """Where else records end, and what tells of them."""
     if aside := _of_no_entity(settings):
-        there = _table(root, aside)
+        there = _table(root, settings.sink.columns, settings.rule_book(), aside)
         yield there or FlowNode(f"table:{aside}", "table", aside, f"{root.url}/{aside}")
     place = f"{root.url}/{QUARANTINE_TABLE}"
     yield FlowNode(f"table:{QUARANTINE_TABLE}", "quarantine", QUARANTINE_TABLE, place)

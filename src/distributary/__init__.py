@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from distributary.ingest.evolution.verdicts import TableVerdict
     from distributary.ingest.evolution.watched import WatchedSubject
     from distributary.ingest.infer import Inference, Inferred, infer
-    from distributary.ingest.lineage.flow import Flow, FlowEdge, FlowNode
+    from distributary.ingest.lineage.flow import Flow, FlowColumn, FlowEdge, FlowNode
     from distributary.ingest.lineage.seen import flow
     from distributary.ingest.plan import Plan, plan
     from distributary.ingest.progress import Progress, Summary
@@ -67,6 +67,7 @@ __all__ = [
     "DiskCache",
     "Failure",
     "Flow",
+    "FlowColumn",
     "FlowEdge",
     "FlowNode",
     "Frames",

@@ -37,6 +37,7 @@ PUBLIC: Mapping[str, Mapping[str, str]] = {
         "flow": "distributary.ingest.lineage.seen:flow",
         "Flow": "distributary.ingest.lineage.flow:Flow",
         "FlowNode": "distributary.ingest.lineage.flow:FlowNode",
+        "FlowColumn": "distributary.ingest.lineage.flow:FlowColumn",
         "FlowEdge": "distributary.ingest.lineage.flow:FlowEdge",
         "spark_session": "distributary.ingest.spark.session:spark_session",
         "errors": "distributary.errors",

@@ -309,7 +309,7 @@ def test_a_run_that_looks_at_the_schema_anew_has_it_grow_first(settings: Path, t
 
     send({"score": 1})
     first = answer("run", settings, "--once", "--update-schema", "--debug-suffix", "_debug")
-    assert (first["rows"], first["inferred"]["version"], first["inferred"]["changes"] != []) == (1, 1, True)
+    assert (first["rows"], first["inferred"]["version"]) == (1, 1)
     send({"level": 3})
     second = run("run", settings, "--once", "--update-schema", "--debug-suffix", "_debug").stderr
     assert "level" in second

@@ -49,11 +49,21 @@ def test_a_graph_says_what_is_there_and_how_much_went_there(kit: PipelineKit) ->
     assert {one.entity for one in tables.values()} == {
         kit.delta(name).metadata().configuration["distributary.entity"] for name in tables
     }
+    for name, one in tables.items():
+        assert [column.name for column in one.columns] == [
+            field.name for field in kit.delta(name).schema().fields
+        ]
+    first = {column.name: column.source for column in next(iter(tables.values())).columns}
+    assert (first["game_name"], first["kafka_offset"], first["schema_id"]) == ("game_name", None, None)
 
     file = str(kit.settings_file)
     code, printed = said(kit, "graph", file, "--json")
     assert (code, json.loads(printed)["batches"]) == (0, after.batches)
     assert said(kit, "graph", file)[1].startswith("flowchart LR\n")
+    told = json.loads(said(kit, "graph", file, "--format", "openlineage", "--namespace", "games")[1])
+    assert told["job"]["namespace"] == "games"
+    assert told["inputs"] == [{"namespace": f"kafka://{kit.bootstrap_servers}", "name": kit.topic}]
+    assert {one["name"].rpartition("/")[2] for one in told["outputs"]} >= set(tables)
     assert "2 more tables" in said(kit, "graph", file, "--format", "svg", "--tables", "2")[1]
     # A trial has nothing yet, whatever the real one has.
     trial = json.loads(said(kit, "graph", file, "--json", "--debug-suffix", "_debug")[1])
