@@ -12,7 +12,8 @@ from urllib.parse import quote, unquote
 
 from distributary.ingest import failpoints
 from distributary.ingest.clustering.cubes import BY, CUBE, PROVIDER, Portion, portions, told
-from distributary.ingest.clustering.sorting import Made, Target, write_sorted
+from distributary.ingest.clustering.sorting import write_sorted
+from distributary.ingest.clustering.writing import Made, Target
 from distributary.ingest.columns.clustering import Path
 from distributary.ingest.log_paths import entry_path
 from distributary.ingest.merge import live_files
