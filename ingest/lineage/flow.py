@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal[
-    "topic", "registry", "schemas", "pipeline", "table", "pattern", "quarantine", "dropped", "ledger"
+    "topic",
+    "registry",
+    "schemas",
+    "pipeline",
+    "table",
+    "pattern",
+    "quarantine",
+    "dropped",
+    "ledger",
+    "derived",
 ]
 
 What: TypeAlias = Literal["records", "schemas", "rows", "batches", "changes"]
@@ -32,7 +41,8 @@ class FlowNode:
     """One thing that records, schemas or rows come from or go to.
 
     id      unlike that of all others, such as "topic:game-events"
-    kind    what it is; a `pattern` stands for tables that are not there yet, `schemas` for where inferred ones are kept
+    kind    what it is; a `pattern` stands for tables that are not there yet, `schemas` for where inferred ones are kept, `derived` are tables
+            that are made of others
     name    what users call it
     about   where it is, or what it does; of a topic its brokers. No secret
     entity  of a table, whose rows it has
@@ -68,7 +78,7 @@ class Flow:
     """A pipeline as a graph.
 
     pipeline  its name
-    nodes     what records come from first, then the pipeline, then where they end
+    nodes     what records come from first, then the pipeline, then where they end; each behind what goes into it
     edges     in the order of their nodes
     batches   how many batches the ledger tells of; 0 where none ran
     """

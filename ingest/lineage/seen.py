@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -20,6 +20,7 @@ from distributary.ingest.columns.safe_names import (
     QUARANTINE_TABLE,
 )
 from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.derived.instances import Entities, instances
 from distributary.ingest.lineage.columns import columns_of
 from distributary.ingest.lineage.flow import Flow, FlowEdge, FlowNode
 from distributary.ingest.lineage.recorded import Recorded, recorded
@@ -57,6 +58,7 @@ def flow(settings: Settings) -> Flow:
     schemas = list(_schemas(settings))
     tables = _tables(root, settings)
     others = list(_others(root, settings, sums))
+    derived, made_of = _derived(root, settings, (*tables, *others))
     edges = [
         *(
             FlowEdge(one.id, hub.id, "records", sums.read[one.name] if sums.batches else None)
@@ -65,8 +67,10 @@ def flow(settings: Settings) -> Flow:
         *(FlowEdge(one.id, hub.id, "schemas") for one in schemas),
         *(FlowEdge(hub.id, one.id, "rows") for one in tables),
         *(_edge(hub, one, sums) for one in others),
+        *made_of,
     ]
-    return Flow(settings.name, (*sources, *schemas, hub, *tables, *others), tuple(edges), sums.batches)
+    nodes = (*sources, *schemas, hub, *tables, *others, *derived)
+    return Flow(settings.name, nodes, tuple(edges), sums.batches)
 
 
 def _what_it_does(settings: Settings) -> str:
@@ -145,6 +149,26 @@ def _others(root: Files, settings: Settings, sums: Recorded) -> Iterator[FlowNod
         yield FlowNode("dropped", "dropped", "dropped", "counted, kept nowhere")
     for name in (BATCHES_TABLE, CHANGES_TABLE):
         yield FlowNode(f"table:{name}", "ledger", name, f"{root.url}/{name}")
+
+
+def _derived(
+    root: Files, settings: Settings, tables: Sequence[FlowNode]
+) -> tuple[list[FlowNode], list[FlowEdge]]:
+    """The tables that are made of others, each behind those, and of which."""
+    there = Entities(
+        {one.entity: one.name for one in tables if one.entity is not None}, settings.route.fold_case
+    )
+    nodes, edges, known = list[FlowNode](), list[FlowEdge](), {one.id for one in tables}
+    for one in instances(settings.derive, there):
+        found = _table(root, settings.sink.columns, settings.rule_book(), one.table)
+        node = found or FlowNode(f"table:{one.table}", "table", one.table, f"{root.url}/{one.table}")
+        # Which field each column holds its own rule says, and it may be an expression.
+        nodes.append(replace(node, kind="derived", columns=()))
+        known.add(node.id)
+        edges += [
+            FlowEdge(f"table:{name}", node.id, "rows") for name in one.inputs if f"table:{name}" in known
+        ]
+    return nodes, edges
 
 
 def _of_no_entity(settings: Settings) -> str | None:

@@ -15,6 +15,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
 
 def test_a_graph_says_what_is_there_and_how_much_went_there(kit: PipelineKit) -> None:
+    per_player = {"by": ["gamer_id"], "columns": {"events": "count(*)"}}
+    kit.configured(derive=[{"table": "gold_{entity}", "aggregate": per_player}])
     before = flow(kit.settings)
     assert [(one.kind, one.name) for one in before.nodes] == [
         ("topic", kit.topic),
@@ -55,6 +57,14 @@ def test_a_graph_says_what_is_there_and_how_much_went_there(kit: PipelineKit) ->
         ]
     first = {column.name: column.source for column in next(iter(tables.values())).columns}
     assert (first["game_name"], first["kafka_offset"], first["schema_id"]) == ("game_name", None, None)
+
+    derived = {one.id: one for one in after.nodes if one.kind == "derived"}
+    assert {one.name: one.rows for one in derived.values()} == {
+        f"gold_{one.entity}": len(set(kit.rows(name)["gamer_id"].to_pylist())) for name, one in tables.items()
+    }
+    assert {(edge.source, edge.target) for edge in after.edges if edge.target in derived} == {
+        (f"table:{name}", f"table:gold_{one.entity}") for name, one in tables.items()
+    }
 
     file = str(kit.settings_file)
     code, printed = said(kit, "graph", file, "--json")

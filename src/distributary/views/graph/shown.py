@@ -12,6 +12,12 @@ if TYPE_CHECKING:
 
 _REST = "table:*"
 
+_WITHOUT_NUMBER = {
+    "table": "rows of an entity",
+    "derived": "made of tables",
+    "pattern": "a table an entity, none made yet",
+}
+
 _ONE = {"records": "record", "rows": "row", "batches": "batch", "changes": "change", "schemas": "schema"}
 
 
@@ -33,22 +39,21 @@ def with_most(flow: Flow, most: int) -> Flow:
     )
     gone = {one.id for one in others[:-1]}
     nodes = [rest if one is others[-1] else one for one in flow.nodes if one.id not in gone]
+    ends = {one.id: _REST for one in others}
     edges = [
-        replace(one, target=_REST) if one.target == others[-1].id else one
+        replace(one, source=ends.get(one.source, one.source), target=ends.get(one.target, one.target))
         for one in flow.edges
-        if one.target not in gone
     ]
-    return replace(flow, nodes=tuple(nodes), edges=tuple(edges))
+    # Of those that lead the same way now, one is enough.
+    return replace(flow, nodes=tuple(nodes), edges=tuple(dict.fromkeys(edges)))
 
 
 def second_line(flow: Flow, node: FlowNode) -> str:
     """What stands under a thing's name: how much came from it or is in it, or what it does."""
-    if node.kind == "table" and node.rows is not None:
+    if node.kind in ("table", "derived") and node.rows is not None:
         return f"{node.rows:,} rows"
-    if node.kind == "table":
-        return "rows of an entity"
-    if node.kind == "pattern":
-        return "a table an entity, none made yet"
+    if node.kind in _WITHOUT_NUMBER:
+        return _WITHOUT_NUMBER[node.kind]
     if node.kind in ("pipeline", "dropped"):
         return one_line(node.about)
     # A place's last parts tell more than its first.

@@ -1,6 +1,6 @@
-"""A pipeline as a picture: three columns, records from left to right, the wider a way the more went along it.
+"""A pipeline as a picture: from left to right, each thing in the column behind what goes into it, the wider a way the more went along it.
 
-Each pipeline has the same three layers, so that a library for graphs of any shape would lay out what needs no laying out.
+Such a graph has no circles and few layers, so that a library for graphs of any shape would lay out what needs no laying out.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from distributary.views.terminal import one_line
 
 if TYPE_CHECKING:
     from distributary.ingest.lineage.flow import Flow, FlowEdge, FlowNode
-
-_LAYERS = {"topic": 0, "registry": 0, "schemas": 0, "pipeline": 1}
 
 _LONGEST = 40
 
@@ -37,6 +35,7 @@ _STYLE = """\
       .pattern { fill: #f6fbf8; stroke: #3b8f63; stroke-dasharray: 4 3; }
       .quarantine { fill: #fbeaea; stroke: #b85450; }
       .dropped { fill: #fbeaea; stroke: #b85450; stroke-dasharray: 4 3; }
+      .derived { fill: #eee8f8; stroke: #7a5bb5; }
       .ledger { fill: #f3f6f9; }
       .way { fill: none; stroke: #4b5a6b; stroke-opacity: 0.45; }
       .asked { stroke-dasharray: 4 3; }
@@ -78,9 +77,7 @@ def svg(flow: Flow) -> str:
 
 def _laid_out(flow: Flow) -> tuple[dict[str, _Box], float, float]:
     """Each thing's box, and how wide and high the whole is."""
-    layers: list[list[FlowNode]] = [[], [], []]
-    for node in flow.nodes:
-        layers[_LAYERS.get(node.kind, 2)].append(node)
+    layers = _layers(flow)
     highest = max(map(_high, layers))
     boxes, left = dict[str, _Box](), float(_MARGIN)
     for layer in layers:
@@ -92,6 +89,21 @@ def _laid_out(flow: Flow) -> tuple[dict[str, _Box], float, float]:
             top += _HEIGHT + _GAP
         left += width + _BETWEEN
     return boxes, left - _BETWEEN + _MARGIN, highest + 2 * _MARGIN
+
+
+def _layers(flow: Flow) -> list[list[FlowNode]]:
+    """The things by how many lie before them on the longest way; each comes behind what goes into it."""
+    into: dict[str, list[str]] = {}
+    for edge in flow.edges:
+        into.setdefault(edge.target, []).append(edge.source)
+    depth: dict[str, int] = {}
+    layers: list[list[FlowNode]] = []
+    for node in flow.nodes:
+        at = depth[node.id] = max((depth[one] + 1 for one in into.get(node.id, ())), default=0)
+        while len(layers) <= at:
+            layers.append([])
+        layers[at].append(node)
+    return layers
 
 
 def _high(layer: Sequence[FlowNode]) -> float:

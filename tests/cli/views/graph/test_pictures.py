@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -83,7 +84,7 @@ def test_names_are_data_and_end_no_label(topic: str, table: str) -> None:
     found = flow({table: 1}, topic)
     assert len(list(ElementTree.fromstring(svg(found)).iter(f"{SVG}rect"))) == 1 + len(found.nodes)  # noqa: S314
     lines = mermaid(found).splitlines()
-    assert len(lines) == 1 + len(found.nodes) + len(found.edges) + 6
+    assert len(lines) == 1 + len(found.nodes) + len(found.edges) + 7
     for line in lines[1 : 1 + len(found.nodes)]:
         assert line.count('"') == 2
 
@@ -110,3 +111,31 @@ def test_few_tables_are_all_shown() -> None:
 def test_of_tables_whose_rows_nobody_knows_no_sum_is_told() -> None:
     found = with_most(flow({"a": 9, "b": None, "c": 2}), 2)
     assert [(one.name, one.rows) for one in found.nodes if one.kind == "table"][-1] == ("2 more tables", None)
+
+
+def test_tables_that_are_made_of_tables_come_behind_them() -> None:
+    found = flow({"a": 1, "b": 30, "c": 2})
+    made = [
+        FlowNode("table:gold", "derived", "gold", "/lake/gold", rows=7),
+        FlowNode("table:best", "derived", "best"),
+    ]
+    more = [FlowEdge(f"table:{name}", "table:gold", "rows") for name in ("a", "b", "c")]
+    more.append(FlowEdge("table:gold", "table:best", "rows"))
+    whole = replace(found, nodes=(*found.nodes, *made), edges=(*found.edges, *more))
+    root = ElementTree.fromstring(svg(whole))  # noqa: S314
+    lefts = {
+        one.get("class", "").partition(" ")[2]: float(one.get("x", ""))
+        for one in root.iter(f"{SVG}rect")
+        if one.get("x")
+    }
+    assert lefts["topic"] < lefts["pipeline"] < lefts["table"]
+    derived = [
+        float(one.get("x", "")) for one in root.iter(f"{SVG}rect") if one.get("class") == "box derived"
+    ]
+    assert lefts["table"] < derived[0] < derived[1]
+    assert {"7 rows", "made of tables"} <= set(texts(svg(whole)))
+    few = with_most(whole, 2)
+    assert [(one.source, one.target) for one in few.edges if one.target == "table:gold"] == [
+        ("table:*", "table:gold"),
+        ("table:b", "table:gold"),
+    ]
