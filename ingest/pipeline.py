@@ -209,7 +209,11 @@ def open_pipeline(
 ) -> Iterator[Pipeline]:
     """The pipeline with its lease held, by `keeper`, its identity checked, and leftovers of crashes swept."""
     expression = _expression(spark, settings.route, settings.decode)
-    conditions = conditions_in_session(spark, settings.rule_book().asked())
+    book = settings.rule_book()
+    conditions = {
+        **conditions_in_session(spark, book.asked()),
+        **conditions_in_session(spark, book.asked_of_each(), each=True),
+    }
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     root = open_files(settings.sink.root, settings.storage)
     checkpoint.make()

@@ -28,7 +28,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
     "ingest": (
         "interruptible",
         "columns failpoints log_paths progress storage",
-        "reshaping derivation",
+        "reshaping derivation expectations",
         "settings spark conform",
         "kafka parquet catalog",
         "session",
@@ -38,7 +38,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
         "tables commit_log partitioned",
         "checkpoint",
         "lease",
-        "schemas resolve table_versions upkeep",
+        "schemas resolve table_versions upkeep quality",
         "worker evolution inference erasure derived",
         "batch",
         "handover",

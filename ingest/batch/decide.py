@@ -126,6 +126,7 @@ def decide(pipeline: str, generation: Generation, tables: TableBook, decision: D
             quarantined=dict(report.counts.quarantined),
             dropped=dict(report.counts.dropped),
             already=report.counts.already,
+            expected=_expected(report.counts.expected),
         ),
         met=carried_on(decision.before.met, report.sightings.met, set(entities.values())),
     )
@@ -246,6 +247,7 @@ def _batch_row(pipeline: str, manifest: Manifest, decision: Decision) -> BatchRo
         schema_ids=sorted(decision.settled.report.counts.decoded),
         unknown_fields=by_schema(decision.settled.report.sightings.unknown),
         requests=_requests(decision),
+        expectations=counts.expected or None,
         # Of the others their commits tell.
         **(dict.fromkeys(MERGED_ROWS, 0) if decision.settled.pins.rules.tables.upserts else {}),
     )
@@ -287,6 +289,13 @@ def _entities(decision: Decision) -> dict[str, str]:
             known[written.entity] = written.table
             folders.add(written.table)
     return known
+
+
+def _expected(counted: Mapping[tuple[str, str, bool], int]) -> dict[str, dict[str, tuple[int, int]]]:
+    found: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
+    for table, name in sorted({(table, name) for table, name, _ in counted}):
+        found[table][name] = (counted.get((table, name, True), 0), counted.get((table, name, False), 0))
+    return dict(found)
 
 
 def _read(spans: Spans) -> dict[str, dict[int, SpanRead]]:

@@ -24,7 +24,7 @@ def rows_in(place: Files, files: Sequence[tuple[str, Action]], columns: pa.Schem
         for number, first, count in opened_file.groups():
             kept = alive(marked, first, count)
             if len(kept):
-                rows = opened_file.read(number, columns)
+                rows = opened_file.table(number, columns)
                 yield rows if len(kept) == count else rows.take(pa.array(kept))
 
 

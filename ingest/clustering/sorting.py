@@ -72,14 +72,14 @@ def _look(place: Files, files: Sequence[tuple[str, Action]], target: Target) -> 
         rows, stay = rows + opened_file.rows, stay + opened_file.rows - len(marked)
         for number, first, count in opened_file.groups():
             if not row_bytes and count:
-                row_bytes = opened_file.read(number, target.columns).nbytes / count
+                row_bytes = opened_file.table(number, target.columns).nbytes / count
             if not target.by:
                 break
             kept = alive(marked, first, count)
             chosen = kept[(-seen) % every :: every]
             seen += len(kept)
             if len(chosen):
-                sample.append(opened_file.read(number, told).take(pa.array(chosen)))
+                sample.append(opened_file.table(number, told).take(pa.array(chosen)))
             if sum(map(len, sample)) > 2 * SAMPLE:
                 whole = pa.concat_tables(sample)
                 sample, every = [whole.take(pa.array(np.arange(0, len(whole), 2)))], every * 2

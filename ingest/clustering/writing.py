@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from distributary.ingest.columns.clustering import Path, type_at
+from distributary.ingest.columns.clustering import Path
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.parquet.data_file import rewritten_name
-from distributary.ingest.parquet.statistics import Indexed, statistics
+from distributary.ingest.parquet.statistics import Fractions, Indexed, statistics
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.stream import Upload
 
@@ -62,9 +62,8 @@ class Written:
         self._place, self._target, self._most_rows = place, target, most_rows
         self._open: tuple[str, Upload, pq.ParquetWriter] | None = None
         self._rows = 0
-        # Of those that have a fraction, and none that is no number, the log tells the greatest.
-        self._fractions = {path for path in target.by if pa.types.is_floating(type_at(target.columns, path))}
-        self._without_nan = set(self._fractions)
+        self._layout = Layout(target.columns)
+        self._fractions = Fractions(self._layout, target.indexed)
         self._made: list[Made] = []
 
     def add(self, rows: pa.Table) -> None:
@@ -74,7 +73,7 @@ class Written:
             rows = rows.slice(piece.num_rows)
             _, _, writer = self._open = self._open or self._begun()
             writer.write_table(piece, row_group_size=ROWS_IN_A_GROUP)
-            self._without_nan -= {path for path in self._without_nan if _has_nan(value_at(piece, path))}
+            self._fractions.look(piece)
             self._rows += piece.num_rows
             if self._rows == self._most_rows:
                 self._finish()
@@ -105,11 +104,7 @@ class Written:
         size = stream.tell()
         stream.close()
         self._open, self._rows = None, 0
-        layout, indexed = Layout(self._target.columns), self._target.indexed
-        told = statistics(writer.writer.metadata, layout, indexed, self._without_nan)
+        indexed = self._target.indexed
+        told = statistics(writer.writer.metadata, self._layout, indexed, self._fractions.without_nan)
         self._made.append(Made(name, size, rows, told))
-        self._without_nan = set(self._fractions)
-
-
-def _has_nan(values: pa.Array) -> bool:
-    return bool(pc.any(pc.is_nan(values)).as_py())
+        self._fractions = Fractions(self._layout, indexed)

@@ -15,6 +15,9 @@ from distributary.ingest.columns import safe_names as names
 from distributary.ingest.derivation.measures import NotMergeable, group_of, measure, names_of
 from distributary.values import Group, Name, Wrong
 
+OWNER = "distributary.derived_by"
+"""The property of a derived table that names its pipeline."""
+
 TABLE = "{table}"
 """What stands for the entity's table, in a rule whose table has `{entity}` in its name."""
 

@@ -22,10 +22,11 @@ from distributary.errors import ConfigError, DistributaryError, PipelineError
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import app_of
 from distributary.ingest.checkpoint.manifests import ManifestStore
+from distributary.ingest.derivation.given import OWNER
 from distributary.ingest.derived.grouping import expressions, grouped, joined, kept, readable
 from distributary.ingest.derived.inputs import EVERYTHING, Snapshot, Wanted, inputs_of, snapshot
 from distributary.ingest.derived.instances import Entities, Instance, instances
-from distributary.ingest.derived.told import OWNER, Told, told_by
+from distributary.ingest.derived.told import Told, told_by
 from distributary.ingest.derived.writing import Replacing, replace, require_columns, schema_text
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.spark.error_classes import named

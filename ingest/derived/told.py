@@ -10,9 +10,6 @@ from typing import Any
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.log import entry, newest_version
 
-OWNER = "distributary.derived_by"
-"""The property of a derived table that names its pipeline."""
-
 TOLD = "distributary.derived"
 """What of a commit has the rest."""
 

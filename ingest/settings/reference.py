@@ -39,8 +39,8 @@ which is for secrets only. Secrets come from these three and are never shown. In
 [one file for several environments](../how-to/parametrise.md) has all of it.
 All mistakes in a file are reported at once, each with its line, its column and what to write instead.
 
-Each command that takes such a file takes `--set KEY=VALUE`, too, as often as there is something to say for once instead of what the
-file says: `--set sink.root=./trial --set source.topics=[a, b]`. The value is YAML, as in the file, relative paths and `${VAR}` as well. `tables[0].mode` is of an
+Each command that takes such a file (but for those of `schema`, which take `--registry` instead) takes `--set KEY=VALUE`, too, as often as there is
+something to say for once instead of what the file says: `--set sink.root=./trial --set source.topics=[a, b]`. The value is YAML, as in the file, relative paths and `${VAR}` as well. `tables[0].mode` is of an
 item of a list that the file has. A name that has dots itself is found where the file has it, and stands in quotes where it has not: `'source.kafka."group.id"=trial'`.
 
 This page is generated from the settings' own definitions.

@@ -29,6 +29,7 @@ from distributary.commands.pipelines import graph as commands_graph
 from distributary.commands.pipelines.switches import with_switches
 from distributary.commands.tables import derive as commands_derive
 from distributary.commands.tables import erase as commands_erase
+from distributary.commands.tables import expectations as commands_expectations
 from distributary.commands.tables import maintain as commands_maintain
 from distributary.commands.tables import resolve as commands_resolve
 from distributary.commands.tables import versions as commands_versions
@@ -76,6 +77,8 @@ app.add_typer(commands_simulations.app, name="simulations")
 app.command()(commands_verify.verify)
 
 app.command()(commands_versions.versions)
+
+app.command()(commands_expectations.expectations)
 
 app.command()(commands_maintain.maintain)
 

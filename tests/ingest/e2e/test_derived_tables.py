@@ -16,6 +16,7 @@ from tests.ingest.e2e.test_upkeep import kept_up
 
 from distributary.errors import ConfigError, PipelineError
 from distributary.ingest.derived.refresh import Refreshed, derive
+from distributary.ingest.erasure.erase import MADE_OF_OTHERS, Wanted, erase
 from distributary.ingest.tables.log import entry
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
@@ -121,10 +122,18 @@ def test_rows_that_were_deleted_by_others_count_no_more(kit: PipelineKit) -> Non
     kit.configured(derive=[PLAYERS])
     kit.simulate(1, games=1)
     kit.run()
-    opened = DeltaTable(str(kit.root / kit.folder_of(0)))
-    opened.delete("kafka_offset % 3 = 0")
-    kit.simulate(1, games=1)
+    DeltaTable(str(kit.root / kit.folder_of(0))).delete("kafka_offset % 3 = 0")
+    assert how(derive(kit.settings, kit.spark)) == ["made"]
+    assert_players(kit, 0)
+    gamer = rows(kit, kit.folder_of(0))["gamer_id"][0].as_py()
+    erased = erase(kit.settings, Wanted(f"gamer_id = '{gamer}'"))
+    gold = kit.folder_of(0).replace("silver", "gold").replace("events", "players")
+    assert [one.left for one in erased.tables if one.table == gold] == [(MADE_OF_OTHERS,)]
+    kit.simulate(1, games=1, gamers=1)
     kit.run()
+    assert_players(kit, 0)
+    kept = {one.table: one for one in kept_up(kit, days=100).tables}
+    assert kept[gold].deleted.files > 0
     assert_players(kit, 0)
 
 
