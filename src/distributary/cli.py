@@ -25,6 +25,8 @@ from distributary.commands import simulate as commands_simulate
 from distributary.commands import simulations as commands_simulations
 from distributary.commands import stack as commands_stack
 from distributary.commands import verify as commands_verify
+from distributary.commands.pipelines import graph as commands_graph
+from distributary.commands.pipelines.switches import with_switches
 from distributary.commands.quarantine import changing as commands_changing
 from distributary.commands.quarantine import looking as commands_looking
 from distributary.commands.tables import derive as commands_derive
@@ -97,8 +99,11 @@ quarantine.command()(commands_changing.replay)
 quarantine.command()(commands_changing.purge)
 
 app.add_typer(quarantine, name="quarantine")
+app.command()(commands_graph.graph)
 
 app.command()(commands_demo.demo)
+
+with_switches(app)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
