@@ -198,14 +198,17 @@ class Writer:
             raise self._untold(found)
         raise self._fenced(found)
 
-    def close(self) -> None:
-        """Let entries go that nobody asks for any more, once there are some; an error leaves them for the next time."""
+    def close(self) -> int | None:
+        """Let entries go that nobody asks for any more, once there are some; an error leaves them for the next time.
+
+        Returns up to which number all of them are settled, and what is kept beside them for their batches may go; None where none went.
+        """
         through = min(self._newest.number - KEPT, self._settled)
         # Nothing else tells where files are that wait.
         if (oldest := self.so_far.oldest_parked) is not None:
             through = min(through, oldest - 1)
         if through - self._closed < AT_ONCE:
-            return
+            return None
         last = self.so_far.last
         with suppress(OSError):
             kept = None if last is None or last > through else self._batch(last)
@@ -213,6 +216,9 @@ class Writer:
             # What cannot be deleted goes with the next closing, if it can by then.
             self._closed = through
             _prune(self._log.files, through)
+            # What died since the newest batch has left its own to the next one.
+            return min(through, NONE if last is None else last)
+        return None
 
     def _named(self, after: int) -> Iterator[Batch | Rewritten]:
         """The batches behind a number and what was written again of them, the newest first."""

@@ -28,7 +28,7 @@ from distributary.ingest.columns.partitions import PartitionValues
 from distributary.ingest.conform.nested import fill
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.split import split
-from distributary.ingest.parquet.statistics import EACH_COLUMN, Indexed, statistics
+from distributary.ingest.parquet.statistics import EACH_COLUMN, Fractions, Indexed, statistics
 from distributary.ingest.parquet.uploads import Uploads, give_up
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.storage.stream import Upload
@@ -61,10 +61,11 @@ _Key = tuple[str, Said, PartitionValues]
 
 @dataclass
 class _Held:
-    """One table's rows in memory and its open file, if it has one: a stream or memory, and the columns that it has."""
+    """One table's rows in memory and its open file, if it has one: a stream or memory, the columns that it has, and which of them have no NaN."""
 
     parts: list[pa.RecordBatch] = field(default_factory=list)
     layout: Layout = NO_COLUMNS
+    fractions: Fractions | None = None
     writer: pq.ParquetWriter | None = None
     into: Any = None
     name: str = ""
@@ -180,6 +181,8 @@ class TableBuffers:
             held.layout = layout
             writer = held.writer or self._opened(key, held, piece, last)
             writer.write_table(piece, row_group_size=max(piece.num_rows, 1))
+            held.fractions = held.fractions or Fractions(layout, self._indexed_of(table))
+            held.fractions.look(piece)
             held.rows += piece.num_rows
             failpoints.reach(failpoints.AMID_FILE, self._batch_id)
             if held.rows == most:
@@ -221,7 +224,8 @@ class TableBuffers:
         if held.writer is None:
             return
         held.writer.close()
-        stats = statistics(held.writer.writer.metadata, held.layout, self._indexed_of(table))
+        without_nan = () if held.fractions is None else held.fractions.without_nan
+        stats = statistics(held.writer.writer.metadata, held.layout, self._indexed_of(table), without_nan)
         self.files.append(
             DataFile(table, held.name, held.rows, self._handed_over(table, held), stats, values)
         )

@@ -33,8 +33,8 @@ value is filled in from the environment, `${VAR:-default}` also without it, and 
 and `}` YAML wants such a value in quotes. Secrets are taken from the environment only and never shown.
 All mistakes in a file are reported at once, each with its line, its column and what to write instead.
 
-Each command that takes such a file takes `--set KEY=VALUE`, too, as often as there is something to say for once instead of what the
-file says: `--set sink.root=./trial --set source.topics=[a, b]`. The value is YAML, as in the file, relative paths and `${VAR}` as well. `tables[0].mode` is of an
+Each command that takes such a file (but for those of `schema`, which take `--registry` instead) takes `--set KEY=VALUE`, too, as often as there is
+something to say for once instead of what the file says: `--set sink.root=./trial --set source.topics=[a, b]`. The value is YAML, as in the file, relative paths and `${VAR}` as well. `tables[0].mode` is of an
 item of a list that the file has. A name that has dots itself is found where the file has it, and stands in quotes where it has not: `'source.kafka."group.id"=trial'`.
 
 This page is generated from the settings' own definitions.

@@ -20,6 +20,12 @@ _VARIABLE = re.compile(
     r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|(?P<broken>\$\{)"
 )
 
+# What a setting's name may be made of.
+_NAME = re.compile(r"[A-Za-z0-9_.\[\]\"*-]*")
+
+# What YAML quotes of a value that begins like a tag or an alias, as a password may.
+_QUOTED = re.compile(r"(tag|tag handle|alias|anchor) '[^\n]*'")
+
 # A part of a setting's name: in quotes where it has dots itself, and of a list the number of an item.
 _PART = re.compile(r'(?:^|\.)(?:"(?P<quoted>[^"]+)"|(?P<plain>[^].["]+))|\[(?P<item>[0-9]{1,9})\]')
 
@@ -77,8 +83,10 @@ def _put(document: Document, text: str, environment: Mapping[str, str]) -> None:
     name, is_told, value = text.partition("=")
     parts = _parts(name)
     if not is_told or not parts:
+        # Behind what may be a name there may be a secret.
+        said = name if is_told else _NAME.match(text)[0]  # type: ignore[index]
         raise ConfigError(
-            f"--set {name if is_told else text}: write KEY=VALUE, such as sink.root=./lake; an item of a list is tables[0].mode, and a part "
+            f"--set {said}: write KEY=VALUE, such as sink.root=./lake; an item of a list is tables[0].mode, and a part "
             'of a name that has dots itself stands in quotes, as in source.kafka."group.id"'
         )
     keys = _keys_of(document.settings, parts)
@@ -201,6 +209,8 @@ def _fill(document: Document, text: str, environment: Mapping[str, str]) -> Prob
         return _syntax_problem(error)
     except yaml.reader.ReaderError as error:
         return _character_problem(text, error.position)
+    except RecursionError:
+        return Problem((), "lists or mappings are nested too deeply; write fewer into each other", _TOP)
     return None
 
 
@@ -279,7 +289,8 @@ class _Reader:
     def _scalar(self, node: yaml.Node, keys: Keys) -> Any:
         try:
             value = self._loader.construct_object(node)
-        except ValueError:  # a date that is none, a number with too many digits
+        # A date that is none, a number with too many digits, or what a tag such as !!timestamp says of another text.
+        except (ValueError, AttributeError, LookupError, OverflowError):
             self._document.complain(keys, "it looks like a date or a number but is none; put it in quotes")
             return None
         if not isinstance(value, str):
@@ -318,6 +329,6 @@ def _character_problem(text: str, position: int) -> Problem:
 def _syntax_problem(error: yaml.MarkedYAMLError) -> Problem:
     mark = error.problem_mark or error.context_mark
     place = Place(mark.line + 1, mark.column + 1) if mark else _TOP
-    said = ", ".join(part for part in (error.context, error.problem) if part)
+    said = ", ".join(_QUOTED.sub(r"\1", part) for part in (error.context, error.problem) if part)
     remedy = "check indentation and quotes here, and write ${VAR} in quotes between { and }"
     return Problem((), f"not YAML: {said}; {remedy}", place)

@@ -16,7 +16,7 @@ from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE
 from distributary.ingest.merge.counts import MergeCounts
 from distributary.ingest.parquet.data_file import DataFile, file_name
-from distributary.ingest.parquet.statistics import statistics
+from distributary.ingest.parquet.statistics import Fractions, statistics
 from distributary.ingest.storage.opening import At, files_at
 
 _INSTANT = pa.timestamp("us", "UTC")
@@ -236,7 +236,7 @@ def late_file(
         files.put(path, data, named_later=files.info(path) is None)
     elif not files.put_new(path, data):
         data = pa.py_buffer(files.read(path))
-        text = statistics(pq.read_metadata(pa.BufferReader(data)), Layout(schema))
+        text = _statistics(pq.read_metadata(pa.BufferReader(data)), schema)
     return DataFile(BATCHES_TABLE, name, 1, data.size, text)
 
 
@@ -266,7 +266,13 @@ def _encoded(rows: list[dict[str, Any]], schema: pa.Schema) -> tuple[pa.Buffer, 
     memory = pa.BufferOutputStream()
     with pq.ParquetWriter(memory, schema, compression="zstd") as writer:
         writer.write_table(pa.Table.from_pylist(rows, schema))
-    return memory.getvalue(), statistics(writer.writer.metadata, Layout(schema))
+    return memory.getvalue(), _statistics(writer.writer.metadata, schema)
+
+
+def _statistics(metadata: pq.FileMetaData, schema: pa.Schema) -> str:
+    """Nothing in the ledger is no number."""
+    layout = Layout(schema)
+    return statistics(metadata, layout, without_nan=Fractions(layout).without_nan)
 
 
 def batches_of(last: int, first: int | None) -> range:

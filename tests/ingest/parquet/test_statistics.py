@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -21,8 +22,9 @@ from tests.examples import examples
 from tests.ingest.commits import by_log
 
 from distributary.ingest.columns.layout import SOURCE, Layout, own_column
+from distributary.ingest.parquet.buffers import TableBuffers
 from distributary.ingest.parquet.data_file import DataFile, file_name
-from distributary.ingest.parquet.statistics import Indexed, statistics
+from distributary.ingest.parquet.statistics import Fractions, Indexed, statistics
 from distributary.ingest.tables.change import create
 from distributary.ingest.tables.log import lines_of
 from distributary.ingest.tables.log_commit import NativeCommits
@@ -159,8 +161,49 @@ def test_decimals_are_exact_numbers() -> None:
     assert '"minValues":{"c":-0.01},"maxValues":{"c":123456789012345678901234567890.12}' in text
 
 
+def test_a_file_that_was_looked_at_and_has_no_nan_has_an_upper_bound() -> None:
+    inner = pa.struct([("f", pa.float32()), ("g", pa.float64())])
+    columns = pa.schema([("a", pa.float64()), ("b", pa.float64()), ("s", inner), ("n", pa.int64())])
+    fractions = Fractions(Layout(columns), Indexed(3))
+    assert fractions.without_nan == {("a",), ("b",), ("s", "f")}
+    fractions.look(
+        pa.table([[1.0, None], [math.inf, -1.0], [None, {"f": 0.5, "g": math.nan}], [1, 2]], columns)
+    )
+    assert fractions.without_nan == {("a",), ("b",), ("s", "f")}
+    fractions.look(pa.table([[math.nan], [1.0], [{"f": math.nan, "g": None}], [1]], columns))
+    assert fractions.without_nan == {("b",)}
+    assert Fractions(Layout(columns), Indexed(3)).without_nan == {("a",), ("b",), ("s", "f")}
+
+
+def test_booleans_have_bounds() -> None:
+    assert column([True, None, False], pa.bool_()) == (False, True)
+    assert column([True, None], pa.bool_()) == (True, True)
+
+
+def test_delta_rs_finds_rows_by_each_column_of_two_batches(tmp_path: Path) -> None:
+    columns = pa.schema([("n", pa.int64()), ("f", pa.float64()), ("g", pa.float32()), ("b", pa.bool_())])
+    create(tmp_path / "t", columns, {})
+    held = TableBuffers(tmp_path, "0" * 8, 0, 10**9, lambda _: Layout(columns), lambda _: 2)
+    rows = [
+        {"n": 1, "f": 1.5, "g": -0.0, "b": True},
+        {"n": 2, "f": None, "g": 2.5, "b": None},
+        {"n": 3, "f": 3.5, "g": None, "b": False},
+    ]
+    held.add("t", pa.RecordBatch.from_pylist(rows, columns))
+    held.close()
+    assert by_log(NativeCommits(), tmp_path / "t", held.files, columns, "test", 0, {})
+    found = DeltaTable(tmp_path / "t").to_pyarrow_dataset()
+    for row in rows:
+        for name, value in row.items():
+            if value is not None:
+                same = [one for one in rows if one[name] == value]
+                kept = found.to_table(filter=ds.field(name) == pa.scalar(value, columns.field(name).type))
+                assert kept.to_pylist() == same, (name, value)
+    assert duckdb.from_arrow(found).filter("f >= 1.0 and n < 3").fetchall() == [(1, 1.5, 0.0, True)]
+
+
 @pytest.mark.parametrize("dtype", [pa.bool_(), pa.binary()])
-def test_booleans_and_binaries_have_no_bounds(dtype: pa.DataType) -> None:
+def test_nulls_and_binaries_have_no_bounds(dtype: pa.DataType) -> None:
     found = stats_of(pa.table({"c": pa.array([None, None], dtype)}))
     assert (found["minValues"], found["maxValues"], found["nullCount"]) == ({}, {}, {"c": 2})
 

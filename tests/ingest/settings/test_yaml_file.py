@@ -161,6 +161,37 @@ def test_what_is_given_and_cannot_be_put_there_is_told(tmp_path: Path, given: st
     assert "=x" not in str(told.value).replace("KEY=VALUE", "")
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        "source.kafka.x=!hunter2",
+        "source.kafka.x=!hunter2!x 1",
+        "source.kafka.x=*hunter2",
+        "source.kafka.x=[&hunter2 a, &hunter2 b]]",
+        "source.kafka.x: hunter2",
+        "source.kafka.x hunter2",
+        'source.kafka."x" @hunter2',
+    ],
+)
+def test_what_may_be_a_secret_is_not_told(tmp_path: Path, given: str) -> None:
+    with pytest.raises(ConfigError) as told:
+        given_beside(tmp_path, given)
+    assert "hunter" not in str(told.value)
+
+
+@pytest.mark.parametrize("text", ["a: !!timestamp x", "a: !!int ''", "a: !!bool x", "a: !!int x"])
+def test_what_a_tag_says_and_a_value_is_not_is_told(tmp_path: Path, text: str) -> None:
+    assert [one.keys for one in document(tmp_path, text).problems] == [("a",)]
+
+
+@pytest.mark.parametrize("text", ["[" * 5000, "{a: " * 5000])
+def test_what_is_nested_too_deeply_is_told(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        document(tmp_path, text)
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        given_beside(tmp_path, f"tables={text}")
+
+
 def test_what_is_wrong_with_what_is_given_is_collected(tmp_path: Path) -> None:
     found = given_beside(tmp_path, "source.kafka={x: '${A}'}", "name=2024-13-45")
     assert [(one.keys, found.where(one.keys)) for one in found.problems] == [
