@@ -39,6 +39,12 @@ def run(
         bool,
         typer.Option("--available-now", help="Take what is there now, then end, whatever the settings say."),
     ] = False,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            help="Take what is before this time, such as 2026-11-02T00:00Z, or these offsets, as source.until is written; then end."
+        ),
+    ] = None,
     given: Given = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the outcome as JSON, and no progress.")
@@ -49,7 +55,8 @@ def run(
     from distributary.ingest.run import run_in
     from distributary.ingest.settings.model import load
 
-    settings = load(file, given=given or ())
+    bound = () if until is None else (f"source.until={until}",)
+    settings = load(file, given=(*(given or ()), *bound))
     settings = settings.once() if available_now else settings
     # It may have to be watched for longer than a session takes to be made.
     keeper = looked_for(settings.checkpoint, settings.storage)
