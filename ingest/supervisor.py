@@ -27,6 +27,7 @@ from distributary.errors import (
 from distributary.ingest.batch.restart import RestartToEvolve
 from distributary.ingest.batch.runner import BatchRunner, Done
 from distributary.ingest.checkpoint.scratch import scratch_folder
+from distributary.ingest.derived.in_runs import DerivedInRuns
 from distributary.ingest.interruptible import Stopped
 from distributary.ingest.kafka.java import refused
 from distributary.ingest.kafka.java_errors import is_outage, said_by_kafka
@@ -121,6 +122,7 @@ class Supervisor:
         self._restarts: list[Restart] = []
         self._lost: list[Lost] = []
         self._upkeep = UpkeepInRuns(settings, pipeline.run.checkpoint.files)
+        self._derived = DerivedInRuns(settings, pipeline.topics.spark)
         self._waiting: int | None = None
         self._partitions: Mapping[str, Sequence[int]] | None = None
         self._summary = Summary()
@@ -134,6 +136,7 @@ class Supervisor:
             while not self._finished():
                 continue
             self._wait_for_names()
+            self._derive()
             self._wait_for_upkeep()
         finally:
             self._upkeep.close()
@@ -150,14 +153,23 @@ class Supervisor:
         if names is not None and self._is_bounded():
             names.close(wait=not self._stop.is_set())
 
+    def _derive(self) -> None:
+        """Who runs it once finds the derived tables current, or is told by an error."""
+        if self._is_bounded() and not self._stop.is_set():
+            self._tell(self._derived.finish())
+            self._derived.check()
+
+    def _tell(self, said: Sequence[str]) -> None:
+        for one in said:
+            self._progress.waiting(one, 0.0)
+
     def _wait_for_upkeep(self) -> None:
         if self._is_bounded():
             self._upkeep.finish(self._stop)
         self._tell_of_upkeep()
 
     def _tell_of_upkeep(self) -> None:
-        for told in self._upkeep.told():
-            self._progress.waiting(told, 0.0)
+        self._tell(self._upkeep.told())
 
     def _is_bounded(self) -> bool:
         return self._pipeline.settings.trigger.available_now
@@ -351,6 +363,7 @@ class Supervisor:
             done.manifest.batch_id, counts.total_read, len(counts.rows), done.seconds, self._waiting
         )
         self._tell_of_upkeep()
+        self._tell(self._derived.after_batch())
         if self._pipeline.names is not None:
             self._pipeline.names.take(done.manifest.entities)
         if told := self._pipeline.run.parked.told():

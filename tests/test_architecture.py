@@ -28,7 +28,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
     "ingest": (
         "interruptible",
         "columns failpoints log_paths progress storage",
-        "reshaping",
+        "reshaping derivation",
         "settings spark conform",
         "kafka parquet catalog",
         "session",
@@ -39,7 +39,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
         "checkpoint",
         "lease",
         "schemas resolve table_versions upkeep",
-        "worker evolution inference erasure",
+        "worker evolution inference erasure derived",
         "batch",
         "handover",
         "beginnings",
@@ -88,6 +88,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
 }
 # Who is handed all settings: what users call, and what puts a run together. Everything else is handed the groups it reads.
 MAY_TAKE_ALL_SETTINGS = {
+    "derived",
     "erasure",
     "infer",
     "pipeline",

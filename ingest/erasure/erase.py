@@ -39,6 +39,7 @@ from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.state import state_of
 from distributary.ingest.upkeep.compaction import said
 from distributary.ingest.upkeep.leftovers import Bound
+from distributary.ingest.upkeep.made_of_others import derived_tables
 from distributary.ingest.upkeep.maintain import Clock, time_there
 from distributary.ingest.upkeep.undecided import undecided
 
@@ -46,6 +47,8 @@ _DAY = 86_400_000
 
 # https://cheatsheetseries.owasp.org/cheatsheets/Password_Storage_Cheat_Sheet.html#pbkdf2
 _ROUNDS = 600_000
+
+MADE_OF_OTHERS = "it is made of others: `distributary derive` makes it again without these rows, and upkeep deletes what it was before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +154,7 @@ def erase(settings: Settings, wanted: Wanted, make_bar: Bars = no_bars, clock: C
     root = open_files(settings.sink.root, settings.storage)
     try:
         tables = _chosen(root, settings.name, wanted.tables)
+        derived = derived_tables(root, settings.derive, settings.name)
         now = clock(root) if tables and not wanted.dry_run else 0
     except OSError as error:
         raise PipelineError(
@@ -170,6 +174,7 @@ def erase(settings: Settings, wanted: Wanted, make_bar: Bars = no_bars, clock: C
         for table in tables:
             found.append(work.of(table))
             advance(1)
+    found += [TableErasure(table, left=(MADE_OF_OTHERS,)) for table in derived]
     done = replace(done, tables=_together([*found, *work.forgotten]), undecided=_undecided(settings, root))
     return done if wanted.dry_run or not done.rows else _recorded(root, done)
 

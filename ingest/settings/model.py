@@ -13,6 +13,7 @@ from distributary.codecs.base import Codec, load_codec
 from distributary.codecs.envelope.options import DELETES, SAID, TABLE, Envelope, envelope_of
 from distributary.codecs.envelope.said import BEFORE, POSITION, PREFIX
 from distributary.ingest.columns import safe_names as names
+from distributary.ingest.derivation.given import Derived, wrong_derived
 from distributary.ingest.reshaping.given import wrong_beside
 from distributary.ingest.settings.catalog import Catalog
 from distributary.ingest.settings.check import add_problems, refuse_literal_secrets
@@ -133,6 +134,8 @@ class Settings(Group):
     """Where the tables are."""
     tables: tuple[TableRule, ...] = ()
     """What some entities' tables are: a list of rules, of which the first that fits an entity says it."""
+    derive: tuple[Derived, ...] = ()
+    """Tables that are made of these tables, and kept current by the runs."""
     erased: tuple[Name, ...] = ()
     """SQL conditions over records' own fields, such as `player.id = 7`: a record for which one of them is true lands nowhere, and is counted as `erased`, so that no replay brings back what was erased from the tables. As those of `tables[].deletes`."""
     catalog: Catalog | None = None
@@ -194,8 +197,7 @@ class Settings(Group):
         if self.catalog is not None:
             for keys, why in self.catalog.wrong_for(self.route.by, self.spark.conf):
                 yield ("catalog", *keys), why
-        for place, (keys, why) in wrong_rules(self.tables, self.route, self.sink, self.policies):
-            yield ("tables", place, *keys), why
+        yield from self._wrong_in_lists()
         yield from self._landing_by_envelopes()
         for place, rule in enumerate(self.tables):
             if rule.update == "present" and not load_codec(self.decode.codec).registered:
@@ -203,6 +205,12 @@ class Settings(Group):
                 yield ("tables", place, "update"), f"{why}; leave it out"
             if why := _not_kept(rule, envelope_of(self.decode.envelope)):
                 yield ("tables", place, "sequence_by"), why
+
+    def _wrong_in_lists(self) -> Iterator[Wrong]:
+        for place, (keys, why) in wrong_rules(self.tables, self.route, self.sink, self.policies):
+            yield ("tables", place, *keys), why
+        for keys, why in wrong_derived(self.derive, self.route.table):
+            yield ("derive", *keys), why
 
     def _landing_by_envelopes(self) -> Iterator[Wrong]:
         """Rules by which something hidden would land as what a row was before."""

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from distributary.ingest import failpoints
 from distributary.ingest.clustering.cubes import BY, CUBE, PROVIDER, Portion, portions, told
-from distributary.ingest.clustering.sorting import Made, Target, write_sorted
+from distributary.ingest.clustering.sorting import write_sorted
+from distributary.ingest.clustering.writing import Made, Target
 from distributary.ingest.columns.clustering import Path, spelled, type_at
 from distributary.ingest.log_paths import entry_path
 from distributary.ingest.merge import live_files

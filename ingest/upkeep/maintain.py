@@ -34,6 +34,7 @@ from distributary.ingest.tables.state import state_of
 from distributary.ingest.upkeep.clustered import cluster
 from distributary.ingest.upkeep.compaction import Compaction, Size, compact, said
 from distributary.ingest.upkeep.leftovers import DAYS, RETENTION, Bound, Leftovers, delete, leftovers
+from distributary.ingest.upkeep.made_of_others import derived_tables
 from distributary.ingest.upkeep.record import Pipeline, RecordUpkeep, keep_record
 from distributary.ingest.upkeep.undecided import Undecided, undecided
 
@@ -166,7 +167,8 @@ def maintain(
     try:
         owners = Records(root).all()
         mine = sorted(table for table, owner in owners.items() if owner.pipeline == settings.name)
-        tables = _chosen(root, mine, wish.tables)
+        derived = derived_tables(root, settings.derive, settings.name)
+        tables = _chosen(root, mine, derived, wish.tables)
         waits = undecided(
             Checkpoint(open_files(settings.checkpoint, settings.storage)),
             owners.values(),
@@ -218,9 +220,10 @@ def _require_long_enough(wish: Wish) -> None:
         )
 
 
-def _chosen(root: Files, mine: Sequence[str], wished: Sequence[str]) -> list[str]:
+def _chosen(root: Files, mine: Sequence[str], derived: Sequence[str], wished: Sequence[str]) -> list[str]:
     known = [*mine, *(memory_folder(table) for table in mine), QUARANTINE_TABLE, CHANGES_TABLE, BATCHES_TABLE]
     there = [table for table in dict.fromkeys(known) if has_log(root.below(table))]
+    there += derived
     if unknown := sorted(set(wished) - set(there)):
         raise ConfigError(
             f"{', '.join(unknown)}: no such table of the pipeline is under {root}; it has {', '.join(there) or 'none yet'}"

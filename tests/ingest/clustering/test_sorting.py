@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.ingest.clustering import sorting
-from distributary.ingest.clustering.sorting import Made, Target, write_sorted
+from distributary.ingest.clustering.sorting import write_sorted
+from distributary.ingest.clustering.writing import Made, Target, Written
 from distributary.ingest.columns.clustering import Path as ColumnPath
 from distributary.ingest.parquet.statistics import Indexed
 from distributary.ingest.storage.contract import Files
@@ -147,7 +148,7 @@ def test_what_fails_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def fails(_: Any) -> None:
         raise OSError("no room")
 
-    monkeypatch.setattr(sorting._Written, "close", fails)
+    monkeypatch.setattr(Written, "close", fails)
     with pytest.raises(OSError, match="no room"):
         write_sorted(place, files, Target(COLUMNS, BY, Indexed(), 2_000))
     assert sorted(place.names()) == before
