@@ -39,6 +39,9 @@ BEFORE_SPARK_COMMIT = "before_spark_commit"
 # Upkeep has written files of a clustered table anew, and no entry names them. No batch comes to it.
 AMID_UPKEEP = "amid_upkeep"
 
+# Files of a derived table are written, and no entry names them. No batch comes to it.
+AMID_DERIVING = "amid_deriving"
+
 # In the order in which a batch comes to them.
 POINTS = (
     AMID_FILE,

@@ -299,6 +299,11 @@ PARTITION = "partition"
 
 COLUMNS = "columns"
 
+EXPECTATION = "expectation"
+
+EXPECTATION_DROP = "expectation_drop"
+"""In the ledger: records that do not meet an expectation of their table, where the settings have them dropped."""
+
 ERASED = "erased"
 """In the ledger: records that land nowhere, as the settings say that they were erased."""
 

@@ -10,6 +10,7 @@ from distributary.codecs.base import Codec, load_codec
 from distributary.errors import BadSchema, SetupError
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.manifests import ManifestStore
+from distributary.ingest.columns.safe_names import MEMORY_SUFFIX
 from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.evolution.candidates import Candidates
 from distributary.ingest.evolution.offered import Offer, offered
@@ -42,7 +43,7 @@ class Plan:
     root      the folder of its tables
     subjects  those it watches, each with what the registry says of its newest schema
     tables    what is told of the tables: `steps`, and those that nothing could be told of
-    notices   what was not looked at, and why
+    notices   what was not looked at, and why, and which tables get no rows
     rules     the rules of `tables` in their order, and `sink` behind them, each with the tables that are there which get it
     """
 
@@ -114,7 +115,21 @@ def plan_knowing(expression: ReadExpression | None, settings: Settings, offer: O
         schemas = [] if settings.route.by == "record" else list(candidates.columns())
     states, day = book.states(known.tables), settings.sink.columns.kafka_date
     got = rules_in_plan(by_rule, known.tables, states, schemas, day)
-    return Plan(settings.name, settings.sink.root, told, tables, refused, got)
+    notices = (*refused, *_landing_nowhere(settings, by_rule, known.tables))
+    return Plan(settings.name, settings.sink.root, told, tables, notices, got)
+
+
+def _landing_nowhere(settings: Settings, rules: RuleBook, tables: Iterable[str]) -> tuple[str, ...]:
+    """What is told of tables, there or to come, that are called as what remembers another's deletes: a run gives them no row."""
+    route = settings.route
+    topics = settings.source.topics if route.by == "topic" else ()
+    named = sorted({*tables, *map(route.folder, topics)}) if rules.remembers else ()
+    taken = [folder for folder in named if folder.endswith(MEMORY_SUFFIX)]
+    return tuple(
+        f"records of {folder} will go to quarantine, as `table_limit`: what remembers the deletes of a table is called so, and a rule asks for such. Have "
+        "route.table add something behind {entity}, or give the entity another name"
+        for folder in taken
+    )
 
 
 def _expression(settings: Settings) -> tuple[ReadExpression | None, tuple[str, ...]]:

@@ -183,7 +183,7 @@ def _manifest(checkpoint: Checkpoint, number: int, folder: str) -> Manifest:
 
 def _made_with(settings: Settings, checkpoint: Checkpoint) -> MadeWith:
     """What a run makes tables with: rows that take the place of others need tables that were made for it."""
-    generation = read_generation(checkpoint)
+    generation = read_generation(checkpoint, with_log=True)
     return MadeWith(
         {LOG_RETENTION: log_retention(settings.sink.log_retention_days)},
         settings.rule_book().of,

@@ -190,7 +190,7 @@ class Attempts:
         started, run = datetime.now(timezone.utc), self.run
         run.parked.require_room()
         run.parked.leave_alone()
-        batch_id, before = run.log.next, self._before(last)
+        batch_id, before = run.log.next, self.before(last)
         number = run.memory.begun(batch_id)
         settled = self._settle(records, batch_id, offsets, before)
         lost = self._lost(settled, offsets) if gone else 0
@@ -283,7 +283,8 @@ class Attempts:
         there = {key: folders for key, folders in self.run.memory.vetoed.items() if key in known}
         return [one for one in vetoes.of(there, before.met) if not one.stops]
 
-    def _before(self, last: Manifest | None) -> Before:
+    def before(self, last: Manifest | None) -> Before:
+        """What there is before the batch after `last`."""
         run = self.run
         entities = (
             dict(last.entities)

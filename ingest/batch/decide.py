@@ -111,6 +111,21 @@ def decide(pipeline: str, generation: Generation, tables: TableBook, decision: D
 
     Raises SumsDisagree before anything is visible.
     """
+    manifest = draft(generation, tables, decision)
+    whole = _with_ledger(pipeline, generation, tables, manifest, decision)
+    # A manifest that is there has all its files.
+    tables.root.sync(
+        f"{folder}/{file.name}"
+        for table in whole.tables
+        if table.role != "batches" or whole.late_row is None
+        for folder, files in table.parts.items()
+        for file in files
+    )
+    return whole
+
+
+def draft(generation: Generation, tables: TableBook, decision: Decision) -> Manifest:
+    """The manifest without what the ledger gets. Raises SumsDisagree."""
     report = decision.settled.report
     events, entities = _event_tables(generation, tables, decision), _entities(decision)
     manifest = Manifest(
@@ -128,21 +143,13 @@ def decide(pipeline: str, generation: Generation, tables: TableBook, decision: D
             quarantined=dict(report.counts.quarantined),
             dropped=dict(report.counts.dropped),
             already=report.counts.already,
+            expected=_expected(report.counts.expected),
             kept=dict(report.counts.kept),
         ),
         met=carried_on(decision.before.met, report.sightings.met, set(entities.values())),
     )
     check_sums(manifest)
-    whole = _with_ledger(pipeline, generation, tables, manifest, decision)
-    # A manifest that is there has all its files.
-    tables.root.sync(
-        f"{folder}/{file.name}"
-        for table in whole.tables
-        if table.role != "batches" or whole.late_row is None
-        for folder, files in table.parts.items()
-        for file in files
-    )
-    return whole
+    return manifest
 
 
 def _event_tables(generation: Generation, tables: TableBook, decision: Decision) -> list[TableFiles]:
@@ -268,6 +275,7 @@ def _batch_row(pipeline: str, manifest: Manifest, decision: Decision) -> BatchRo
         schema_ids=sorted(decision.settled.report.counts.decoded),
         unknown_fields=by_schema(decision.settled.report.sightings.unknown),
         requests=_requests(decision),
+        expectations=counts.expected or None,
         # Of the others their commits tell.
         **(dict.fromkeys(MERGED_ROWS, 0) if decision.settled.pins.rules.tables.upserts else {}),
     )
@@ -313,6 +321,13 @@ def _entities(decision: Decision) -> dict[str, str]:
             known[written.entity] = written.table
             folders.add(written.table)
     return known
+
+
+def _expected(counted: Mapping[tuple[str, str, bool], int]) -> dict[str, dict[str, tuple[int, int]]]:
+    found: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
+    for table, name in sorted({(table, name) for table, name, _ in counted}):
+        found[table][name] = (counted.get((table, name, True), 0), counted.get((table, name, False), 0))
+    return dict(found)
 
 
 def _read(spans: Spans) -> dict[str, dict[int, SpanRead]]:

@@ -117,7 +117,7 @@ class Finisher:
             if table.role == "batches":
                 told = commit_metadata(manifest, self._lineage)
                 transaction = Transaction(table.app_id, manifest.batch_id, told)
-                self._tables.require_in(self._table_commit(table, transaction, fresh=False))
+                self._tables.require_in(self.table_commit(table, transaction, fresh=False))
 
     def may_lack(self, batch_id: int) -> bool:
         """Whether the user decided that the ledger goes without this batch's row."""
@@ -327,7 +327,9 @@ class Finisher:
         told = commit_metadata(manifest, self._lineage)
         if table.merging is not None and not fresh:
             table = replace(table, merging=self._as_said_now(table.merging, manifest, table.folder))
-        return self._table_commit(table, Transaction(table.app_id, manifest.batch_id, told, before), fresh)
+        return self.table_commit(
+            table, Transaction(table.app_id, manifest.batch_id, told, before), fresh=fresh
+        )
 
     def _as_said_now(self, merging: Merging, manifest: Manifest, folder: str) -> Merging:
         """What becomes of keys that moved may be said after a batch was decided, which would stop each run otherwise."""
@@ -351,7 +353,8 @@ class Finisher:
             self._stuck.write(commits[0].batch_id, error)
             raise
 
-    def _table_commit(self, table: TableFiles, transaction: Transaction, fresh: bool) -> TableCommit:
+    def table_commit(self, table: TableFiles, transaction: Transaction, *, fresh: bool) -> TableCommit:
+        """What becomes part of a table, by which transaction."""
         ours = table.role != "events"
         schema = table.layout.columns if ours else table_schema(self._columns, table.layout)
         return TableCommit(

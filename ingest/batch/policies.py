@@ -69,6 +69,10 @@ def _undecodable(counts: Counts) -> int:
         reasons.CONSTRAINT,
         reasons.SCHEMA_CHANGE,
         reasons.DELETE_CONDITION,
+        reasons.NULL_KEY,
+        reasons.NULL_SEQUENCE,
+        reasons.PARTITION,
+        reasons.COLUMNS,
         *get_args(Kind),
     }
     return sum(count for reason, count in counts.quarantined.items() if reason not in decoded)

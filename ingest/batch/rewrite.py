@@ -92,6 +92,8 @@ class Rewriter:
     ) -> RewrittenFiles:
         replayed = decisions.from_manifest(manifest, pins)
         _require_headers(manifest, replayed, records)
+        # Topics may have come and gone since.
+        replayed = replace(replayed, rules=replace(replayed.rules, topics=tuple(manifest.offsets)))
         report = self._workers.run(self._workers.columns(records, replayed), replayed)
         discard(pins.batch.root, report, keep=lost.__contains__)
         found = {

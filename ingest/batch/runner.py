@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
@@ -18,6 +18,7 @@ from distributary.ingest.batch.finish import Finisher, ahead
 from distributary.ingest.batch.parking import is_for_all
 from distributary.ingest.batch.rewrite import Rewriter
 from distributary.ingest.batch.sweep import sweep
+from distributary.ingest.checkpoint.change_log import ChangeLog
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifests import manifest_of, names_of
 from distributary.ingest.checkpoint.spark_files import SparkFiles, batch_offsets
@@ -107,6 +108,10 @@ class BatchRunner:
         if not _is_empty(offsets):  # Spark begins each query with a batch, whether anything is new or not
             self._through(records, offsets)
 
+    def read(self, offsets: Offsets) -> None:
+        """Have a batch of exactly these offsets, which come next. Raises what a batch raises."""
+        self._through(self.reading.range(offsets), offsets)
+
     def pass_over(self, lost: Offsets) -> None:
         """Have a batch of no records for offsets that come next and that Kafka has no more, each partition's: so log and ledger tell of them.
 
@@ -134,8 +139,15 @@ class BatchRunner:
         self._last = batch.manifest
         self._finish(batch, records.sparkSession)
         run.log.settle(batch.manifest.batch_id)
-        run.log.close()
+        self._close()
         self.on_done(Done(batch.manifest, time.monotonic() - began, resumed=False, changes=batch.planned))
+
+    def _close(self) -> None:
+        """Let go of what no batch needs any more; what cannot be deleted goes the next time."""
+        run = self.attempts.run
+        if (through := run.log.close()) is not None:
+            with suppress(OSError):
+                ChangeLog(run.checkpoint).forget(through)
 
     def _reached(self, last: Batch | None) -> int | None:
         """The newest batch in the ledger.
@@ -269,7 +281,7 @@ class BatchRunner:
         named = names_of(unsettled, run.checkpoint.log)
         self._sweep_all(unsettled.numbers, named)
         run.log.settle(run.log.start.number)
-        run.log.close()
+        self._close()
 
     def _sweep_all(
         self, made_for: Iterable[range], named: Container[str], within: Collection[str] | None = None

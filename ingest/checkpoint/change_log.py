@@ -78,6 +78,12 @@ class ChangeLog:
         """What attempts behind a batch wrote down, in this order. What is asked for does not grow with the batches before."""
         return [logged for name in _behind(self._files, after) for logged in _read(self._files, name)]
 
+    def forget(self, through: int) -> None:
+        """Delete what attempts up to this number wrote down: a batch that was decided since has it. Raises OSError."""
+        self._files.delete(
+            f"{CHANGES}/{name.text}" for name in _behind(self._files, NONE) if name.batch_id <= through
+        )
+
     def _append(self, batch_id: int, number: int, changes: Sequence[TableChange]) -> bool:
         now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         value = {

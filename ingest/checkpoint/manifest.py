@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -143,6 +143,7 @@ class Counts:
     quarantined  rows sent to quarantine, by reason
     dropped      rows dropped because the settings say so, by reason
     already      rows left out because an earlier checkpoint committed them
+    expected     per table's folder and expectation, how many records met it, and how many did not
     kept         records as they came, by the folder of the table that keeps them; those that an earlier checkpoint kept by `ALREADY`
     """
 
@@ -151,6 +152,7 @@ class Counts:
     quarantined: Mapping[str, int] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
     already: int = 0
+    expected: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
     kept: Mapping[str, int] = field(default_factory=dict)
 
     @property

@@ -14,17 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from distributary.ingest.clustering.curve import SAMPLE, Curve, Places
-from distributary.ingest.columns.clustering import Path, type_at
-from distributary.ingest.columns.layout import Layout
-from distributary.ingest.merge import vectors
-from distributary.ingest.merge.columns import DataColumns
-from distributary.ingest.merge.found import partition_of
+from distributary.ingest.clustering.reading import alive, opened_in, rows_in
+from distributary.ingest.clustering.writing import Made, Target, Written, value_at
+from distributary.ingest.columns.clustering import Path
 from distributary.ingest.merge.live_files import Action
-from distributary.ingest.parquet.data_file import rewritten_name
-from distributary.ingest.parquet.statistics import Indexed, statistics
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.posix import temporary_files
 from distributary.ingest.storage.stream import Upload
@@ -35,36 +30,7 @@ MEMORY_BYTES = 128 * 2**20
 # Each has a file that is open.
 _MOST_STRETCHES = 256
 
-# Readers pass by parts of a file by what it says of them.
-_ROWS_IN_A_GROUP = 2**17
-
 _PLACE = "\0place"
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A file that was written, and is in no version yet."""
-
-    name: str
-    bytes: int
-    rows: int
-    statistics: str
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What is written.
-
-    columns     all of the table
-    by          those that make the curve; none: rows stay in the order that they come in
-    indexed     those that have bounds in the log
-    file_bytes  about how large a file is to be
-    """
-
-    columns: pa.Schema
-    by: Sequence[Path]
-    indexed: Indexed
-    file_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +54,7 @@ def write_sorted(place: Files, files: Sequence[tuple[str, Action]], target: Targ
         return []
     bytes_ = sum(add["size"] for _, add in files) * looked.stay // looked.rows
     count = max(-(-bytes_ // target.file_bytes), 1)
-    written = _Written(place, target, -(-looked.stay // count))
+    written = Written(place, target, -(-looked.stay // count))
     try:
         for rows in _in_order(place, files, target, looked):
             written.add(rows)
@@ -102,18 +68,18 @@ def _look(place: Files, files: Sequence[tuple[str, Action]], target: Target) -> 
     """Over all files, at the columns that make the curve; and at all columns of a few rows, to tell how much memory they take."""
     told = pa.schema(dict.fromkeys(target.columns.field(path[0]) for path in target.by))
     sample, every, seen, rows, stay, row_bytes = list[pa.Table](), 1, 0, 0, 0, 0.0
-    for opened_file, marked in _opened(place, files):
+    for opened_file, marked in opened_in(place, files):
         rows, stay = rows + opened_file.rows, stay + opened_file.rows - len(marked)
         for number, first, count in opened_file.groups():
             if not row_bytes and count:
-                row_bytes = opened_file.read(number, target.columns).nbytes / count
+                row_bytes = opened_file.table(number, target.columns).nbytes / count
             if not target.by:
                 break
-            kept = _alive(marked, first, count)
+            kept = alive(marked, first, count)
             chosen = kept[(-seen) % every :: every]
             seen += len(kept)
             if len(chosen):
-                sample.append(opened_file.read(number, told).take(pa.array(chosen)))
+                sample.append(opened_file.table(number, told).take(pa.array(chosen)))
             if sum(map(len, sample)) > 2 * SAMPLE:
                 whole = pa.concat_tables(sample)
                 sample, every = [whole.take(pa.array(np.arange(0, len(whole), 2)))], every * 2
@@ -131,41 +97,14 @@ def _in_order(
     place: Files, files: Sequence[tuple[str, Action]], target: Target, looked: _Looked
 ) -> Iterator[pa.Table]:
     if not target.by:
-        yield from _rows(place, files, target.columns)
+        yield from rows_in(place, files, target.columns)
         return
     with_places = (
         rows.append_column(_PLACE, pa.array(looked.curve.places(_values(rows, target.by))))
-        for rows in _rows(place, files, target.columns)
+        for rows in rows_in(place, files, target.columns)
     )
     for stretch in _stretches(with_places, looked.cuts):
         yield _sorted(stretch, target.by)
-
-
-def _rows(place: Files, files: Sequence[tuple[str, Action]], columns: pa.Schema) -> Iterator[pa.Table]:
-    """A row group at a time, without what is marked."""
-    for opened_file, marked in _opened(place, files):
-        for number, first, count in opened_file.groups():
-            kept = _alive(marked, first, count)
-            if len(kept):
-                rows = opened_file.read(number, columns)
-                yield rows if len(kept) == count else rows.take(pa.array(kept))
-
-
-def _opened(
-    place: Files, files: Iterable[tuple[str, Action]]
-) -> Iterator[tuple[DataColumns, vectors.Positions]]:
-    known: dict[str, bytes] = {}
-    for name, add in files:
-        vector = add.get("deletionVector")
-        marked = np.empty(0, np.uint32) if vector is None else vectors.read(place, vector, known)
-        yield DataColumns(place, name, add["size"], partition_of(add)), marked
-
-
-def _alive(marked: vectors.Positions, first: int, count: int) -> Any:
-    there = np.ones(count, np.bool_)
-    gone = marked.astype(np.int64) - first
-    there[gone[(gone >= 0) & (gone < count)]] = False
-    return np.flatnonzero(there)
 
 
 def _stretches(rows: Iterable[pa.Table], cuts: Places) -> Iterator[pa.Table]:
@@ -224,71 +163,4 @@ def _sorted(rows: pa.Table, by: Sequence[Path]) -> pa.Table:
 
 
 def _values(rows: pa.Table, by: Sequence[Path]) -> list[pa.Array]:
-    return [_value(rows, path) for path in by]
-
-
-def _value(rows: pa.Table, path: Path) -> pa.Array:
-    found = rows.column(path[0])
-    for name in path[1:]:
-        found = pc.struct_field(found, name)
-    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
-
-
-class _Written:
-    """Files of as many rows each, written one after the other."""
-
-    def __init__(self, place: Files, target: Target, most_rows: int) -> None:
-        self._place, self._target, self._most_rows = place, target, most_rows
-        self._open: tuple[str, Upload, pq.ParquetWriter] | None = None
-        self._rows = 0
-        # Of those that have a fraction, and none that is no number, the log tells the greatest.
-        self._fractions = {path for path in target.by if pa.types.is_floating(type_at(target.columns, path))}
-        self._without_nan = set(self._fractions)
-        self._made: list[Made] = []
-
-    def add(self, rows: pa.Table) -> None:
-        """Write rows behind those before."""
-        while rows.num_rows:
-            piece = rows.slice(0, self._most_rows - self._rows)
-            rows = rows.slice(piece.num_rows)
-            _, _, writer = self._open = self._open or self._begun()
-            writer.write_table(piece, row_group_size=_ROWS_IN_A_GROUP)
-            self._without_nan -= {path for path in self._without_nan if _has_nan(_value(piece, path))}
-            self._rows += piece.num_rows
-            if self._rows == self._most_rows:
-                self._finish()
-
-    def close(self) -> list[Made]:
-        """The files, all whole."""
-        self._finish()
-        return self._made
-
-    def give_up(self) -> None:
-        """Leave nothing of it."""
-        if self._open is not None:
-            self._open[2].close()
-            self._open[1].abandon()
-        self._place.delete([one.name for one in self._made])
-
-    def _begun(self) -> tuple[str, Upload, pq.ParquetWriter]:
-        name = rewritten_name()
-        stream = self._place.writer(name, named_later=True)
-        writer = pq.ParquetWriter(stream.sink, self._target.columns, compression="zstd", store_schema=False)
-        return name, stream, writer
-
-    def _finish(self) -> None:
-        if self._open is None:
-            return
-        (name, stream, writer), rows = self._open, self._rows
-        writer.close()
-        size = stream.tell()
-        stream.close()
-        self._open, self._rows = None, 0
-        layout, indexed = Layout(self._target.columns), self._target.indexed
-        told = statistics(writer.writer.metadata, layout, indexed, self._without_nan)
-        self._made.append(Made(name, size, rows, told))
-        self._without_nan = set(self._fractions)
-
-
-def _has_nan(values: pa.Array) -> bool:
-    return bool(pc.any(pc.is_nan(values)).as_py())
+    return [value_at(rows, path) for path in by]

@@ -68,8 +68,13 @@ class Unsettled:
         return range(self.late, self.late + 1), behind
 
 
-def begin(log: CommitLog, by: Process, first: Callable[[], Standing]) -> Writer:
-    """Run the pipeline from here on; `first` is asked where its first batch begins, once in a log's life.
+def begin(
+    log: CommitLog,
+    by: Process,
+    first: Callable[[], Standing],
+    goes_on: Callable[[Standing], Standing] = lambda so_far: so_far,
+) -> Writer:
+    """Run the pipeline from here on; `first` is asked where its first batch begins, once in a log's life, and `goes_on` what else is read from here on.
 
     Raises Fenced where yet another run began at the same time, TablesOfAnotherRun where the log was handed over, and
     CheckpointMismatch for a log that was lost or edited.
@@ -81,7 +86,7 @@ def begin(log: CommitLog, by: Process, first: Callable[[], Standing]) -> Writer:
                 f"the tables of {log.url} were handed over to {state.newest.to}; run that one, or go on from here with a new "
                 "checkpoint and `start: from_tables`"
             )
-        so_far = state.so_far or first()
+        so_far = goes_on(state.so_far or first())
         start = Start(number=state.next, id=_id(), at=_now(), so_far=so_far, by=by)
         if _put(log.files, start):
             return Writer(log, start, state)
@@ -198,14 +203,17 @@ class Writer:
             raise self._untold(found)
         raise self._fenced(found)
 
-    def close(self) -> None:
-        """Let entries go that nobody asks for any more, once there are some; an error leaves them for the next time."""
+    def close(self) -> int | None:
+        """Let entries go that nobody asks for any more, once there are some; an error leaves them for the next time.
+
+        Returns up to which number all of them are settled, and what is kept beside them for their batches may go; None where none went.
+        """
         through = min(self._newest.number - KEPT, self._settled)
         # Nothing else tells where files are that wait.
         if (oldest := self.so_far.oldest_parked) is not None:
             through = min(through, oldest - 1)
         if through - self._closed < AT_ONCE:
-            return
+            return None
         last = self.so_far.last
         with suppress(OSError):
             kept = None if last is None or last > through else self._batch(last)
@@ -213,6 +221,9 @@ class Writer:
             # What cannot be deleted goes with the next closing, if it can by then.
             self._closed = through
             _prune(self._log.files, through)
+            # What died since the newest batch has left its own to the next one.
+            return min(through, NONE if last is None else last)
+        return None
 
     def _named(self, after: int) -> Iterator[Batch | Rewritten]:
         """The batches behind a number and what was written again of them, the newest first."""

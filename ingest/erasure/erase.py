@@ -41,10 +41,16 @@ from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.state import state_of
 from distributary.ingest.upkeep.compaction import said
 from distributary.ingest.upkeep.leftovers import Bound
+from distributary.ingest.upkeep.made_of_others import derived_tables
 from distributary.ingest.upkeep.maintain import Clock, time_there
 from distributary.ingest.upkeep.undecided import undecided
 
 _DAY = 86_400_000
+
+# https://cheatsheetseries.owasp.org/cheatsheets/Password_Storage_Cheat_Sheet.html#pbkdf2
+_ROUNDS = 600_000
+
+MADE_OF_OTHERS = "it is made of others: `distributary derive` makes it again without these rows, and upkeep deletes what it was before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +98,7 @@ class Erasure:
     """What became of a pipeline's rows.
 
     id         of this erasure, which the commits of tables have
-    where      the SHA-256 of the condition, which may name somebody
+    where      what `digest` makes of the condition, which may name somebody
     tables     in order
     record     where it is kept that this was done; None where nothing was, or that could not be written
     undecided  how many batches may yet bring such rows, as they wait for a parked table; one that is under way is not told
@@ -150,15 +156,17 @@ def erase(settings: Settings, wanted: Wanted, make_bar: Bars = no_bars, clock: C
     root = open_files(settings.sink.root, settings.storage)
     try:
         tables = _chosen(root, settings.name, wanted.tables)
+        derived = derived_tables(root, settings.derive, settings.name)
         now = clock(root) if tables and not wanted.dry_run else 0
     except OSError as error:
         raise PipelineError(
             f"{error}; nothing was changed, say it again once that can be read and written"
         ) from error
+    id_ = uuid.uuid4().hex
     done = Erasure(
         settings.name,
-        uuid.uuid4().hex,
-        hashlib.sha256(wanted.where.encode()).hexdigest(),
+        id_,
+        digest(wanted.where, id_),
         wanted.dry_run,
         datetime.now(timezone.utc),
     )
@@ -168,8 +176,17 @@ def erase(settings: Settings, wanted: Wanted, make_bar: Bars = no_bars, clock: C
         for table in tables:
             found.append(work.of(table))
             advance(1)
+    found += [TableErasure(table, left=(MADE_OF_OTHERS,)) for table in derived]
     done = replace(done, tables=_together([*found, *work.forgotten]), undecided=_undecided(settings, root))
     return done if wanted.dry_run or not done.rows else _recorded(root, done)
+
+
+def digest(where: str, id_: str) -> str:
+    """What an erasure of this id keeps of its condition: who knows the condition can tell that it was this one.
+
+    There are few numbers of persons, so each guess takes a moment, and has to be made for each erasure anew.
+    """
+    return hashlib.pbkdf2_hmac("sha256", where.encode(), bytes.fromhex(id_), _ROUNDS).hex()
 
 
 def _together(found: Sequence[TableErasure]) -> tuple[TableErasure, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +19,19 @@ COLUMNS = frozenset({"kafka_key", "value", "pipeline"})
 
 TOLD = ("kafka_topic", "kafka_partition", "kafka_offset", *BATCH)
 
-# What a registry's serializer writes before JSON: https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
-_HEADER = 5
+# What nothing, a registry's serializer, and that of Glue write before JSON:
+# https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
+# https://docs.aws.amazon.com/glue/latest/dg/schema-registry-integrations.html
+_HEADERS = (0, 5, 18)
+
+# Where envelopes have a row, whole or as a text.
+_ENVELOPE = ("payload", "before", "after")
+
+# How many of lists, texts and envelopes are looked into that are in each other.
+_DEPTH = 6
+
+# How often a name may be in one object.
+_OFTEN = 16
 
 
 @dataclass(slots=True)
@@ -63,17 +74,74 @@ class Quarantined:
         return False
 
 
-def _bodies(value: bytes) -> Iterator[dict[str, Any]]:
-    """The objects that a record's bytes may be: what an envelope says of a row as it was, and is, among them."""
-    for begin in (0, _HEADER):
+def _bodies(value: bytes) -> list[Mapping[str, Any]]:
+    """The objects that a record's bytes may be, or hold; none where they are no JSON, or say too much to look at all of it."""
+    for begin in _HEADERS:
         try:
-            body = json.loads(value[begin:])
+            found = [body for one in _said(value[begin:]) for body in _objects(one, _DEPTH)]
         except (ValueError, RecursionError):
             continue
-        if isinstance(body, dict) and body:
-            yield body
-            payload = body.get("payload")
-            inner: dict[str, Any] = payload if isinstance(payload, dict) else body
-            parts: Sequence[Any] = [inner, *(inner.get(name) for name in ("before", "after"))]
-            yield from (one for one in parts if isinstance(one, dict) and one and one is not body)
+        if found:
+            return found
+    return []
+
+
+def _objects(value: Any, depth: int) -> Iterator[Mapping[str, Any]]:
+    """What an envelope says of a row as it was, and is, among them; and what is a list, or once more JSON in a text."""
+    if not value or depth < 0:
+        return
+    if isinstance(value, str):
+        try:
+            inside = _said(value)
+        except (ValueError, RecursionError):
             return
+        for one in inside:
+            yield from _objects(one, depth - 1)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _objects(one, depth - 1)
+    elif isinstance(value, dict):
+        yield value
+        for name in _ENVELOPE:
+            yield from _objects(value.get(name), depth - 1)
+
+
+def _said(text: str | bytes) -> list[Any]:
+    """What JSON says: several times where an object has a name twice, so that each of its values is in one of them.
+
+    Raises ValueError of what is no JSON, or has a name very often, and RecursionError.
+    """
+    most = 1
+
+    def kept(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal most
+        found: dict[str, Any] = dict(pairs)
+        if len(found) == len(pairs):
+            return found
+        several: dict[str, list[Any]] = {}
+        for name, value in pairs:
+            several.setdefault(name, []).append(value)
+        most = max(most, *map(len, several.values()))
+        return {name: _Several(values) if len(values) > 1 else values[0] for name, values in several.items()}
+
+    told = json.loads(text, object_pairs_hook=kept)
+    if most == 1:
+        return [told]
+    if most > _OFTEN:
+        raise ValueError("a name is there too often")
+    return [_chosen(told, number) for number in range(most)]
+
+
+class _Several(list[Any]):
+    """All values of a name in one object."""
+
+
+def _chosen(value: Any, number: int) -> Any:
+    """With one value of each name, the last one where it has not so many."""
+    if isinstance(value, _Several):
+        return _chosen(value[min(number, len(value) - 1)], number)
+    if isinstance(value, list):
+        return [_chosen(one, number) for one in value]
+    if isinstance(value, dict):
+        return {name: _chosen(one, number) for name, one in value.items()}
+    return value

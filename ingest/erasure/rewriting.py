@@ -23,7 +23,7 @@ from distributary.ingest.merge.entry import removal
 from distributary.ingest.merge.found import partition_of
 from distributary.ingest.merge.live_files import Action
 from distributary.ingest.parquet.data_file import rewritten_name
-from distributary.ingest.parquet.statistics import Indexed, statistics
+from distributary.ingest.parquet.statistics import Fractions, Indexed, statistics
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.known import named_columns
@@ -166,7 +166,7 @@ class _Looking:
         if vector is not None:
             marked[vectors.read(self.place, vector)] = True
         gone = np.concatenate(masks)
-        told = pa.concat_tables(opened_file.read(number, beside) for number, _, _ in opened_file.groups())
+        told = pa.concat_tables(opened_file.table(number, beside) for number, _, _ in opened_file.groups())
         told = told.filter(pa.array(gone & ~marked)) if self.rows.told else told
         found = _File(add, int(gone.sum()), int((gone & marked).sum()), told)
         stays = ~(gone | marked)
@@ -176,7 +176,7 @@ class _Looking:
 
 
 def _met(opened_file: DataColumns, number: int, wanted: pa.Schema, rows: Rows) -> Mask:
-    read = opened_file.read(number, wanted).combine_chunks()
+    read = opened_file.table(number, wanted).combine_chunks()
     return np.concatenate([np.empty(0, bool), *(rows.met(batch) for batch in read.to_batches())])
 
 
@@ -189,16 +189,24 @@ def _written(
     place: Files, opened_file: DataColumns, stays: Mask, columns: pa.Schema, state: TableState
 ) -> _Made:
     """A file of these rows."""
-    name = rewritten_name()
+    name, layout = rewritten_name(), Layout(columns)
+    indexed = Indexed.told(state.properties, named_columns(state))
+    fractions = Fractions(layout)
+    # What has a fraction is read twice: the writer wants to know of NaN before it has the first row.
+    if looked_at := {path[0] for path in fractions.without_nan}:
+        some = pa.schema([one for one in columns if one.name in looked_at])
+        for number, _, _ in opened_file.groups():
+            fractions.take(fractions.with_nan(opened_file.table(number, some)))
     with place.writer(name, named_later=True) as stream:
-        with pq.ParquetWriter(stream.sink, columns, compression="zstd", store_schema=False) as writer:
+        with pq.ParquetWriter(
+            stream.sink, columns, compression="zstd", store_schema=False, write_statistics=fractions.told
+        ) as writer:
             for number, first, count in opened_file.groups():
                 kept = np.flatnonzero(stays[first : first + count])
                 if len(kept):
-                    writer.write_table(opened_file.read(number, columns).take(pa.array(kept)))
+                    writer.write_table(opened_file.table(number, columns).take(pa.array(kept)))
         size = stream.tell()
-    indexed = Indexed.told(state.properties, named_columns(state))
-    return _Made(name, size, statistics(writer.writer.metadata, Layout(columns), indexed))
+    return _Made(name, size, statistics(writer.writer.metadata, layout, indexed, fractions.without_nan))
 
 
 def _actions(files: Sequence[_File], erasure: str) -> list[dict[str, Any]]:

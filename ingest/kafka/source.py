@@ -106,7 +106,7 @@ class TopicReader:
         }
         options = {
             **self._options(),
-            "subscribe": ",".join(self.source.topics),
+            **self._topics_of(starting_offsets),
             "startingOffsets": _as_text(starting_offsets),
             "maxOffsetsPerTrigger": str(batch_rows),
             **(waits if wait_seconds else {}),
@@ -122,6 +122,12 @@ class TopicReader:
             "endingOffsets": _as_text(ends(offsets)),
         }
         return _read_right(self.spark.read.format("kafka").options(**options).load())
+
+    def _topics_of(self, offsets: Positions) -> dict[str, str]:
+        # What Spark is assigned it never looks for new partitions of.
+        if self.source.partitions:
+            return {"assign": json.dumps({topic: sorted(numbers) for topic, numbers in offsets.items()})}
+        return {"subscribe": ",".join(self.source.topics)}
 
     def _options(self) -> dict[str, str]:
         return {

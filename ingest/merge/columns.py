@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import date, datetime
 from threading import Lock
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -22,6 +23,14 @@ _Done = TypeVar("_Done")
 
 NO_PARTITION: Mapping[str, str | None] = MappingProxyType({})
 """Of a file of a table that is whole."""
+
+# By which Spark tells that days and times are those of the calendar that changed in 1582, and which of its versions wrote no others:
+# https://spark.apache.org/docs/latest/sql-data-sources-parquet.html#configuration
+_LEGACY = frozenset({b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"})
+_SPARK = b"org.apache.spark.version"
+
+# Since when days, and since when times wherever they are local, are the same in both.
+_SAME_DAYS, _SAME_TIMES = date(1582, 10, 15), datetime(1900, 1, 1)
 
 # A thousand files at 30 ms each are two seconds then.
 _THREADS = 16
@@ -49,6 +58,8 @@ class DataColumns:
                 place.reader(name, size), pre_buffer=place.remote, coerce_int96_timestamp_unit="us"
             )
         self._has = self._file.schema_arrow
+        told = self.metadata
+        self._by_old_calendar = told.get(_SPARK, b"").startswith(b"2.") or not _LEGACY.isdisjoint(told)
 
     @property
     def rows(self) -> int:
@@ -69,12 +80,35 @@ class DataColumns:
             first += count
 
     def read(self, group: int, columns: pa.Schema) -> pa.Table:
-        """A row group's values at paths, by names that are those; nulls where the file does not have one."""
-        there = [path for path in columns.names if type_at(self._has, path) is not None]
+        """A row group's values at paths, by names that are those, or the file's own; nulls where it does not have one."""
+        there = [
+            path for path in columns.names if path in self._has.names or type_at(self._has, path) is not None
+        ]
+        return self._of(group, columns, there, _at_path)
+
+    def table(self, group: int, columns: pa.Schema) -> pa.Table:
+        """A row group's values of a table's columns, whose names may have dots as well; nulls where the file does not have one.
+
+        Raises Unreadable where its footer has to be known to tell what they mean.
+        """
+        found = self._of(group, columns, [one for one in columns.names if one in self._has.names], _by_name)
+        if self._by_old_calendar and any(_is_old(one) for column in found.columns for one in column.chunks):
+            raise Unreadable(
+                f"its file {self._name} has days or times of before 1900 by the calendar of Spark 2: rewritten by another than Spark they would be others"
+            )
+        return found
+
+    def _of(
+        self,
+        group: int,
+        columns: pa.Schema,
+        there: Sequence[str],
+        values: Callable[[pa.Table, str], pa.ChunkedArray | None],
+    ) -> pa.Table:
         with self._read():
             found = self._file.read_row_group(group, columns=there)
         count = self._file.metadata.row_group(group).num_rows
-        return pa.table([self._column(found, field, count) for field in columns], schema=columns)
+        return pa.table([self._column(found, field, count, values) for field in columns], schema=columns)
 
     def whole(self, group: int, columns: Sequence[str]) -> pa.Table:
         """A row group's columns, as they are in the file."""
@@ -83,10 +117,16 @@ class DataColumns:
                 group, columns=[one for one in columns if one in self._has.names]
             )
 
-    def _column(self, found: pa.Table, field: pa.Field, count: int) -> Any:
+    def _column(
+        self,
+        found: pa.Table,
+        field: pa.Field,
+        count: int,
+        values: Callable[[pa.Table, str], pa.ChunkedArray | None],
+    ) -> Any:
         if field.name in self._partition:
             return pa.repeat(partition_value(self._partition[field.name], field.type), count)
-        return _column(found, field, count)
+        return _brought(values(found, field.name), field.type, count)
 
     @contextmanager
     def _read(self) -> Iterator[None]:
@@ -136,13 +176,31 @@ def value_at(table: pa.Table, path: str) -> Any:
     return found
 
 
-def _column(table: pa.Table, field: pa.Field, count: int) -> Any:
-    if type_at(table.schema, field.name) is None:
-        return pa.nulls(count, field.type)
-    found = value_at(table, field.name)
-    if found.type == field.type:
+def _is_old(values: pa.Array) -> bool:
+    """Whether any of these means another day or time in the old calendar."""
+    kind = values.type
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        since = _SAME_DAYS if pa.types.is_date(kind) else _SAME_TIMES
+        ends = pa.scalar(since, pa.date32() if pa.types.is_date(kind) else pa.timestamp(kind.unit))
+        return bool(pc.any(pc.less(values, ends.cast(kind))).as_py())
+    return bool(children(kind)) and any(map(_is_old, held(values)))
+
+
+def _at_path(table: pa.Table, path: str) -> pa.ChunkedArray | None:
+    """What a path leads to, or else the column of that very name, such as one that somebody gave the table."""
+    return value_at(table, path) if type_at(table.schema, path) is not None else _by_name(table, path)
+
+
+def _by_name(table: pa.Table, name: str) -> pa.ChunkedArray | None:
+    return table.column(name) if name in table.column_names else None
+
+
+def _brought(found: pa.ChunkedArray | None, to: pa.DataType, count: int) -> Any:
+    if found is None:
+        return pa.nulls(count, to)
+    if found.type == to:
         return found
-    return pa.chunked_array([brought(chunk, field.type) for chunk in found.chunks], field.type)
+    return pa.chunked_array([brought(chunk, to) for chunk in found.chunks], to)
 
 
 def brought(values: pa.Array, to: pa.DataType) -> pa.Array:

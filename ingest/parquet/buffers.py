@@ -28,7 +28,7 @@ from distributary.ingest.columns.partitions import PartitionValues
 from distributary.ingest.conform.nested import fill
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.split import split
-from distributary.ingest.parquet.statistics import EACH_COLUMN, Indexed, statistics
+from distributary.ingest.parquet.statistics import EACH_COLUMN, Fractions, Indexed, statistics
 from distributary.ingest.parquet.uploads import Uploads, give_up
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.storage.stream import Upload
@@ -61,10 +61,11 @@ _Key = tuple[str, Said, PartitionValues]
 
 @dataclass
 class _Held:
-    """One table's rows in memory and its open file, if it has one: a stream or memory, and the columns that it has."""
+    """One table's rows in memory and its open file, if it has one: a stream or memory, the columns that it has, and which of them have no NaN."""
 
     parts: list[pa.RecordBatch] = field(default_factory=list)
     layout: Layout = NO_COLUMNS
+    fractions: Fractions | None = None
     writer: pq.ParquetWriter | None = None
     into: Any = None
     name: str = ""
@@ -176,8 +177,15 @@ class TableBuffers:
         while True:
             held = self._held[key]
             piece = rows if most is None else rows.slice(0, most - held.rows)
+            held.layout, held.fractions = layout, held.fractions or Fractions(layout)
+            with_nan = held.fractions.with_nan(piece)
+            if with_nan and held.writer is not None:
+                # Its file says that it has none.
+                self._finish(key)
+                self._held[key] = _Held()
+                continue
+            held.fractions.take(with_nan)
             rows = rows.slice(piece.num_rows)
-            held.layout = layout
             writer = held.writer or self._opened(key, held, piece, last)
             writer.write_table(piece, row_group_size=max(piece.num_rows, 1))
             held.rows += piece.num_rows
@@ -197,6 +205,7 @@ class TableBuffers:
             compression="snappy" if rows.nbytes <= _SMALL_BYTES else "zstd",
             use_dictionary=self._dictionary(held.layout, rows),
             store_schema=False,
+            write_statistics=True if held.fractions is None else held.fractions.told,
         )
         if said:
             held.writer.add_key_value_metadata(dict(said))
@@ -221,7 +230,8 @@ class TableBuffers:
         if held.writer is None:
             return
         held.writer.close()
-        stats = statistics(held.writer.writer.metadata, held.layout, self._indexed_of(table))
+        without_nan = () if held.fractions is None else held.fractions.without_nan
+        stats = statistics(held.writer.writer.metadata, held.layout, self._indexed_of(table), without_nan)
         self.files.append(
             DataFile(table, held.name, held.rows, self._handed_over(table, held), stats, values)
         )

@@ -10,6 +10,8 @@ import pyarrow as pa
 
 from distributary.ingest.bronze.rule import AsTheyCame
 from distributary.ingest.columns.clustering import ClusterBy
+from distributary.ingest.expectations.checking import Met
+from distributary.ingest.expectations.given import Expectation
 from distributary.ingest.reshaping.rule import Beside, Reshape
 from distributary.ingest.settings.groups import Policies, Route, Sink
 from distributary.ingest.settings.patterns import Pattern
@@ -31,6 +33,7 @@ class TableSpec:
     partition_by  fields, or the day in Kafka by its column's name, that its files are told apart by
     reshape     what becomes of records' columns before anything else looks at them; None where they stay as they are
     cluster_by  by what its rows lie near each other; None where nothing is said of it, so that it stays as it is
+    expects     what its records are to meet
     """
 
     place: int | None = None
@@ -43,6 +46,7 @@ class TableSpec:
     partition_by: tuple[str, ...] = ()
     reshape: Reshape | None = None
     cluster_by: ClusterBy | None = None
+    expects: tuple[Expectation, ...] = ()
 
     @property
     def setting(self) -> str:
@@ -70,6 +74,10 @@ class Condition(Protocol):
         """For which rows it is true. Raises ConfigError where types do not go with it."""
         ...
 
+    def tried(self, rows: pa.RecordBatch) -> Met:
+        """The same of each by itself: what fails is told and not raised."""
+        ...
+
 
 @dataclass(frozen=True)
 class RuleBook:
@@ -78,7 +86,7 @@ class RuleBook:
     specs, patterns  what each rule says, and whom it is for
     defaults         what the table of an entity is that none fits
     fits             by the places of rules that have policies of their own, what these come to
-    conditions       those of deletes, and of what is erased, by their texts
+    conditions       those of deletes, of expectations, and of what is erased, by their texts
     erased           conditions over records that land nowhere
     kept             where records are kept as they came, whatever becomes of them
     """
@@ -142,6 +150,23 @@ class RuleBook:
                 for setting, deletes in told
                 if deletes is not None and deletes.when is not None
             ),
+        ]
+
+    @property
+    def expecting(self) -> bool:
+        """Whether any rule says what records are to meet."""
+        return any(spec.expects for spec in self.specs)
+
+    def expects(self, entity: str) -> tuple[Expectation, ...]:
+        """What records of an entity's table are to meet."""
+        return self.of(entity).expects if self.expecting else ()
+
+    def asked_of_each(self) -> list[tuple[str, str]]:
+        """The conditions of expectations, each behind the setting that has it."""
+        return [
+            (f"{spec.setting}.expect.{one.name}", one.condition)
+            for spec in self.specs
+            for one in spec.expects
         ]
 
     @property
@@ -216,6 +241,7 @@ def _spec(place: int, rule: TableRule, sink: Sink) -> TableSpec:
         partition_by=rule.partition_by or (),
         reshape=None if rule.columns is None else rule.columns.rule(),
         cluster_by=_clustering(place, rule, sink),
+        expects=rule.expectations(),
     )
 
 

@@ -29,7 +29,7 @@ from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables.conditions import quoted
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.known import TableBook, with_topics
-from distributary.ingest.tables.log import ENGINE, put_entry
+from distributary.ingest.tables.log import ENGINE, is_read, put_entry
 from distributary.ingest.tables.state import TableState, read_state, state_of
 from distributary.ingest.tables.state_by_spark import path_for_spark, require_delta
 
@@ -178,7 +178,12 @@ def _put(place: Files, found: Sequence[Setting], spec: TableSpec) -> bool:
         *([{"metaData": _metadata(handle, given)}] if given else []),
         *([clustering_action(paths)] if clustering else []),
     ]
-    return put_entry(place, handle.version() + 1, actions)
+    return _put_read(place, handle.version() + 1, actions)
+
+
+def _put_read(place: Files, version: int, actions: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether these actions are the next version now: who stood still finds the number of one that was cleaned up free."""
+    return put_entry(place, version, actions) and is_read(place, version)
 
 
 def put_columns(place: Files, handle: DeltaTable, columns: DeltaSchema) -> None:
@@ -195,7 +200,7 @@ def put_columns(place: Files, handle: DeltaTable, columns: DeltaSchema) -> None:
         *([] if protocol is None else [{"protocol": protocol}]),
         {"metaData": {**_metadata(handle, {}), "schemaString": schema}},
     ]
-    if not put_entry(place, handle.version() + 1, actions):
+    if not _put_read(place, handle.version() + 1, actions):
         raise CommitFailedError(f"table {place}: another writer was first")
 
 

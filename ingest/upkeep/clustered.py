@@ -10,10 +10,13 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote, unquote
 
+import pyarrow as pa
+
 from distributary.ingest import failpoints
 from distributary.ingest.clustering.cubes import BY, CUBE, PROVIDER, Portion, portions, told
-from distributary.ingest.clustering.sorting import Made, Target, write_sorted
-from distributary.ingest.columns.clustering import Path
+from distributary.ingest.clustering.sorting import write_sorted
+from distributary.ingest.clustering.writing import Made, Target
+from distributary.ingest.columns.clustering import Path, spelled, type_at
 from distributary.ingest.log_paths import entry_path
 from distributary.ingest.merge import live_files
 from distributary.ingest.merge.columns import Unreadable
@@ -24,7 +27,7 @@ from distributary.ingest.parquet.statistics import Indexed
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.known import named_columns
-from distributary.ingest.tables.log import CHANGES, ENGINE, entry, put_entry
+from distributary.ingest.tables.log import CHANGES, ENGINE, entry, is_read, put_entry
 from distributary.ingest.tables.state import TableState, state_of
 from distributary.ingest.upkeep.compaction import ATTEMPTS, Compaction, Size, target_bytes
 
@@ -50,8 +53,8 @@ def cluster(place: Files, *, dry_run: bool = False) -> Compaction:
         planned = portions(live, state.clustering or (), target)
         if not planned:
             return done
-        if not state.native:
-            return replace(done, left=f"only Spark's writer may rewrite its rows ({state.why_not})")
+        if why := _why_not(state):
+            return replace(done, left=why)
         if dry_run:
             made = sum(-(-one.bytes // target) for one in planned)
             return replace(done, compacted=sum(len(one.files) for one in planned), made=made)
@@ -74,6 +77,21 @@ def cluster(place: Files, *, dry_run: bool = False) -> Compaction:
         done,
         left=f"{ATTEMPTS} times a batch changed files while they were brought together; the next time will do",
     )
+
+
+def _why_not(state: TableState) -> str:
+    """Why a table's rows cannot be sorted here; empty where they can."""
+    if not state.native:
+        return f"only Spark's writer may rewrite its rows ({state.why_not})"
+    if unsorted := spelled(path for path in state.clustering or () if not _has_order(state, path)):
+        return f"it is clustered by {unsorted}, which it has not as something that has an order: cluster it by other columns"
+    return ""
+
+
+def _has_order(state: TableState, path: Path) -> bool:
+    """Whether rows can be sorted by a column: who writes a log may name any, or take it from the table."""
+    dtype = type_at(state.layout, path)
+    return dtype is not None and not pa.types.is_nested(dtype)
 
 
 def _size(live: LiveFiles) -> Size:
@@ -101,7 +119,10 @@ def _rewritten(place: Files, state: TableState, portion: Portion) -> int | None:
 
 
 def _put(place: Files, version: int, portion: Portion, actions: Sequence[Mapping[str, Any]]) -> int | None:
-    """The version that an entry made, behind those that change nothing of what it rests on; None where one does."""
+    """The version that an entry made, behind those that change nothing of what it rests on; None where one does.
+
+    Raises FileNotFoundError where the log was cleaned up beyond it.
+    """
     while not put_entry(place, version, actions):
         rival = entry(place, version)
         gone = {unquote(action["remove"]["path"]) for action in rival if "remove" in action}
@@ -109,6 +130,10 @@ def _put(place: Files, version: int, portion: Portion, actions: Sequence[Mapping
         if gone & portion.files.keys() or any(CHANGES & action.keys() for action in rival):
             return None
         version += 1
+    # To sort takes so long that the log may have been cleaned up beyond that number.
+    if not is_read(place, version):
+        # Its files stay: where nobody can tell, the entry may be read all the same.
+        raise FileNotFoundError(f"{place}: nobody reads version {version}")
     return version
 
 

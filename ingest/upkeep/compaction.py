@@ -129,9 +129,9 @@ def packed(sizes: Iterable[int], target: int) -> list[list[int]]:
 
 
 def target_bytes(properties: Mapping[str, str]) -> int:
-    """How large files are to become, by a table's own word or else 128 MiB."""
+    """How large files are to become, by a table's own word or else 128 MiB; so, too, where it says nothing that a file can have."""
     found = _SIZE.fullmatch(properties.get(_TARGET, "").strip())
-    return int(found[1]) * _FACTORS[found[2].lower()] if found is not None else _TARGET_BYTES
+    return (0 if found is None else int(found[1]) * _FACTORS[found[2].lower()]) or _TARGET_BYTES
 
 
 def said(error: Exception) -> str:

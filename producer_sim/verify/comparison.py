@@ -187,12 +187,16 @@ def _against_ledger(
     lake: Lake, ledger: list[Batch] | None, tables: Survey, quarantine: QuarantineSurvey, kept: Kept
 ) -> Iterator[Difference]:
     if ledger is not None:
+        # The last to look at where records are: from here on each counts where the ledger says that its batch put it.
+        quarantine.coverage.join(quarantine.resolved)
         held = Held(tables.coverage, quarantine.coverage, quarantine.by_batch, tables.merged)
         try:
             # The last to look at where records are: from here on erased ones count as if they were there.
             held = with_erased(lake, held, kept.tables)
         except (*READ_ERRORS, ValueError, KeyError, TypeError) as error:
             yield Difference("table_unreadable", RECORDS, f"what is kept of erasures: {error}")
+        for found in (held.tables, held.merged):
+            found.leave_out(quarantine.moved)
         yield from check_ledger(ledger, held)
     elif tables.tables or quarantine.rows:
         yield Difference("ledger_missing", BATCHES_TABLE, "there are rows, but no ledger that tells of them")

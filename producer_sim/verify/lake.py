@@ -11,7 +11,7 @@ from deltalake.exceptions import DeltaError, DeltaProtocolError
 from pyarrow import dataset
 
 from distributary.ingest.bronze.rule import KEEPS_PROPERTY
-from distributary.ingest.columns.safe_names import RESERVED_TABLES, table_name
+from distributary.ingest.columns.safe_names import OUR_NAMES, table_name
 from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.settings.groups import Columns, NamedTable
 from distributary.ingest.settings.model import Settings
@@ -88,7 +88,7 @@ class Lake:
 
     def entity_tables(self) -> list[str]:
         """The folders of all entities' tables: those whose rows say where in Kafka they come from, but for remembered deletes and records as they came."""
-        passing = RESERVED_TABLES | self.others.keys()
+        passing = OUR_NAMES | self.others.keys()
         folders = (name for name in self.root.folders() if name not in passing)
         # What a store has by another name is no table, and cannot be opened.
         mine = (name for name in folders if is_name(name) or not self.root.remote)

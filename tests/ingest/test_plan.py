@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.ingest.avro_records import GAME, event, one
@@ -15,7 +16,7 @@ from distributary.ingest.evolution.candidates import Candidates
 from distributary.ingest.evolution.pairing import Known
 from distributary.ingest.evolution.planner import Planner
 from distributary.ingest.pins import PinnedTable
-from distributary.ingest.plan import _usable
+from distributary.ingest.plan import _landing_nowhere, _usable
 from distributary.registry.base import Schema
 from distributary.registry.memory import MemoryRegistry
 
@@ -46,3 +47,15 @@ def test_a_kept_schema_that_cannot_be_used_any_more_is_told_and_the_others_are_p
 def test_an_inferred_schema_that_cannot_be_used_ends_a_plan_as_it_ends_a_run() -> None:
     with pytest.raises(BadSchema):
         _usable(load_codec("json"), [((-1, ()), Schema(-1, "STRUCT", "{"))])
+
+
+def test_tables_called_as_what_remembers_deletes_are_told(tmp_path: Path) -> None:
+    keeping: dict[str, Any] = {"match": "*", "mode": "upsert", "keys": ["id"], "sequence_by": ["at"]}
+    keeping["deletes"] = {"when": "op = 'd'"}
+    route = {"by": "topic", "field": None, "table": "t_{entity}"}
+    topics = {"topics": ["games", "games__deleted"]}
+    for tables, expected in (((), 0), ((keeping,), 2)):
+        chosen = settings(tmp_path, route=route, source=topics, tables=tables)
+        found = _landing_nowhere(chosen, chosen.rule_book(), ["t_golf", "t_golf__deleted"])
+        assert len(found) == expected
+    assert [one.split()[2] for one in found] == ["t_games__deleted", "t_golf__deleted"]

@@ -174,7 +174,8 @@ def test_what_the_settings_call_a_failure_stops_the_run(
 def test_records_that_were_decoded_but_do_not_fit_their_table_are_not_called_undecodable(
     tmp_path: Path,
 ) -> None:
-    found = Counter(wider_type=1, incompatible_type=1, no_entity=1, table_limit=1, constraint=1)
+    fits = ("wider_type", "incompatible_type", "no_entity", "table_limit", "constraint", "delete_condition")
+    found = Counter((*fits, "null_key", "null_sequence", "partition", "columns"))
     strict = objections(tmp_path, policies={"undecodable": "fail"})
     strict.check_policies(report(quarantined=found), records.pins(tmp_path))
 

@@ -21,9 +21,11 @@ from distributary.errors import CheckpointMismatch, Fenced, PipelineError, Polic
 from distributary.ingest import failpoints
 from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.batch.restart import RestartToEvolve
+from distributary.ingest.checkpoint.folder import CHANGES
 from distributary.ingest.checkpoint.manifests import ManifestStore
 from distributary.ingest.checkpoint.stuck import Resolutions
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.commit_log import writing
 from distributary.ingest.commit_log.reading import entry_path
 from distributary.ingest.commit_log.writing import Writer
 from distributary.ingest.parquet.data_file import file_name
@@ -344,6 +346,29 @@ def decided_and_lost(root: Path) -> None:
 
 def stopped(*_: object, **__: object) -> None:
     raise PolicyStopped("the process dies before its commits")
+
+
+def test_what_is_noted_of_changes_does_not_grow_with_a_pipelines_age(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "KEPT", 2)
+    monkeypatch.setattr(writing, "AT_ONCE", 1)
+    query = Query(tmp_path)
+    for begin in range(8):
+        query.batch(begin, [Sent(value(1, game_name=f"game{begin}", score=1), begin)])
+    noted = sorted(path.name for path in (query.here.folder / CHANGES).iterdir())
+    assert noted == [f"{number:010d}-0.json" for number in (7, 8)]
+    assert len({table for _, table, _, kind in told_of(tmp_path) if kind == "created"}) == 8
+    # Attempts that died since the newest batch have noted what the next one is to tell, however many starts there were.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Writer, "append", stopped)
+        with pytest.raises(PolicyStopped):
+            query.batch(8, [Sent(value(1, game_name="last", score=1), 8)])
+    for _ in range(6):
+        again = Query(tmp_path)
+        again.resume()
+    again.batch(8, [Sent(value(1, game_name="last", score=1), 8)])
+    assert len({table for _, table, _, kind in told_of(tmp_path) if kind == "created"}) == 9
 
 
 def test_a_record_type_that_brings_columns_to_a_table_ends_the_query(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from tests.ingest.asked import AskedFiles
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.checkpoint.change_log import ChangeLog, TableChange
 from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.commit_log.entries import NONE
 
 CREATED = TableChange("silver_a", "created")
 ADDED = TableChange("silver_a", "added", "position.x", "double", "schema 7")
@@ -132,3 +133,13 @@ def test_what_an_attempt_before_the_log_wrote_down_is_told_too(
     assert [one.batch_id for one in log.read(number - 1)] == [number, number + 1]
     assert log.write(number + 2, [TableChange("t", "added", f"c{number + 1}"), ADDED], number) == (ADDED,)
     assert [one.batch_id for one in log.read(number)] == [number + 1, number + 2]
+
+
+def test_what_a_batch_has_is_forgotten_and_what_came_since_is_not(log: ChangeLog) -> None:
+    for batch_id in (1, 2, 9, 10, 11):
+        log.write(batch_id, [TableChange("t", "added", f"c{batch_id}")])
+    log.forget(9)
+    log.forget(9)
+    assert [logged.batch_id for logged in log.read()] == [10, 11]
+    log.forget(NONE)
+    assert [logged.batch_id for logged in log.read()] == [10, 11]

@@ -296,7 +296,7 @@ def test_every_record_read_is_kept_as_it_came_where_that_is_wanted(kept: dict[st
     tables = (*whole.tables, table("bronze", [10, 5], "bronze"))
     whole = replace(whole, pins=pins, tables=tables)
     assert through_text(whole) == whole
-    assert to_json(whole)["format"] == 8
+    assert to_json(whole)["format"] == 9
     if said:
         with pytest.raises(SumsDisagree, match=said):
             check_sums(whole)

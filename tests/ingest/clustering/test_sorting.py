@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.ingest.clustering import sorting
-from distributary.ingest.clustering.sorting import Made, Target, write_sorted
+from distributary.ingest.clustering.sorting import write_sorted
+from distributary.ingest.clustering.writing import Made, Target, Written
 from distributary.ingest.columns.clustering import Path as ColumnPath
 from distributary.ingest.parquet.statistics import Indexed
 from distributary.ingest.storage.contract import Files
@@ -119,11 +120,24 @@ def test_of_fractions_files_without_one_that_is_no_number_tell_the_greatest(tmp_
     file = source(files_at(tmp_path), "0.parquet", rows)
     target = Target(schema, (("x",),), Indexed(), file[1]["size"] // 4)
     told = [json.loads(one.statistics) for one in write_sorted(files_at(tmp_path), [file], target)]
-    assert all("y" not in one["maxValues"] for one in told)
+    assert all(("y" in one["maxValues"]) == ("x" in one["maxValues"]) for one in told)
     # What is no number comes first, with nulls; and infinity, which is last, has no place in JSON.
     assert len(told) > 2
     assert ["x" in one["maxValues"] for one in told] == [False, *[True] * (len(told) - 2), False]
     assert all(one["minValues"]["x"] <= one["maxValues"]["x"] for one in told[1:-1])
+
+
+def test_columns_that_somebody_gave_a_table_with_dots_in_their_names_keep_their_values(
+    tmp_path: Path,
+) -> None:
+    schema = pa.schema([("n", pa.int64()), ("tel.no", pa.string()), ("tel", pa.struct([("no", pa.int64())]))])
+    rows = [{"n": n, "tel.no": f"+{n}", "tel": {"no": -n}} for n in range(200)]
+    file = source(files_at(tmp_path), "0.parquet", pa.Table.from_pylist(rows, schema), 70)
+    for by in ((("n",),), (("tel.no",),), (("tel", "no"),), ()):
+        target = Target(schema, by, Indexed(), file[1]["size"] // 3)
+        made = write_sorted(files_at(tmp_path), [file], target)
+        found = [row for some in rows_of(files_at(tmp_path), made) for row in some]
+        assert sorted(found, key=lambda row: int(row["n"])) == rows
 
 
 def test_what_fails_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +148,7 @@ def test_what_fails_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def fails(_: Any) -> None:
         raise OSError("no room")
 
-    monkeypatch.setattr(sorting._Written, "close", fails)
+    monkeypatch.setattr(Written, "close", fails)
     with pytest.raises(OSError, match="no room"):
         write_sorted(place, files, Target(COLUMNS, BY, Indexed(), 2_000))
     assert sorted(place.names()) == before

@@ -47,6 +47,39 @@ def test_bytes_that_say_so(said: dict[str, Any], header: bytes) -> None:
     )
 
 
+SAID = json.dumps(SAYS)
+OTHER = json.dumps({"who": {"name": "x"}, "n": 1})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        f"[{OTHER}, {SAID}]",
+        json.dumps(SAID),
+        json.dumps(json.dumps(SAID)),
+        json.dumps([OTHER, SAID]),
+        json.dumps({"after": SAID, "op": "u"}),
+        json.dumps({"schema": {}, "payload": json.dumps({"before": SAID, "after": None})}),
+        json.dumps({"payload": [{"n": 1}, {"after": SAYS}]}),
+        '{"who": {"name": "ann"}, "who": {"name": "x"}}',
+        '{"who": {"name": "x"}, "who": {"name": "ann"}}',
+        '{"who": 1, "who": {"name": "ann"}, "who": {"name": "x"}}',
+        '{"who": {"name": "x", "name": "ann", "name": "y"}}',
+        '{"after": {"who": {"name": "ann"}}, "after": null}',
+    ],
+)
+@pytest.mark.parametrize("header", [b"", b"\0\0\0\0\7", b"\3\0" + bytes(range(16))])
+def test_lists_texts_and_names_that_are_there_twice_are_looked_into(value: str, header: bytes) -> None:
+    assert met((None, header + value.encode(), "games"))[0] == [True]
+    assert met((None, header + value.replace("ann", "eve").encode(), "games"))[0] == [False]
+
+
+def test_what_is_there_too_often_or_too_deep_is_told() -> None:
+    often = "{" + ", ".join(f'"n": {n}' for n in range(1000)) + "}"
+    deep = "[" * 100_000 + "]" * 100_000
+    assert met(*((None, one.encode(), "games") for one in (often, deep))) == ([False, False], 2)
+
+
 def test_bytes_that_do_not_or_that_nobody_can_read() -> None:
     others = [
         b"{",

@@ -136,6 +136,14 @@ def test_files_from_before_a_column_came(tmp_path: Path) -> None:
     assert said(table) == [(2, "bob"), (9, None)]
 
 
+def test_a_column_that_somebody_gave_the_table_with_dots_in_its_name_keeps_its_values(tmp_path: Path) -> None:
+    columns = [*COLUMNS, ("tel.no", pa.string())]
+    table = Upserted.made(tmp_path, columns, MergeRule(("id",), ordered_by("seq")))
+    table.merge([{**row(key, 1, "ann" if key == 1 else "bob"), "tel.no": f"+{key}"} for key in (1, 2)])
+    assert without_rows(table.place, who("ann"), "this").rows == 1
+    assert [(one["id"], one["tel.no"]) for one in table.rows()] == [(2, "+2")]
+
+
 def test_a_rival_that_was_first_keeps_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = made(tmp_path)
     table.merge([row(1, 1, "ann"), row(2, 1, "bob")])

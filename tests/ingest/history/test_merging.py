@@ -66,6 +66,13 @@ def test_a_newer_record_ends_the_row_before_it(tmp_path: Path) -> None:
     assert spans(table, 2) == [("a", 1, None)]
 
 
+def test_a_row_that_ends_keeps_what_is_in_a_column_whose_name_has_dots(tmp_path: Path) -> None:
+    table = Kept.new(tmp_path, [*COLUMNS, ("tel.no", pa.string())], rule_by("at"))
+    table.merge([{**row(1, 1, "a"), "tel.no": "+1"}])
+    table.merge([{**row(1, 2, "b"), "tel.no": "+2"}])
+    assert sorted((one["v"], one["tel.no"]) for one in table.rows()) == [("a", "+1"), ("b", "+2")]
+
+
 def test_a_record_that_comes_late_lands_in_its_place(tmp_path: Path) -> None:
     table = made(tmp_path)
     table.merge([row(1, 1, "a"), row(1, 9, "c")])

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from distributary.ingest.merge.columns import DataColumns, at_once
+from distributary.ingest.merge.columns import DataColumns, Unreadable, at_once
 from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import files_at
 
 IDS = pa.schema([("id", pa.int64())])
 
@@ -34,3 +37,50 @@ def test_of_one_file_one_thread_reads_at_a_time(in_s3: Files, monkeypatch: pytes
     found = at_once(in_s3, lambda group: opened.read(group[0], IDS), list(opened.groups()))
     assert pa.concat_tables(found)["id"].to_pylist() == [1, 2, 3, 4]
     assert not met
+
+
+def test_a_name_with_dots_is_a_columns_own_before_it_is_a_path_where_a_tables_columns_are_meant(
+    tmp_path: Path,
+) -> None:
+    place, inside = files_at(tmp_path), pa.struct([("b", pa.int64())])
+    both = pa.schema([("a.b", pa.string()), ("a", inside), ("c.d", pa.int64())])
+    rows = pa.table([["x", None], [{"b": 1}, {"b": 2}], [5, 6]], schema=both)
+    with place.writer("file") as stream:
+        pq.write_table(rows, stream.sink)
+        size = stream.tell()
+    opened, more = DataColumns(place, "file", size), both.append(pa.field("a.c", pa.int64()))
+    assert opened.table(0, more).to_pylist() == [{**row, "a.c": None} for row in rows.to_pylist()]
+    found = opened.read(0, pa.schema([("a.b", pa.int64()), ("c.d", pa.int64())]))
+    assert found.to_pydict() == {"a.b": [1, 2], "c.d": [5, 6]}
+
+
+@pytest.mark.parametrize(
+    ("told", "year", "is_told"),
+    [
+        ({"org.apache.spark.legacyDateTime": ""}, 1500, True),
+        ({"org.apache.spark.version": "2.4.8"}, 1500, True),
+        ({"org.apache.spark.legacyINT96": "", "org.apache.spark.version": "3.5.1"}, 1899, True),
+        ({"org.apache.spark.legacyDateTime": ""}, 1900, False),
+        ({"org.apache.spark.version": "3.5.1"}, 1500, False),
+        ({}, 1500, False),
+    ],
+)
+@pytest.mark.parametrize("nested", [False, True])
+def test_what_only_a_footer_tells_the_meaning_of_is_not_taken_for_something_else(
+    tmp_path: Path, told: dict[str, str], year: int, is_told: bool, nested: bool
+) -> None:
+    place, at = files_at(tmp_path), datetime(year, 1, 1, tzinfo=timezone.utc)
+    values: Any = [at, None, datetime(2026, 1, 1, tzinfo=timezone.utc)]
+    column = pa.array(values, pa.timestamp("us", "UTC"))
+    if nested:
+        column = pa.array([[{"at": one}] for one in values], pa.list_(pa.struct([("at", column.type)])))
+    rows = pa.table({"x": column})
+    with place.writer("file") as stream:
+        pq.write_table(rows.replace_schema_metadata(told), stream.sink)
+        size = stream.tell()
+    opened = DataColumns(place, "file", size)
+    if is_told:
+        with pytest.raises(Unreadable, match="before 1900"):
+            opened.table(0, rows.schema)
+    else:
+        assert opened.table(0, rows.schema) == rows

@@ -6,7 +6,7 @@ import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -204,7 +204,15 @@ def written(root: Files, folder: str, rows: pa.Table, batch: int, **given: Any) 
     return DataFile(folder, name, rows.num_rows, data.size, text)
 
 
-def cleaned_up(table: Upserted) -> None:
+class Placed(Protocol):
+    """A table, by its folder."""
+
+    @property
+    def place(self) -> Files:
+        """The folder, open."""
+
+
+def cleaned_up(table: Placed) -> None:
     """The table's log keeps nothing from before its newest checkpoint."""
     handle = opened(table.place)
     handle.create_checkpoint()

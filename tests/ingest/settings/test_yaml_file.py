@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.errors import ConfigError
+from distributary.ingest.settings.filling_in.outside import Outside, fill_in
 from distributary.ingest.settings.problems import Place
-from distributary.ingest.settings.yaml_file import Document, fill_in, read
+from distributary.ingest.settings.yaml_file import Document, read
 
 
 def document(folder: Path, text: str, **environment: str) -> Document:
@@ -38,7 +39,7 @@ def test_what_a_variable_holds_is_not_filled_in_again(tmp_path: Path) -> None:
 @given(st.text())
 def test_a_text_without_variables_is_left_alone(text: str) -> None:
     if "${" not in text:
-        assert fill_in(text, {}, pytest.fail) == (text, False)
+        assert fill_in(text, Outside({}, Path()), pytest.fail) == (text, frozenset())
 
 
 @pytest.mark.parametrize(
@@ -159,6 +160,37 @@ def test_what_is_given_and_cannot_be_put_there_is_told(tmp_path: Path, given: st
     with pytest.raises(ConfigError, match=said) as told:
         given_beside(tmp_path, given)
     assert "=x" not in str(told.value).replace("KEY=VALUE", "")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "source.kafka.x=!hunter2",
+        "source.kafka.x=!hunter2!x 1",
+        "source.kafka.x=*hunter2",
+        "source.kafka.x=[&hunter2 a, &hunter2 b]]",
+        "source.kafka.x: hunter2",
+        "source.kafka.x hunter2",
+        'source.kafka."x" @hunter2',
+    ],
+)
+def test_what_may_be_a_secret_is_not_told(tmp_path: Path, given: str) -> None:
+    with pytest.raises(ConfigError) as told:
+        given_beside(tmp_path, given)
+    assert "hunter" not in str(told.value)
+
+
+@pytest.mark.parametrize("text", ["a: !!timestamp x", "a: !!int ''", "a: !!bool x", "a: !!int x"])
+def test_what_a_tag_says_and_a_value_is_not_is_told(tmp_path: Path, text: str) -> None:
+    assert [one.keys for one in document(tmp_path, text).problems] == [("a",)]
+
+
+@pytest.mark.parametrize("text", ["[" * 5000, "{a: " * 5000])
+def test_what_is_nested_too_deeply_is_told(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        document(tmp_path, text)
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        given_beside(tmp_path, f"tables={text}")
 
 
 def test_what_is_wrong_with_what_is_given_is_collected(tmp_path: Path) -> None:

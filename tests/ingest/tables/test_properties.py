@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from errno import EIO
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,15 @@ from tests.ingest.pipelines import make_table
 from tests.ingest.power import Disk
 
 from distributary.errors import CommitImpossible, PipelineError
-from distributary.ingest.log_paths import LOG
+from distributary.ingest.columns.clustering import ClusterBy
+from distributary.ingest.log_paths import LOG, entry_path
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.rule_book import TableSpec
 from distributary.ingest.settings.table_properties import TableProperties
+from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables import properties
-from distributary.ingest.tables.change import TableChanger, create
+from distributary.ingest.tables.change import TableChanger, create, evolve
 from distributary.ingest.tables.known import MadeWith, TableBook
 from distributary.ingest.tables.log import put_entry
 from distributary.ingest.tables.properties import Retellings, Setting, differing, features_of, retell
@@ -38,6 +40,21 @@ def state(table: Path) -> TableState:
     found = read_state(table)
     assert found is not None
     return found
+
+
+def stood_still(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next that puts an entry finds that others did so meanwhile, and that the log was cleaned up."""
+
+    def late(place: Files, version: int, actions: Sequence[Mapping[str, Any]]) -> bool:
+        monkeypatch.setattr(properties, "put_entry", put_entry)
+        for number in range(version, version + 3):
+            assert put_entry(place, number, [{"commitInfo": {}}])
+        handle = DeltaTable(table)
+        handle.create_checkpoint()
+        place.delete(entry_path(old) for old in range(handle.version()))
+        return put_entry(place, version, actions)
+
+    monkeypatch.setattr(properties, "put_entry", late)
 
 
 def spec(comment: str | None = None, **given: str | None) -> TableSpec:
@@ -251,3 +268,21 @@ def test_what_is_set_is_in_the_log_as_it_is_put(tmp_path: Path) -> None:
     retell(files_at(table), spec(mine="1"))
     (entry,) = DeltaTable(table).history(1)
     assert entry["operation"] == "SET TBLPROPERTIES"
+
+
+def test_who_stood_still_until_the_log_was_cleaned_up_beyond_its_entry_tells_the_table_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make_table(tmp_path, "t", A, "chess")
+    stood_still(table, monkeypatch)
+    retell(table, spec("Games of chess"))
+    assert state(table).comment == "Games of chess"
+
+
+def test_who_stood_still_until_the_log_was_cleaned_up_beyond_its_entry_adds_the_columns_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(tmp_path / "t", A, {}, cluster_by=ClusterBy(("a",)))
+    stood_still(tmp_path / "t", monkeypatch)
+    assert evolve(tmp_path / "t", A.append(pa.field("more", pa.string()))) == ("more",)
+    assert "more" in state(tmp_path / "t").layout.names

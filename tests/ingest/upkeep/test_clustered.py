@@ -18,10 +18,12 @@ from tests.ingest.commits import table_commit
 from tests.ingest.e2e.test_tables_readers import files_read
 from tests.ingest.history.kept import Kept, rule_by
 from tests.ingest.merge.test_upsert import START, row
+from tests.ingest.merge.upserted import cleaned_up
 from tests.ingest.upkeep.kept_up import at_version, merged, newest, upserted, values
 
 from distributary.ingest import failpoints
 from distributary.ingest.clustering.cubes import BY, CUBE, PROVIDER
+from distributary.ingest.clustering.domain import clustering_action
 from distributary.ingest.columns.clustering import ClusterBy
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.erasure.rewriting import Rows, without_rows
@@ -34,7 +36,8 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.tables.change import create, evolve
-from distributary.ingest.tables.log import entry, newest_version
+from distributary.ingest.tables.handle import opened
+from distributary.ingest.tables.log import entry, newest_version, put_entry
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.properties import retell
 from distributary.ingest.tables.state import state_of
@@ -138,6 +141,31 @@ def test_what_lies_well_is_not_written_again_and_what_is_new_comes_with_as_much_
     assert table.numbers() == sorted(
         {*range(6 * COUNT), *range(6 * COUNT, 6 * COUNT + 40), *range(7 * COUNT, 7 * COUNT + 40)}
     )
+
+
+def test_who_finds_the_log_cleaned_up_beyond_it_looks_again(table: Table) -> None:
+    def late() -> None:
+        for _ in range(3):
+            table.append(40)
+        cleaned_up(table)
+
+    with amid(late) as looks:
+        done = cluster(table.place)
+    assert (len(looks), done.left) == (2, "")
+    assert done.after.files == len(table.adds()) == done.made
+    assert {one["clusteringProvider"] for one in table.adds()} == {PROVIDER}
+    assert table.numbers() == sorted(
+        [*range(6 * COUNT), *(n * COUNT + k for n in (6, 7, 8) for k in range(40))]
+    )
+
+
+def test_a_checkpoint_of_the_log_keeps_who_has_clustered_a_file_and_with_which(table: Table) -> None:
+    cluster(table.place)
+    lie = {(one["clusteringProvider"], *sorted(one["tags"].items())) for one in table.adds()}
+    cleaned_up(table)
+    assert {(one["clusteringProvider"], *sorted(one["tags"].items())) for one in table.adds()} == lie
+    assert state_of(opened(table.place), table.place).clustering == (("x",), ("s", "y"))
+    assert cluster(table.place).compacted == 0
 
 
 def test_a_dry_run_tells_and_changes_nothing(table: Table) -> None:
@@ -286,6 +314,25 @@ def test_new_files_are_synced_before_the_entry_that_names_them(
     monkeypatch.setattr(PosixFiles, "sync", lambda _, paths: synced.extend(paths))
     cluster(table.place)
     assert synced == [*(one["path"] for one in table.adds()), f"_delta_log/{newest(table.place):020d}.json"]
+
+
+@pytest.mark.parametrize("by", [("gone",), ("s", "gone"), ("s",)])
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_table_by_what_has_no_order_is_left_with_the_reason(
+    table: Table, by: tuple[str, ...], dry_run: bool
+) -> None:
+    assert put_entry(table.place, newest(table.place) + 1, [clustering_action([("x",), by])])
+    done = cluster(table.place, dry_run=dry_run)
+    assert done.left.startswith(f"it is clustered by {'.'.join(by)}, which it has not")
+    assert table.numbers() == list(range(6 * COUNT))
+
+
+def test_a_table_that_wants_files_of_no_size_gets_some_of_the_usual_one(tmp_path: Path) -> None:
+    table = Table(files_at(tmp_path / "t"), **{"delta.targetFileSize": "0"})
+    for _ in range(3):
+        table.append(20)
+    assert cluster(table.place, dry_run=True).made == 1
+    assert cluster(table.place).made == 1
 
 
 def test_a_table_that_only_spark_may_write_is_left_with_the_reason(

@@ -1,0 +1,47 @@
+"""Rows of data files as their table has them: without those that are marked as gone, with the values of their partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from distributary.ingest.merge import vectors
+from distributary.ingest.merge.columns import DataColumns
+from distributary.ingest.merge.found import partition_of
+from distributary.ingest.merge.live_files import Action
+from distributary.ingest.storage.contract import Files
+
+
+def rows_in(place: Files, files: Sequence[tuple[str, Action]], columns: pa.Schema) -> Iterator[pa.Table]:
+    """The rows of files of a table, a row group at a time, without what is marked; `files` by their names, with the actions that add them.
+
+    Raises FileNotFoundError where one is gone, Unreadable where one is damaged, WrongVector where what marks its rows is.
+    """
+    for opened_file, marked in opened_in(place, files):
+        for number, first, count in opened_file.groups():
+            kept = alive(marked, first, count)
+            if len(kept):
+                rows = opened_file.table(number, columns)
+                yield rows if len(kept) == count else rows.take(pa.array(kept))
+
+
+def opened_in(
+    place: Files, files: Iterable[tuple[str, Action]]
+) -> Iterator[tuple[DataColumns, vectors.Positions]]:
+    """Files of a table, open, each with the places of its rows that are marked as gone. Raises as `rows_in`."""
+    known: dict[str, bytes] = {}
+    for name, add in files:
+        vector = add.get("deletionVector")
+        marked = np.empty(0, np.uint32) if vector is None else vectors.read(place, vector, known)
+        yield DataColumns(place, name, add["size"], partition_of(add)), marked
+
+
+def alive(marked: vectors.Positions, first: int, count: int) -> Any:
+    """Which of so many rows of a file, from one on, are not marked: their places from there."""
+    there = np.ones(count, np.bool_)
+    gone = marked.astype(np.int64) - first
+    there[gone[(gone >= 0) & (gone < count)]] = False
+    return np.flatnonzero(there)

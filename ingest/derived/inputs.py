@@ -1,0 +1,153 @@
+"""Tables that others are made of, read by Spark's workers wherever they are: at a version, or what was added since one."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+from urllib.parse import unquote
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from distributary.errors import PipelineError
+from distributary.ingest.clustering.reading import rows_in
+from distributary.ingest.columns.safe_names import words_of
+from distributary.ingest.derived.told import Input
+from distributary.ingest.merge import live_files
+from distributary.ingest.merge.live_files import Action
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.tables.handle import opened
+from distributary.ingest.tables.log import CHANGES
+from distributary.ingest.tables.state import TableState, state_of
+from distributary.ingest.tables.state_by_spark import spark_schema
+
+# Small files go to a task together, and the tasks of a large table are about as many as keep all processors busy.
+_TASKS_A_SLOT = 2
+
+_Named: TypeAlias = tuple[str, Action]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A table that another one is made of, as of a version that a whole batch has."""
+
+    place: Files
+    state: TableState
+    input: Input
+
+    def rows(self, spark: SparkSession, wanted: Wanted) -> DataFrame:
+        """All of its rows at the version."""
+        live = live_files.read(self.place, self.input.version)
+        return _read(spark, self, list(live), wanted)
+
+    def is_unchanged(self, since: Input) -> bool:
+        """Whether its rows are those of an earlier version, however they lie in files."""
+        try:
+            return since.id == self.input.id and _added(self.place, since.version, self.input.version) == []
+        except FileNotFoundError:
+            return False
+
+    def added(self, spark: SparkSession, since: Input, wanted: Wanted) -> DataFrame | None:
+        """The rows that came behind an earlier version; None where that is not all that happened, or nobody can tell any more."""
+        if since.id != self.input.id or since.version > self.input.version:
+            return None
+        try:
+            files = _added(self.place, since.version, self.input.version)
+        except FileNotFoundError:
+            return None
+        return None if files is None else _read(spark, self, files, wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which columns are read: those whose names an expression may have, or all."""
+
+    expressions: tuple[str, ...] | None = None
+
+    def of(self, columns: pa.Schema) -> pa.Schema:
+        """Those of these columns."""
+        if self.expressions is None:
+            return columns
+        words = {word for text in self.expressions for word in words_of(text)}
+        return pa.schema([column for column in columns if words_of(column.name) <= words])
+
+
+EVERYTHING = Wanted()
+
+
+def snapshot(place: Files, version: int) -> Snapshot:
+    """A table at a version. Raises PipelineError where only Spark's own reader knows what its files mean."""
+    handle = opened(place)
+    identity = str(handle.metadata().id)
+    if handle.version() != version:
+        handle.load_as_version(version)
+    state = state_of(handle, place)
+    if state.properties.get("delta.columnMapping.mode", "none") != "none":
+        raise PipelineError(
+            f"no table can be made of {place}: its files have other names for its columns (column mapping), which only Spark's reader knows"
+        )
+    return Snapshot(place, state, Input(identity, version))
+
+
+def _added(place: Files, since: int, version: int) -> list[_Named] | None:
+    files, moved = dict[str, Action](), set[str]()
+    for number in range(since + 1, version + 1):
+        for action in live_files.entry(place, number):
+            removed = action.get("remove")
+            if removed is not None and removed.get("dataChange", True):
+                return None
+            if CHANGES & action.keys() - {"metaData"}:
+                return None
+            if removed is not None:
+                moved.add(unquote(removed["path"]))
+            if "add" in action and action["add"].get("dataChange", True):
+                files[unquote(action["add"]["path"])] = action["add"]
+    if any(place.info(name) is None for name in moved & files.keys()):
+        # Upkeep brought its rows into another file, and deleted it.
+        return None
+    return list(files.items())
+
+
+def _read(spark: SparkSession, table: Snapshot, files: Sequence[_Named], wanted: Wanted) -> DataFrame:
+    columns = wanted.of(table.state.layout)
+    tasks = min(len(files), spark.sparkContext.defaultParallelism * _TASKS_A_SLOT)
+    portions = _portions(files, max(tasks, 1))
+    numbers = spark.range(0, len(portions), 1, len(portions))
+    return numbers.mapInArrow(_reading(table.place, portions, columns), spark_schema(columns))
+
+
+def _portions(files: Sequence[_Named], count: int) -> list[list[_Named]]:
+    """The files in so many portions of about as many bytes."""
+    portions: list[tuple[int, int, list[_Named]]] = [(0, number, []) for number in range(count)]
+    for name, add in sorted(files, key=_size, reverse=True):
+        size, number, held = heapq.heappop(portions)
+        heapq.heappush(portions, (size + add["size"], number, [*held, (name, _told(add))]))
+    return [held for _, _, held in portions]
+
+
+def _size(file: _Named) -> int:
+    return int(file[1]["size"])
+
+
+def _told(add: Action) -> Action:
+    """What a reader needs of it."""
+    return {name: add[name] for name in ("size", "partitionValues", "deletionVector") if name in add}
+
+
+def _reading(
+    place: Files, portions: Sequence[Sequence[_Named]], columns: pa.Schema
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for rows in rows_in(place, portions[number], columns):
+                    yield from rows.to_batches(max_chunksize=2**16)
+
+    return run
+
+
+def inputs_of(found: Mapping[str, Snapshot]) -> dict[str, Input]:
+    """What a commit says of its inputs."""
+    return {name: one.input for name, one in found.items()}

@@ -1,0 +1,78 @@
+"""The derived tables that there are: a rule's own, or one for each entity that it is for."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from distributary.ingest.columns.safe_names import ENTITY, table_name
+from distributary.ingest.derivation.given import TABLE, Derived, in_order
+from distributary.ingest.settings.patterns import Pattern
+
+# What is made of the same settings by another way is another table's content.
+_WAY = "1"
+
+_IN_A_WORD = re.compile(r"\w*\{entity\}\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One derived table.
+
+    table   its folder
+    inputs  those that it is made of
+    rule    what the settings say of it
+    query   its SQL with what is filled in; None where it is made otherwise
+    """
+
+    table: str
+    inputs: tuple[str, ...]
+    rule: Derived
+    query: str | None = None
+
+    def definition(self, beside: str = "") -> str:
+        """What decides its content, and what stands beside the settings, as a digest."""
+        text = "\n".join((_WAY, self.rule.text, self.query or "", *self.inputs, beside))
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Entities:
+    """The entities there are, with the folders of their tables; `folds` is whether those that differ only by case are one."""
+
+    folders: Mapping[str, str]
+    folds: bool
+
+
+def instances(rules: Sequence[Derived], entities: Entities) -> list[Instance]:
+    """All of them, each behind those that it is made of."""
+    return [one for rule in in_order(rules) for one in _of(rule, entities)]
+
+
+def _of(rule: Derived, entities: Entities) -> Iterator[Instance]:
+    if not rule.an_entity:
+        yield Instance(rule.table, rule.of, rule, rule.sql)
+        return
+    pattern = Pattern(rule.match, entities.folds)
+    for entity, folder in sorted(entities.folders.items(), key=lambda one: one[1]):
+        if pattern.fits(entity):
+            yield _for(rule, entity, folder, folds=entities.folds)
+
+
+def _for(rule: Derived, entity: str, folder: str, *, folds: bool) -> Instance:
+    def named(name: str) -> str:
+        return folder if name == TABLE else table_name(name, entity, folds) if ENTITY in name else name
+
+    def filled(found: re.Match[str]) -> str:
+        # By itself it is the entity, which comes from records: a text, whatever is in it.
+        return _literal(entity) if found[0] == ENTITY else f"`{named(found[0])}`"
+
+    query = None if rule.sql is None else _IN_A_WORD.sub(filled, rule.sql).replace(TABLE, f"`{folder}`")
+    return Instance(named(rule.table), tuple(map(named, rule.of)), rule, query)
+
+
+def _literal(text: str) -> str:
+    """https://spark.apache.org/docs/latest/sql-ref-literals.html#string-literal"""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,0 +1,74 @@
+"""What a derived table's commits say of themselves: of what it was made, at which versions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.tables.log import entry, newest_version
+
+TOLD = "distributary.derived"
+"""What of a commit has the rest."""
+
+# Between two of ours there may be those of upkeep.
+_LOOKED_BACK = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A table at a version. `id` tells it from another one in its place."""
+
+    id: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a derived table has.
+
+    definition  what decided it, as a digest
+    inputs      what it was made of, by the names of the tables
+    """
+
+    definition: str
+    inputs: Mapping[str, Input] = field(default_factory=dict)
+
+    def text(self) -> str:
+        """As a commit has it."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+
+def told_by(place: Files) -> tuple[int | None, Told | None]:
+    """The newest version of a derived table, and what it has; None of the latter where its log does not tell (any more)."""
+    newest = newest_version(place)
+    if newest is None:
+        return None, None
+    for version in range(newest, max(newest - _LOOKED_BACK, -1), -1):
+        try:
+            actions = entry(place, version)
+        except FileNotFoundError:
+            break
+        info: Mapping[str, Any] = next((one["commitInfo"] for one in actions if "commitInfo" in one), {})
+        if TOLD in info:
+            return newest, _read(info[TOLD])
+        if any(_changes(one) for one in actions):
+            # Somebody else's rows are in it.
+            break
+    return newest, None
+
+
+def _changes(action: Mapping[str, Any]) -> bool:
+    return any(action.get(kind, {}).get("dataChange") for kind in ("add", "remove"))
+
+
+def _read(text: str) -> Told | None:
+    try:
+        found = json.loads(text)
+        inputs = {name: Input(one["id"], one["version"]) for name, one in found["inputs"].items()}
+        return Told(found["definition"], inputs)
+    except (ValueError, KeyError, TypeError):
+        # A later version's, or no text of ours.
+        return None

@@ -1,0 +1,190 @@
+"""A data frame as a derived table's next version: files by Spark's workers, and one entry of ours that has them in the place of those before."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from distributary.errors import PipelineError
+from distributary.ingest import failpoints
+from distributary.ingest.clustering.writing import Made, Target, Written
+from distributary.ingest.columns.safe_names import column_name
+from distributary.ingest.derived.told import TOLD, Told
+from distributary.ingest.log_paths import LOG, entry_path
+from distributary.ingest.merge import live_files
+from distributary.ingest.merge.entry import removal
+from distributary.ingest.parquet.statistics import EACH_COLUMN
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.tables.log import ENGINE, clocks, first_actions, is_read, put_entry
+
+_ROWS_IN_A_FILE = 5_000_000
+
+_MADE = "name string, bytes long, rows long, statistics string"
+
+# What a type of Spark's is that no column of a table can be.
+_NO_COLUMNS = {
+    "void": "it has no type; write cast(NULL AS STRING) or the like",
+    "interval": "Delta has no intervals; make a number of seconds of it",
+    "variant": "write to_json(…)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Replacing:
+    """What is to become of a derived table.
+
+    place       where it is
+    version     its newest version; None where there is none yet
+    schema      its columns there, as Spark's JSON has them
+    properties  what it says of itself where it is made
+    told        what the new version is made of
+    """
+
+    place: Files
+    version: int | None
+    schema: str | None
+    properties: Mapping[str, str]
+    told: Told
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """A version that was made, and how many rows it has."""
+
+    version: int
+    rows: int
+    actions: list[dict[str, Any]]
+
+
+def schema_text(schema: StructType) -> str:
+    """The columns as a table's log has them: every one may be null, and nothing is said of it."""
+    fields = [{**field, "nullable": True, "metadata": {}} for field in schema.jsonValue()["fields"]]
+    return json.dumps({"type": "struct", "fields": fields})
+
+
+def require_columns(table: str, schema: StructType) -> None:
+    """Raises PipelineError for columns that no table can have."""
+    for field in schema.fields:
+        kind = field.dataType.typeName()
+        why = next((why for name, why in _NO_COLUMNS.items() if name in kind), None)
+        if why is not None:
+            raise PipelineError(f"derive {table}: column {field.name} is of type {kind}: {why}")
+        if column_name(field.name, frozenset()) != field.name:
+            raise PipelineError(
+                f"derive {table}: Delta takes no column called {field.name!r}; give it a name by AS"
+            )
+
+
+def replace(frame: DataFrame, one: Replacing) -> Replaced | None:
+    """The version that has a data frame's rows in the place of all before; None where somebody else changed the table meanwhile.
+
+    It survives a loss of power when this returns. Files of an attempt that came to nothing are no table's, and go as others of that kind do.
+    """
+    schema = schema_text(frame.schema)
+    made = _written(frame, one.place)
+    failpoints.reach(failpoints.AMID_DERIVING, -1 if one.version is None else one.version)
+    began, version = clocks(), 0 if one.version is None else one.version + 1
+    actions = _actions(one, made, schema)
+    if one.version is None:
+        one.place.make_folder(LOG)
+    if not put_entry(one.place, version, actions) or not is_read(one.place, version, began):
+        one.place.delete([file.name for file in made])
+        return None
+    one.place.sync([entry_path(version)])
+    return Replaced(version, sum(file.rows for file in made), actions)
+
+
+def _written(frame: DataFrame, place: Files) -> list[Made]:
+    rows = frame.mapInArrow(_writing(place), _MADE).collect()
+    return [Made(row.name, row.bytes, row.rows, row.statistics) for row in rows]
+
+
+def _writing(place: Files) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        written: Written | None = None
+        try:
+            for batch in batches:
+                if batch.num_rows:
+                    rows = _plain(batch)
+                    written = written or Written(
+                        place, Target(rows.schema, (), EACH_COLUMN, 0), _ROWS_IN_A_FILE
+                    )
+                    written.add(rows)
+            made = [] if written is None else written.close()
+            # Here may be the power that fails.
+            place.sync(one.name for one in made)
+        except BaseException:
+            if written is not None:
+                written.give_up()
+            raise
+        yield pa.RecordBatch.from_pylist(
+            [
+                {"name": one.name, "bytes": one.bytes, "rows": one.rows, "statistics": one.statistics}
+                for one in made
+            ],
+            pa.schema(
+                {"name": pa.string(), "bytes": pa.int64(), "rows": pa.int64(), "statistics": pa.string()}
+            ),
+        )
+
+    return run
+
+
+def _plain(batch: pa.RecordBatch) -> pa.Table:
+    """The rows with nothing said of their columns, as files of a table have them."""
+    table = pa.Table.from_batches([batch])
+    return table.cast(pa.schema([pa.field(one.name, one.type) for one in table.schema]))
+
+
+def _actions(one: Replacing, made: list[Made], schema: str) -> list[dict[str, Any]]:
+    now = int(time.time() * 1000)
+    gone = [] if one.version is None else [add for _, add in live_files.read(one.place, one.version)]
+    info = {
+        "timestamp": now,
+        "operation": "WRITE",
+        "operationParameters": {"mode": "Overwrite", "partitionBy": "[]"},
+        "operationMetrics": {
+            "numRemovedFiles": str(len(gone)),
+            "numFiles": str(len(made)),
+            "numOutputRows": str(sum(file.rows for file in made)),
+            "numOutputBytes": str(sum(file.bytes for file in made)),
+        },
+        "isBlindAppend": False,
+        "engineInfo": ENGINE,
+        "txnId": str(uuid.uuid4()),
+        TOLD: one.told.text(),
+    }
+    return [
+        {"commitInfo": info},
+        *_definition(one, schema),
+        *({"remove": removal(add, now)} for add in gone),
+        *({"add": _add(file, now)} for file in made),
+    ]
+
+
+def _definition(one: Replacing, schema: str) -> list[dict[str, Any]]:
+    """What the table is, where it was none or had other columns."""
+    if one.version is not None and schema == one.schema:
+        return []
+    made: list[dict[str, Any]] = first_actions(schema, one.properties)
+    return [action for action in made if "commitInfo" not in action]
+
+
+def _add(file: Made, now: int) -> Mapping[str, Any]:
+    return {
+        "path": quote(file.name),
+        "partitionValues": {},
+        "size": file.bytes,
+        "modificationTime": now,
+        "dataChange": True,
+        "stats": file.statistics,
+    }

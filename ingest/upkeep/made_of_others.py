@@ -1,0 +1,33 @@
+"""Which tables under a root a pipeline has made of its others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from deltalake.exceptions import DeltaError
+
+from distributary.ingest.columns.safe_names import ENTITY
+from distributary.ingest.derivation.given import OWNER, Derived
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.tables.handle import opened
+from distributary.ingest.tables.log import has_log, may_be_tables
+
+
+def derived_tables(root: Files, rules: Sequence[Derived], pipeline: str) -> list[str]:
+    """The folders of the tables that these rules have made, in order; one that cannot be opened is none. Raises OSError."""
+    if not rules:
+        return []
+    named = [re.compile(re.escape(rule.table).replace(re.escape(ENTITY), ".+")) for rule in rules]
+    candidates = [folder for folder in may_be_tables(root) if any(one.fullmatch(folder) for one in named)]
+    return list(_owned(root, candidates, pipeline))
+
+
+def _owned(root: Files, folders: Sequence[str], pipeline: str) -> Iterator[str]:
+    for folder in folders:
+        place = root.below(folder)
+        try:
+            if has_log(place) and opened(place).metadata().configuration.get(OWNER) == pipeline:
+                yield folder
+        except DeltaError:
+            continue

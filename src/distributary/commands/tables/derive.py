@@ -1,0 +1,55 @@
+"""`distributary derive`: the tables that are made of a pipeline's tables."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from distributary.commands.run import File, Given, session
+from distributary.errors import PipelineError
+
+if TYPE_CHECKING:
+    from distributary.ingest.derived.refresh import Refreshed
+
+
+def derive(
+    file: File,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(help="A derived table, by its folder; may be given again (default: all)."),
+    ] = None,
+    whole: Annotated[bool, typer.Option("--whole", help="Work all out again, whatever is there.")] = False,
+    given: Given = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
+) -> None:
+    """Make a pipeline's derived tables current; a run may go on meanwhile."""
+    from distributary.ingest.derived.refresh import derive as refreshed
+    from distributary.ingest.settings.model import load
+
+    settings = load(file, given=given or ())
+    with session(settings) as spark:
+        done = refreshed(settings, spark, table or (), whole=whole)
+    if as_json:
+        typer.echo(json.dumps([asdict(one) for one in done], indent=2))
+    else:
+        for line in map(_line, done):
+            typer.echo(line)
+    if failed := [one.table for one in done if one.how == "failed"]:
+        raise PipelineError(
+            f"not made current: {', '.join(failed)}; once what is said of them is mended, say it again"
+        )
+
+
+def _line(one: Refreshed) -> str:
+    of = ", ".join(f"{name} at version {version}" for name, version in one.inputs.items())
+    said = {
+        "made": f"made of all rows of {of}: {one.rows or 0:,} rows, {one.seconds:.1f} s",
+        "added": f"brought up to {of} by what was added: {one.rows or 0:,} rows, {one.seconds:.1f} s",
+        "current": f"current, as of {of}",
+        "waits": f"waits: {one.why}",
+        "failed": f"failed: {one.why}",
+    }
+    return f"{one.table}: {said[one.how]}"

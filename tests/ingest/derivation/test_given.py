@@ -1,0 +1,85 @@
+"""What the settings say of derived tables, told at its line where it cannot be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from distributary.errors import ConfigError
+from distributary.ingest.settings.model import Settings
+
+PLAYERS = {
+    "table": "gold_{entity}_players",
+    "aggregate": {"by": ["gamer_id"], "columns": {"events": "count(*)"}},
+}
+
+
+def settings(*derive: dict[str, Any], table: str = "silver_{entity}_events") -> Settings:
+    return Settings.from_dict(
+        {
+            "name": "games",
+            "source": {"topics": ["events"], "kafka": {"bootstrap.servers": "127.0.0.1:9092"}},
+            "registry": {"url": "http://127.0.0.1:8081"},
+            "route": {"field": "game_name", "table": table},
+            "sink": {"root": "lake"},
+            "derive": list(derive),
+        }
+    )
+
+
+def test_a_table_for_each_entity_is_of_its_own_table() -> None:
+    (rule,) = settings(PLAYERS).derive
+    assert rule.of == ("{table}",)
+    assert rule.an_entity
+
+
+@pytest.mark.parametrize(
+    ("derive", "why"),
+    [
+        ([{"table": "a", "inputs": ["silver_chess_events"]}], "write one of aggregate, sql and python"),
+        ([{"table": "a", "sql": "SELECT 1 AS one"}], "write the tables that it is made of"),
+        ([{**PLAYERS, "table": "silver_{entity}_events"}], "an entity's table could have this name too"),
+        ([{**PLAYERS, "table": "quarantine"}], "this name is kept"),
+        ([PLAYERS, PLAYERS], "written twice"),
+        ([{"table": "a", "inputs": ["nothing"], "sql": "TABLE nothing"}], "no table is called nothing"),
+        (
+            [
+                {"table": "a", "inputs": ["b"], "sql": "TABLE b"},
+                {"table": "b", "inputs": ["a"], "sql": "TABLE a"},
+            ],
+            "made of each other",
+        ),
+        ([{**PLAYERS, "every_batches": 1, "every_seconds": 1}], "one of both"),
+        ([{"table": "a", "inputs": ["{table}"], "sql": "SELECT 1"}], "only a table with {entity}"),
+        (
+            [{**PLAYERS, "aggregate": {"by": ["gamer_id"], "columns": {"n": "first(x)"}}}],
+            "derive[0].aggregate.columns.n",
+        ),
+        (
+            [{**PLAYERS, "aggregate": {"by": ["Day"], "columns": {"day": "count(*)"}}}],
+            "several columns called day",
+        ),
+    ],
+)
+def test_what_cannot_be_is_told(derive: list[dict[str, Any]], why: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        settings(*derive)
+    assert why in str(refused.value)
+
+
+def test_any_name_is_an_entitys_where_tables_are_called_as_entities() -> None:
+    with pytest.raises(ConfigError, match="could have this name too"):
+        settings(PLAYERS, table="{entity}")
+
+
+def test_a_table_may_be_made_of_the_quarantine_and_of_derived_ones() -> None:
+    found = settings(
+        {"table": "worst", "inputs": ["counts"], "sql": "SELECT max(n) AS n FROM counts"},
+        {
+            "table": "counts",
+            "inputs": ["quarantine"],
+            "sql": "SELECT reason, count(*) AS n FROM quarantine GROUP BY 1",
+        },
+    )
+    assert [rule.table for rule in found.derive] == ["worst", "counts"]
