@@ -154,10 +154,12 @@ class Beside:
 
     headers         the names of record headers, in the order in which workers are handed their values
     timestamp_type  whether what the record's time says is wanted
+    every_header    whether all headers are wanted, too, as they came
     """
 
     headers: tuple[str, ...] = ()
     timestamp_type: bool = False
+    every_header: bool = False
 
 
 NOTHING_BESIDE = Beside()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,6 +13,8 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator, model_
 from distributary.codecs.base import Codec, load_codec
 from distributary.codecs.envelope.options import DELETES, SAID, TABLE, Envelope, envelope_of
 from distributary.codecs.envelope.said import BEFORE, POSITION, PREFIX
+from distributary.ingest.bronze.given import Bronze
+from distributary.ingest.bronze.rule import AsTheyCame
 from distributary.ingest.columns import safe_names as names
 from distributary.ingest.derivation.given import Derived, wrong_derived
 from distributary.ingest.reshaping.given import wrong_beside
@@ -148,6 +151,8 @@ class Settings(Group):
     """Tables that are made of these tables, and kept current by the runs."""
     erased: tuple[Name, ...] = ()
     """SQL conditions over records' own fields, such as `player.id = 7`: a record for which one of them is true lands nowhere, and is counted as `erased`, so that no replay brings back what was erased from the tables. As those of `tables[].deletes`."""
+    bronze: Bronze | None = None
+    """A table with every record that is read, once and as it came: bytes, headers, place and time. `{}` or `{table: bronze}`; by default there is none."""
     catalog: Catalog | None = None
     """By which names Spark's SQL finds the tables; by default they have none but their places."""
     storage: StorageOptions = StorageOptions()
@@ -204,6 +209,7 @@ class Settings(Group):
                 yield ("route", "table"), why
             if isinstance(named, NamedTable) and named.table.endswith(names.MEMORY_SUFFIX):
                 yield ("policies", "no_entity", "table"), why
+        yield from self._keeping_all()
         if self.catalog is not None:
             for keys, why in self.catalog.wrong_for(self.route.by, self.spark.conf):
                 yield ("catalog", *keys), why
@@ -222,6 +228,15 @@ class Settings(Group):
         for keys, why in wrong_derived(self.derive, self.route.table):
             yield ("derive", *keys), why
 
+    def _keeping_all(self) -> Iterator[Wrong]:
+        """What does not go with keeping every record as it came."""
+        if self.bronze is None:
+            return
+        named = self.policies.no_entity
+        table = named.table if isinstance(named, NamedTable) else None
+        for keys, why in self.bronze.wrong_for(self.source.topics, self.erased, table):
+            yield ("bronze", *keys), why
+
     def _landing_by_envelopes(self) -> Iterator[Wrong]:
         """Rules by which something hidden would land as what a row was before."""
         envelope = envelope_of(self.decode.envelope)
@@ -233,7 +248,13 @@ class Settings(Group):
 
     def rule_book(self) -> RuleBook:
         """Which rule says what an entity's table is."""
-        return RuleBook.by(self.tables, self.route, self.sink, self.erased)
+        book = RuleBook.by(self.tables, self.route, self.sink, self.erased)
+        return replace(book, kept=self._kept())
+
+    def _kept(self) -> AsTheyCame:
+        if self.bronze is not None:
+            return self.bronze.tables(self.source.topics)
+        return AsTheyCame(headers=self.policies.quarantine_headers)
 
     @field_validator("checkpoint", mode="after")
     @classmethod
@@ -287,6 +308,10 @@ class Settings(Group):
     def once(self) -> Settings:
         """The same, for a run that takes what is there now and then ends."""
         return self.model_copy(update={"trigger": self.trigger.model_copy(update={"available_now": True})})
+
+    def of_topics(self, names: Sequence[str]) -> Settings:
+        """The same with these topics, where patterns may have stood."""
+        return self.model_copy(update={"source": self.source.model_copy(update={"topics": tuple(names)})})
 
     def continuously(self) -> Settings:
         """The same, for a run that goes on until it is stopped."""

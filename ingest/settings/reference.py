@@ -20,6 +20,7 @@ _CLOSED = ("enum", "const", "pattern")
 
 _WORDS = {
     "path": "path",
+    "date-time": "point in time",
     "place": "path or URL",
     "password": "secret text",
     "string": "text",

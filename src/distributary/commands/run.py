@@ -50,6 +50,12 @@ def run(
             help="First infer the schema of JSON that names none anew, and add what is found to the one that there is.",
         ),
     ] = False,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            help="Take what is before this time, such as 2026-11-02T00:00Z, or these offsets, as source.until is written; then end."
+        ),
+    ] = None,
     given: Given = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the outcome as JSON, and no progress.")
@@ -60,7 +66,8 @@ def run(
     from distributary.ingest.run import run_in
     from distributary.ingest.settings.model import load
 
-    settings = load(file, given=given or ())
+    bound = () if until is None else (f"source.until={until}",)
+    settings = load(file, given=(*(given or ()), *bound))
     if available_now is not None:
         settings = settings.once() if available_now else settings.continuously()
     # It may have to be watched for longer than a session takes to be made.

@@ -45,6 +45,7 @@ FULL: dict[str, Any] = {
     "first": {"r": PLACE},
     "dropped": Counter(r=1),
     "already": 1,
+    "expected": Counter({("t", "sane", True): 1}),
     "written": [written("t", A)],
     "growths": [Growth("t", (1, (0,)), 1, PLACE)],
     "wishes": [Wish("t", "T", (1, (0,)), Layout(A))],
