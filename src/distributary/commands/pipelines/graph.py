@@ -6,11 +6,13 @@ import json
 from dataclasses import asdict
 from datetime import datetime, timezone
 from enum import Enum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from distributary.commands.run import File, Given
+from distributary.files import replace
 
 
 class Format(str, Enum):
@@ -34,6 +36,7 @@ def graph(
     most: Annotated[
         int, typer.Option("--tables", min=1, help="Show at most so many tables; JSON has all of them.")
     ] = 25,
+    output: Annotated[Path | None, typer.Option(help="Write it to this file instead of printing it.")] = None,
     namespace: Annotated[
         str, typer.Option(help="The namespace of the job in OpenLineage's event.")
     ] = "distributary",
@@ -50,8 +53,12 @@ def graph(
 
     found = flow(load(file, given=given or ()))
     if as_json or as_ is Format.JSON:
-        typer.echo(json.dumps(asdict(found), indent=2))
+        text = json.dumps(asdict(found), indent=2)
     elif as_ is Format.OPENLINEAGE:
-        typer.echo(json.dumps(event(found, namespace, datetime.now(timezone.utc))))
+        text = json.dumps(event(found, namespace, datetime.now(timezone.utc)))
     else:
-        typer.echo((svg if as_ is Format.SVG else mermaid)(with_most(found, most)))
+        text = (svg if as_ is Format.SVG else mermaid)(with_most(found, most))
+    if output is None:
+        typer.echo(text)
+    else:
+        replace(output, f"{text}\n".encode())
