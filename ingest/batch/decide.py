@@ -144,7 +144,7 @@ def draft(generation: Generation, tables: TableBook, decision: Decision) -> Mani
             dropped=dict(report.counts.dropped),
             already=report.counts.already,
             expected=_expected(report.sightings.expected),
-            kept=dict(report.counts.kept),
+            kept=dict(report.files.kept),
         ),
         met=carried_on(decision.before.met, report.sightings.met, set(entities.values())),
     )

@@ -116,7 +116,6 @@ class Counts(_Part):
     first        per reason, the first record sent to quarantine for it
     dropped      rows dropped because the settings say so, by reason
     already      rows left out because an earlier checkpoint committed them to their table
-    kept         records as they came, by the folder of the table that keeps them; those that an earlier checkpoint kept by `ALREADY`
     """
 
     spans: Spans = field(default_factory=dict, metadata=_in_place(join_spans))
@@ -126,7 +125,6 @@ class Counts(_Part):
     first: dict[str, Coordinates] = field(default_factory=dict, metadata=_in_place(_join_first))
     dropped: Counter[str] = field(default_factory=Counter, metadata=_GATHERED)
     already: int = field(default=0, metadata=_SUM)
-    kept: Counter[str] = field(default_factory=Counter, metadata=_GATHERED)
 
 
 @dataclass
@@ -137,12 +135,14 @@ class Files(_Part):
     growths   layouts that grew in this task, or should have wider columns
     wishes    layouts that should have wider columns
     requests  to the object store that the files are in
+    kept      records as they came, by the folder of the table that keeps them; those that an earlier checkpoint kept by `ALREADY`
     """
 
     written: list[WrittenFile] = field(default_factory=list, metadata=_GATHERED)
     growths: list[Growth] = field(default_factory=list, metadata=_GATHERED)
     wishes: list[Wish] = field(default_factory=list, metadata=_GATHERED)
     requests: int = field(default=0, metadata=_SUM)
+    kept: Counter[str] = field(default_factory=Counter, metadata=_GATHERED)
 
 
 @dataclass
