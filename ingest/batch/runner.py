@@ -83,7 +83,8 @@ class BatchRunner:
         if is_new and self._last is not None:
             # The next batch would open all of them in any case.
             # What is parked is held against the log where what waits for it is brought in.
-            asked = {*RESERVED_TABLES, *self._last.entities.values()} - run.parked.folders
+            asked = {*RESERVED_TABLES, *self._last.keeping, *self._last.entities.values()}
+            asked -= run.parked.folders
             newest = self._require_not_ahead(asked - {BATCHES_TABLE})
             lacking = self.finisher.lacks(self._last, newest, mended)
         if self._last is not None and batch is not None and run.log.settled < batch.number:

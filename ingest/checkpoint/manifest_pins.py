@@ -8,6 +8,7 @@ from typing import Any
 
 from distributary.codecs.base import CodecName, Enveloped
 from distributary.errors import CheckpointMismatch
+from distributary.ingest.bronze.rule import AsTheyCame
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.columns.clustering import ClusterBy
 from distributary.ingest.expectations.given import Expectation
@@ -66,6 +67,7 @@ def to_json(pins: Pins) -> dict[str, Any]:
             **_columns_to_json(pins.rules.tables),
             **_expects_to_json(pins.rules.tables),
             **({"erased": list(pins.rules.tables.erased)} if pins.rules.tables.erased else {}),
+            **({"bronze": dict(pins.rules.tables.kept.by_topic)} if pins.rules.tables.kept else {}),
         },
     }
 
@@ -115,7 +117,9 @@ def _rules(decided: Mapping[str, Any], now: WorkerRules) -> WorkerRules:
     tables = replace(tables, erased=tuple(then.get("erased", ())))
     tables = _with_columns(tables, then.get("columns"), now.tables)
     tables = _with_expects(tables, then.get("expects"))
-    return replace(now, decoding=decoding, policies=_policies(then["policies"]), tables=tables)
+    policies, by_topic = _policies(then["policies"]), then.get("bronze", {})
+    tables = replace(tables, kept=AsTheyCame(by_topic, bool(by_topic) or policies.quarantine_headers))
+    return replace(now, decoding=decoding, policies=policies, tables=tables)
 
 
 def _envelope_to_json(codec: CodecName) -> dict[str, Any]:
@@ -308,7 +312,7 @@ def _tables(manifest: Manifest) -> PinnedTables:
         widen=False,
         # Of which no record came, or none stayed. Every other table that is not known is denied as it is.
         admitted=frozenset({*entities, *decided.get("admitted", ())} - written),
-        denied=frozenset(),
+        denied=frozenset(decided.get("rules", {}).get("bronze", {}).values()),
         new_tables=0,
     )
 

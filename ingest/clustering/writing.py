@@ -63,17 +63,22 @@ class Written:
         self._open: tuple[str, Upload, pq.ParquetWriter] | None = None
         self._rows = 0
         self._layout = Layout(target.columns)
-        self._fractions = Fractions(self._layout, target.indexed)
+        self._fractions = Fractions(self._layout)
         self._made: list[Made] = []
 
     def add(self, rows: pa.Table) -> None:
         """Write rows behind those before."""
         while rows.num_rows:
             piece = rows.slice(0, self._most_rows - self._rows)
+            with_nan = self._fractions.with_nan(piece)
+            if with_nan and self._open is not None:
+                # Its file says that it has none.
+                self._finish()
+                continue
+            self._fractions.take(with_nan)
             rows = rows.slice(piece.num_rows)
             _, _, writer = self._open = self._open or self._begun()
             writer.write_table(piece, row_group_size=ROWS_IN_A_GROUP)
-            self._fractions.look(piece)
             self._rows += piece.num_rows
             if self._rows == self._most_rows:
                 self._finish()
@@ -93,7 +98,13 @@ class Written:
     def _begun(self) -> tuple[str, Upload, pq.ParquetWriter]:
         name = rewritten_name()
         stream = self._place.writer(name, named_later=True)
-        writer = pq.ParquetWriter(stream.sink, self._target.columns, compression="zstd", store_schema=False)
+        writer = pq.ParquetWriter(
+            stream.sink,
+            self._target.columns,
+            compression="zstd",
+            store_schema=False,
+            write_statistics=self._fractions.told,
+        )
         return name, stream, writer
 
     def _finish(self) -> None:
@@ -107,4 +118,4 @@ class Written:
         indexed = self._target.indexed
         told = statistics(writer.writer.metadata, self._layout, indexed, self._fractions.without_nan)
         self._made.append(Made(name, size, rows, told))
-        self._fractions = Fractions(self._layout, indexed)
+        self._fractions = Fractions(self._layout)

@@ -191,15 +191,20 @@ def _written(
     """A file of these rows."""
     name, layout = rewritten_name(), Layout(columns)
     indexed = Indexed.told(state.properties, named_columns(state))
-    fractions = Fractions(layout, indexed)
+    fractions = Fractions(layout)
+    # What has a fraction is read twice: the writer wants to know of NaN before it has the first row.
+    if looked_at := {path[0] for path in fractions.without_nan}:
+        some = pa.schema([one for one in columns if one.name in looked_at])
+        for number, _, _ in opened_file.groups():
+            fractions.take(fractions.with_nan(opened_file.table(number, some)))
     with place.writer(name, named_later=True) as stream:
-        with pq.ParquetWriter(stream.sink, columns, compression="zstd", store_schema=False) as writer:
+        with pq.ParquetWriter(
+            stream.sink, columns, compression="zstd", store_schema=False, write_statistics=fractions.told
+        ) as writer:
             for number, first, count in opened_file.groups():
                 kept = np.flatnonzero(stays[first : first + count])
                 if len(kept):
-                    rows = opened_file.table(number, columns).take(pa.array(kept))
-                    fractions.look(rows)
-                    writer.write_table(rows)
+                    writer.write_table(opened_file.table(number, columns).take(pa.array(kept)))
         size = stream.tell()
     return _Made(name, size, statistics(writer.writer.metadata, layout, indexed, fractions.without_nan))
 

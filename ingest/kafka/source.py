@@ -90,8 +90,9 @@ class TopicReader:
         route: Route,
         beside: Beside = NOTHING_BESIDE,
     ) -> TopicReader:
-        """With headers where schemas or entities are named in them, or columns are made of them."""
-        return cls(spark, pipeline, source, source.headers or route.by == "header" or bool(beside.headers))
+        """With headers where schemas or entities are named in them, or columns are made of them, or they are kept as they came."""
+        headers = source.headers or route.by == "header" or bool(beside.headers) or beside.every_header
+        return cls(spark, pipeline, source, headers)
 
     def stream(self, batch_rows: int, starting_offsets: Positions, wait_seconds: float = 0.0) -> DataFrame:
         """The topics as a stream, in batches of at most so many offsets; one of fewer waits for others for up to `wait_seconds`.

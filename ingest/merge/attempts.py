@@ -164,13 +164,19 @@ class Attempts:
     def _made_file(self, rows: pa.Table, values: PartitionValues) -> tuple[DataFile, Info, None]:
         name = merged_name(*self._made_for())
         self._written.append(name)
+        layout = Layout(rows.schema)
+        fractions = Fractions(layout)
+        fractions.take(fractions.with_nan(rows))
         with self._place.writer(name, named_later=True) as stream:
-            with pq.ParquetWriter(stream.sink, rows.schema, compression="zstd", store_schema=False) as writer:
+            with pq.ParquetWriter(
+                stream.sink,
+                rows.schema,
+                compression="zstd",
+                store_schema=False,
+                write_statistics=fractions.told,
+            ) as writer:
                 writer.write_table(rows, row_group_size=_ROWS_A_GROUP)
             size = stream.tell()
-        layout = Layout(rows.schema)
-        fractions = Fractions(layout, self._indexed)
-        fractions.look(rows)
         text = statistics(writer.writer.metadata, layout, self._indexed, fractions.without_nan)
         file = DataFile("", name, rows.num_rows, size, text, values)
         return file, self._place.info(name) or Info(name, size, "", int(time.time() * 1000)), None

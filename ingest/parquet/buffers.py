@@ -177,12 +177,17 @@ class TableBuffers:
         while True:
             held = self._held[key]
             piece = rows if most is None else rows.slice(0, most - held.rows)
+            held.layout, held.fractions = layout, held.fractions or Fractions(layout)
+            with_nan = held.fractions.with_nan(piece)
+            if with_nan and held.writer is not None:
+                # Its file says that it has none.
+                self._finish(key)
+                self._held[key] = _Held()
+                continue
+            held.fractions.take(with_nan)
             rows = rows.slice(piece.num_rows)
-            held.layout = layout
             writer = held.writer or self._opened(key, held, piece, last)
             writer.write_table(piece, row_group_size=max(piece.num_rows, 1))
-            held.fractions = held.fractions or Fractions(layout, self._indexed_of(table))
-            held.fractions.look(piece)
             held.rows += piece.num_rows
             failpoints.reach(failpoints.AMID_FILE, self._batch_id)
             if held.rows == most:
@@ -200,6 +205,7 @@ class TableBuffers:
             compression="snappy" if rows.nbytes <= _SMALL_BYTES else "zstd",
             use_dictionary=self._dictionary(held.layout, rows),
             store_schema=False,
+            write_statistics=True if held.fractions is None else held.fractions.told,
         )
         if said:
             held.writer.add_key_value_metadata(dict(said))

@@ -134,33 +134,50 @@ def statistics(
 
 
 class Fractions:
-    """The floating-point columns of a file of which no value that was looked at is NaN."""
+    """The floating-point columns of a file of which no value that was looked at is NaN.
 
-    def __init__(self, layout: Layout, indexed: Indexed = EACH_COLUMN) -> None:
-        """All that have bounds; nothing was looked at."""
-        self.without_nan = _floating(layout, indexed)
+    Of the others Parquet is to tell nothing: by its bounds, which leave NaN out, Spark passes by rows for which it is to find that NaN is the greatest.
+    """
 
-    def look(self, rows: pa.Table) -> None:
-        """At rows with all columns of the file."""
-        wrong = {path for path in self.without_nan if _has_nan(rows, path)}
-        if wrong:
-            self.without_nan -= wrong
+    def __init__(self, layout: Layout) -> None:
+        """All of them; nothing was looked at."""
+        self._layout, self.without_nan = layout, _floating(layout)
+
+    def with_nan(self, rows: pa.Table) -> frozenset[Path]:
+        """Those of them that have one in these rows, which have all columns of the file."""
+        return frozenset(path for path in self.without_nan if _has_nan(rows, path))
+
+    def take(self, paths: frozenset[Path]) -> None:
+        """These are to be told of as such that have one."""
+        self.without_nan -= paths
+
+    @property
+    def told(self) -> bool | list[str]:
+        """Of which columns Parquet is to tell anything, as its writer takes it."""
+        if len(self.without_nan) == len(_floating(self._layout)):
+            return True
+        found = (
+            (path, dtype) for path, _, dtype in _columns(self._layout.columns) if not pat.is_nested(dtype)
+        )
+        names = ((tuple(map(json.loads, path)), dtype) for path, dtype in found)
+        return [
+            ".".join(path) for path, dtype in names if not pat.is_floating(dtype) or path in self.without_nan
+        ]
 
 
 def _has_nan(rows: pa.Table, path: Path) -> bool:
-    """Whether there may be one: infinities of both signs count, too, which have no bounds in any case."""
     values = rows.column(path[0])
     for name in path[1:]:
         values = pc.struct_field(values, name)
-    # One call, and a fifth of the time that it takes to look at each.
+    # One call, and a fifth of the time that it takes to look at each. Of infinities of both signs there is no sum either.
     total = pc.sum(values).as_py()
-    return total is not None and math.isnan(total)
+    return total is not None and math.isnan(total) and bool(pc.any(pc.is_nan(values)).as_py())
 
 
 @lru_cache(maxsize=256)
-def _floating(layout: Layout, indexed: Indexed) -> frozenset[Path]:
-    leaves = (leaf for leaf in _plan(layout, indexed)[1] if pat.is_floating(leaf.dtype))
-    return frozenset(tuple(map(json.loads, leaf.path)) for leaf in leaves)
+def _floating(layout: Layout) -> frozenset[Path]:
+    leaves = (path for path, _, dtype in _columns(layout.columns) if pat.is_floating(dtype))
+    return frozenset(tuple(map(json.loads, path)) for path in leaves)
 
 
 @lru_cache(maxsize=256)

@@ -361,6 +361,8 @@ class Policies(Group):
     """A record without a value in the routing field: `quarantine`, `drop` (counted), `fail`, or `{table: name}` to collect such records in one table."""
     undecodable: Literal["quarantine", "fail"] = "quarantine"
     """A record that cannot be decoded."""
+    quarantine_headers: bool = False
+    """Whether records in `quarantine` keep their headers, so that they can be sent once more as they came; with `bronze` they always do."""
     stuck_table: Literal["stop", "park"] = "stop"
     """A table that can never take the files of a decided batch, as when it was dropped or altered by hand: `stop` the run until `distributary resolve` has decided; or `park` the table: its files wait, those of later batches behind them, and all other tables go on."""
     parked_batches: Annotated[int, Field(ge=1)] = 1000

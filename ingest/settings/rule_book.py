@@ -8,6 +8,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from distributary.ingest.bronze.rule import AsTheyCame
 from distributary.ingest.columns.clustering import ClusterBy
 from distributary.ingest.expectations.checking import Met
 from distributary.ingest.expectations.given import Expectation
@@ -87,6 +88,7 @@ class RuleBook:
     fits             by the places of rules that have policies of their own, what these come to
     conditions       those of deletes, of expectations, and of what is erased, by their texts
     erased           conditions over records that land nowhere
+    kept             where records are kept as they came, whatever becomes of them
     """
 
     specs: tuple[TableSpec, ...] = ()
@@ -95,6 +97,7 @@ class RuleBook:
     fits: Mapping[int, FitRules] = field(default_factory=dict)
     conditions: Mapping[str, Condition] = field(default_factory=dict)
     erased: tuple[str, ...] = ()
+    kept: AsTheyCame = field(default_factory=AsTheyCame)
     _found: dict[str, TableSpec] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
@@ -198,7 +201,8 @@ class RuleBook:
         """What rules want of a record in Kafka beside its key and value."""
         rules = [spec.reshape for spec in self.specs if spec.reshape is not None]
         headers = {name for one in rules for name in one.headers}
-        return Beside(tuple(sorted(headers)), any(one.timestamp_type for one in rules))
+        told_by = any(one.timestamp_type for one in rules) or bool(self.kept)
+        return Beside(tuple(sorted(headers)), told_by, self.kept.every_header)
 
     def takes_tombstones(self, entity: str) -> bool:
         """Whether records without a value take rows of an entity's table away."""

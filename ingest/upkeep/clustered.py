@@ -53,10 +53,7 @@ def cluster(place: Files, *, dry_run: bool = False) -> Compaction:
         planned = portions(live, state.clustering or (), target)
         if not planned:
             return done
-        if not state.native:
-            return replace(done, left=f"only Spark's writer may rewrite its rows ({state.why_not})")
-        if unsorted := spelled(path for path in state.clustering or () if not _has_order(state, path)):
-            why = f"it is clustered by {unsorted}, which it has not as something that has an order: cluster it by other columns"
+        if why := _why_not(state):
             return replace(done, left=why)
         if dry_run:
             made = sum(-(-one.bytes // target) for one in planned)
@@ -80,6 +77,15 @@ def cluster(place: Files, *, dry_run: bool = False) -> Compaction:
         done,
         left=f"{ATTEMPTS} times a batch changed files while they were brought together; the next time will do",
     )
+
+
+def _why_not(state: TableState) -> str:
+    """Why a table's rows cannot be sorted here; empty where they can."""
+    if not state.native:
+        return f"only Spark's writer may rewrite its rows ({state.why_not})"
+    if unsorted := spelled(path for path in state.clustering or () if not _has_order(state, path)):
+        return f"it is clustered by {unsorted}, which it has not as something that has an order: cluster it by other columns"
+    return ""
 
 
 def _has_order(state: TableState, path: Path) -> bool:

@@ -21,7 +21,7 @@ from distributary.errors import CheckpointMismatch
 from distributary.ingest import pins as reasons
 from distributary.ingest.checkpoint import manifest_pins as decisions
 from distributary.ingest.checkpoint.manifest import Manifest
-from distributary.ingest.checkpoint.manifest_json import FORMAT, SHAPED, from_json, to_json
+from distributary.ingest.checkpoint.manifest_json import EXPECTING, SHAPED, from_json, to_json
 from distributary.ingest.columns.clustering import ClusterBy
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
@@ -107,7 +107,9 @@ def test_a_batch_is_written_again_just_the_same_from_its_manifest(
             "refused": {(99, (0,)): reasons.unknown_schema(99)},
             "denied": frozenset({folder("denied")}),
             "rejected": {(TOPIC, 0, offset): Verdict("constraint", "x") for offset in rejected},
-            "already": {folder("golf"): {TOPIC: {0: already}}, QUARANTINE_TABLE: {TOPIC: {0: already}}},
+            "already": {
+                table: {TOPIC: {0: already}} for table in (folder("golf"), QUARANTINE_TABLE, "bronze")
+            },
             "policies": Policies(no_entity=NamedTable(table="strays") if named else "quarantine"),
             "grow": grow,
             "vetoed": {folder("quest"): {PINNED[1].key: Verdict("schema_change", "x")}},
@@ -121,6 +123,9 @@ def test_a_batch_is_written_again_just_the_same_from_its_manifest(
                 TableSpec(1, "g*", partition_by=by, reshape=MASKED if already % 2 else None),
             ),
             "patterns": (Pattern("quest", folds=True), Pattern("g*", folds=True)),
+            # What keeps records as they came, of which an earlier checkpoint may have some.
+            "by_topic": {TOPIC: "bronze"} if already else {},
+            "headers": bool(already),
             "fits": {1: FitRules(Policies.model_validate({"new_field": own}), own == "add", widens=False)},
         }
         first = settled(root, records, **changes)
@@ -182,7 +187,7 @@ def test_what_tables_expected_is_expected_again_whatever_the_settings_say_by_now
     }
     records = numbered([value(1, game_name="golf", score=score) for score in (1, 7)])
     manifest = through_text(decided(tmp_path, settled(tmp_path, records, **changes), {TOPIC: {0: (0, 2)}}))
-    assert to_json(manifest)["format"] == FORMAT
+    assert to_json(manifest)["format"] == EXPECTING
     assert manifest.counts.quarantined == {"expectation": 1}
     assert manifest.counts.expected == {"silver_golf_events": {"low": (1, 1), "some": (2, 0)}}
     now = {"specs": (TableSpec(0, "golf"),), "patterns": (Pattern("golf", folds=True),)}

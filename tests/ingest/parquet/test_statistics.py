@@ -164,15 +164,38 @@ def test_decimals_are_exact_numbers() -> None:
 def test_a_file_that_was_looked_at_and_has_no_nan_has_an_upper_bound() -> None:
     inner = pa.struct([("f", pa.float32()), ("g", pa.float64())])
     columns = pa.schema([("a", pa.float64()), ("b", pa.float64()), ("s", inner), ("n", pa.int64())])
-    fractions = Fractions(Layout(columns), Indexed(3))
-    assert fractions.without_nan == {("a",), ("b",), ("s", "f")}
-    fractions.look(
-        pa.table([[1.0, None], [math.inf, -1.0], [None, {"f": 0.5, "g": math.nan}], [1, 2]], columns)
+    fractions = Fractions(Layout(columns))
+    all_of_them = frozenset([("a",), ("b",), ("s", "f"), ("s", "g")])
+    assert fractions.without_nan == all_of_them
+    assert Fractions(Layout(columns)).told is True
+    both = [math.inf, -math.inf]
+    assert (
+        fractions.with_nan(pa.table([both, [None, 0.0], [None, {"f": 0.5, "g": 1.0}], [1, 2]], columns))
+        == set()
     )
-    assert fractions.without_nan == {("a",), ("b",), ("s", "f")}
-    fractions.look(pa.table([[math.nan], [1.0], [{"f": math.nan, "g": None}], [1]], columns))
-    assert fractions.without_nan == {("b",)}
-    assert Fractions(Layout(columns), Indexed(3)).without_nan == {("a",), ("b",), ("s", "f")}
+    found = fractions.with_nan(pa.table([[math.nan], [1.0], [{"f": math.nan, "g": None}], [1]], columns))
+    assert found == {("a",), ("s", "f")}
+    fractions.take(found)
+    assert fractions.without_nan == {("b",), ("s", "g")}
+    assert fractions.told == ["b", "s.g", "n"]
+    assert Fractions(Layout(columns)).without_nan == all_of_them
+
+
+def test_a_file_with_nan_tells_spark_nothing_of_its_column_and_is_one_of_its_own(tmp_path: Path) -> None:
+    columns = pa.schema([("n", pa.int64()), ("f", pa.float64())])
+    held = TableBuffers(tmp_path, "0" * 8, 0, 1, lambda _: Layout(columns))
+    for values in ([1.0, 2.0], [3.0, None], [math.nan, 4.0], [5.0, 6.0]):
+        held.add("t", pa.RecordBatch.from_pydict({"n": [1, 2], "f": values}, columns))
+        held.grew(2)
+    held.close()
+    told = []
+    for one in held.files:
+        footer = pq.read_metadata(tmp_path / "t" / one.name)
+        groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+        told.append((one.rows, [group.column(1).statistics is not None for group in groups]))
+        assert all(group.column(0).statistics.has_min_max for group in groups)
+    assert told == [(4, [True, True]), (4, [False, False])]
+    assert [json.loads(one.statistics)["maxValues"].get("f") for one in held.files] == [3.0, None]
 
 
 def test_booleans_have_bounds() -> None:
@@ -184,7 +207,7 @@ def test_delta_rs_finds_rows_by_each_column_of_two_batches(tmp_path: Path) -> No
     columns = pa.schema([("n", pa.int64()), ("f", pa.float64()), ("g", pa.float32()), ("b", pa.bool_())])
     create(tmp_path / "t", columns, {})
     held = TableBuffers(tmp_path, "0" * 8, 0, 10**9, lambda _: Layout(columns), lambda _: 2)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"n": 1, "f": 1.5, "g": -0.0, "b": True},
         {"n": 2, "f": None, "g": 2.5, "b": None},
         {"n": 3, "f": 3.5, "g": None, "b": False},
@@ -387,3 +410,18 @@ def files_read(frame: Any) -> int:
     """How many files the frame, collected before, was read from: `inputFiles` looks at no filters."""
     scan = frame._jdf.queryExecution().executedPlan().collectLeaves().head()
     return int(scan.metrics().apply("numFiles").value())
+
+
+@pytest.mark.spark
+@pytest.mark.heavy
+def test_spark_finds_nan_to_be_the_greatest_in_files_that_have_one(spark: Any, tmp_path: Path) -> None:
+    columns = pa.schema([("f", pa.float64()), ("s", pa.struct([("g", pa.float32())]))])
+    create(tmp_path / "t", columns, {})
+    held = TableBuffers(tmp_path, "0" * 8, 0, 10**9, lambda _: Layout(columns))
+    values = [math.nan, 1.0, None, -math.inf]
+    held.add("t", pa.RecordBatch.from_pylist([{"f": one, "s": {"g": one}} for one in values], columns))
+    held.close()
+    assert by_log(NativeCommits(), tmp_path / "t", held.files, columns, "test", 0, {})
+    frame = spark.read.format("delta").load(str(tmp_path / "t"))
+    asked = ("f > 2", "s.g >= 2", "f = double('NaN')", "f >= 1", "s.g < 2", "f IS NULL")
+    assert [frame.where(one).count() for one in asked] == [1, 1, 1, 2, 2, 1]
