@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -53,7 +53,7 @@ from distributary.ingest.checkpoint.spark_files import SparkFiles
 from distributary.ingest.commit_log.entries import Owner, Process, Standing
 from distributary.ingest.commit_log.owners import Owners
 from distributary.ingest.commit_log.writing import Writer, begin
-from distributary.ingest.evolution.rules import Parking, RunRules, rules_of, with_fits, worker_policies
+from distributary.ingest.evolution.rules import RunRules
 from distributary.ingest.handover import Heritage
 from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.offsets import Offsets, Positions, highest
@@ -70,16 +70,13 @@ from distributary.ingest.kafka.source import (
 from distributary.ingest.kafka.time_overflow import ReadingAround
 from distributary.ingest.lease.holding import held
 from distributary.ingest.lease.keeper import Keeper
-from distributary.ingest.pins import Decoding, WorkerRules
 from distributary.ingest.progress import Progress
-from distributary.ingest.routing.conditions import ReadCondition, conditions_in_session
-from distributary.ingest.routing.read_ahead import ReadExpression, read_in_session
+from distributary.ingest.running.rules import conditions_of, expression_of, run_rules
 from distributary.ingest.schemas.known import SchemaBook, same_columns
 from distributary.ingest.schemas.pinned import PinsStore
 from distributary.ingest.schemas.registry_wait import RegistryWait
 from distributary.ingest.schemas.subjects import inferred_subject, key_subjects, value_subjects
 from distributary.ingest.settings.catalog import Catalog
-from distributary.ingest.settings.groups import Decode, Route
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.source.moments import first_offsets, last_offsets
 from distributary.ingest.source.ranges import next_range, remaining
@@ -327,52 +324,6 @@ def _names(catalog: Catalog | None, spark: SparkSession, run: Run) -> Iterator[T
         yield names
     finally:
         names.close(wait=False)
-
-
-def run_rules(
-    settings: Settings,
-    expression: ReadExpression | None = None,
-    conditions: Mapping[str, ReadCondition] | None = None,
-) -> RunRules:
-    """What the settings say of a run's batches; `expression` is what they route by, for `route.by: expression`, `conditions` are those of deletes."""
-    decode, policies, book = settings.decode, settings.policies, settings.rule_book()
-    workers = WorkerRules(
-        decoding=Decoding(
-            codec=decode.codec,
-            engine=decode.engine,
-            check=decode.check,
-            by_entity=decode.schema_per == "entity",
-            max_fields=decode.max_fields,
-            max_questions=settings.registry.max_unknown_ids,
-        ),
-        topics=settings.source.topics,
-        route=settings.route,
-        columns=settings.sink.columns,
-        policies=worker_policies(decode, policies),
-        worker_bytes=settings.limits.worker_bytes,
-        expression=expression.tree if expression else None,
-        tables=replace(with_fits(book, decode, policies), conditions=conditions or {}),
-    )
-    changes = rules_of(decode, policies, settings.route, settings.sink, expression, book)
-    return RunRules(
-        decode, workers, changes, Parking(policies.stuck_table == "park", policies.parked_batches)
-    )
-
-
-def expression_of(spark: SparkSession, route: Route, decode: Decode) -> ReadExpression | None:
-    """What records are routed by, if by an expression. Raises ConfigError for one that cannot be read."""
-    if route.expression is None:
-        return None
-    return read_in_session(spark, route.expression, native=decode.engine == "arrow")
-
-
-def conditions_of(spark: SparkSession, settings: Settings) -> dict[str, ReadCondition]:
-    """The conditions that records are held against, by their texts. Raises ConfigError for one that cannot be read."""
-    book = settings.rule_book()
-    return {
-        **conditions_in_session(spark, book.asked()),
-        **conditions_in_session(spark, book.asked_of_each(), each=True),
-    }
 
 
 def _generation(

@@ -28,13 +28,11 @@ from distributary.ingest.lease.holding import keeper_of
 from distributary.ingest.pipeline import (
     Pipeline,
     checkpoint_at,
-    conditions_of,
-    expression_of,
     owners_of,
-    run_rules,
     tables_of,
     workers_of,
 )
+from distributary.ingest.running.rules import conditions_of, expression_of, run_rules
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.tables.log_commit import NativeCommits

@@ -94,6 +94,12 @@ def send(
 ) -> None:
     """One record with these headers, in this order; `more` is the producer's."""
     producer = Producer({"bootstrap.servers": kit.bootstrap_servers, "acks": "all"})
+    refused: list[Any] = []
+
+    def told(error: Any, _: Any) -> None:
+        refused.extend([] if error is None else [error])
+
     given: Mapping[str, Any] = {"topic": kit.topic, "partition": 0, **more}
-    producer.produce(value=value, headers=list(headers), **given)
+    producer.produce(value=value, headers=list(headers), on_delivery=told, **given)
     assert producer.flush(60) == 0
+    assert not refused

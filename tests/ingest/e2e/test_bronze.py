@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date
 from typing import Any
 
 import pytest
@@ -232,7 +231,6 @@ def test_records_whose_rows_are_erased_are_kept_no_more(kit: PipelineKit) -> Non
     "more",
     [
         pytest.param({"limits": {"batch_files": 1}}, id="rows of tables brought together"),
-        pytest.param({"decode": {"engine": "spark"}}, id="decoded by Spark"),
         pytest.param({"limits": {"worker_bytes": 2**20, "arrow_rows": 5}}, id="spilled"),
     ],
 )
@@ -243,21 +241,3 @@ def test_however_rows_are_made_and_written(kit: PipelineKit, more: dict[str, Any
     send(kit, registered(kit).value(game="g0", player="x" * 20_000), [("large", b"y" * 9_000)])
     kit.run()
     assert_whole(kit)
-
-
-@pytest.mark.heavy
-def test_of_a_time_that_no_table_holds_all_but_that_is_kept(kit: PipelineKit) -> None:
-    kit.configured(bronze={})
-    schema = registered(kit)
-    send(kit, schema.value(game="g0"), [("a", b"1")])
-    send(kit, schema.value(game="g0"), [("a", b"2")], timestamp=1_700_000_000_000 * 10**6)
-    send(kit, schema.value(game="g0"), [("a", b"3")], timestamp=-3_000_000_000_000)
-    # Of a time that is one, and of no day that a partition has.
-    send(kit, schema.value(game="g0"), [("a", b"4")], timestamp=253_402_300_800_000)
-    kit.run()
-    rows = kept(kit)
-    assert [row["headers"][0]["value"] for row in rows] == [b"1", b"2", b"3", b"4"]
-    assert [row["kafka_ts"] is None for row in rows[:2]] == [False, True]
-    assert rows[2]["kafka_date"] == date(1874, 12, 8)
-    assert [row["kafka_date"] is None for row in rows] == [False, True, False, True]
-    assert not verify(kit.settings).differences

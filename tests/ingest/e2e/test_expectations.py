@@ -13,7 +13,7 @@ from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.e2e.planted import said
 
 from distributary.errors import BudgetSpent, PolicyStopped
-from distributary.ingest.checkpoint.manifest_json import FORMAT, to_json
+from distributary.ingest.checkpoint.manifest_json import EXPECTING, to_json
 from distributary.producer_sim.verify.comparison import verify
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
@@ -149,7 +149,7 @@ def test_lost_files_of_a_batch_are_written_again_by_what_was_expected_then(
     fail_at()
     decided = kit.manifests.read(1)
     assert decided is not None
-    assert to_json(decided)["format"] == FORMAT
+    assert to_json(decided)["format"] == EXPECTING
     assert decided.counts.expected["go"]["known_kind"] == (4, 2)
     for folder in ("go", "quarantine"):
         kit.lake.root.delete(f"{folder}/{file.name}" for file in decided.table(folder).files)
